@@ -1,0 +1,715 @@
+/* redrive.h - the public C interface of Redrive.
+ *
+ * Redrive runs work that fails: it retries by a policy one can reason about, classifies errors
+ * by a table, holds work back while a service is down, and keeps what could not be done as dead
+ * letters. This header gives all of that to a C program with no server and no store: make a
+ * handler, submit functions to it.
+ *
+ *     struct redrive_handler *h = redrive_handler_new(NULL, NULL);
+ *     int rc = redrive_call(h, "fetch-rates", fetch_rates, &rates, NULL);
+ *     redrive_handler_free(h);
+ *
+ * Conventions
+ *   - Functions that can fail return 0 or a negative code of REDRIVE_ERROR_MAP. Detail goes into
+ *     the caller's struct redrive_err, which is untouched on success and may always be NULL.
+ *   - `const char *` arguments are borrowed for the time of the call unless a comment says
+ *     otherwise. Objects made by *_new are freed by *_free; structs filled by a call are emptied
+ *     by *_release. Both accept NULL and empty objects.
+ *   - All times are milliseconds. A zeroed field means "the default" or "absent".
+ *   - A handler may be shared by any number of threads. Everything else belongs to one thread.
+ *   - Until version 1.0 structs may grow between minor versions: recompile when you upgrade.
+ */
+#ifndef REDRIVE_H
+#define REDRIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define REDRIVE_VERSION_MAJOR 0
+#define REDRIVE_VERSION_MINOR 1
+#define REDRIVE_VERSION_PATCH 0
+#define REDRIVE_VERSION       "0.1.0"
+
+#if defined(__GNUC__)
+#define REDRIVE_API __attribute__((visibility("default")))
+#else
+#define REDRIVE_API
+#endif
+
+/* The version of the library that is linked, which may differ from REDRIVE_VERSION. */
+REDRIVE_API const char *redrive_version(void);
+
+/* ---- Errors -------------------------------------------------------------------------------
+ *
+ * One row an error: name, number, text, worth retrying?, HTTP status, exit code of the program.
+ * Every surface (return codes, problem documents, exit codes) is made from this table. Numbers
+ * are never reused.
+ */
+#define REDRIVE_ERROR_MAP(XX)                                                                      \
+    XX(NOMEM, -1, "out of memory", true, 503, 1)                                                   \
+    XX(INVALID, -2, "invalid argument", false, 400, 2)                                             \
+    XX(PARSE, -3, "malformed input", false, 400, 2)                                                \
+    XX(TOO_BIG, -4, "input is over the size limit", false, 413, 2)                                 \
+    XX(TOO_DEEP, -5, "input is nested too deeply", false, 400, 2)                                  \
+    XX(RANGE, -6, "value is out of range", false, 400, 2)                                          \
+    XX(UNKNOWN, -7, "unknown name", false, 400, 2)                                                 \
+    XX(USAGE, -8, "wrong usage", false, 400, 2)                                                    \
+    XX(CONFIG, -9, "invalid configuration", false, 400, 2)                                         \
+    XX(NOT_FOUND, -10, "not found", false, 404, 1)                                                 \
+    XX(EXISTS, -11, "already exists", false, 409, 1)                                               \
+    XX(STATE, -12, "not possible in this state", false, 409, 1)                                    \
+    XX(IO, -13, "input or output failed", true, 503, 1)                                            \
+    XX(DENIED, -14, "permission denied", false, 403, 1)                                            \
+    XX(BREAKER_OPEN, -15, "circuit breaker is open", true, 503, 1)                                 \
+    XX(CANCELLED, -16, "cancelled", false, 409, 1)                                                 \
+    XX(DEADLINE, -17, "deadline passed", false, 504, 3)                                            \
+    XX(JOB_FAILED, -18, "the job failed", false, 500, 3)                                           \
+    XX(STOPPING, -19, "shutting down", true, 503, 1)                                               \
+    XX(INTERNAL, -20, "internal error", false, 500, 1)
+
+enum redrive_error {
+#define XX(name, number, text, retryable, http, exit_code) REDRIVE_E_##name = (number),
+    REDRIVE_ERROR_MAP(XX)
+#undef XX
+};
+
+/* What went wrong, for people: a short fact, a detail, a hint. Unused parts are empty strings. */
+struct redrive_err {
+    int code; /* 0 or one of enum redrive_error */
+    char message[256];
+    char detail[256];
+    char hint[256];
+};
+
+/* Facts about a code; a number that is not in the table gives those of REDRIVE_E_INTERNAL. */
+REDRIVE_API const char *redrive_err_name(int code);
+REDRIVE_API const char *redrive_err_text(int code);
+REDRIVE_API bool redrive_err_retryable(int code);
+REDRIVE_API int redrive_err_http_status(int code);
+REDRIVE_API int redrive_err_exit_code(int code);
+
+/* ---- Vocabulary --------------------------------------------------------------------------- */
+
+/* Failure classes: name, is it retried?, does it count against the breaker?, default severity. */
+#define REDRIVE_CLASS_MAP(XX)                                                                      \
+    XX(SUCCESS, "success", false, false, INFO)                                                     \
+    XX(TRANSIENT, "transient", true, true, WARNING)                                                \
+    XX(RATE_LIMITED, "rate_limited", true, false, WARNING)                                         \
+    XX(NETWORK, "network", true, true, WARNING)                                                    \
+    XX(SYSTEM, "system", true, false, ERROR)                                                       \
+    XX(DATABASE, "database", true, true, WARNING)                                                  \
+    XX(PERMANENT, "permanent", false, false, ERROR)                                                \
+    XX(VALIDATION, "validation", false, false, ERROR)                                              \
+    XX(AUTHENTICATION, "authentication", false, true, CRITICAL)
+
+enum redrive_class {
+#define XX(name, text, retried, counts, severity) REDRIVE_CLASS_##name,
+    REDRIVE_CLASS_MAP(XX)
+#undef XX
+        REDRIVE_CLASS_COUNT
+};
+
+#define REDRIVE_SEVERITY_MAP(XX)                                                                   \
+    XX(INFO, "info")                                                                               \
+    XX(WARNING, "warning")                                                                         \
+    XX(ERROR, "error")                                                                             \
+    XX(CRITICAL, "critical")
+
+enum redrive_severity {
+#define XX(name, text) REDRIVE_SEVERITY_##name,
+    REDRIVE_SEVERITY_MAP(XX)
+#undef XX
+        REDRIVE_SEVERITY_COUNT
+};
+
+/* States of a job. `scheduled` and `retrying` are time-locked; the last four have ended. */
+#define REDRIVE_STATE_MAP(XX)                                                                      \
+    XX(SCHEDULED, "scheduled")                                                                     \
+    XX(RETRYING, "retrying")                                                                       \
+    XX(QUEUED, "queued")                                                                           \
+    XX(RUNNING, "running")                                                                         \
+    XX(PARKED, "parked")                                                                           \
+    XX(COMPLETED, "completed")                                                                     \
+    XX(FAILED, "failed")                                                                           \
+    XX(DEAD_LETTER, "dead_letter")                                                                 \
+    XX(CANCELLED, "cancelled")
+
+enum redrive_state {
+#define XX(name, text) REDRIVE_STATE_##name,
+    REDRIVE_STATE_MAP(XX)
+#undef XX
+        REDRIVE_STATE_COUNT
+};
+
+/* Why a job ended without success. */
+#define REDRIVE_REASON_MAP(XX)                                                                     \
+    XX(NONE, "none")                                                                               \
+    XX(EXHAUSTED, "exhausted")                                                                     \
+    XX(NOT_RETRIABLE, "not_retriable")                                                             \
+    XX(DEADLINE, "deadline")                                                                       \
+    XX(POISON, "poison")                                                                           \
+    XX(BREAKER_OPEN, "breaker_open")                                                               \
+    XX(MANUAL, "manual")
+
+enum redrive_reason {
+#define XX(name, text) REDRIVE_REASON_##name,
+    REDRIVE_REASON_MAP(XX)
+#undef XX
+        REDRIVE_REASON_COUNT
+};
+
+#define REDRIVE_BREAKER_STATE_MAP(XX)                                                              \
+    XX(CLOSED, "closed")                                                                           \
+    XX(OPEN, "open")                                                                               \
+    XX(HALF_OPEN, "half_open")                                                                     \
+    XX(FORCED_OPEN, "forced_open")                                                                 \
+    XX(DISABLED, "disabled")
+
+enum redrive_breaker_state {
+#define XX(name, text) REDRIVE_BREAKER_##name,
+    REDRIVE_BREAKER_STATE_MAP(XX)
+#undef XX
+        REDRIVE_BREAKER_STATE_COUNT
+};
+
+/* What a job meets when its breaker is open: it waits without using an attempt, it ends, or the
+ * submit is refused. */
+#define REDRIVE_ON_OPEN_MAP(XX)                                                                    \
+    XX(PARK, "park")                                                                               \
+    XX(DEAD_LETTER, "dead_letter")                                                                 \
+    XX(REJECT, "reject")
+
+enum redrive_on_open {
+#define XX(name, text) REDRIVE_ON_OPEN_##name,
+    REDRIVE_ON_OPEN_MAP(XX)
+#undef XX
+        REDRIVE_ON_OPEN_COUNT
+};
+
+#define REDRIVE_STRATEGY_MAP(XX)                                                                   \
+    XX(EXPONENTIAL, "exponential")                                                                 \
+    XX(LINEAR, "linear")                                                                           \
+    XX(FIXED, "fixed")                                                                             \
+    XX(IMMEDIATE, "immediate")                                                                     \
+    XX(POLYNOMIAL, "polynomial")                                                                   \
+    XX(CUSTOM, "custom")
+
+enum redrive_strategy {
+#define XX(name, text) REDRIVE_STRATEGY_##name,
+    REDRIVE_STRATEGY_MAP(XX)
+#undef XX
+        REDRIVE_STRATEGY_COUNT
+};
+
+#define REDRIVE_JITTER_MAP(XX)                                                                     \
+    XX(NONE, "none")                                                                               \
+    XX(FULL, "full")                                                                               \
+    XX(EQUAL, "equal")                                                                             \
+    XX(ADD, "add")                                                                                 \
+    XX(SPREAD, "spread")                                                                           \
+    XX(STEP, "step")                                                                               \
+    XX(DECORRELATED, "decorrelated")
+
+enum redrive_jitter_mode {
+#define XX(name, text) REDRIVE_JITTER_##name,
+    REDRIVE_JITTER_MAP(XX)
+#undef XX
+        REDRIVE_JITTER_COUNT
+};
+
+/* The names of the tables above; a number out of range gives "unknown". */
+REDRIVE_API const char *redrive_class_name(enum redrive_class class_);
+REDRIVE_API const char *redrive_severity_name(enum redrive_severity severity);
+REDRIVE_API const char *redrive_state_name(enum redrive_state state);
+REDRIVE_API const char *redrive_reason_name(enum redrive_reason reason);
+REDRIVE_API const char *redrive_breaker_state_name(enum redrive_breaker_state state);
+REDRIVE_API const char *redrive_on_open_name(enum redrive_on_open on_open);
+REDRIVE_API const char *redrive_strategy_name(enum redrive_strategy strategy);
+REDRIVE_API const char *redrive_jitter_name(enum redrive_jitter_mode mode);
+
+/* ---- Retry policy -------------------------------------------------------------------------
+ *
+ * For retry n = 1, 2, …:
+ *   exponential  initial_delay · multiplier^(n−1)
+ *   linear       initial_delay + backoff_factor · (n−1)
+ *   fixed        initial_delay
+ *   immediate    0, whatever jitter and min_delay say
+ *   polynomial   initial_delay + (n−1)^exponent seconds
+ *   custom       what the callback returns
+ * The delay is capped at max_delay, then jittered, then clamped to [min_delay, max_delay].
+ */
+
+/* The delay in ms before retry n. `seed` is the job's: the same (n, seed) must give the same
+ * answer, so that a schedule can be replayed. */
+typedef int64_t (*redrive_delay_fn)(uint32_t n, uint64_t seed, void *ctx);
+
+/*   none          d
+ *   full          U(0, d)
+ *   equal         d/2 + U(0, d/2)
+ *   add           d + U(min·d, max·d)
+ *   spread        d · U(1 − max, 1 + max)
+ *   step          d + U(0, step_ms) · n
+ *   decorrelated  min(max_delay, U(initial_delay, 3 · previous delay)); the strategy has no say
+ */
+struct redrive_jitter {
+    enum redrive_jitter_mode mode;
+    double min; /* add */
+    double max; /* add, spread */
+    int64_t step_ms;
+};
+
+struct redrive_backoff {
+    enum redrive_strategy strategy;
+    int64_t initial_delay_ms;
+    int64_t min_delay_ms;
+    int64_t max_delay_ms;
+    double multiplier;
+    double backoff_factor; /* seconds */
+    double exponent;
+    struct redrive_jitter jitter;
+    redrive_delay_fn custom;
+    void *custom_ctx;
+};
+
+/* How one failure class is retried, where it differs from the rest of the policy. */
+struct redrive_class_rule {
+    struct redrive_backoff backoff;
+    int32_t max_retries; /* the job's retries, whatever their class; -1: as the policy says */
+};
+
+/* A list of failure classes and error type names. A type name matches the whole type, its last
+ * component (`httpx.HTTPError` is matched by `HTTPError`), or as a glob (`*Timeout*`). */
+struct redrive_match {
+    uint32_t classes; /* bit 1u << enum redrive_class */
+    const char *const *types;
+    size_t n_types;
+};
+
+struct redrive_policy {
+    struct redrive_backoff backoff;
+    int32_t max_retries;
+    int64_t total_timeout_ms; /* from the first start; parked time does not count; 0: none */
+    bool enable_dlq;
+    int32_t dlq_retention_days;
+    const struct redrive_class_rule *on[REDRIVE_CLASS_COUNT]; /* borrowed; NULL: `backoff` */
+    struct redrive_match retry_on;   /* borrowed; empty: the class decides */
+    struct redrive_match give_up_on; /* borrowed; beats retry_on */
+};
+
+#define REDRIVE_MAX_RETRIES 100000
+
+/* Fills in the defaults: exponential 1 s × 3 up to 60 s with full jitter, 5 retries within
+ * 5 minutes, dead letters kept for 7 days. */
+REDRIVE_API void redrive_policy_init(struct redrive_policy *policy);
+
+/* Fills in a named profile (`redrive policy explain --help` lists them), or fails with UNKNOWN. */
+REDRIVE_API int redrive_policy_profile(struct redrive_policy *policy, const char *name,
+                                       struct redrive_err *err);
+
+/* Refuses what cannot be meant: negative or NaN delays, a multiplier below 1, max_delay below
+ * min_delay, more than REDRIVE_MAX_RETRIES retries, a custom strategy with no callback. */
+REDRIVE_API int redrive_policy_check(const struct redrive_policy *policy, struct redrive_err *err);
+
+/* The delay in ms before retry n of a job, by the policy's own backoff. Pure. */
+REDRIVE_API int64_t redrive_policy_delay(const struct redrive_policy *policy, uint32_t n,
+                                         const char *job_id, uint32_t epoch);
+
+/* ---- Breakers ------------------------------------------------------------------------------ */
+
+struct redrive_breaker_config {
+    uint32_t failure_threshold; /* consecutive counted failures that open it; 0: rule off */
+    double failure_rate;        /* share of failures in the window that opens it; 0: rule off */
+    uint32_t min_calls;         /* fewer calls than this in the window prove nothing */
+    int64_t window_ms;
+    int64_t recovery_timeout_ms; /* open for this long before a probe */
+    double recovery_multiplier;  /* growth of recovery_timeout with each failed probe */
+    int64_t recovery_max_ms;
+    double recovery_jitter; /* 0.1: ±10 % */
+    uint32_t half_open_max; /* probes out at one time, at most REDRIVE_MAX_PROBES */
+    uint32_t success_threshold;
+    int64_t probe_lease_ms; /* a probe not heard of for this long has failed */
+    enum redrive_on_open on_open;
+    double release_rate;   /* jobs/s let go after closing */
+    double release_growth; /* added to it with each healthy second */
+};
+
+#define REDRIVE_MAX_PROBES 16
+
+/* Fills in the defaults: 5 in a row or half of at least 20 calls in 10 s open it for 30 s. */
+REDRIVE_API void redrive_breaker_config_init(struct redrive_breaker_config *config);
+REDRIVE_API int redrive_breaker_config_check(const struct redrive_breaker_config *config,
+                                             struct redrive_err *err);
+
+struct redrive_breaker_status {
+    const char *name; /* owned by the handler, lives as long as it */
+    enum redrive_breaker_state state;
+    uint64_t generation;
+    uint32_t failure_count; /* consecutive, counted */
+    uint32_t success_count; /* of the probes, while half open */
+    double rate;            /* of failures in the window; -1 below min_calls */
+    int64_t opened_at_ms;   /* 0: never */
+    int64_t next_probe_ms;  /* 0: none is due */
+    uint32_t parked;
+    struct redrive_breaker_config config;
+};
+
+/* ---- Outcomes ------------------------------------------------------------------------------
+ *
+ * What a run has to say for itself. Whatever is known is set; the classification table makes a
+ * class of it. Strings are borrowed for the time of the call.
+ */
+struct redrive_failure {
+    const char *status;     /* SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL or a class; beats the rest */
+    const char *error_type; /* "httpx.ConnectError", "java.net.SocketTimeoutException" … */
+    const char *message;
+    const char *stacktrace;
+    const char *sqlstate;
+    int http_status;
+    int curl_code;
+    int errnum;
+    int signal;
+    int exit_code;
+    int64_t retry_after_ms; /* what the other side asked for: a floor, up to one hour */
+    bool failed;            /* it failed, even if nothing above says so */
+};
+
+/* What a row looks at, in the order in which an outcome that carries several is tried. */
+#define REDRIVE_SOURCE_MAP(XX)                                                                     \
+    XX(STATUS, "status")                                                                           \
+    XX(ERROR_TYPE, "error_type")                                                                   \
+    XX(HTTP_STATUS, "http_status")                                                                 \
+    XX(SQLSTATE, "sqlstate")                                                                       \
+    XX(CURL, "curl")                                                                               \
+    XX(ERRNO, "errno")                                                                             \
+    XX(SIGNAL, "signal")                                                                           \
+    XX(EXIT_CODE, "exit_code")                                                                     \
+    XX(MESSAGE, "message")
+
+enum redrive_source {
+#define XX(name, text) REDRIVE_SOURCE_##name,
+    REDRIVE_SOURCE_MAP(XX)
+#undef XX
+        REDRIVE_SOURCE_COUNT
+};
+
+/* A row of the classification table: the first that matches wins, and yours come before the
+ * built-in ones. The pattern is
+ *   status       the word, exactly
+ *   error_type   the type, its last component, or a glob
+ *   http_status, curl, exit_code   a number or a range, "500-599"
+ *   errno, signal   a name or a number, "ECONNRESET", "SIGKILL"
+ *   sqlstate     a prefix, "40"
+ *   message      a POSIX extended regular expression, found anywhere, case ignored
+ * `task`, `queue`, `service` and `user` limit the row to jobs that carry them; NULL: all. */
+struct redrive_classify_row {
+    enum redrive_source source;
+    const char *pattern;
+    enum redrive_class class_;
+    int severity; /* an enum redrive_severity, or REDRIVE_SEVERITY_OF_CLASS */
+    const char *task;
+    const char *queue;
+    const char *service;
+    const char *user;
+};
+
+#define REDRIVE_SEVERITY_OF_CLASS (-1)
+
+/* ---- The in-process handler ---------------------------------------------------------------- */
+
+struct redrive_handler; /* opaque; shared by threads */
+struct redrive_run;     /* one attempt, inside your function; its thread only */
+
+/* Your work. Return 0 for success. For failure return a negative errno (-ECONNREFUSED), or call
+ * redrive_run_fail() with what is known and return its value. */
+typedef int (*redrive_fn)(struct redrive_run *run, void *arg);
+
+REDRIVE_API const char *redrive_run_job_id(const struct redrive_run *run);
+REDRIVE_API const char *redrive_run_task(const struct redrive_run *run);
+REDRIVE_API uint32_t redrive_run_attempt(const struct redrive_run *run);      /* 1, 2, … */
+REDRIVE_API uint32_t redrive_run_max_attempts(const struct redrive_run *run);
+REDRIVE_API const void *redrive_run_payload(const struct redrive_run *run, size_t *ret_len);
+/* True once the job was cancelled or the handler is being stopped: return soon. */
+REDRIVE_API bool redrive_run_cancelled(const struct redrive_run *run);
+/* Copies the facts of a failure; returns a value to return from the function. */
+REDRIVE_API int redrive_run_fail(struct redrive_run *run, const struct redrive_failure *failure);
+/* Copies a result for struct redrive_result; the last call counts. */
+REDRIVE_API int redrive_run_result(struct redrive_run *run, const void *data, size_t len);
+
+enum redrive_event_type {
+    REDRIVE_EVENT_RECEIVED,
+    REDRIVE_EVENT_STARTED,
+    REDRIVE_EVENT_COMPLETED,
+    REDRIVE_EVENT_RETRYING,
+    REDRIVE_EVENT_PARKED,
+    REDRIVE_EVENT_DEAD_LETTER,
+    REDRIVE_EVENT_FAILED,
+    REDRIVE_EVENT_CANCELLED,
+    REDRIVE_EVENT_REDRIVEN,
+    REDRIVE_EVENT_BREAKER,
+};
+REDRIVE_API const char *redrive_event_name(enum redrive_event_type type);
+
+/* One thing that happened. All pointers are borrowed for the time of the callback. */
+struct redrive_event {
+    enum redrive_event_type type;
+    int64_t at_ms;
+    const char *job_id;  /* NULL for breaker events */
+    const char *task;    /* NULL for breaker events */
+    const char *service; /* the breaker's name */
+    uint32_t attempt;
+    uint32_t max_attempts;
+    enum redrive_class class_;
+    enum redrive_severity severity;
+    enum redrive_reason reason;
+    const char *message; /* of the failure, or NULL */
+    int64_t delay_ms;    /* retrying */
+    enum redrive_breaker_state breaker;
+    double health_score;
+    double error_rate;
+};
+
+/* Called from the thread that caused the event, with no lock held; it may call the handler. */
+typedef void (*redrive_monitor_fn)(const struct redrive_event *event, void *ctx);
+
+/* Time, injected. `wait_ms` sleeps up to `ms` and may return early; NULL functions mean the
+ * system's clock. A test gives a clock whose wait moves it. */
+struct redrive_clock {
+    int64_t (*now_ms)(void *ctx);
+    void (*wait_ms)(int64_t ms, void *ctx);
+    void *ctx;
+};
+
+/* Zeroed fields mean the defaults. Everything is copied by redrive_handler_new, strings too,
+ * except the contexts of callbacks and the policy's borrowed parts. */
+struct redrive_handler_options {
+    const char *name;                                /* "redrive" */
+    const struct redrive_policy *policy;             /* redrive_policy_init */
+    const struct redrive_breaker_config *breaker;    /* redrive_breaker_config_init */
+    const struct redrive_classify_row *classify;     /* your rows, before the built-in ones */
+    size_t n_classify;
+    uint32_t concurrency;    /* runs at one time, by priority, then oldest first; 0: no limit */
+    size_t max_dead_letters; /* 10 000; the oldest makes room, and a counter says so */
+    uint64_t seed;           /* of job ids; 0: from the system */
+    redrive_monitor_fn monitor;
+    void *monitor_ctx;
+    struct redrive_clock clock;
+};
+
+REDRIVE_API struct redrive_handler *
+redrive_handler_new(const struct redrive_handler_options *options, struct redrive_err *err);
+
+/* No thread may be inside the handler any more: see redrive_handler_stop. */
+REDRIVE_API void redrive_handler_free(struct redrive_handler *handler);
+
+/* Cancels every job that is waiting, asks running ones to return, waits until all callers have
+ * left, and refuses new ones with REDRIVE_E_STOPPING. */
+REDRIVE_API void redrive_handler_stop(struct redrive_handler *handler);
+
+#define REDRIVE_ID_MAX 128
+
+/* What to run. Only `task` is required. */
+struct redrive_job {
+    const char *id; /* up to REDRIVE_ID_MAX bytes; NULL: a new UUIDv7 */
+    const char *task;
+    const char *service; /* the breaker's name; NULL: the task */
+    const char *queue;
+    const char *user;
+    const char *project;
+    int priority; /* -100 … 100, higher first, where `concurrency` makes jobs wait */
+    const void *payload;
+    size_t payload_len;
+    const struct redrive_policy *policy; /* NULL: the handler's */
+    int64_t deadline_ms; /* from now; waiting of every kind counts, unlike total_timeout; 0: none */
+};
+
+struct redrive_result {
+    char id[REDRIVE_ID_MAX + 1];
+    enum redrive_state state;
+    enum redrive_reason reason;
+    enum redrive_class class_;
+    uint32_t attempts;
+    int64_t elapsed_ms;
+    int64_t parked_ms;
+    void *data; /* what redrive_run_result gave; freed by redrive_result_release */
+    size_t len;
+    struct redrive_err error; /* code 0 on success */
+};
+
+REDRIVE_API void redrive_result_release(struct redrive_result *result);
+
+/* Runs `fn` in the calling thread until it succeeds or the policy has had enough. Returns 0 when
+ * it completed, else REDRIVE_E_JOB_FAILED, _DEADLINE, _CANCELLED, _BREAKER_OPEN (on_open: reject),
+ * _EXISTS (the id is in use), _STOPPING, _INVALID. `ret` may be NULL; it is filled either way and
+ * belongs to the caller. */
+REDRIVE_API int redrive_submit(struct redrive_handler *handler, const struct redrive_job *job,
+                               redrive_fn fn, void *arg, struct redrive_result *ret);
+
+/* redrive_submit in one line, for a job that is nothing but its task name. A NULL handler means
+ * one with the defaults that the process shares. */
+REDRIVE_API int redrive_call(struct redrive_handler *handler, const char *task, redrive_fn fn,
+                             void *arg, struct redrive_result *ret);
+
+/* From another thread: a waiting job ends at once, a running one is asked to return and then is
+ * not retried. NOT_FOUND when no such job is in the handler. */
+REDRIVE_API int redrive_cancel(struct redrive_handler *handler, const char *job_id);
+
+/* ---- Dead letters of a handler -------------------------------------------------------------- */
+
+struct redrive_attempt_info {
+    uint32_t attempt;
+    int64_t started_ms;
+    int64_t ended_ms;
+    enum redrive_class class_;
+    int64_t delay_ms; /* chosen after it */
+    const char *message;
+};
+
+struct redrive_dead_letter {
+    const char *id;
+    const char *task;
+    const char *service;
+    enum redrive_reason reason;
+    enum redrive_class class_;
+    const char *error_type;
+    const char *message;
+    const char *stacktrace;
+    uint32_t attempts;
+    uint32_t max_attempts;
+    uint32_t epoch;
+    int64_t failed_at_ms;
+    uint64_t fingerprint;
+    const void *payload;
+    size_t payload_len;
+    const struct redrive_attempt_info *history; /* all epochs, oldest first */
+    size_t n_history;
+};
+
+/* Which ones; zeroed fields match everything. */
+struct redrive_dlq_filter {
+    const char *task;
+    const char *service;
+    const char *error_type; /* exact, last component, or glob */
+    const char *text;       /* found in the message */
+    uint32_t classes;       /* bit mask */
+    uint32_t reasons;       /* bit mask */
+    uint64_t fingerprint;
+    int64_t failed_after_ms;
+    int64_t failed_before_ms;
+    const char *after_id; /* keyset page: entries that were added later than this one */
+    size_t limit;
+};
+
+/* Called for each match, oldest first, with the handler locked: do not call it from here. A
+ * nonzero return ends the walk and is returned by it. */
+typedef int (*redrive_dlq_fn)(const struct redrive_dead_letter *entry, void *ctx);
+
+REDRIVE_API int redrive_dlq_list(struct redrive_handler *handler,
+                                 const struct redrive_dlq_filter *filter, redrive_dlq_fn fn,
+                                 void *ctx);
+REDRIVE_API int redrive_dlq_show(struct redrive_handler *handler, const char *id, redrive_dlq_fn fn,
+                                 void *ctx);
+
+/* Runs it again with fresh attempts in a new epoch. The entry is gone exactly when the job is
+ * back; if it dies again, it returns with both histories. */
+REDRIVE_API int redrive_dlq_retry(struct redrive_handler *handler, const char *id, redrive_fn fn,
+                                  void *arg, struct redrive_result *ret);
+
+/* Retries every match, at most `per_second` starts a second (0: no limit). With `dry_run` it only
+ * counts. `ret_completed` counts those that succeeded. */
+REDRIVE_API int redrive_dlq_retry_all(struct redrive_handler *handler,
+                                      const struct redrive_dlq_filter *filter, redrive_fn fn,
+                                      void *arg, double per_second, bool dry_run,
+                                      size_t *ret_matched, size_t *ret_completed);
+
+REDRIVE_API int redrive_dlq_edit(struct redrive_handler *handler, const char *id,
+                                 const void *payload, size_t len);
+REDRIVE_API int redrive_dlq_remove(struct redrive_handler *handler, const char *id);
+
+/* Removes what died at least `older_than_ms` ago; 0 means all. Entries older than their policy's
+ * retention go by themselves. */
+REDRIVE_API int redrive_dlq_purge(struct redrive_handler *handler, int64_t older_than_ms,
+                                  size_t *ret_removed);
+
+struct redrive_dlq_stats {
+    size_t total_jobs;
+    size_t by_class[REDRIVE_CLASS_COUNT];
+    size_t by_reason[REDRIVE_REASON_COUNT];
+    uint64_t dropped; /* pushed out by max_dead_letters since the start */
+};
+REDRIVE_API void redrive_dlq_stats(struct redrive_handler *handler, struct redrive_dlq_stats *ret);
+
+/* Entries whose errors look alike once numbers, ids and quoted words are taken out. */
+struct redrive_dlq_group {
+    uint64_t fingerprint;
+    size_t count;
+    int64_t first_ms;
+    int64_t last_ms;
+    struct redrive_dead_letter example; /* the latest */
+};
+typedef int (*redrive_dlq_group_fn)(const struct redrive_dlq_group *group, void *ctx);
+/* Largest first; the rules of redrive_dlq_list apply. */
+REDRIVE_API int redrive_dlq_groups(struct redrive_handler *handler,
+                                   const struct redrive_dlq_filter *filter,
+                                   redrive_dlq_group_fn fn, void *ctx);
+
+/* ---- Breakers, health and metrics of a handler ---------------------------------------------- */
+
+/* Gives a service its own breaker configuration, before its first job. */
+REDRIVE_API int redrive_breaker_configure(struct redrive_handler *handler, const char *service,
+                                          const struct redrive_breaker_config *config,
+                                          struct redrive_err *err);
+REDRIVE_API int redrive_breaker_get(struct redrive_handler *handler, const char *service,
+                                    struct redrive_breaker_status *ret);
+/* Fills up to `max` entries; returns how many breakers there are. */
+REDRIVE_API size_t redrive_breaker_list(struct redrive_handler *handler,
+                                        struct redrive_breaker_status *ret, size_t max);
+/* By hand: close it, hold it open, or take it out of service. */
+REDRIVE_API int redrive_breaker_reset(struct redrive_handler *handler, const char *service);
+REDRIVE_API int redrive_breaker_trip(struct redrive_handler *handler, const char *service);
+REDRIVE_API int redrive_breaker_disable(struct redrive_handler *handler, const char *service);
+/* Feeds in one counted failure, to try it out. */
+REDRIVE_API int redrive_breaker_simulate_failure(struct redrive_handler *handler,
+                                                 const char *service);
+
+struct redrive_health {
+    const char *status;  /* "healthy" from 0.8, "degraded" from 0.5, else "unhealthy" */
+    double health_score; /* success_rate × share of breakers not open × latency factor */
+    double success_rate; /* 0–1, over about the last minute; 1 when idle */
+    double error_rate;
+    double latency_factor;
+    uint32_t breakers;
+    uint32_t breakers_open;
+};
+REDRIVE_API void redrive_health(struct redrive_handler *handler, struct redrive_health *ret);
+
+struct redrive_metrics {
+    uint64_t jobs_received;
+    uint64_t jobs_completed;
+    uint64_t jobs_retried;
+    uint64_t jobs_dlq;
+    uint64_t jobs_failed;
+    uint64_t jobs_cancelled;
+    uint64_t jobs_parked;
+    uint64_t attempts;
+    uint64_t unclassified;
+    uint64_t failures_by_class[REDRIVE_CLASS_COUNT];
+    double average_retries; /* per job that ended */
+    double p50_ms;          /* time of one attempt */
+    double p90_ms;
+    double p99_ms;
+    uint32_t running;
+    uint32_t waiting; /* for a retry */
+    uint32_t parked;
+};
+REDRIVE_API void redrive_metrics(struct redrive_handler *handler, struct redrive_metrics *ret);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

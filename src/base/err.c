@@ -1,0 +1,94 @@
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+struct error_row {
+    int code;
+    const char *name;
+    const char *text;
+    bool retryable;
+    int http_status;
+    int exit_code;
+};
+
+static const struct error_row ROWS[] = {
+#define XX(name, number, text, retryable, http, exit_code)                                         \
+    {(number), #name, text, retryable, http, exit_code},
+    REDRIVE_ERROR_MAP(XX)
+#undef XX
+};
+
+static const struct error_row OK = {0, "OK", "no error", false, 200, 0};
+
+/* Rows stand in the order of their numbers, from -1 down. */
+static const struct error_row *row_of(int code)
+{
+    const int n = (int)(sizeof ROWS / sizeof ROWS[0]);
+    if (code == 0)
+        return &OK;
+    if (code < -n || code > 0)
+        code = REDRIVE_E_INTERNAL;
+    return &ROWS[-code - 1];
+}
+
+const char *redrive_err_name(int code)
+{
+    return row_of(code)->name;
+}
+
+const char *redrive_err_text(int code)
+{
+    return row_of(code)->text;
+}
+
+bool redrive_err_retryable(int code)
+{
+    return row_of(code)->retryable;
+}
+
+int redrive_err_http_status(int code)
+{
+    return row_of(code)->http_status;
+}
+
+int redrive_err_exit_code(int code)
+{
+    return row_of(code)->exit_code;
+}
+
+#define FORMAT_INTO(field, format)                                                                 \
+    do {                                                                                           \
+        va_list args;                                                                              \
+        va_start(args, format);                                                                    \
+        vsnprintf(field, sizeof(field), format, args);                                             \
+        va_end(args);                                                                              \
+    } while (0)
+
+int err_set(struct redrive_err *err, int code, const char *format, ...)
+{
+    if (!err)
+        return code;
+    err->code = code;
+    err->detail[0] = '\0';
+    err->hint[0] = '\0';
+    FORMAT_INTO(err->message, format);
+    return code;
+}
+
+void err_detail(struct redrive_err *err, const char *format, ...)
+{
+    if (err)
+        FORMAT_INTO(err->detail, format);
+}
+
+void err_hint(struct redrive_err *err, const char *format, ...)
+{
+    if (err)
+        FORMAT_INTO(err->hint, format);
+}
+
+int err_nomem(struct redrive_err *err)
+{
+    return err_set(err, REDRIVE_E_NOMEM, "%s", redrive_err_text(REDRIVE_E_NOMEM));
+}

@@ -1,0 +1,24 @@
+/* err.h - filling in a struct redrive_err (include/redrive.h), for whoever reports a failure.
+ *
+ * Each function returns the code it was given, so that `return err_set(err, …)` both records and
+ * returns. A NULL err is allowed everywhere: the caller wants the code only.
+ */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+#include "redrive.h"
+
+/* Sets code and message and empties detail and hint. */
+int err_set(struct redrive_err *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Adds to an error that has been set. */
+void err_detail(struct redrive_err *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void err_hint(struct redrive_err *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* "out of memory", said the same way everywhere. */
+int err_nomem(struct redrive_err *err);
+
+#endif

@@ -1,0 +1,76 @@
+#include "base/rng.h"
+
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+static uint64_t rotl(uint64_t x, int k)
+{
+    return (x << k) | (x >> (64 - k));
+}
+
+/* Eight bytes a step, in little-endian order so that every machine agrees. */
+uint64_t rng_hash(const void *bytes, size_t len, uint64_t seed)
+{
+    const unsigned char *p = bytes;
+    uint64_t h = rng_mix(seed ^ (uint64_t)len);
+
+    while (len > 0) {
+        uint64_t word = 0;
+        size_t n = len < 8 ? len : 8;
+        for (size_t i = 0; i < n; i++)
+            word |= (uint64_t)p[i] << (8 * i);
+        h = rng_mix(rotl(h, 23) ^ word);
+        p += n;
+        len -= n;
+    }
+    return h;
+}
+
+void rng_seed(struct rng *rng, uint64_t seed)
+{
+    for (int i = 0; i < 4; i++)
+        rng->s[i] = seed = rng_mix(seed);
+}
+
+uint64_t rng_next(struct rng *rng)
+{
+    uint64_t *s = rng->s;
+    uint64_t result = rotl(s[1] * 5, 7) * 9;
+    uint64_t t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotl(s[3], 45);
+    return result;
+}
+
+double rng_double(struct rng *rng)
+{
+    return rng_unit(rng_next(rng));
+}
+
+/* Numbers past the last whole multiple of limit are drawn again, so that none is favoured. */
+uint64_t rng_below(struct rng *rng, uint64_t limit)
+{
+    if (limit == 0)
+        return 0;
+    uint64_t uneven = -limit % limit;
+    uint64_t x;
+    do
+        x = rng_next(rng);
+    while (x < uneven);
+    return x % limit;
+}
+
+uint64_t rng_system_seed(void)
+{
+    uint64_t seed;
+    if (getrandom(&seed, sizeof seed, 0) == sizeof seed)
+        return seed;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return rng_mix((uint64_t)now.tv_sec ^ (uint64_t)now.tv_nsec << 32);
+}

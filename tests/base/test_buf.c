@@ -1,0 +1,106 @@
+#include "base/buf.h"
+
+#include "check.h"
+
+#include <stdlib.h>
+
+#include "redrive.h"
+
+static void an_empty_buffer_reads_as_an_empty_string(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 10);
+    assert_string_equal(buf_cstr(&b), "");
+    check_str(buf_str(&b), "");
+    buf_truncate(&b, 0);
+    buf_reset(&b);
+    buf_release(&b);
+}
+
+static void additions_append_and_stay_terminated(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 1000);
+    buf_puts(&b, "job ");
+    buf_putc(&b, '#');
+    buf_printf(&b, "%d of %s", 7, "9");
+    buf_add_str(&b, STR("!"));
+    assert_int_equal(buf_failed(&b), 0);
+    assert_string_equal(buf_cstr(&b), "job #7 of 9!");
+    buf_truncate(&b, 3);
+    assert_string_equal(buf_cstr(&b), "job");
+    buf_truncate(&b, 30);
+    assert_string_equal(buf_cstr(&b), "job");
+    buf_release(&b);
+}
+
+static void it_fills_to_its_maximum_and_no_further(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 5);
+    assert_int_equal(buf_puts(&b, "12345"), 0);
+    assert_int_equal(buf_putc(&b, '6'), REDRIVE_E_TOO_BIG);
+    assert_string_equal(buf_cstr(&b), "12345");
+    buf_release(&b);
+}
+
+static void the_first_failure_sticks_until_reset(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 3);
+    buf_puts(&b, "1234");
+    assert_int_equal(buf_puts(&b, "1"), REDRIVE_E_TOO_BIG);
+    assert_int_equal(buf_printf(&b, "%d", 1), REDRIVE_E_TOO_BIG);
+    assert_int_equal(b.len, 0);
+    buf_reset(&b);
+    assert_int_equal(buf_puts(&b, "1"), 0);
+    buf_release(&b);
+}
+
+static void detach_hands_over_the_memory(void **state)
+{
+    (void)state;
+    struct buf b;
+    size_t len = 0;
+    buf_init(&b, 100);
+    char *none = buf_detach(&b, &len);
+    assert_string_equal(none, "");
+    free(none);
+    buf_puts(&b, "payload");
+    char *text = buf_detach(&b, &len);
+    assert_string_equal(text, "payload");
+    assert_int_equal(len, 7);
+    assert_int_equal(b.len, 0);
+    free(text);
+    buf_printf(&b, "%0200d", 1);
+    assert_null(buf_detach(&b, NULL));
+}
+
+static void growth_keeps_what_was_there(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 1u << 20);
+    for (int i = 0; i < 10000; i++)
+        buf_printf(&b, "%04d", i);
+    assert_int_equal(b.len, 40000);
+    assert_memory_equal(b.data + 4 * 9876, "9876", 4);
+    buf_release(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(an_empty_buffer_reads_as_an_empty_string),
+        T(additions_append_and_stay_terminated),
+        T(it_fills_to_its_maximum_and_no_further),
+        T(the_first_failure_sticks_until_reset),
+        T(detach_hands_over_the_memory),
+        T(growth_keeps_what_was_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+#include "check.h"
+
+#include <stdlib.h>
+
+static void absent_and_empty_are_equal_in_bytes(void **state)
+{
+    (void)state;
+    assert_true(str_eq(str_of(NULL), STR("")));
+    assert_false(str_eq(STR("a"), STR("b")));
+    assert_false(str_eq(STR("a"), STR("ab")));
+    assert_true(str_is(STR("ab"), "ab"));
+}
+
+static void case_is_ignored_for_ascii_only(void **state)
+{
+    (void)state;
+    assert_true(str_eq_nocase(STR("SIGKILL"), STR("sigkill")));
+    assert_false(str_eq_nocase(STR("a"), STR("ab")));
+    assert_false(str_eq_nocase(STR("\xC3\x84"), STR("\xC3\xA4")));
+}
+
+static void prefixes_and_contents_are_found(void **state)
+{
+    (void)state;
+    assert_true(str_starts_with(STR("40001"), STR("40")));
+    assert_false(str_starts_with(STR("4"), STR("40")));
+    assert_true(str_contains(STR("no such bucket"), STR("such")));
+    assert_true(str_contains(STR("x"), STR("")));
+    assert_false(str_contains(STR("x"), STR("xy")));
+}
+
+static void trim_takes_space_from_both_ends(void **state)
+{
+    (void)state;
+    check_str(str_trim(STR(" \t a b\r\n")), "a b");
+    check_str(str_trim(STR("  ")), "");
+}
+
+static void copy_terminates_and_says_when_it_cut(void **state)
+{
+    (void)state;
+    char out[4];
+    assert_true(str_copy(out, sizeof out, STR("abc")));
+    assert_string_equal(out, "abc");
+    assert_false(str_copy(out, sizeof out, STR("abcd")));
+    assert_string_equal(out, "abc");
+    assert_true(str_copy(out, sizeof out, STR("")));
+    assert_string_equal(out, "");
+}
+
+static void copy_never_leaves_half_a_character(void **state)
+{
+    (void)state;
+    char out[4];
+    assert_false(str_copy(out, sizeof out, STR("ab\xE2\x82\xAC")));
+    assert_string_equal(out, "ab");
+}
+
+static void dup_copies_with_a_terminator(void **state)
+{
+    (void)state;
+    char *copy = str_dup((struct str){"abcdef", 3});
+    assert_string_equal(copy, "abc");
+    free(copy);
+    copy = str_dup(str_of(NULL));
+    assert_string_equal(copy, "");
+    free(copy);
+}
+
+static void globs_match_the_whole_text(void **state)
+{
+    (void)state;
+    assert_true(str_glob("Quota*", STR("QuotaExceededError")));
+    assert_true(str_glob("*Timeout*", STR("java.net.SocketTimeoutException")));
+    assert_true(str_glob("a?c", STR("abc")));
+    assert_true(str_glob("*", STR("")));
+    assert_true(str_glob("a*b*c", STR("aXbYbZc")));
+    assert_false(str_glob("Quota", STR("QuotaExceededError")));
+    assert_false(str_glob("a?c", STR("ac")));
+    assert_false(str_glob("", STR("a")));
+    assert_false(str_glob("a*b", STR("ac")));
+}
+
+static void a_hostile_glob_takes_no_time(void **state)
+{
+    (void)state;
+    char text[5000];
+    memset(text, 'a', sizeof text);
+    assert_false(str_glob("a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", (struct str){text, sizeof text}));
+}
+
+static void last_component_of_type_names(void **state)
+{
+    (void)state;
+    check_str(str_last_component(STR("httpx.ConnectError")), "ConnectError");
+    check_str(str_last_component(STR("Net::ReadTimeout")), "ReadTimeout");
+    check_str(str_last_component(STR("App\\Error\\Quota")), "Quota");
+    check_str(str_last_component(STR("ValueError")), "ValueError");
+    check_str(str_last_component(STR("")), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(absent_and_empty_are_equal_in_bytes),
+        T(case_is_ignored_for_ascii_only),
+        T(prefixes_and_contents_are_found),
+        T(trim_takes_space_from_both_ends),
+        T(copy_terminates_and_says_when_it_cut),
+        T(copy_never_leaves_half_a_character),
+        T(dup_copies_with_a_terminator),
+        T(globs_match_the_whole_text),
+        T(a_hostile_glob_takes_no_time),
+        T(last_component_of_type_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

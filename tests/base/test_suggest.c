@@ -1,0 +1,38 @@
+#include "base/suggest.h"
+
+#include "check.h"
+
+static const char *const WORDS[] = {"max_delay", "max_retries", "min_delay", "multiplier"};
+
+static const char *nearest(const char *given)
+{
+    return suggest(str_of(given), WORDS, 4);
+}
+
+static void typos_find_their_word(void **state)
+{
+    (void)state;
+    assert_string_equal(nearest("max_dealy"), "max_delay");
+    assert_string_equal(nearest("maxdelay"), "max_delay");
+    assert_string_equal(nearest("max-retrys"), "max_retries");
+    assert_string_equal(nearest("Multiplyer"), "multiplier");
+}
+
+static void other_words_find_nothing(void **state)
+{
+    (void)state;
+    assert_null(nearest("colour"));
+    assert_null(nearest("x"));
+    assert_null(nearest(""));
+    assert_null(nearest("a word that is far longer than any key could ever be, even a very long one"));
+    assert_null(suggest(STR("max_delay"), NULL, 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(typos_find_their_word),
+        T(other_words_find_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
