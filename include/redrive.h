@@ -50,26 +50,26 @@ REDRIVE_API const char *redrive_version(void);
  * Every surface (return codes, problem documents, exit codes) is made from this table. Numbers
  * are never reused.
  */
-#define REDRIVE_ERROR_MAP(XX)                                                                      \
-    XX(NOMEM, -1, "out of memory", true, 503, 1)                                                   \
-    XX(INVALID, -2, "invalid argument", false, 400, 2)                                             \
-    XX(PARSE, -3, "malformed input", false, 400, 2)                                                \
-    XX(TOO_BIG, -4, "input is over the size limit", false, 413, 2)                                 \
-    XX(TOO_DEEP, -5, "input is nested too deeply", false, 400, 2)                                  \
-    XX(RANGE, -6, "value is out of range", false, 400, 2)                                          \
-    XX(UNKNOWN, -7, "unknown name", false, 400, 2)                                                 \
-    XX(USAGE, -8, "wrong usage", false, 400, 2)                                                    \
-    XX(CONFIG, -9, "invalid configuration", false, 400, 2)                                         \
-    XX(NOT_FOUND, -10, "not found", false, 404, 1)                                                 \
-    XX(EXISTS, -11, "already exists", false, 409, 1)                                               \
-    XX(STATE, -12, "not possible in this state", false, 409, 1)                                    \
-    XX(IO, -13, "input or output failed", true, 503, 1)                                            \
-    XX(DENIED, -14, "permission denied", false, 403, 1)                                            \
-    XX(BREAKER_OPEN, -15, "circuit breaker is open", true, 503, 1)                                 \
-    XX(CANCELLED, -16, "cancelled", false, 409, 1)                                                 \
-    XX(DEADLINE, -17, "deadline passed", false, 504, 3)                                            \
-    XX(JOB_FAILED, -18, "the job failed", false, 500, 3)                                           \
-    XX(STOPPING, -19, "shutting down", true, 503, 1)                                               \
+#define REDRIVE_ERROR_MAP(XX)                                      \
+    XX(NOMEM, -1, "out of memory", true, 503, 1)                   \
+    XX(INVALID, -2, "invalid argument", false, 400, 2)             \
+    XX(PARSE, -3, "malformed input", false, 400, 2)                \
+    XX(TOO_BIG, -4, "input is over the size limit", false, 413, 2) \
+    XX(TOO_DEEP, -5, "input is nested too deeply", false, 400, 2)  \
+    XX(RANGE, -6, "value is out of range", false, 400, 2)          \
+    XX(UNKNOWN, -7, "unknown name", false, 400, 2)                 \
+    XX(USAGE, -8, "wrong usage", false, 400, 2)                    \
+    XX(CONFIG, -9, "invalid configuration", false, 400, 2)         \
+    XX(NOT_FOUND, -10, "not found", false, 404, 1)                 \
+    XX(EXISTS, -11, "already exists", false, 409, 1)               \
+    XX(STATE, -12, "not possible in this state", false, 409, 1)    \
+    XX(IO, -13, "input or output failed", true, 503, 1)            \
+    XX(DENIED, -14, "permission denied", false, 403, 1)            \
+    XX(BREAKER_OPEN, -15, "circuit breaker is open", true, 503, 1) \
+    XX(CANCELLED, -16, "cancelled", false, 409, 1)                 \
+    XX(DEADLINE, -17, "deadline passed", false, 504, 3)            \
+    XX(JOB_FAILED, -18, "the job failed", false, 500, 3)           \
+    XX(STOPPING, -19, "shutting down", true, 503, 1)               \
     XX(INTERNAL, -20, "internal error", false, 500, 1)
 
 enum redrive_error {
@@ -96,130 +96,130 @@ REDRIVE_API int redrive_err_exit_code(int code);
 /* ---- Vocabulary --------------------------------------------------------------------------- */
 
 /* Failure classes: name, is it retried?, does it count against the breaker?, default severity. */
-#define REDRIVE_CLASS_MAP(XX)                                                                      \
-    XX(SUCCESS, "success", false, false, INFO)                                                     \
-    XX(TRANSIENT, "transient", true, true, WARNING)                                                \
-    XX(RATE_LIMITED, "rate_limited", true, false, WARNING)                                         \
-    XX(NETWORK, "network", true, true, WARNING)                                                    \
-    XX(SYSTEM, "system", true, false, ERROR)                                                       \
-    XX(DATABASE, "database", true, true, WARNING)                                                  \
-    XX(PERMANENT, "permanent", false, false, ERROR)                                                \
-    XX(VALIDATION, "validation", false, false, ERROR)                                              \
+#define REDRIVE_CLASS_MAP(XX)                              \
+    XX(SUCCESS, "success", false, false, INFO)             \
+    XX(TRANSIENT, "transient", true, true, WARNING)        \
+    XX(RATE_LIMITED, "rate_limited", true, false, WARNING) \
+    XX(NETWORK, "network", true, true, WARNING)            \
+    XX(SYSTEM, "system", true, false, ERROR)               \
+    XX(DATABASE, "database", true, true, WARNING)          \
+    XX(PERMANENT, "permanent", false, false, ERROR)        \
+    XX(VALIDATION, "validation", false, false, ERROR)      \
     XX(AUTHENTICATION, "authentication", false, true, CRITICAL)
 
 enum redrive_class {
 #define XX(name, text, retried, counts, severity) REDRIVE_CLASS_##name,
     REDRIVE_CLASS_MAP(XX)
 #undef XX
-        REDRIVE_CLASS_COUNT
+    REDRIVE_CLASS_COUNT
 };
 
-#define REDRIVE_SEVERITY_MAP(XX)                                                                   \
-    XX(INFO, "info")                                                                               \
-    XX(WARNING, "warning")                                                                         \
-    XX(ERROR, "error")                                                                             \
+#define REDRIVE_SEVERITY_MAP(XX) \
+    XX(INFO, "info")             \
+    XX(WARNING, "warning")       \
+    XX(ERROR, "error")           \
     XX(CRITICAL, "critical")
 
 enum redrive_severity {
 #define XX(name, text) REDRIVE_SEVERITY_##name,
     REDRIVE_SEVERITY_MAP(XX)
 #undef XX
-        REDRIVE_SEVERITY_COUNT
+    REDRIVE_SEVERITY_COUNT
 };
 
 /* States of a job. `scheduled` and `retrying` are time-locked; the last four have ended. */
-#define REDRIVE_STATE_MAP(XX)                                                                      \
-    XX(SCHEDULED, "scheduled")                                                                     \
-    XX(RETRYING, "retrying")                                                                       \
-    XX(QUEUED, "queued")                                                                           \
-    XX(RUNNING, "running")                                                                         \
-    XX(PARKED, "parked")                                                                           \
-    XX(COMPLETED, "completed")                                                                     \
-    XX(FAILED, "failed")                                                                           \
-    XX(DEAD_LETTER, "dead_letter")                                                                 \
+#define REDRIVE_STATE_MAP(XX)      \
+    XX(SCHEDULED, "scheduled")     \
+    XX(RETRYING, "retrying")       \
+    XX(QUEUED, "queued")           \
+    XX(RUNNING, "running")         \
+    XX(PARKED, "parked")           \
+    XX(COMPLETED, "completed")     \
+    XX(FAILED, "failed")           \
+    XX(DEAD_LETTER, "dead_letter") \
     XX(CANCELLED, "cancelled")
 
 enum redrive_state {
 #define XX(name, text) REDRIVE_STATE_##name,
     REDRIVE_STATE_MAP(XX)
 #undef XX
-        REDRIVE_STATE_COUNT
+    REDRIVE_STATE_COUNT
 };
 
 /* Why a job ended without success. */
-#define REDRIVE_REASON_MAP(XX)                                                                     \
-    XX(NONE, "none")                                                                               \
-    XX(EXHAUSTED, "exhausted")                                                                     \
-    XX(NOT_RETRIABLE, "not_retriable")                                                             \
-    XX(DEADLINE, "deadline")                                                                       \
-    XX(POISON, "poison")                                                                           \
-    XX(BREAKER_OPEN, "breaker_open")                                                               \
+#define REDRIVE_REASON_MAP(XX)         \
+    XX(NONE, "none")                   \
+    XX(EXHAUSTED, "exhausted")         \
+    XX(NOT_RETRIABLE, "not_retriable") \
+    XX(DEADLINE, "deadline")           \
+    XX(POISON, "poison")               \
+    XX(BREAKER_OPEN, "breaker_open")   \
     XX(MANUAL, "manual")
 
 enum redrive_reason {
 #define XX(name, text) REDRIVE_REASON_##name,
     REDRIVE_REASON_MAP(XX)
 #undef XX
-        REDRIVE_REASON_COUNT
+    REDRIVE_REASON_COUNT
 };
 
-#define REDRIVE_BREAKER_STATE_MAP(XX)                                                              \
-    XX(CLOSED, "closed")                                                                           \
-    XX(OPEN, "open")                                                                               \
-    XX(HALF_OPEN, "half_open")                                                                     \
-    XX(FORCED_OPEN, "forced_open")                                                                 \
+#define REDRIVE_BREAKER_STATE_MAP(XX) \
+    XX(CLOSED, "closed")              \
+    XX(OPEN, "open")                  \
+    XX(HALF_OPEN, "half_open")        \
+    XX(FORCED_OPEN, "forced_open")    \
     XX(DISABLED, "disabled")
 
 enum redrive_breaker_state {
 #define XX(name, text) REDRIVE_BREAKER_##name,
     REDRIVE_BREAKER_STATE_MAP(XX)
 #undef XX
-        REDRIVE_BREAKER_STATE_COUNT
+    REDRIVE_BREAKER_STATE_COUNT
 };
 
 /* What a job meets when its breaker is open: it waits without using an attempt, it ends, or the
  * submit is refused. */
-#define REDRIVE_ON_OPEN_MAP(XX)                                                                    \
-    XX(PARK, "park")                                                                               \
-    XX(DEAD_LETTER, "dead_letter")                                                                 \
+#define REDRIVE_ON_OPEN_MAP(XX)    \
+    XX(PARK, "park")               \
+    XX(DEAD_LETTER, "dead_letter") \
     XX(REJECT, "reject")
 
 enum redrive_on_open {
 #define XX(name, text) REDRIVE_ON_OPEN_##name,
     REDRIVE_ON_OPEN_MAP(XX)
 #undef XX
-        REDRIVE_ON_OPEN_COUNT
+    REDRIVE_ON_OPEN_COUNT
 };
 
-#define REDRIVE_STRATEGY_MAP(XX)                                                                   \
-    XX(EXPONENTIAL, "exponential")                                                                 \
-    XX(LINEAR, "linear")                                                                           \
-    XX(FIXED, "fixed")                                                                             \
-    XX(IMMEDIATE, "immediate")                                                                     \
-    XX(POLYNOMIAL, "polynomial")                                                                   \
+#define REDRIVE_STRATEGY_MAP(XX)   \
+    XX(EXPONENTIAL, "exponential") \
+    XX(LINEAR, "linear")           \
+    XX(FIXED, "fixed")             \
+    XX(IMMEDIATE, "immediate")     \
+    XX(POLYNOMIAL, "polynomial")   \
     XX(CUSTOM, "custom")
 
 enum redrive_strategy {
 #define XX(name, text) REDRIVE_STRATEGY_##name,
     REDRIVE_STRATEGY_MAP(XX)
 #undef XX
-        REDRIVE_STRATEGY_COUNT
+    REDRIVE_STRATEGY_COUNT
 };
 
-#define REDRIVE_JITTER_MAP(XX)                                                                     \
-    XX(NONE, "none")                                                                               \
-    XX(FULL, "full")                                                                               \
-    XX(EQUAL, "equal")                                                                             \
-    XX(ADD, "add")                                                                                 \
-    XX(SPREAD, "spread")                                                                           \
-    XX(STEP, "step")                                                                               \
+#define REDRIVE_JITTER_MAP(XX) \
+    XX(NONE, "none")           \
+    XX(FULL, "full")           \
+    XX(EQUAL, "equal")         \
+    XX(ADD, "add")             \
+    XX(SPREAD, "spread")       \
+    XX(STEP, "step")           \
     XX(DECORRELATED, "decorrelated")
 
 enum redrive_jitter_mode {
 #define XX(name, text) REDRIVE_JITTER_##name,
     REDRIVE_JITTER_MAP(XX)
 #undef XX
-        REDRIVE_JITTER_COUNT
+    REDRIVE_JITTER_COUNT
 };
 
 /* The names of the tables above; a number out of range gives "unknown". */
@@ -379,22 +379,22 @@ struct redrive_failure {
 };
 
 /* What a row looks at, in the order in which an outcome that carries several is tried. */
-#define REDRIVE_SOURCE_MAP(XX)                                                                     \
-    XX(STATUS, "status")                                                                           \
-    XX(ERROR_TYPE, "error_type")                                                                   \
-    XX(HTTP_STATUS, "http_status")                                                                 \
-    XX(SQLSTATE, "sqlstate")                                                                       \
-    XX(CURL, "curl")                                                                               \
-    XX(ERRNO, "errno")                                                                             \
-    XX(SIGNAL, "signal")                                                                           \
-    XX(EXIT_CODE, "exit_code")                                                                     \
+#define REDRIVE_SOURCE_MAP(XX)     \
+    XX(STATUS, "status")           \
+    XX(ERROR_TYPE, "error_type")   \
+    XX(HTTP_STATUS, "http_status") \
+    XX(SQLSTATE, "sqlstate")       \
+    XX(CURL, "curl")               \
+    XX(ERRNO, "errno")             \
+    XX(SIGNAL, "signal")           \
+    XX(EXIT_CODE, "exit_code")     \
     XX(MESSAGE, "message")
 
 enum redrive_source {
 #define XX(name, text) REDRIVE_SOURCE_##name,
     REDRIVE_SOURCE_MAP(XX)
 #undef XX
-        REDRIVE_SOURCE_COUNT
+    REDRIVE_SOURCE_COUNT
 };
 
 /* A row of the classification table: the first that matches wins, and yours come before the
@@ -430,7 +430,7 @@ typedef int (*redrive_fn)(struct redrive_run *run, void *arg);
 
 REDRIVE_API const char *redrive_run_job_id(const struct redrive_run *run);
 REDRIVE_API const char *redrive_run_task(const struct redrive_run *run);
-REDRIVE_API uint32_t redrive_run_attempt(const struct redrive_run *run);      /* 1, 2, … */
+REDRIVE_API uint32_t redrive_run_attempt(const struct redrive_run *run); /* 1, 2, … */
 REDRIVE_API uint32_t redrive_run_max_attempts(const struct redrive_run *run);
 REDRIVE_API const void *redrive_run_payload(const struct redrive_run *run, size_t *ret_len);
 /* True once the job was cancelled or the handler is being stopped: return soon. */
@@ -487,10 +487,10 @@ struct redrive_clock {
 /* Zeroed fields mean the defaults. Everything is copied by redrive_handler_new, strings too,
  * except the contexts of callbacks and the policy's borrowed parts. */
 struct redrive_handler_options {
-    const char *name;                                /* "redrive" */
-    const struct redrive_policy *policy;             /* redrive_policy_init */
-    const struct redrive_breaker_config *breaker;    /* redrive_breaker_config_init */
-    const struct redrive_classify_row *classify;     /* your rows, before the built-in ones */
+    const char *name;                             /* "redrive" */
+    const struct redrive_policy *policy;          /* redrive_policy_init */
+    const struct redrive_breaker_config *breaker; /* redrive_breaker_config_init */
+    const struct redrive_classify_row *classify;  /* your rows, before the built-in ones */
     size_t n_classify;
     uint32_t concurrency;    /* runs at one time, by priority, then oldest first; 0: no limit */
     size_t max_dead_letters; /* 10 000; the oldest makes room, and a counter says so */
@@ -500,8 +500,8 @@ struct redrive_handler_options {
     struct redrive_clock clock;
 };
 
-REDRIVE_API struct redrive_handler *
-redrive_handler_new(const struct redrive_handler_options *options, struct redrive_err *err);
+REDRIVE_API struct redrive_handler *redrive_handler_new(
+    const struct redrive_handler_options *options, struct redrive_err *err);
 
 /* No thread may be inside the handler any more: see redrive_handler_stop. */
 REDRIVE_API void redrive_handler_free(struct redrive_handler *handler);
@@ -654,8 +654,8 @@ struct redrive_dlq_group {
 typedef int (*redrive_dlq_group_fn)(const struct redrive_dlq_group *group, void *ctx);
 /* Largest first; the rules of redrive_dlq_list apply. */
 REDRIVE_API int redrive_dlq_groups(struct redrive_handler *handler,
-                                   const struct redrive_dlq_filter *filter,
-                                   redrive_dlq_group_fn fn, void *ctx);
+                                   const struct redrive_dlq_filter *filter, redrive_dlq_group_fn fn,
+                                   void *ctx);
 
 /* ---- Breakers, health and metrics of a handler ---------------------------------------------- */
 

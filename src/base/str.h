@@ -16,8 +16,7 @@ struct str {
 };
 
 /* A slice of a string literal. */
-#define STR(literal)                                                                               \
-    ((struct str){(literal), sizeof(literal) - 1})
+#define STR(literal) ((struct str){(literal), sizeof(literal) - 1})
 
 /* A slice of a terminated string; NULL gives the absent string. */
 static inline struct str str_of(const char *s)

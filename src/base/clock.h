@@ -1,0 +1,15 @@
+/* clock.h - time, injected.
+ *
+ * Nothing to the right of base reads the system's clock except through these. Wall time is
+ * milliseconds since 1970 UTC; it may jump. Monotonic time is for measuring spans.
+ */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+int64_t clock_wall_ms(void);
+int64_t clock_monotonic_ms(void);
+int64_t clock_monotonic_ns(void);
+
+#endif

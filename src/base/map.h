@@ -1,0 +1,44 @@
+/* map.h - a hash table from text to a pointer that the caller owns.
+ *
+ * Keys are copied. Open addressing, at most three quarters full; the hash is seeded per table so
+ * that keys from outside cannot be chosen to collide. Iteration is in no particular order and
+ * allows no changes.
+ */
+#ifndef BASE_MAP_H
+#define BASE_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+struct map_slot {
+    char *key; /* NULL: free */
+    size_t key_len;
+    uint64_t hash;
+    void *value;
+};
+
+struct map {
+    struct map_slot *slots;
+    size_t n_slots; /* 0 or a power of two */
+    size_t count;
+    uint64_t seed;
+};
+
+void map_init(struct map *map, uint64_t seed);
+/* Frees keys and table; values are the caller's. */
+void map_release(struct map *map);
+
+/* NULL when it is not there. */
+void *map_get(const struct map *map, struct str key);
+/* Adds or replaces; 0 or REDRIVE_E_NOMEM. */
+int map_put(struct map *map, struct str key, void *value);
+/* Takes it out; gives the value, or NULL when it was not there. */
+void *map_remove(struct map *map, struct str key);
+
+#define MAP_FOREACH(map, slot)                                                               \
+    for (struct map_slot *slot = (map)->slots; slot < (map)->slots + (map)->n_slots; slot++) \
+        if (slot->key)
+
+#endif
