@@ -13,7 +13,7 @@ struct error_row {
 };
 
 static const struct error_row ROWS[] = {
-#define XX(name, number, text, retryable, http, exit_code)                                         \
+#define XX(name, number, text, retryable, http, exit_code) \
     {(number), #name, text, retryable, http, exit_code},
     REDRIVE_ERROR_MAP(XX)
 #undef XX
@@ -57,12 +57,12 @@ int redrive_err_exit_code(int code)
     return row_of(code)->exit_code;
 }
 
-#define FORMAT_INTO(field, format)                                                                 \
-    do {                                                                                           \
-        va_list args;                                                                              \
-        va_start(args, format);                                                                    \
-        vsnprintf(field, sizeof(field), format, args);                                             \
-        va_end(args);                                                                              \
+#define FORMAT_INTO(field, format)                     \
+    do {                                               \
+        va_list args;                                  \
+        va_start(args, format);                        \
+        vsnprintf(field, sizeof(field), format, args); \
+        va_end(args);                                  \
     } while (0)
 
 int err_set(struct redrive_err *err, int code, const char *format, ...)

@@ -74,8 +74,8 @@ static inline bool log_wants(const struct log *log, enum log_level level)
     return log && log->sink && level >= log->level && level < LOG_LEVEL_OFF;
 }
 
-/* A NULL log, or one that does not want the level, costs one comparison. A line over 64 KiB is
- * cut, and says so. */
+/* A NULL log, or one that does not want the level, costs one comparison. Fields that make a line
+ * of over 64 KiB are left out, and the line says so. */
 void log_write(const struct log *log, enum log_level level, int64_t at_ms, const char *event,
                const struct log_field *fields, size_t n_fields);
 

@@ -48,7 +48,7 @@ struct breaker {
     uint64_t seed; /* of the recovery jitter */
     int64_t opened_at_ms;
     int64_t retry_at_ms;     /* open: when a probe may go */
-    int64_t bucket_start_ms; /* of the current bucket; a multiple of the bucket's width */
+    int64_t bucket_start_ms; /* of the current bucket */
     uint32_t bucket;
     struct breaker_bucket window[BREAKER_BUCKETS];
     struct breaker_probe probes[REDRIVE_MAX_PROBES];

@@ -2,11 +2,11 @@
  *
  * The answer comes from an ordered table; the first match wins:
  *   1. the handler's own word: SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL, or a class by name;
- *   2. the user's rows, in their order;
- *   3. special cases: 503 with Retry-After and 403 with a rate-limit reason are rate_limited;
- *   4. built-in rows, by source in the order of enum redrive_source;
- *   5. nothing: transient, and `unclassified` is set so that somebody can count it.
- * An outcome in which nothing speaks of failure is a success.
+ *   2. an outcome in which nothing speaks of failure is a success;
+ *   3. the user's rows, in their order (one of them may call a failure a success);
+ *   4. special cases: 503 with Retry-After and 403 with a rate-limit reason are rate_limited;
+ *   5. built-in rows, by source in the order of enum redrive_source;
+ *   6. nothing: transient, and `unclassified` is set so that somebody can count it.
  */
 #ifndef CORE_CLASSIFY_H
 #define CORE_CLASSIFY_H

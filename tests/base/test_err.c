@@ -5,11 +5,11 @@
 static void every_row_stands_where_its_number_says(void **state)
 {
     (void)state;
-#define XX(name, number, text, retryable, http, exit_code)                                         \
-    assert_string_equal(redrive_err_name(REDRIVE_E_##name), #name);                                \
-    assert_string_equal(redrive_err_text(number), text);                                           \
-    assert_int_equal(redrive_err_retryable(number), retryable);                                    \
-    assert_int_equal(redrive_err_http_status(number), http);                                       \
+#define XX(name, number, text, retryable, http, exit_code)          \
+    assert_string_equal(redrive_err_name(REDRIVE_E_##name), #name); \
+    assert_string_equal(redrive_err_text(number), text);            \
+    assert_int_equal(redrive_err_retryable(number), retryable);     \
+    assert_int_equal(redrive_err_http_status(number), http);        \
     assert_int_equal(redrive_err_exit_code(number), exit_code);
     REDRIVE_ERROR_MAP(XX)
 #undef XX

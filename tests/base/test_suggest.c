@@ -24,7 +24,8 @@ static void other_words_find_nothing(void **state)
     assert_null(nearest("colour"));
     assert_null(nearest("x"));
     assert_null(nearest(""));
-    assert_null(nearest("a word that is far longer than any key could ever be, even a very long one"));
+    assert_null(
+        nearest("a word that is far longer than any key could ever be, even a very long one"));
     assert_null(suggest(STR("max_delay"), NULL, 0));
 }
 

@@ -1,0 +1,318 @@
+#include "core/breaker.h"
+
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "core/range.h"
+
+void redrive_breaker_config_init(struct redrive_breaker_config *config)
+{
+    *config = (struct redrive_breaker_config){
+        .failure_threshold = 5,
+        .failure_rate = 0.5,
+        .min_calls = 20,
+        .window_ms = 10 * 1000,
+        .recovery_timeout_ms = 30 * 1000,
+        .recovery_multiplier = 1,
+        .recovery_max_ms = 5 * 60 * 1000,
+        .recovery_jitter = 0.1,
+        .half_open_max = 1,
+        .success_threshold = 1,
+        .probe_lease_ms = 30 * 1000,
+        .on_open = REDRIVE_ON_OPEN_PARK,
+        .release_rate = 10,
+        .release_growth = 10,
+    };
+}
+
+int redrive_breaker_config_check(const struct redrive_breaker_config *c, struct redrive_err *err)
+{
+    const double longest = (double)DURATION_MAX_MS;
+    if ((unsigned)c->on_open >= REDRIVE_ON_OPEN_COUNT)
+        return err_set(err, REDRIVE_E_INVALID, "on_open is unknown");
+    return RANGES_CHECK(
+        "", err, {"failure_threshold", c->failure_threshold, 0, 1e9},
+        {"failure_rate", c->failure_rate, 0, 1}, {"min_calls", c->min_calls, 1, 1e9},
+        {"window (ms)", (double)c->window_ms, BREAKER_BUCKETS, longest},
+        {"recovery_timeout (ms)", (double)c->recovery_timeout_ms, 1, longest},
+        {"recovery_multiplier", c->recovery_multiplier, 1, 1000},
+        {"recovery_max (ms)", (double)c->recovery_max_ms, 1, longest},
+        {"recovery_jitter", c->recovery_jitter, 0, 1},
+        {"half_open_max", c->half_open_max, 1, REDRIVE_MAX_PROBES},
+        {"success_threshold", c->success_threshold, 1, 1e9},
+        {"probe_lease (ms)", (double)c->probe_lease_ms, 1, longest},
+        {"release_rate", c->release_rate, 1, 1e9}, {"release_growth", c->release_growth, 0, 1e9});
+}
+
+void breaker_init(struct breaker *b, uint64_t seed)
+{
+    memset(b, 0, sizeof *b);
+    b->state = REDRIVE_BREAKER_CLOSED;
+    b->generation = 1;
+    b->seed = seed;
+}
+
+/* Every change of state passes through here. What opened the breaker (the row of failures, the
+ * window) stays to be read until it closes. */
+static void enter(struct breaker *b, enum redrive_breaker_state state)
+{
+    b->state = state;
+    b->generation++;
+    b->probe_successes = 0;
+    memset(b->probes, 0, sizeof b->probes);
+}
+
+static int64_t recovery_ms(const struct breaker *b, const struct redrive_breaker_config *config)
+{
+    double ms = (double)config->recovery_timeout_ms;
+    double most = (double)config->recovery_max_ms;
+    for (uint32_t i = 0; i < b->reopened && ms < most; i++) {
+        if (config->recovery_multiplier <= 1)
+            break;
+        ms *= config->recovery_multiplier;
+        if (ms > most)
+            ms = most;
+    }
+    double u = rng_unit(rng_mix(b->seed ^ rng_mix(b->generation)));
+    return (int64_t)(ms * (1 + config->recovery_jitter * (2 * u - 1)) + 0.5);
+}
+
+static void open_at(struct breaker *b, const struct redrive_breaker_config *config, int64_t at_ms)
+{
+    enter(b, REDRIVE_BREAKER_OPEN);
+    b->opened_at_ms = at_ms;
+    b->retry_at_ms = at_ms + recovery_ms(b, config);
+}
+
+static void open_again(struct breaker *b, const struct redrive_breaker_config *config,
+                       int64_t at_ms)
+{
+    if (b->reopened < UINT32_MAX)
+        b->reopened++;
+    open_at(b, config, at_ms);
+}
+
+/* The earliest end of a lease that has lapsed by now, or 0. */
+static int64_t lapsed_ms(const struct breaker *b, int64_t now_ms)
+{
+    int64_t earliest = 0;
+    for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
+        const struct breaker_probe *p = &b->probes[i];
+        if (p->token != 0 && p->expires_ms <= now_ms && (earliest == 0 || p->expires_ms < earliest))
+            earliest = p->expires_ms;
+    }
+    return earliest;
+}
+
+/* It opens as of the end of the lease, not as of when somebody looked. */
+bool breaker_tick(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms)
+{
+    if (b->state != REDRIVE_BREAKER_HALF_OPEN)
+        return false;
+    int64_t at_ms = lapsed_ms(b, now_ms);
+    if (at_ms == 0)
+        return false;
+    open_again(b, config, at_ms);
+    return true;
+}
+
+static bool admit_probe(struct breaker *b, const struct redrive_breaker_config *config,
+                        int64_t now_ms, struct breaker_permit *ret)
+{
+    struct breaker_probe *free_slot = NULL;
+    uint32_t out = 0;
+    for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
+        if (b->probes[i].token != 0)
+            out++;
+        else if (!free_slot)
+            free_slot = &b->probes[i];
+    }
+    if (out >= config->half_open_max || !free_slot)
+        return false;
+    free_slot->token = ++b->next_token;
+    free_slot->expires_ms = now_ms + config->probe_lease_ms;
+    *ret = (struct breaker_permit){.generation = b->generation, .probe = free_slot->token};
+    return true;
+}
+
+bool breaker_admit(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms,
+                   struct breaker_permit *ret)
+{
+    breaker_tick(b, config, now_ms);
+    switch (b->state) {
+    case REDRIVE_BREAKER_OPEN:
+        if (now_ms < b->retry_at_ms)
+            return false;
+        enter(b, REDRIVE_BREAKER_HALF_OPEN);
+        return admit_probe(b, config, now_ms, ret);
+    case REDRIVE_BREAKER_HALF_OPEN: return admit_probe(b, config, now_ms, ret);
+    case REDRIVE_BREAKER_FORCED_OPEN: return false;
+    case REDRIVE_BREAKER_CLOSED:
+    case REDRIVE_BREAKER_DISABLED:
+    default: *ret = (struct breaker_permit){.generation = b->generation}; return true;
+    }
+}
+
+/* Turns the ring of buckets to now. A clock that goes back leaves it where it is. */
+static void advance_window(struct breaker *b, const struct redrive_breaker_config *config,
+                           int64_t now_ms)
+{
+    int64_t width = config->window_ms / BREAKER_BUCKETS;
+    if (width < 1)
+        width = 1;
+    if (now_ms < b->bucket_start_ms + width)
+        return;
+    int64_t steps = (now_ms - b->bucket_start_ms) / width;
+    b->bucket_start_ms += steps * width;
+    if (steps >= BREAKER_BUCKETS) {
+        memset(b->window, 0, sizeof b->window);
+        return;
+    }
+    while (steps-- > 0) {
+        b->bucket = (b->bucket + 1) % BREAKER_BUCKETS;
+        b->window[b->bucket] = (struct breaker_bucket){0};
+    }
+}
+
+static struct breaker_bucket window_sum(const struct breaker *b)
+{
+    struct breaker_bucket sum = {0};
+    for (int i = 0; i < BREAKER_BUCKETS; i++) {
+        sum.calls += b->window[i].calls;
+        sum.failures += b->window[i].failures;
+    }
+    return sum;
+}
+
+static bool rate_trips(const struct breaker *b, const struct redrive_breaker_config *config)
+{
+    if (config->failure_rate <= 0)
+        return false;
+    struct breaker_bucket sum = window_sum(b);
+    return sum.calls >= config->min_calls &&
+           (double)sum.failures >= config->failure_rate * (double)sum.calls;
+}
+
+static void record_closed(struct breaker *b, const struct redrive_breaker_config *config,
+                          bool failed, int64_t now_ms)
+{
+    advance_window(b, config, now_ms);
+    b->window[b->bucket].calls++;
+    b->window[b->bucket].failures += failed;
+    b->consecutive = failed ? b->consecutive + 1 : 0;
+
+    bool in_a_row = config->failure_threshold > 0 && b->consecutive >= config->failure_threshold;
+    if (in_a_row || rate_trips(b, config)) {
+        b->reopened = 0;
+        open_at(b, config, now_ms);
+    }
+}
+
+static void record_probe(struct breaker *b, const struct redrive_breaker_config *config,
+                         uint64_t token, enum breaker_result result, int64_t now_ms)
+{
+    struct breaker_probe *probe = NULL;
+    for (int i = 0; i < REDRIVE_MAX_PROBES && !probe; i++)
+        if (b->probes[i].token == token)
+            probe = &b->probes[i];
+    if (!probe)
+        return;
+    *probe = (struct breaker_probe){0};
+
+    if (result == BREAKER_FAILURE)
+        open_again(b, config, now_ms);
+    else if (result == BREAKER_SUCCESS && ++b->probe_successes >= config->success_threshold)
+        breaker_reset(b);
+}
+
+void breaker_record(struct breaker *b, const struct redrive_breaker_config *config,
+                    struct breaker_permit permit, enum breaker_result result, int64_t now_ms)
+{
+    breaker_tick(b, config, now_ms);
+    if (permit.generation != b->generation)
+        return;
+    if (b->state == REDRIVE_BREAKER_CLOSED) {
+        if (result != BREAKER_NEUTRAL)
+            record_closed(b, config, result == BREAKER_FAILURE, now_ms);
+    } else if (b->state == REDRIVE_BREAKER_HALF_OPEN && permit.probe != 0) {
+        record_probe(b, config, permit.probe, result, now_ms);
+    }
+}
+
+int64_t breaker_next_ms(const struct breaker *b, const struct redrive_breaker_config *config)
+{
+    if (b->state == REDRIVE_BREAKER_OPEN)
+        return b->retry_at_ms;
+    if (b->state != REDRIVE_BREAKER_HALF_OPEN)
+        return 0;
+    int64_t next = 0;
+    uint32_t out = 0;
+    for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
+        const struct breaker_probe *p = &b->probes[i];
+        if (p->token == 0)
+            continue;
+        out++;
+        if (next == 0 || p->expires_ms < next)
+            next = p->expires_ms;
+    }
+    return out < config->half_open_max ? b->retry_at_ms : next;
+}
+
+void breaker_reset(struct breaker *b)
+{
+    enter(b, REDRIVE_BREAKER_CLOSED);
+    b->consecutive = 0;
+    b->reopened = 0;
+    b->retry_at_ms = 0;
+    memset(b->window, 0, sizeof b->window);
+}
+
+void breaker_trip(struct breaker *b, int64_t now_ms)
+{
+    enter(b, REDRIVE_BREAKER_FORCED_OPEN);
+    b->opened_at_ms = now_ms;
+    b->retry_at_ms = 0;
+}
+
+void breaker_disable(struct breaker *b)
+{
+    enter(b, REDRIVE_BREAKER_DISABLED);
+    b->retry_at_ms = 0;
+}
+
+void breaker_simulate_failure(struct breaker *b, const struct redrive_breaker_config *config,
+                              int64_t now_ms)
+{
+    struct breaker_permit permit;
+    if (breaker_allow(b, config, now_ms, &permit))
+        breaker_record(b, config, permit, BREAKER_FAILURE, now_ms);
+}
+
+/* While closed the window is read as it would stand now, without changing it; after that, as it
+ * stood when it opened. */
+static double current_rate(const struct breaker *b, const struct redrive_breaker_config *config,
+                           int64_t now_ms)
+{
+    struct breaker copy = *b;
+    if (copy.state == REDRIVE_BREAKER_CLOSED)
+        advance_window(&copy, config, now_ms);
+    struct breaker_bucket sum = window_sum(&copy);
+    if (sum.calls == 0 || sum.calls < config->min_calls)
+        return -1;
+    return (double)sum.failures / (double)sum.calls;
+}
+
+void breaker_status(const struct breaker *b, const struct redrive_breaker_config *config,
+                    int64_t now_ms, struct redrive_breaker_status *ret)
+{
+    ret->state = b->state;
+    ret->generation = b->generation;
+    ret->failure_count = b->consecutive;
+    ret->success_count = b->probe_successes;
+    ret->rate = current_rate(b, config, now_ms);
+    ret->opened_at_ms = b->opened_at_ms;
+    ret->next_probe_ms = b->state == REDRIVE_BREAKER_OPEN ? b->retry_at_ms : 0;
+    ret->config = *config;
+}

@@ -1,0 +1,160 @@
+#include "core/decide.h"
+
+#include <signal.h>
+
+#include "core/backoff.h"
+#include "core/policy.h"
+#include "core/vocabulary.h"
+
+const char *delay_why_name(enum delay_why why)
+{
+    static const char *const NAMES[] = {
+        [DELAY_NONE] = "none",   [DELAY_BACKOFF] = "backoff", [DELAY_CLASS_RULE] = "class_rule",
+        [DELAY_ASKED] = "asked", [DELAY_SNOOZE] = "snooze",
+    };
+    return NAMES[why];
+}
+
+/* Signals that a program sends to itself by being wrong. */
+static bool is_crash(const struct outcome *outcome)
+{
+    if (outcome->ending == ENDING_LEASE_LOST)
+        return true;
+    switch (outcome->failure.signal) {
+    case SIGSEGV:
+    case SIGABRT:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE: return true;
+    default: return false;
+    }
+}
+
+static void end(struct decision *d, const struct redrive_policy *policy, enum redrive_reason reason)
+{
+    d->state = policy->enable_dlq ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_FAILED;
+    d->reason = reason;
+}
+
+/* give_up_on beats retry_on, and retry_on beats the class. */
+static bool is_worth_retrying(const struct redrive_policy *policy, enum redrive_class class_,
+                              const char *error_type)
+{
+    if (policy_matches(&policy->give_up_on, class_, error_type))
+        return false;
+    if (policy->retry_on.classes != 0 || policy->retry_on.n_types != 0)
+        return policy_matches(&policy->retry_on, class_, error_type);
+    return class_is_retried(class_);
+}
+
+static void choose_delay(struct decision *d, const struct job_facts *job,
+                         const struct redrive_policy *policy, int64_t asked_ms)
+{
+    uint32_t n = job->attempts;
+    int64_t own_ms = backoff_delay_ms(policy_backoff(policy, d->class_), n, job->seed);
+    d->delay_ms = backoff_honour_asked_ms(own_ms, asked_ms, n, job->seed);
+    if (asked_ms > own_ms)
+        d->why = DELAY_ASKED;
+    else
+        d->why = policy->on[d->class_] ? DELAY_CLASS_RULE : DELAY_BACKOFF;
+}
+
+static bool begins_too_late(const struct job_facts *job, const struct redrive_policy *policy,
+                            int64_t delay_ms)
+{
+    if (delay_ms > job->deadline_in_ms)
+        return true;
+    return policy->total_timeout_ms > 0 && delay_ms > policy->total_timeout_ms - job->elapsed_ms;
+}
+
+/* Retry, or the end: in the order in which the reasons say the most about the job. */
+static void decide_failure(struct decision *d, const struct job_facts *job,
+                           const struct outcome *outcome, const struct redrive_policy *policy)
+{
+    d->crashes = is_crash(outcome) ? job->crashes + 1 : 0;
+    if (d->crashes >= DECIDE_POISON_AFTER) {
+        end(d, policy, REDRIVE_REASON_POISON);
+        return;
+    }
+    if (!is_worth_retrying(policy, d->class_, outcome->failure.error_type)) {
+        end(d, policy, REDRIVE_REASON_NOT_RETRIABLE);
+        return;
+    }
+    if (job->attempts > (uint32_t)policy_max_retries(policy, d->class_)) {
+        end(d, policy, REDRIVE_REASON_EXHAUSTED);
+        return;
+    }
+    choose_delay(d, job, policy, outcome->failure.retry_after_ms);
+    if (begins_too_late(job, policy, d->delay_ms)) {
+        d->delay_ms = 0;
+        d->why = DELAY_NONE;
+        end(d, policy, REDRIVE_REASON_DEADLINE);
+        return;
+    }
+    d->state = REDRIVE_STATE_RETRYING;
+}
+
+static void decide_ran(struct decision *d, const struct job_facts *job,
+                       const struct outcome *outcome, const struct redrive_policy *policy,
+                       const struct classifier *classifier)
+{
+    struct verdict verdict = classify(classifier, &outcome->failure, &job->names);
+    d->class_ = verdict.class_;
+    d->severity = verdict.severity;
+    d->unclassified = verdict.unclassified;
+    if (verdict.class_ == REDRIVE_CLASS_SUCCESS) {
+        d->state = REDRIVE_STATE_COMPLETED;
+        d->breaker = BREAKER_SUCCESS;
+        return;
+    }
+    d->breaker = class_counts_for_breaker(verdict.class_) ? BREAKER_FAILURE : BREAKER_NEUTRAL;
+    decide_failure(d, job, outcome, policy);
+}
+
+/* A lost worker says nothing about the service, unless it was sent to find out. */
+static void decide_lost(struct decision *d, const struct job_facts *job,
+                        const struct outcome *outcome, const struct redrive_policy *policy)
+{
+    d->class_ = REDRIVE_CLASS_SYSTEM;
+    d->severity = class_severity(REDRIVE_CLASS_SYSTEM);
+    d->breaker = job->is_probe ? BREAKER_FAILURE : BREAKER_NEUTRAL;
+    decide_failure(d, job, outcome, policy);
+}
+
+struct decision decide(const struct job_facts *job, const struct outcome *outcome,
+                       const struct redrive_policy *policy, const struct classifier *classifier)
+{
+    struct decision d = {
+        .breaker = BREAKER_NEUTRAL,
+        .class_ = REDRIVE_CLASS_SUCCESS,
+        .severity = REDRIVE_SEVERITY_INFO,
+        .crashes = job->crashes,
+        .uses_attempt = true,
+    };
+
+    switch (outcome->ending) {
+    case ENDING_RAN:
+        d.crashes = 0;
+        decide_ran(&d, job, outcome, policy, classifier);
+        break;
+    case ENDING_LEASE_LOST: decide_lost(&d, job, outcome, policy); break;
+    case ENDING_RELEASED:
+        d.state = REDRIVE_STATE_QUEUED;
+        d.uses_attempt = false;
+        break;
+    case ENDING_SNOOZED:
+        d.state = REDRIVE_STATE_SCHEDULED;
+        d.delay_ms = outcome->snooze_ms > 0 ? outcome->snooze_ms : 0;
+        d.why = DELAY_SNOOZE;
+        d.uses_attempt = false;
+        break;
+    case ENDING_CANCELLED: d.state = REDRIVE_STATE_CANCELLED; break;
+    case ENDING_KILLED:
+        d.state = REDRIVE_STATE_DEAD_LETTER;
+        d.reason = REDRIVE_REASON_MANUAL;
+        break;
+    case ENDING_DEADLINE: end(&d, policy, REDRIVE_REASON_DEADLINE); break;
+    case ENDING_BREAKER_OPEN: end(&d, policy, REDRIVE_REASON_BREAKER_OPEN); break;
+    }
+    return d;
+}

@@ -1,0 +1,120 @@
+#include "core/vocabulary.h"
+
+#define WORD2(name, text)                  text,
+#define WORD5(name, text, retried, cnt, s) text,
+
+static const char *const CLASSES[] = {REDRIVE_CLASS_MAP(WORD5)};
+static const char *const SEVERITIES[] = {REDRIVE_SEVERITY_MAP(WORD2)};
+static const char *const STATES[] = {REDRIVE_STATE_MAP(WORD2)};
+static const char *const REASONS[] = {REDRIVE_REASON_MAP(WORD2)};
+static const char *const BREAKER_STATES[] = {REDRIVE_BREAKER_STATE_MAP(WORD2)};
+static const char *const ON_OPENS[] = {REDRIVE_ON_OPEN_MAP(WORD2)};
+static const char *const STRATEGIES[] = {REDRIVE_STRATEGY_MAP(WORD2)};
+static const char *const JITTERS[] = {REDRIVE_JITTER_MAP(WORD2)};
+static const char *const SOURCES[] = {REDRIVE_SOURCE_MAP(WORD2)};
+
+#define WORDS(array)                          \
+    {                                         \
+        array, sizeof array / sizeof array[0] \
+    }
+
+static const struct {
+    const char *const *words;
+    size_t n;
+} VOCABULARIES[] = {
+    [VOCABULARY_CLASS] = WORDS(CLASSES),
+    [VOCABULARY_SEVERITY] = WORDS(SEVERITIES),
+    [VOCABULARY_STATE] = WORDS(STATES),
+    [VOCABULARY_REASON] = WORDS(REASONS),
+    [VOCABULARY_BREAKER_STATE] = WORDS(BREAKER_STATES),
+    [VOCABULARY_ON_OPEN] = WORDS(ON_OPENS),
+    [VOCABULARY_STRATEGY] = WORDS(STRATEGIES),
+    [VOCABULARY_JITTER] = WORDS(JITTERS),
+    [VOCABULARY_SOURCE] = WORDS(SOURCES),
+};
+
+const char *const *vocabulary_words(enum vocabulary which, size_t *ret_n)
+{
+    *ret_n = VOCABULARIES[which].n;
+    return VOCABULARIES[which].words;
+}
+
+int vocabulary_find(enum vocabulary which, struct str word)
+{
+    for (size_t i = 0; i < VOCABULARIES[which].n; i++)
+        if (str_is(word, VOCABULARIES[which].words[i]))
+            return (int)i;
+    return -1;
+}
+
+const char *vocabulary_word(enum vocabulary which, int number)
+{
+    if (number < 0 || (size_t)number >= VOCABULARIES[which].n)
+        return "unknown";
+    return VOCABULARIES[which].words[number];
+}
+
+static const struct {
+    bool retried;
+    bool counts;
+    enum redrive_severity severity;
+} CLASS_FACTS[] = {
+#define XX(name, text, retried, counts, severity) {retried, counts, REDRIVE_SEVERITY_##severity},
+    REDRIVE_CLASS_MAP(XX)
+#undef XX
+};
+
+bool class_is_retried(enum redrive_class class_)
+{
+    return CLASS_FACTS[class_].retried;
+}
+
+bool class_counts_for_breaker(enum redrive_class class_)
+{
+    return CLASS_FACTS[class_].counts;
+}
+
+enum redrive_severity class_severity(enum redrive_class class_)
+{
+    return CLASS_FACTS[class_].severity;
+}
+
+const char *redrive_class_name(enum redrive_class class_)
+{
+    return vocabulary_word(VOCABULARY_CLASS, (int)class_);
+}
+
+const char *redrive_severity_name(enum redrive_severity severity)
+{
+    return vocabulary_word(VOCABULARY_SEVERITY, (int)severity);
+}
+
+const char *redrive_state_name(enum redrive_state state)
+{
+    return vocabulary_word(VOCABULARY_STATE, (int)state);
+}
+
+const char *redrive_reason_name(enum redrive_reason reason)
+{
+    return vocabulary_word(VOCABULARY_REASON, (int)reason);
+}
+
+const char *redrive_breaker_state_name(enum redrive_breaker_state state)
+{
+    return vocabulary_word(VOCABULARY_BREAKER_STATE, (int)state);
+}
+
+const char *redrive_on_open_name(enum redrive_on_open on_open)
+{
+    return vocabulary_word(VOCABULARY_ON_OPEN, (int)on_open);
+}
+
+const char *redrive_strategy_name(enum redrive_strategy strategy)
+{
+    return vocabulary_word(VOCABULARY_STRATEGY, (int)strategy);
+}
+
+const char *redrive_jitter_name(enum redrive_jitter_mode mode)
+{
+    return vocabulary_word(VOCABULARY_JITTER, (int)mode);
+}
