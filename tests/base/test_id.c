@@ -1,0 +1,71 @@
+#include "base/id.h"
+
+#include "check.h"
+
+static void ids_have_the_form_of_uuid_version_7(void **state)
+{
+    (void)state;
+    struct id_gen gen;
+    char id[ID_UUID_LEN + 1];
+    id_gen_init(&gen, 1);
+    for (int i = 0; i < 1000; i++) {
+        id_next(&gen, 1700000000000 + i, id);
+        assert_int_equal(strlen(id), 36);
+        assert_int_equal(strspn(id, "0123456789abcdef-"), 36);
+        assert_int_equal(id[14], '7');
+        assert_non_null(strchr("89ab", id[19]));
+        assert_int_equal(id_time_ms(str_of(id)), 1700000000000 + i);
+    }
+}
+
+static void ids_rise_within_a_millisecond_and_when_the_clock_goes_back(void **state)
+{
+    (void)state;
+    struct id_gen gen;
+    char last[ID_UUID_LEN + 1] = "", id[ID_UUID_LEN + 1];
+    id_gen_init(&gen, 2);
+    for (int i = 0; i < 100000; i++) {
+        id_next(&gen, 1700000000000 - i % 7, id);
+        assert_true(strcmp(last, id) < 0);
+        memcpy(last, id, sizeof last);
+    }
+}
+
+static void a_full_random_part_carries_into_the_time(void **state)
+{
+    (void)state;
+    struct id_gen gen;
+    char before[ID_UUID_LEN + 1], after[ID_UUID_LEN + 1];
+    id_gen_init(&gen, 3);
+    id_next(&gen, 5000, before);
+    gen.low = UINT64_C(0x3fffffffffffffff);
+    id_next(&gen, 5000, after);
+    assert_true(strcmp(before, after) < 0);
+    memcpy(before, after, sizeof before);
+    gen.low = UINT64_C(0x3fffffffffffffff);
+    gen.high = 0xfff;
+    id_next(&gen, 5000, after);
+    assert_true(strcmp(before, after) < 0);
+    assert_int_equal(id_time_ms(str_of(after)), 5001);
+}
+
+static void other_texts_have_no_time(void **state)
+{
+    (void)state;
+    assert_int_equal(id_time_ms(STR("short")), -1);
+    assert_int_equal(id_time_ms(STR("0190163d-8694-4c2b-9b1e-7d5f5c1e1a2b")), -1);
+    assert_int_equal(id_time_ms(STR("0190163dx8694-7c2b-9b1e-7d5f5c1e1a2b")), -1);
+    assert_int_equal(id_time_ms(STR("0190163d-8694-7c2b-9b1e-7d5f5c1e1a2g")), -1);
+    assert_int_equal(id_time_ms(STR("0190163D-8694-7C2B-9B1E-7D5F5C1E1A2B")), 0x0190163d8694);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(ids_have_the_form_of_uuid_version_7),
+        T(ids_rise_within_a_millisecond_and_when_the_clock_goes_back),
+        T(a_full_random_part_carries_into_the_time),
+        T(other_texts_have_no_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

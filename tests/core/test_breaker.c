@@ -1,0 +1,371 @@
+#include "core/breaker.h"
+
+#include "check.h"
+
+#include <math.h>
+
+/* Small numbers and no jitter, so that times can be written down. */
+static struct redrive_breaker_config quick(void)
+{
+    struct redrive_breaker_config c;
+    redrive_breaker_config_init(&c);
+    c.failure_threshold = 2;
+    c.failure_rate = 0;
+    c.recovery_timeout_ms = 10000;
+    c.recovery_jitter = 0;
+    return c;
+}
+
+static void call(struct breaker *b, const struct redrive_breaker_config *c, int64_t now_ms,
+                 enum breaker_result result)
+{
+    struct breaker_permit permit;
+    assert_true(breaker_allow(b, c, now_ms, &permit));
+    breaker_record(b, c, permit, result, now_ms);
+}
+
+static void open_it(struct breaker *b, const struct redrive_breaker_config *c, int64_t now_ms)
+{
+    for (uint32_t i = 0; i < c->failure_threshold; i++)
+        call(b, c, now_ms, BREAKER_FAILURE);
+    assert_int_equal(b->state, REDRIVE_BREAKER_OPEN);
+}
+
+static struct breaker_permit probe(struct breaker *b, const struct redrive_breaker_config *c,
+                                   int64_t now_ms)
+{
+    struct breaker_permit permit = {0};
+    assert_true(breaker_allow(b, c, now_ms, &permit));
+    assert_int_not_equal(permit.probe, 0);
+    return permit;
+}
+
+static void defaults_pass_their_own_check(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c;
+    redrive_breaker_config_init(&c);
+    assert_int_equal(redrive_breaker_config_check(&c, NULL), 0);
+}
+
+static void absurd_configurations_are_refused(void **state)
+{
+    (void)state;
+    struct redrive_err err;
+    struct redrive_breaker_config c = quick();
+    c.failure_rate = NAN;
+    assert_int_equal(redrive_breaker_config_check(&c, &err), REDRIVE_E_RANGE);
+    assert_string_equal(err.message, "failure_rate is out of range");
+    c = quick();
+    c.half_open_max = REDRIVE_MAX_PROBES + 1;
+    assert_int_equal(redrive_breaker_config_check(&c, &err), REDRIVE_E_RANGE);
+    c = quick();
+    c.recovery_timeout_ms = -1;
+    assert_int_equal(redrive_breaker_config_check(&c, &err), REDRIVE_E_RANGE);
+    c = quick();
+    c.min_calls = 0;
+    assert_int_equal(redrive_breaker_config_check(&c, &err), REDRIVE_E_RANGE);
+    c = quick();
+    c.on_open = (enum redrive_on_open)77;
+    assert_int_equal(redrive_breaker_config_check(&c, &err), REDRIVE_E_INVALID);
+}
+
+static void an_open_breaker_lets_nothing_through_until_its_time(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker b;
+    struct breaker_permit permit;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 1000);
+    for (int64_t t = 0; t < 11000; t += 100)
+        assert_false(breaker_allow(&b, &c, t, &permit));
+    assert_true(breaker_allow(&b, &c, 11000, &permit));
+    assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
+}
+
+static void half_open_lets_out_only_its_probes(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.half_open_max = 3;
+    struct breaker b;
+    struct breaker_permit permit;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    struct breaker_permit first = probe(&b, &c, 10000);
+    probe(&b, &c, 10000);
+    probe(&b, &c, 10000);
+    assert_false(breaker_allow(&b, &c, 10000, &permit));
+    breaker_record(&b, &c, first, BREAKER_NEUTRAL, 10001);
+    assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
+    probe(&b, &c, 10002);
+    assert_false(breaker_allow(&b, &c, 10002, &permit));
+}
+
+static void no_more_probes_than_there_are_slots(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.half_open_max = 1000;
+    struct breaker b;
+    struct breaker_permit permit;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    for (int i = 0; i < REDRIVE_MAX_PROBES; i++)
+        probe(&b, &c, 10000);
+    assert_false(breaker_allow(&b, &c, 10000, &permit));
+}
+
+static void enough_successes_close_it(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.success_threshold = 2;
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    breaker_record(&b, &c, probe(&b, &c, 10000), BREAKER_SUCCESS, 10001);
+    assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
+    breaker_record(&b, &c, probe(&b, &c, 10002), BREAKER_SUCCESS, 10003);
+    assert_int_equal(b.state, REDRIVE_BREAKER_CLOSED);
+    assert_int_equal(b.consecutive, 0);
+}
+
+static void one_failed_probe_opens_it_again_for_longer(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.recovery_multiplier = 2;
+    c.recovery_max_ms = 35000;
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    assert_int_equal(b.retry_at_ms, 10000);
+    static const int64_t WAITS[] = {20000, 35000, 35000};
+    for (int i = 0; i < 3; i++) {
+        int64_t now_ms = b.retry_at_ms;
+        breaker_record(&b, &c, probe(&b, &c, now_ms), BREAKER_FAILURE, now_ms);
+        assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
+        assert_int_equal(b.retry_at_ms - now_ms, WAITS[i]);
+    }
+    breaker_record(&b, &c, probe(&b, &c, b.retry_at_ms), BREAKER_SUCCESS, b.retry_at_ms);
+    open_it(&b, &c, 500000);
+    assert_int_equal(b.retry_at_ms, 510000);
+}
+
+static void recovery_jitter_stays_within_its_share(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.recovery_jitter = 0.1;
+    int64_t least = INT64_MAX, most = 0;
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        struct breaker b;
+        breaker_init(&b, seed);
+        open_it(&b, &c, 0);
+        assert_in_range(b.retry_at_ms, 9000, 11000);
+        least = b.retry_at_ms < least ? b.retry_at_ms : least;
+        most = b.retry_at_ms > most ? b.retry_at_ms : most;
+    }
+    assert_true(least < 9100 && most > 10900);
+}
+
+static void a_lapsed_probe_opens_it_as_of_the_end_of_its_lease(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.half_open_max = 2;
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    probe(&b, &c, 10000);
+    probe(&b, &c, 10500);
+    assert_int_equal(breaker_next_ms(&b, &c), 40000);
+    assert_false(breaker_tick(&b, &c, 39999));
+    assert_true(breaker_tick(&b, &c, 41000));
+    assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
+    assert_int_equal(b.opened_at_ms, 40000);
+    assert_int_equal(b.retry_at_ms, 50000);
+    assert_false(breaker_tick(&b, &c, 41000));
+}
+
+static void a_probe_that_answers_after_its_lease_changes_nothing(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    struct breaker_permit late = probe(&b, &c, 10000);
+    breaker_record(&b, &c, late, BREAKER_SUCCESS, 40001);
+    assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
+}
+
+static void an_answer_given_twice_counts_once(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.success_threshold = 2;
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    struct breaker_permit permit = probe(&b, &c, 10000);
+    breaker_record(&b, &c, permit, BREAKER_SUCCESS, 10001);
+    breaker_record(&b, &c, permit, BREAKER_SUCCESS, 10002);
+    assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
+    assert_int_equal(b.probe_successes, 1);
+}
+
+static void only_probes_have_a_say_in_half_open(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    probe(&b, &c, 10000);
+    struct breaker_permit forged = {.generation = b.generation};
+    breaker_record(&b, &c, forged, BREAKER_FAILURE, 10001);
+    assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
+}
+
+static void the_rate_rule_needs_its_minimum(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.failure_threshold = 0;
+    c.failure_rate = 0.5;
+    c.min_calls = 4;
+    struct redrive_breaker_status status;
+    struct breaker b;
+    breaker_init(&b, 1);
+    call(&b, &c, 0, BREAKER_FAILURE);
+    call(&b, &c, 0, BREAKER_NEUTRAL);
+    call(&b, &c, 0, BREAKER_SUCCESS);
+    call(&b, &c, 0, BREAKER_SUCCESS);
+    breaker_status(&b, &c, 0, &status);
+    assert_true(status.rate < 0);
+    call(&b, &c, 0, BREAKER_FAILURE);
+    assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
+    breaker_status(&b, &c, 99999, &status);
+    assert_true(fabs(status.rate - 0.5) < 1e-9);
+}
+
+static void old_calls_leave_the_window_bit_by_bit(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.failure_threshold = 0;
+    c.failure_rate = 0.9;
+    c.min_calls = 1;
+    struct redrive_breaker_status status;
+    struct breaker b;
+    breaker_init(&b, 1);
+    call(&b, &c, 0, BREAKER_SUCCESS);
+    call(&b, &c, 5000, BREAKER_FAILURE);
+    breaker_status(&b, &c, 9000, &status);
+    assert_true(fabs(status.rate - 0.5) < 1e-9);
+    breaker_status(&b, &c, 11000, &status);
+    assert_true(fabs(status.rate - 1) < 1e-9);
+    breaker_status(&b, &c, 99000, &status);
+    assert_true(status.rate < 0);
+    /* A clock that goes back reads and fills the newest bucket. */
+    call(&b, &c, 4000, BREAKER_SUCCESS);
+    breaker_status(&b, &c, 4000, &status);
+    assert_true(fabs(status.rate - 1.0 / 3) < 1e-9);
+}
+
+static void by_hand_it_is_tripped_disabled_and_reset(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker b;
+    struct breaker_permit permit;
+    breaker_init(&b, 1);
+    breaker_trip(&b, 500);
+    assert_false(breaker_allow(&b, &c, INT64_MAX, &permit));
+    assert_int_equal(breaker_next_ms(&b, &c), 0);
+    breaker_disable(&b);
+    for (int i = 0; i < 100; i++)
+        call(&b, &c, 600, BREAKER_FAILURE);
+    assert_int_equal(b.state, REDRIVE_BREAKER_DISABLED);
+    breaker_reset(&b);
+    assert_int_equal(b.state, REDRIVE_BREAKER_CLOSED);
+    call(&b, &c, 700, BREAKER_SUCCESS);
+}
+
+static void results_from_before_a_reset_are_ignored(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker b;
+    struct breaker_permit permit;
+    breaker_init(&b, 1);
+    breaker_allow(&b, &c, 0, &permit);
+    breaker_reset(&b);
+    breaker_record(&b, &c, permit, BREAKER_FAILURE, 0);
+    assert_int_equal(b.consecutive, 0);
+}
+
+static void a_simulated_failure_counts_like_a_real_one(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker b;
+    breaker_init(&b, 1);
+    breaker_simulate_failure(&b, &c, 0);
+    breaker_simulate_failure(&b, &c, 0);
+    assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
+    breaker_simulate_failure(&b, &c, 1);
+    assert_int_equal(b.retry_at_ms, 10000);
+    breaker_simulate_failure(&b, &c, 10000);
+    assert_int_equal(b.retry_at_ms, 20000);
+}
+
+static void status_tells_what_a_person_asks(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct redrive_breaker_status status;
+    struct breaker b;
+    breaker_init(&b, 1);
+    breaker_status(&b, &c, 0, &status);
+    assert_int_equal(status.next_probe_ms, 0);
+    assert_int_equal(breaker_next_ms(&b, &c), 0);
+    open_it(&b, &c, 1234);
+    breaker_status(&b, &c, 2000, &status);
+    assert_int_equal(status.state, REDRIVE_BREAKER_OPEN);
+    assert_int_equal(status.failure_count, 2);
+    assert_int_equal(status.opened_at_ms, 1234);
+    assert_int_equal(status.next_probe_ms, 11234);
+    assert_int_equal(breaker_next_ms(&b, &c), 11234);
+    assert_int_equal(status.config.failure_threshold, 2);
+    breaker_record(&b, &c, probe(&b, &c, 11234), BREAKER_NEUTRAL, 11235);
+    assert_int_equal(breaker_next_ms(&b, &c), 11234);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(defaults_pass_their_own_check),
+        T(absurd_configurations_are_refused),
+        T(an_open_breaker_lets_nothing_through_until_its_time),
+        T(half_open_lets_out_only_its_probes),
+        T(no_more_probes_than_there_are_slots),
+        T(enough_successes_close_it),
+        T(one_failed_probe_opens_it_again_for_longer),
+        T(recovery_jitter_stays_within_its_share),
+        T(a_lapsed_probe_opens_it_as_of_the_end_of_its_lease),
+        T(a_probe_that_answers_after_its_lease_changes_nothing),
+        T(an_answer_given_twice_counts_once),
+        T(only_probes_have_a_say_in_half_open),
+        T(the_rate_rule_needs_its_minimum),
+        T(old_calls_leave_the_window_bit_by_bit),
+        T(by_hand_it_is_tripped_disabled_and_reset),
+        T(results_from_before_a_reset_are_ignored),
+        T(a_simulated_failure_counts_like_a_real_one),
+        T(status_tells_what_a_person_asks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

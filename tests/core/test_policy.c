@@ -1,0 +1,129 @@
+#include "core/policy.h"
+
+#include "check.h"
+
+#include <math.h>
+
+static struct redrive_policy defaults(void)
+{
+    struct redrive_policy policy;
+    redrive_policy_init(&policy);
+    return policy;
+}
+
+#define REFUSED(change, expected_message)                    \
+    do {                                                     \
+        struct redrive_policy p = defaults();                \
+        struct redrive_err err_ = {0};                       \
+        change;                                              \
+        assert_true(redrive_policy_check(&p, &err_) < 0);    \
+        assert_string_equal(err_.message, expected_message); \
+    } while (0)
+
+static void defaults_are_the_documented_ones(void **state)
+{
+    (void)state;
+    struct redrive_policy p = defaults();
+    assert_int_equal(redrive_policy_check(&p, NULL), 0);
+    assert_int_equal(p.max_retries, 5);
+    assert_int_equal(p.backoff.initial_delay_ms, 1000);
+    assert_int_equal(p.backoff.max_delay_ms, 60000);
+    assert_int_equal(p.backoff.min_delay_ms, 100);
+    assert_true(p.backoff.multiplier == 3);
+    assert_true(p.backoff.backoff_factor == 1.5);
+    assert_int_equal(p.backoff.jitter.mode, REDRIVE_JITTER_FULL);
+    assert_int_equal(p.total_timeout_ms, 300000);
+    assert_true(p.enable_dlq);
+    assert_int_equal(p.dlq_retention_days, 7);
+}
+
+static void absurd_policies_are_refused(void **state)
+{
+    (void)state;
+    REFUSED(p.backoff.initial_delay_ms = -1, "initial_delay (ms) is out of range");
+    REFUSED(p.backoff.min_delay_ms = -1, "min_delay (ms) is out of range");
+    REFUSED(p.backoff.max_delay_ms = -1, "max_delay (ms) is out of range");
+    REFUSED(p.backoff.max_delay_ms = 99, "max_delay is less than min_delay");
+    REFUSED(p.backoff.multiplier = 0.99, "multiplier is out of range");
+    REFUSED(p.backoff.multiplier = NAN, "multiplier is out of range");
+    REFUSED(p.backoff.multiplier = INFINITY, "multiplier is out of range");
+    REFUSED(p.backoff.backoff_factor = -1, "backoff_factor is out of range");
+    REFUSED(p.backoff.exponent = NAN, "exponent is out of range");
+    REFUSED(p.max_retries = -1, "max_retries is out of range");
+    REFUSED(p.max_retries = 100001, "max_retries is out of range");
+    REFUSED(p.total_timeout_ms = -1, "total_timeout (ms) is out of range");
+    REFUSED(p.dlq_retention_days = -1, "dlq_retention_days is out of range");
+    REFUSED(p.backoff.strategy = (enum redrive_strategy)99, "strategy is unknown");
+    REFUSED(p.backoff.strategy = REDRIVE_STRATEGY_CUSTOM, "strategy custom has no callback");
+}
+
+static void absurd_jitter_is_refused(void **state)
+{
+    (void)state;
+    REFUSED(p.backoff.jitter.mode = (enum redrive_jitter_mode)99, "jitter.mode is unknown");
+    REFUSED(p.backoff.jitter = ((struct redrive_jitter){REDRIVE_JITTER_ADD, 0.3, 0.1, 0}),
+            "jitter.max is out of range");
+    REFUSED(p.backoff.jitter = ((struct redrive_jitter){REDRIVE_JITTER_ADD, -1, 0.1, 0}),
+            "jitter.min is out of range");
+    REFUSED(p.backoff.jitter = ((struct redrive_jitter){REDRIVE_JITTER_SPREAD, 0, 1.5, 0}),
+            "jitter.max is out of range");
+    REFUSED(p.backoff.jitter = ((struct redrive_jitter){REDRIVE_JITTER_STEP, 0, 0, -1}),
+            "jitter.max (ms) is out of range");
+}
+
+static void rules_for_classes_are_checked_too(void **state)
+{
+    (void)state;
+    struct redrive_class_rule rule = {.backoff = defaults().backoff, .max_retries = -1};
+    struct redrive_policy p = defaults();
+    struct redrive_err err;
+    p.on[REDRIVE_CLASS_NETWORK] = &rule;
+    assert_int_equal(redrive_policy_check(&p, &err), 0);
+    rule.max_retries = -2;
+    assert_int_equal(redrive_policy_check(&p, &err), REDRIVE_E_RANGE);
+    assert_string_equal(err.message, "on.network: max_retries is out of range");
+    rule.max_retries = 3;
+    rule.backoff.multiplier = 0;
+    assert_int_equal(redrive_policy_check(&p, &err), REDRIVE_E_RANGE);
+    assert_string_equal(err.message, "on.network: multiplier is out of range");
+}
+
+static void every_profile_passes_the_check_and_is_found_by_name(void **state)
+{
+    (void)state;
+    size_t n;
+    const struct policy_profile *profiles = policy_profiles(&n);
+    assert_int_equal(n, 11);
+    for (size_t i = 0; i < n; i++) {
+        struct redrive_policy policy;
+        struct redrive_err err = {0};
+        assert_int_equal(redrive_policy_check(&profiles[i].policy, &err), 0);
+        assert_int_equal(redrive_policy_profile(&policy, profiles[i].name, &err), 0);
+        assert_memory_equal(&policy, &profiles[i].policy, sizeof policy);
+    }
+}
+
+static void a_misspelt_profile_gets_a_hint(void **state)
+{
+    (void)state;
+    struct redrive_policy policy;
+    struct redrive_err err;
+    assert_int_equal(redrive_policy_profile(&policy, "recrods", &err), REDRIVE_E_UNKNOWN);
+    assert_string_equal(err.message, "unknown profile 'recrods'");
+    assert_string_equal(err.hint, "did you mean 'records'?");
+    assert_int_equal(redrive_policy_profile(&policy, "zzzzzzzz", &err), REDRIVE_E_UNKNOWN);
+    assert_string_equal(err.hint, "`redrive policy list` names them all");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(defaults_are_the_documented_ones),
+        T(absurd_policies_are_refused),
+        T(absurd_jitter_is_refused),
+        T(rules_for_classes_are_checked_too),
+        T(every_profile_passes_the_check_and_is_found_by_name),
+        T(a_misspelt_profile_gets_a_hint),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

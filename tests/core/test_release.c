@@ -1,0 +1,126 @@
+#include "core/release.h"
+
+#include "check.h"
+
+#include <math.h>
+
+static struct redrive_breaker_config config(void)
+{
+    struct redrive_breaker_config c;
+    redrive_breaker_config_init(&c);
+    return c;
+}
+
+/* How many go in the second that starts at `from_ms`, asked every 10 ms. */
+static uint32_t gone_in_second(struct release *r, const struct redrive_breaker_config *c,
+                               int64_t from_ms)
+{
+    uint32_t gone = 0;
+    for (int64_t t = from_ms + 10; t <= from_ms + 1000; t += 10)
+        gone += release_take(r, c, t, 1000000);
+    return gone;
+}
+
+static void the_first_goes_at_once(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = config();
+    struct release r;
+    release_start(&r, &c, 5000);
+    assert_int_equal(release_next_ms(&r), 5000);
+    assert_int_equal(release_take(&r, &c, 5000, 100), 1);
+    assert_int_equal(release_take(&r, &c, 5000, 100), 0);
+    assert_int_equal(release_next_ms(&r), 5100);
+}
+
+static void the_pace_grows_with_each_healthy_second(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = config();
+    struct release r;
+    release_start(&r, &c, 0);
+    release_take(&r, &c, 0, 1);
+    assert_in_range(gone_in_second(&r, &c, 0), 9, 11);
+    assert_in_range(gone_in_second(&r, &c, 1000), 19, 21);
+    assert_in_range(gone_in_second(&r, &c, 2000), 29, 31);
+}
+
+static void a_failure_halves_it_and_growth_starts_anew(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = config();
+    struct release r;
+    release_start(&r, &c, 0);
+    gone_in_second(&r, &c, 0);
+    gone_in_second(&r, &c, 1000);
+    gone_in_second(&r, &c, 2000);
+    assert_true(fabs(r.rate - 40) < 1e-9);
+    release_failed(&r, 3000);
+    assert_true(fabs(r.rate - 20) < 1e-9);
+    assert_in_range(gone_in_second(&r, &c, 3000), 19, 21);
+    for (int i = 0; i < 20; i++)
+        release_failed(&r, 4000);
+    assert_true(fabs(r.rate - 1) < 1e-9);
+}
+
+static void a_failure_in_mid_second_starts_a_new_one(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = config();
+    struct release r;
+    release_start(&r, &c, 0);
+    release_take(&r, &c, 500, 100);
+    release_failed(&r, 700);
+    release_take(&r, &c, 1600, 100);
+    assert_true(fabs(r.rate - 5) < 1e-9);
+    release_take(&r, &c, 1700, 100);
+    assert_true(fabs(r.rate - 15) < 1e-9);
+}
+
+static void no_more_than_a_seconds_worth_is_saved_up(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = config();
+    struct release r;
+    release_start(&r, &c, 0);
+    uint32_t gone = release_take(&r, &c, 3600 * 1000, UINT32_MAX);
+    assert_true((double)gone <= r.rate);
+    assert_in_range(r.rate, 36000, 36020);
+}
+
+static void no_more_go_than_wait(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = config();
+    struct release r;
+    release_start(&r, &c, 0);
+    assert_int_equal(release_take(&r, &c, 900, 3), 3);
+    assert_int_equal(release_take(&r, &c, 900, 0), 0);
+}
+
+static void a_clock_that_goes_back_lets_nobody_go(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = config();
+    c.release_rate = 0.5;
+    struct release r;
+    release_start(&r, &c, 10000);
+    assert_int_equal(release_take(&r, &c, 10000, 9), 1);
+    assert_int_equal(release_take(&r, &c, 9000, 9), 0);
+    assert_int_equal(release_take(&r, &c, 10500, 9), 0);
+    assert_int_equal(release_take(&r, &c, 11000, 9), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(the_first_goes_at_once),
+        T(the_pace_grows_with_each_healthy_second),
+        T(a_failure_halves_it_and_growth_starts_anew),
+        T(a_failure_in_mid_second_starts_a_new_one),
+        T(no_more_than_a_seconds_worth_is_saved_up),
+        T(no_more_go_than_wait),
+        T(a_clock_that_goes_back_lets_nobody_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
