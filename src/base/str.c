@@ -99,10 +99,15 @@ bool str_glob(const char *pattern, struct str s)
     return *pattern == '\0';
 }
 
+static bool is_separator(char c)
+{
+    return c == '.' || c == ':' || c == '/' || c == '\\' || c == '$';
+}
+
 struct str str_last_component(struct str name)
 {
     size_t i = name.len;
-    while (i > 0 && !strchr(".:/\\$", name.ptr[i - 1]))
+    while (i > 0 && !is_separator(name.ptr[i - 1]))
         i--;
     return (struct str){name.ptr + i, name.len - i};
 }

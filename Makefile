@@ -1,0 +1,80 @@
+# Thin handles on Meson, for people. Each target prepares what it needs by itself.
+#
+#   make            build build/redrive and build/libredrive.{a,so}
+#   make demo       see it work
+#   make test       all tests; the last line is "N passed, N failed"
+#   make install    PREFIX=/usr/local DESTDIR=
+#   make bench      measure, in one run with the rivals; writes build/bench.json
+#   make lint       format, static analysis, layers
+#   make help       the rest
+
+BUILD   ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+# Seconds for each fuzz target.
+FUZZ_TIME ?= 20
+
+.PHONY: all demo test install bench lint format coverage fuzz asan tsan clean help
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja: meson.build
+	@tools/bootstrap build
+	@meson setup $(BUILD) >$(BUILD)-setup.log 2>&1 || { cat $(BUILD)-setup.log; exit 1; }
+	@rm -f $(BUILD)-setup.log
+
+demo: all
+	@tools/demo $(BUILD)
+
+test:
+	@tools/bootstrap build test
+	@$(MAKE) --no-print-directory all
+	@meson configure $(BUILD) -Dtests=enabled >/dev/null
+	@ninja -C $(BUILD)
+	@tools/run-tests $(BUILD)
+
+install: all
+	@meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+
+bench:
+	@tools/bootstrap build bench
+	@tools/bench $(BUILD)
+
+lint:
+	@tools/bootstrap build test lint
+	@$(MAKE) --no-print-directory all
+	@tools/lint $(BUILD)
+
+format:
+	@tools/bootstrap lint
+	@clang-format -i $$(tools/c-files)
+
+coverage:
+	@tools/bootstrap build test coverage
+	@tools/coverage
+
+# The unit suite under sanitizers: memory and undefined behaviour, then data races.
+asan:
+	@tools/bootstrap build test
+	@tools/sanitize address,undefined
+
+tsan:
+	@tools/bootstrap build test
+	@tools/sanitize thread
+
+fuzz:
+	@tools/bootstrap build fuzz
+	@tools/fuzz $(FUZZ_TIME)
+
+clean:
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-coverage build-bench
+
+help:
+	@sed -n 's/^#   //p' Makefile
+	@echo 'make format     apply the house format'
+	@echo 'make coverage   line and branch coverage; writes build-coverage/'
+	@echo 'make asan tsan  the unit suite under sanitizers'
+	@echo 'make fuzz       every parser, FUZZ_TIME seconds each (20)'
+	@echo 'make clean      remove what was built'
