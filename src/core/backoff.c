@@ -9,7 +9,7 @@
  * replaying a schedule on another machine depends on. */
 static double power(double x, double k)
 {
-    if (k != floor(k) || k > UINT32_MAX)
+    if (k != floor(k))
         return pow(x, k);
     double result = 1;
     for (uint32_t bits = (uint32_t)k; bits != 0; bits >>= 1, x *= x)

@@ -89,8 +89,7 @@ static void open_at(struct breaker *b, const struct redrive_breaker_config *conf
 static void open_again(struct breaker *b, const struct redrive_breaker_config *config,
                        int64_t at_ms)
 {
-    if (b->reopened < UINT32_MAX)
-        b->reopened++;
+    b->reopened++;
     open_at(b, config, at_ms);
 }
 
@@ -160,8 +159,6 @@ static void advance_window(struct breaker *b, const struct redrive_breaker_confi
                            int64_t now_ms)
 {
     int64_t width = config->window_ms / BREAKER_BUCKETS;
-    if (width < 1)
-        width = 1;
     if (now_ms < b->bucket_start_ms + width)
         return;
     int64_t steps = (now_ms - b->bucket_start_ms) / width;

@@ -154,7 +154,8 @@ struct decision decide(const struct job_facts *job, const struct outcome *outcom
         d.reason = REDRIVE_REASON_MANUAL;
         break;
     case ENDING_DEADLINE: end(&d, policy, REDRIVE_REASON_DEADLINE); break;
-    case ENDING_BREAKER_OPEN: end(&d, policy, REDRIVE_REASON_BREAKER_OPEN); break;
+    case ENDING_BREAKER_OPEN:
+    default: end(&d, policy, REDRIVE_REASON_BREAKER_OPEN); break;
     }
     return d;
 }

@@ -171,6 +171,15 @@ static void the_floor_of_min_delay_holds_after_jitter(void **state)
         assert_in_range(backoff_delay_ms(&b, 1, seed), 900, 1000);
 }
 
+static void jitter_never_exceeds_max_delay(void **state)
+{
+    (void)state;
+    struct redrive_backoff b = plain(REDRIVE_STRATEGY_EXPONENTIAL);
+    b.jitter = (struct redrive_jitter){.mode = REDRIVE_JITTER_ADD, .min = 0.1, .max = 0.3};
+    for (uint64_t seed = 0; seed < 100; seed++)
+        assert_int_equal(backoff_delay_ms(&b, 9, seed), 60000);
+}
+
 static void full_jitter_at_the_cap_stays_uniform(void **state)
 {
     (void)state;
@@ -222,6 +231,7 @@ int main(void)
         T(jitter_fills_its_bounds),
         T(decorrelated_grows_from_the_delay_before),
         T(the_floor_of_min_delay_holds_after_jitter),
+        T(jitter_never_exceeds_max_delay),
         T(full_jitter_at_the_cap_stays_uniform),
         T(asked_delays_are_honoured_with_jitter_of_their_own),
         T(the_public_delay_is_the_same_function),

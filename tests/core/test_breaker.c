@@ -190,6 +190,26 @@ static void a_lapsed_probe_opens_it_as_of_the_end_of_its_lease(void **state)
     assert_false(breaker_tick(&b, &c, 41000));
 }
 
+static void the_first_lease_to_end_counts_whichever_slot_it_has(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.half_open_max = 3;
+    struct breaker b;
+    struct breaker_permit permit;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    struct breaker_permit first = probe(&b, &c, 10000);
+    probe(&b, &c, 11000);
+    probe(&b, &c, 11500);
+    breaker_record(&b, &c, first, BREAKER_NEUTRAL, 12000);
+    probe(&b, &c, 12000);
+    assert_int_equal(breaker_next_ms(&b, &c), 41000);
+    assert_false(breaker_allow(&b, &c, 43000, &permit));
+    assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
+    assert_int_equal(b.opened_at_ms, 41000);
+}
+
 static void a_probe_that_answers_after_its_lease_changes_nothing(void **state)
 {
     (void)state;
@@ -357,6 +377,7 @@ int main(void)
         T(one_failed_probe_opens_it_again_for_longer),
         T(recovery_jitter_stays_within_its_share),
         T(a_lapsed_probe_opens_it_as_of_the_end_of_its_lease),
+        T(the_first_lease_to_end_counts_whichever_slot_it_has),
         T(a_probe_that_answers_after_its_lease_changes_nothing),
         T(an_answer_given_twice_counts_once),
         T(only_probes_have_a_say_in_half_open),

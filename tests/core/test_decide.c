@@ -114,6 +114,9 @@ static void retry_on_beats_the_class_and_excludes_the_rest(void **state)
     assert_int_equal(decide_type("DeviceBusyError", &policy).state, REDRIVE_STATE_RETRYING);
     assert_int_equal(decide_type("ConnectionError", &policy).state, REDRIVE_STATE_RETRYING);
     assert_int_equal(decide_type("TimeoutError", &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
+    policy.retry_on.classes = 0;
+    assert_int_equal(decide_type("ConnectionError", &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
+    assert_int_equal(decide_http(1, 503, &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
 }
 
 static void give_up_on_beats_retry_on(void **state)
