@@ -1,0 +1,628 @@
+#include "core/cron.h"
+
+#include "base/rng.h"
+#include "zones.h"
+
+/* ---- Reading ------------------------------------------------------------------------------ */
+
+static struct cron cron_of(const char *text)
+{
+    struct cron cron;
+    struct redrive_err err = {0};
+    if (cron_parse(str_of(text), &cron, &err) < 0)
+        fail_msg("`%s`: %s: %s", text, err.message, err.detail);
+    return cron;
+}
+
+static void check_same(const char *a, const char *b)
+{
+    struct cron ca = cron_of(a), cb = cron_of(b);
+    assert_int_equal(ca.minutes, cb.minutes);
+    assert_int_equal(ca.hours, cb.hours);
+    assert_int_equal(ca.days, cb.days);
+    assert_int_equal(ca.months, cb.months);
+    assert_int_equal(ca.weekdays, cb.weekdays);
+    assert_int_equal(ca.either_day, cb.either_day);
+}
+
+static void a_star_is_every_value(void **state)
+{
+    (void)state;
+    struct cron c = cron_of("* * * * *");
+    assert_int_equal(c.minutes, (UINT64_C(1) << 60) - 1);
+    assert_int_equal(c.hours, (1u << 24) - 1);
+    assert_int_equal(c.days, UINT32_MAX - 1);
+    assert_int_equal(c.months, (1u << 13) - 2);
+    assert_int_equal(c.weekdays, 127);
+    assert_false(c.either_day);
+}
+
+static void lists_ranges_and_steps_are_read(void **state)
+{
+    (void)state;
+    struct cron c = cron_of("0,30,5-7 1-10/3 5/10 */4 2");
+    assert_int_equal(c.minutes, 1 | UINT64_C(1) << 30 | 7 << 5);
+    assert_int_equal(c.hours, 1 << 1 | 1 << 4 | 1 << 7 | 1 << 10);
+    assert_int_equal(c.days, 1 << 5 | 1 << 15 | 1 << 25);
+    assert_int_equal(c.months, 1 << 1 | 1 << 5 | 1 << 9);
+    assert_int_equal(c.weekdays, 1 << 2);
+    check_same("5/15 * * * *", "5-59/15 * * * *");
+    check_same("*/60 */24 */31 */12 */7", "0 0 */31 1 */7");
+    check_same("59 23 31 12 6", "59-59 23-23 31/1 12/12 6/7");
+    check_same("007 * * * *", "7 * * * *");
+}
+
+static void names_are_numbers_in_any_case(void **state)
+{
+    (void)state;
+    check_same("0 0 * jan-MAR,Dec Mon-fri", "0 0 * 1-3,12 1-5");
+    check_same("0 0 * feb/2 *", "0 0 * 2,4,6,8,10,12 *");
+    check_same("0 0 * 1-jun wed,sat", "0 0 * 1-6 3,6");
+}
+
+static void zero_and_seven_are_sunday(void **state)
+{
+    (void)state;
+    check_same("0 0 * * 0", "0 0 * * 7");
+    check_same("0 0 * * sun", "0 0 * * 0");
+    check_same("0 0 * * 5-7", "0 0 * * 0,5,6");
+    check_same("0 0 * * fri-sun", "0 0 * * 0,5,6");
+    check_same("0 0 * * sun-tue", "0 0 * * 0,1,2");
+    check_same("0 0 * * 0-7", "0 0 * * 0-6");
+    check_same("0 0 * * 1/2", "0 0 * * 1,3,5");
+    check_same("0 0 * * 7/2", "0 0 * * 0");
+    check_same("0 0 * * sun-sun", "0 0 * * 0");
+}
+
+static void shorthands_stand_for_expressions(void **state)
+{
+    (void)state;
+    check_same("@yearly", "0 0 1 1 *");
+    check_same("@annually", "0 0 1 1 *");
+    check_same("@monthly", "0 0 1 * *");
+    check_same("@weekly", "0 0 * * 0");
+    check_same(" @Daily\n", "0 0 * * *");
+    check_same("@midnight", "0 0 * * *");
+    check_same("@hourly", "0 * * * *");
+    check_same("\t0   0 1\t1 * ", "0 0 1 1 *");
+}
+
+static void days_are_either_only_when_both_are_restricted(void **state)
+{
+    (void)state;
+    assert_true(cron_of("0 0 13 * fri").either_day);
+    assert_true(cron_of("0 0 1-31 * 1-5").either_day);
+    assert_false(cron_of("0 0 */2 * fri").either_day);
+    assert_false(cron_of("0 0 13 * *").either_day);
+    assert_false(cron_of("0 0 13 * */2").either_day);
+    assert_true(cron_of("0 0 13,* * 5,*").either_day);
+}
+
+static void check_refused(const char *text, int code, const char *message, const char *detail,
+                          const char *hint)
+{
+    struct redrive_err err = {0};
+    struct cron untouched = {.minutes = 42}, cron = untouched;
+    int rc = cron_parse(str_of(text), &cron, &err);
+    if (rc != code)
+        fail_msg("`%s` gave %d (%s)", text, rc, err.message);
+    assert_string_equal(err.message, message);
+    assert_string_equal(err.detail, detail);
+    assert_string_equal(err.hint, hint);
+    assert_int_equal(cron_parse(str_of(text), &cron, NULL), code);
+    assert_int_equal(cron.minutes, untouched.minutes);
+}
+
+static void mistakes_are_named_with_field_and_position(void **state)
+{
+    (void)state;
+#define INVALID "invalid cron expression: "
+    check_refused("60 * * * *", REDRIVE_E_RANGE, INVALID "minute 60 is out of range",
+                  "minute (field 1), position 1: expected 0 to 59", "");
+    check_refused("0 24 * * *", REDRIVE_E_RANGE, INVALID "hour 24 is out of range",
+                  "hour (field 2), position 3: expected 0 to 23", "");
+    check_refused(" 0 0  0 * *", REDRIVE_E_RANGE, INVALID "day of month 0 is out of range",
+                  "day of month (field 3), position 7: expected 1 to 31", "");
+    check_refused("0 0 1 1,13 *", REDRIVE_E_RANGE, INVALID "month 13 is out of range",
+                  "month (field 4), position 9: expected 1 to 12 or jan to dec", "");
+    check_refused("0 0 1 1 8", REDRIVE_E_RANGE, INVALID "day of week 8 is out of range",
+                  "day of week (field 5), position 9: expected 0 to 7 or sun to sat", "");
+    check_refused("99999999999999999999999 * * * *", REDRIVE_E_RANGE,
+                  INVALID "minute 99999999999999999999 is out of range",
+                  "minute (field 1), position 1: expected 0 to 59", "");
+    check_refused("*/0 * * * *", REDRIVE_E_RANGE, INVALID "step 0 is out of range",
+                  "minute (field 1), position 3: expected 1 to 60", "");
+    check_refused("0 */25 * * *", REDRIVE_E_RANGE, INVALID "step 25 is out of range",
+                  "hour (field 2), position 5: expected 1 to 24", "");
+    check_refused("*/ * * * *", REDRIVE_E_PARSE, INVALID "the minute field ends too early",
+                  "minute (field 1), position 3: expected 1 to 60", "");
+    check_refused("0, * * * *", REDRIVE_E_PARSE, INVALID "the minute field ends too early",
+                  "minute (field 1), position 3: expected 0 to 59", "");
+    check_refused("5- * * * *", REDRIVE_E_PARSE, INVALID "the minute field ends too early",
+                  "minute (field 1), position 3: expected 0 to 59", "");
+    check_refused("0 0 * 1- *", REDRIVE_E_PARSE, INVALID "the month field ends too early",
+                  "month (field 4), position 9: expected 1 to 12 or jan to dec", "");
+    check_refused("-5 * * * *", REDRIVE_E_PARSE, INVALID "unexpected `-`",
+                  "minute (field 1), position 1: expected 0 to 59", "");
+    check_refused("x * * * *", REDRIVE_E_PARSE, INVALID "unexpected `x`",
+                  "minute (field 1), position 1: expected 0 to 59", "");
+    check_refused("5x * * * *", REDRIVE_E_PARSE, INVALID "unexpected `x`",
+                  "minute (field 1), position 2: expected `,`, `-`, `/` or the end of the field",
+                  "");
+    check_refused("*5 * * * *", REDRIVE_E_PARSE, INVALID "unexpected `5`",
+                  "minute (field 1), position 2: expected `,`, `-`, `/` or the end of the field",
+                  "");
+    check_refused("1/2/3 * * * *", REDRIVE_E_PARSE, INVALID "unexpected `/`",
+                  "minute (field 1), position 4: expected `,`, `-`, `/` or the end of the field",
+                  "");
+    check_refused("\x01 * * * *", REDRIVE_E_PARSE, INVALID "unexpected byte 0x01",
+                  "minute (field 1), position 1: expected 0 to 59", "");
+    check_refused("\xC3\xA4 * * * *", REDRIVE_E_PARSE, INVALID "unexpected byte 0xc3",
+                  "minute (field 1), position 1: expected 0 to 59", "");
+}
+
+static void ranges_that_run_backwards_are_refused(void **state)
+{
+    (void)state;
+    check_refused("0 22-2 * * *", REDRIVE_E_RANGE, INVALID "the range runs backwards",
+                  "hour (field 2), position 6: expected a value that is not lower than the first",
+                  "write two ranges, separated by a comma");
+    check_refused("0 0 * * fri-mon", REDRIVE_E_RANGE, INVALID "the range runs backwards",
+                  "day of week (field 5), position 13: expected a value that is not lower than "
+                  "the first",
+                  "write two ranges, separated by a comma");
+    check_refused("0 0 * * 5-0", REDRIVE_E_RANGE, INVALID "the range runs backwards",
+                  "day of week (field 5), position 11: expected a value that is not lower than "
+                  "the first",
+                  "write two ranges, separated by a comma");
+}
+
+static void misspelt_names_get_the_nearest(void **state)
+{
+    (void)state;
+    const char *month = "month (field 4), position 7: expected 1 to 12 or jan to dec";
+    const char *weekday = "day of week (field 5), position 9: expected 0 to 7 or sun to sat";
+    check_refused("0 0 1 janury *", REDRIVE_E_UNKNOWN, INVALID "unknown month `janury`", month,
+                  "did you mean `jan`?");
+    check_refused("0 0 1 agu *", REDRIVE_E_UNKNOWN, INVALID "unknown month `agu`", month,
+                  "did you mean `aug`?");
+    check_refused("0 0 * * Monday", REDRIVE_E_UNKNOWN, INVALID "unknown day of week `Monday`",
+                  weekday, "did you mean `mon`?");
+    check_refused("0 0 * * wde", REDRIVE_E_UNKNOWN, INVALID "unknown day of week `wde`", weekday,
+                  "did you mean `wed`?");
+    check_refused("0 0 * * xsat", REDRIVE_E_UNKNOWN, INVALID "unknown day of week `xsat`", weekday,
+                  "did you mean `sat`?");
+    check_refused("0 0 * * xyzzyxyzzyxyzzyxyzzyxyzzy", REDRIVE_E_UNKNOWN,
+                  INVALID "unknown day of week `xyzzyxyzzyxyzzyxyzzy`", weekday, "");
+    check_refused("@dayly", REDRIVE_E_UNKNOWN, INVALID "unknown name",
+                  "expected @yearly, @annually, @monthly, @weekly, @daily, @midnight or @hourly",
+                  "did you mean `@daily`?");
+    check_refused("@reboot", REDRIVE_E_UNKNOWN, INVALID "unknown name",
+                  "expected @yearly, @annually, @monthly, @weekly, @daily, @midnight or @hourly",
+                  "");
+}
+
+static void there_are_five_fields(void **state)
+{
+    (void)state;
+    const char *expected = "expected 5: minute, hour, day of month, month, day of week";
+    check_refused("", REDRIVE_E_PARSE, INVALID "0 fields", expected, "");
+    check_refused(NULL, REDRIVE_E_PARSE, INVALID "0 fields", expected, "");
+    check_refused("* * * *", REDRIVE_E_PARSE, INVALID "4 fields", expected, "");
+    check_refused("0 * * * * *", REDRIVE_E_PARSE, INVALID "6 fields", expected,
+                  "seconds and years have no field");
+}
+
+static void what_can_never_fire_is_refused(void **state)
+{
+    (void)state;
+    const char *message = INVALID "it would never fire";
+    const char *detail = "none of its months has a day that it names";
+    check_refused("0 0 31 2 *", REDRIVE_E_INVALID, message, detail, "");
+    check_refused("0 0 30 2 *", REDRIVE_E_INVALID, message, detail, "");
+    check_refused("0 0 31 2,4,6,9,11 */2", REDRIVE_E_INVALID, message, detail, "");
+    cron_of("0 0 29 2 *");
+    cron_of("0 0 31 2,3 *");
+    cron_of("0 0 31 2 mon"); /* the Mondays of February */
+}
+
+/* ---- Ticks -------------------------------------------------------------------------------- */
+
+static int64_t next_s(const char *text, const struct tz *tz, int64_t after_s)
+{
+    struct cron cron = cron_of(text);
+    int64_t tick_ms;
+    assert_int_equal(cron_next(&cron, tz, after_s * 1000, &tick_ms), 0);
+    assert_int_equal(tick_ms % 1000, 0);
+    return tick_ms / 1000;
+}
+
+static void ticks_are_strictly_later(void **state)
+{
+    (void)state;
+    struct cron cron = cron_of("*/2 * * * *");
+    int64_t tick;
+    assert_int_equal(cron_next(&cron, tz_utc(), 0, &tick), 0);
+    assert_int_equal(tick, 120000);
+    assert_int_equal(cron_next(&cron, tz_utc(), 119999, &tick), 0);
+    assert_int_equal(tick, 120000);
+    assert_int_equal(cron_next(&cron, tz_utc(), -1, &tick), 0);
+    assert_int_equal(tick, 0);
+    assert_int_equal(cron_next(&cron, tz_utc(), -120000, &tick), 0);
+    assert_int_equal(tick, 0);
+    assert_int_equal(cron_next(&cron, tz_utc(), -120001, &tick), 0);
+    assert_int_equal(tick, -120000);
+}
+
+static void days_match_either_way_or_both(void **state)
+{
+    (void)state;
+    const struct tz *tz = tz_utc();
+    /* September 2024: the 13th is a Friday, the 1st a Sunday. */
+    assert_int_equal(next_s("0 0 13 * fri", tz, utc(2024, 9, 1, 0, 0)), utc(2024, 9, 6, 0, 0));
+    assert_int_equal(next_s("0 0 13 * fri", tz, utc(2024, 10, 11, 0, 0)), utc(2024, 10, 13, 0, 0));
+    assert_int_equal(next_s("0 0 */12 * fri", tz, utc(2024, 9, 1, 0, 0)), utc(2024, 9, 13, 0, 0));
+}
+
+static void rare_ticks_are_found(void **state)
+{
+    (void)state;
+    const struct tz *tz = tz_utc();
+    assert_int_equal(next_s("0 0 29 2 *", tz, utc(2024, 2, 29, 0, 0)), utc(2028, 2, 29, 0, 0));
+    assert_int_equal(next_s("0 0 29 2 *", tz, utc(2096, 2, 29, 0, 0)), utc(2104, 2, 29, 0, 0));
+    /* 29 February on a Sunday, over the year 2100. */
+    assert_int_equal(next_s("0 0 29 2 */7", tz, utc(2088, 2, 29, 0, 0)), utc(2128, 2, 29, 0, 0));
+    assert_int_equal(next_s("59 23 31 12 *", tz, utc(2024, 12, 31, 23, 59)),
+                     utc(2025, 12, 31, 23, 59));
+    assert_int_equal(next_s("@yearly", tz, utc(2024, 1, 1, 0, 0)), utc(2025, 1, 1, 0, 0));
+}
+
+static void the_ends_of_time_have_no_next_tick(void **state)
+{
+    (void)state;
+    struct cron cron = cron_of("0 0 1 1 *");
+    int64_t tick = 42;
+    assert_int_equal(cron_next(&cron, tz_utc(), INT64_MAX, &tick), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(tick, 42);
+    assert_int_equal(cron_next(&cron, tz_utc(), INT64_MIN, &tick), 0);
+    assert_true(tick > INT64_MIN);
+}
+
+/* A span of local time in which a tick falls can be one that no clock of the zone ever shows. */
+static void a_zone_may_never_show_a_time(void **state)
+{
+    (void)state;
+    struct cron cron = cron_of("30 * 29 2 *");
+    struct tz_transition flips[2 * 12];
+    struct tz tz = {.transitions = flips, .n_transitions = 0};
+    /* Every 29 February of 41 years is jumped over, and given back in March. */
+    for (int64_t year = 2004; year < 2048; year += 4) {
+        flips[tz.n_transitions++] = (struct tz_transition){utc(year, 2, 29, 0, 0), 86400};
+        flips[tz.n_transitions++] = (struct tz_transition){utc(year, 3, 10, 0, 0), 0};
+    }
+    int64_t tick;
+    assert_int_equal(cron_next(&cron, &tz, utc(2004, 1, 1, 0, 0) * 1000, &tick),
+                     REDRIVE_E_NOT_FOUND);
+    /* What names an hour comes after the gap. */
+    cron = cron_of("30 5 29 2 *");
+    assert_int_equal(cron_next(&cron, &tz, utc(2004, 1, 1, 0, 0) * 1000, &tick), 0);
+    assert_int_equal(tick, utc(2004, 2, 29, 0, 0) * 1000);
+}
+
+static void clocks_set_back_and_forward_again_repeat_nothing(void **state)
+{
+    (void)state;
+    /* At 03:00 it becomes 02:00, and ten minutes later 03:10 again. */
+    struct tz_transition flips[] = {{utc(2024, 1, 1, 3, 0), -3600}, {utc(2024, 1, 1, 3, 10), 0}};
+    struct tz tz = {.transitions = flips, .n_transitions = 2};
+    const int64_t before = utc(2024, 1, 1, 0, 0);
+    assert_int_equal(next_s("30 2 * * *", &tz, before), utc(2024, 1, 1, 2, 30));
+    assert_int_equal(next_s("30 2 * * *", &tz, utc(2024, 1, 1, 2, 30)), utc(2024, 1, 2, 2, 30));
+    assert_int_equal(next_s("5 2 * * *", &tz, before), utc(2024, 1, 1, 2, 5));
+    assert_int_equal(next_s("5 2 * * *", &tz, utc(2024, 1, 1, 2, 5)), utc(2024, 1, 2, 2, 5));
+    assert_int_equal(next_s("5 3 * * *", &tz, before), utc(2024, 1, 1, 3, 10));
+}
+
+static void check_ticks(const char *text, const char *zone, int64_t from, int64_t to,
+                        const int64_t *expected, size_t n)
+{
+    struct tz tz;
+    zone_load(zone, &tz);
+    int64_t at = from - 1;
+    for (size_t i = 0; i < n; i++) {
+        at = next_s(text, &tz, at);
+        if (at != expected[i])
+            fail_msg("`%s` in %s: tick %zu is %lld, not %lld", text, zone, i, (long long)at,
+                     (long long)expected[i]);
+    }
+    assert_true(next_s(text, &tz, at) >= to);
+    tz_release(&tz);
+}
+#define CHECK_TICKS(text, zone, from, to, ...)                        \
+    check_ticks(text, zone, from, to, (const int64_t[]){__VA_ARGS__}, \
+                sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+static void a_time_in_a_gap_fires_at_its_end(void **state)
+{
+    (void)state;
+    /* Berlin, 31 March 2024: 02:00 became 03:00 at 01:00 UTC. */
+    const int64_t from = utc(2024, 3, 30, 23, 0), to = utc(2024, 3, 31, 22, 0);
+    CHECK_TICKS("30 2 * * *", "Europe/Berlin", from, to, utc(2024, 3, 31, 1, 0));
+    CHECK_TICKS("0,15,30 2 * * *", "Europe/Berlin", from, to, utc(2024, 3, 31, 1, 0));
+    CHECK_TICKS("*/5 2 * * *", "Europe/Berlin", from, to, utc(2024, 3, 31, 1, 0));
+    CHECK_TICKS("0 2,3 * * *", "Europe/Berlin", from, to, utc(2024, 3, 31, 1, 0));
+    CHECK_TICKS("30 2,3 * * *", "Europe/Berlin", from, to, utc(2024, 3, 31, 1, 0),
+                utc(2024, 3, 31, 1, 30));
+    CHECK_TICKS("59 1 * * *", "Europe/Berlin", from, to, utc(2024, 3, 31, 0, 59));
+    CHECK_TICKS("0 3 * * *", "Europe/Berlin", from, to, utc(2024, 3, 31, 1, 0));
+    /* New York, 10 March 2024: at 07:00 UTC. */
+    CHECK_TICKS("30 2 * * *", "America/New_York", utc(2024, 3, 10, 5, 0), utc(2024, 3, 11, 4, 0),
+                utc(2024, 3, 10, 7, 0));
+}
+
+static void a_time_that_repeats_fires_on_the_first_pass(void **state)
+{
+    (void)state;
+    /* Berlin, 27 October 2024: 03:00 became 02:00 at 01:00 UTC. */
+    const int64_t from = utc(2024, 10, 26, 22, 0), to = utc(2024, 10, 27, 23, 0);
+    CHECK_TICKS("30 2 * * *", "Europe/Berlin", from, to, utc(2024, 10, 27, 0, 30));
+    CHECK_TICKS("0 3 * * *", "Europe/Berlin", from, to, utc(2024, 10, 27, 2, 0));
+    CHECK_TICKS("0 2,3 * * *", "Europe/Berlin", from, to, utc(2024, 10, 27, 0, 0),
+                utc(2024, 10, 27, 2, 0));
+    CHECK_TICKS("30 1 * * *", "America/New_York", utc(2024, 11, 3, 4, 0), utc(2024, 11, 4, 5, 0),
+                utc(2024, 11, 3, 5, 30));
+    /* Asked between the two passes, and within the second. */
+    struct tz tz;
+    zone_load("Europe/Berlin", &tz);
+    assert_int_equal(next_s("30 2 * * *", &tz, utc(2024, 10, 27, 1, 0)), utc(2024, 10, 28, 1, 30));
+    assert_int_equal(next_s("30 2 * * *", &tz, utc(2024, 10, 27, 1, 29)), utc(2024, 10, 28, 1, 30));
+    tz_release(&tz);
+}
+
+static void intervals_follow_elapsed_time(void **state)
+{
+    (void)state;
+    struct tz tz;
+    zone_load("Europe/Berlin", &tz);
+    static const char *const EVERY_HOUR[] = {"15 * * * *", "15 */1 * * *", "15 0-23 * * *"};
+    for (int i = 0; i < 3; i++) {
+        int64_t at = utc(2024, 3, 30, 0, 15);
+        for (int n = 0; n < 24 * 365; n++) {
+            int64_t next = next_s(EVERY_HOUR[i], &tz, at);
+            assert_int_equal(next - at, 3600);
+            at = next;
+        }
+    }
+    tz_release(&tz);
+}
+
+static void half_hour_changes_are_followed(void **state)
+{
+    (void)state;
+    /* Lord Howe, 6 October 2024: 02:00 became 02:30 at 15:30 UTC the day before. */
+    CHECK_TICKS("15 2 * * *", "Australia/Lord_Howe", utc(2024, 10, 5, 13, 30),
+                utc(2024, 10, 6, 13, 0), utc(2024, 10, 5, 15, 30));
+    CHECK_TICKS("45 2 * * *", "Australia/Lord_Howe", utc(2024, 10, 5, 13, 30),
+                utc(2024, 10, 6, 13, 0), utc(2024, 10, 5, 15, 45));
+    /* 7 April 2024: 02:00 became 01:30 at 15:00 UTC the day before. */
+    CHECK_TICKS("45 1 * * *", "Australia/Lord_Howe", utc(2024, 4, 6, 13, 0),
+                utc(2024, 4, 7, 13, 30), utc(2024, 4, 6, 14, 45));
+    CHECK_TICKS("*/30 * * * *", "Australia/Lord_Howe", utc(2024, 4, 6, 14, 0),
+                utc(2024, 4, 6, 16, 0), utc(2024, 4, 6, 14, 0), utc(2024, 4, 6, 14, 30),
+                utc(2024, 4, 6, 15, 0), utc(2024, 4, 6, 15, 30));
+}
+
+static void a_day_without_midnight_still_has_its_daily_tick(void **state)
+{
+    (void)state;
+    /* São Paulo, 4 November 2018: 00:00 became 01:00 at 03:00 UTC. */
+    CHECK_TICKS("@daily", "America/Sao_Paulo", utc(2018, 11, 3, 3, 0), utc(2018, 11, 6, 2, 0),
+                utc(2018, 11, 3, 3, 0), utc(2018, 11, 4, 3, 0), utc(2018, 11, 5, 2, 0));
+    CHECK_TICKS("0 */6 * * *", "America/Sao_Paulo", utc(2018, 11, 4, 3, 0), utc(2018, 11, 5, 2, 0),
+                utc(2018, 11, 4, 3, 0), utc(2018, 11, 4, 8, 0), utc(2018, 11, 4, 14, 0),
+                utc(2018, 11, 4, 20, 0));
+    /* The midnight that comes twice: 18 February 2018, 00:00 became 23:00 of the day before. */
+    CHECK_TICKS("@daily", "America/Sao_Paulo", utc(2018, 2, 17, 2, 0), utc(2018, 2, 19, 3, 0),
+                utc(2018, 2, 17, 2, 0), utc(2018, 2, 18, 3, 0));
+    /* Beirut, 31 March 2024; Casablanca leaves summer time for Ramadan and comes back. */
+    CHECK_TICKS("@daily", "Asia/Beirut", utc(2024, 3, 29, 22, 0), utc(2024, 3, 31, 21, 0),
+                utc(2024, 3, 29, 22, 0), utc(2024, 3, 30, 22, 0));
+    CHECK_TICKS("30 2 * * *", "Africa/Casablanca", utc(2024, 4, 13, 12, 0), utc(2024, 4, 15, 1, 30),
+                utc(2024, 4, 14, 2, 0));
+}
+
+static void a_day_that_is_left_out_fires_as_the_next_begins(void **state)
+{
+    (void)state;
+    /* Samoa had no 30 December 2011. */
+    CHECK_TICKS("30 2 * * *", "Pacific/Apia", utc(2011, 12, 29, 10, 0), utc(2011, 12, 31, 10, 0),
+                utc(2011, 12, 29, 12, 30), utc(2011, 12, 30, 10, 0), utc(2011, 12, 30, 12, 30));
+}
+
+/* ---- The witness -------------------------------------------------------------------------- */
+
+/* Local time of every minute of some years, as libc tells it. */
+struct calendar {
+    int64_t first_s;
+    int n;
+    struct moment {
+        int64_t local_min; /* minutes since 1970 on the local clock */
+        int8_t minute, hour, day, month, weekday;
+    } * minutes;
+};
+
+static void calendar_fill(struct calendar *c, const char *zone, int64_t first_s, int n)
+{
+    zone_of_libc(zone);
+    *c = (struct calendar){first_s, n, malloc((size_t)n * sizeof *c->minutes)};
+    for (int i = 0; i < n; i++) {
+        struct tm tm;
+        time_t t = (time_t)(first_s + i * INT64_C(60));
+        localtime_r(&t, &tm);
+        c->minutes[i] = (struct moment){((int64_t)t + tm.tm_gmtoff) / 60,
+                                        (int8_t)tm.tm_min,
+                                        (int8_t)tm.tm_hour,
+                                        (int8_t)tm.tm_mday,
+                                        (int8_t)(tm.tm_mon + 1),
+                                        (int8_t)tm.tm_wday};
+    }
+}
+
+/* An expression made from sets, so that the sets are known without reading it. */
+struct sets {
+    bool minute[60], hour[24], day[32], month[13], weekday[7];
+    bool day_star, weekday_star, every_hour;
+    char text[1024];
+};
+
+static void add_field(struct sets *s, struct rng *rng, bool *set, int first, int last, bool star)
+{
+    size_t len = strlen(s->text);
+    if (star) {
+        snprintf(s->text + len, sizeof s->text - len, "* ");
+        for (int i = first; i <= last; i++)
+            set[i] = true;
+        return;
+    }
+    int n = 1 + (int)rng_below(rng, 3);
+    for (int i = 0; i < n; i++) {
+        int value = first + (int)rng_below(rng, (uint64_t)(last - first + 1));
+        set[value] = true;
+        len += (size_t)snprintf(s->text + len, sizeof s->text - len, "%d%s", value,
+                                i < n - 1 ? "," : " ");
+    }
+}
+
+static void sets_random(struct sets *s, struct rng *rng)
+{
+    memset(s, 0, sizeof *s);
+    s->every_hour = rng_below(rng, 3) == 0;
+    s->day_star = rng_below(rng, 2) == 0;
+    s->weekday_star = rng_below(rng, 2) == 0;
+    add_field(s, rng, s->minute, 0, 59, rng_below(rng, 4) == 0);
+    add_field(s, rng, s->hour, 0, 4, s->every_hour); /* where clocks change */
+    if (s->every_hour)
+        memset(s->hour, true, sizeof s->hour);
+    add_field(s, rng, s->day, 1, 31, s->day_star);
+    add_field(s, rng, s->month, 1, 12, rng_below(rng, 3) > 0);
+    add_field(s, rng, s->weekday, 0, 6, s->weekday_star);
+}
+
+static bool sets_match(const struct sets *s, const struct moment *m)
+{
+    bool by_day = s->day[m->day], by_weekday = s->weekday[m->weekday];
+    bool both = s->day_star || s->weekday_star;
+    return s->minute[m->minute] && s->hour[m->hour] && s->month[m->month] &&
+           (both ? by_day && by_weekday : by_day || by_weekday);
+}
+
+/* Whether a local minute matches that no clock has shown. */
+static bool sets_match_unseen(const struct sets *s, int64_t local_min)
+{
+    struct tm tm;
+    time_t t = (time_t)(local_min * 60);
+    gmtime_r(&t, &tm);
+    struct moment m = {local_min,          (int8_t)tm.tm_min,       (int8_t)tm.tm_hour,
+                       (int8_t)tm.tm_mday, (int8_t)(tm.tm_mon + 1), (int8_t)tm.tm_wday};
+    return sets_match(s, &m);
+}
+
+/* Whether the i-th minute is a tick, by looking at nothing but the minutes up to it. */
+static bool witness(const struct sets *s, const struct calendar *c, int i, int64_t latest_min)
+{
+    const struct moment *m = &c->minutes[i];
+    if (s->every_hour)
+        return sets_match(s, m);
+    if (m->local_min <= latest_min)
+        return false;
+    for (int64_t unseen = latest_min + 1; unseen < m->local_min; unseen++)
+        if (sets_match_unseen(s, unseen))
+            return true;
+    return sets_match(s, m);
+}
+
+/* Walks a calendar minute by minute beside cron_next. An expression that was refused must never
+ * match. */
+static void compare_with_witness(const struct sets *s, const struct calendar *c,
+                                 const struct tz *tz, const char *zone)
+{
+    struct cron cron;
+    int64_t tick_ms = INT64_MAX, latest_min = c->minutes[0].local_min - 1;
+    int rc = cron_parse(str_of(s->text), &cron, NULL);
+    if (rc == 0)
+        rc = cron_next(&cron, tz, c->first_s * 1000 - 1, &tick_ms);
+    else
+        assert_int_equal(rc, REDRIVE_E_INVALID);
+
+    for (int i = 0; i < c->n; i++) {
+        int64_t at_ms = (c->first_s + i * INT64_C(60)) * 1000;
+        bool expected = witness(s, c, i, latest_min);
+        if (expected != (tick_ms == at_ms))
+            fail_msg("`%s` in %s: %s at %lld", s->text, zone, expected ? "no tick" : "a tick",
+                     (long long)at_ms / 1000);
+        if (expected)
+            assert_int_equal(cron_next(&cron, tz, tick_ms, &tick_ms), 0);
+        if (c->minutes[i].local_min > latest_min)
+            latest_min = c->minutes[i].local_min;
+    }
+}
+
+static void every_tick_of_three_years_is_what_a_minute_walk_finds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *zone;
+        int64_t year;
+    } CASES[] = {
+        {"Europe/Berlin", 2023},       {"America/New_York", 2023},
+        {"Australia/Lord_Howe", 2023}, {"America/Sao_Paulo", 2016},
+        {"Africa/Casablanca", 2023},   {"Pacific/Apia", 2010},
+        {"Asia/Beirut", 2040},         {"UTC", 2023},
+    };
+    struct rng rng;
+    rng_seed(&rng, 20240331);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct tz tz;
+        struct calendar calendar;
+        zone_load(CASES[i].zone, &tz);
+        calendar_fill(&calendar, CASES[i].zone, utc(CASES[i].year, 1, 1, 0, 0), 3 * 365 * 1440);
+        for (int n = 0; n < 12; n++) {
+            struct sets sets;
+            sets_random(&sets, &rng);
+            compare_with_witness(&sets, &calendar, &tz, CASES[i].zone);
+        }
+        free(calendar.minutes);
+        tz_release(&tz);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_star_is_every_value),
+        T(lists_ranges_and_steps_are_read),
+        T(names_are_numbers_in_any_case),
+        T(zero_and_seven_are_sunday),
+        T(shorthands_stand_for_expressions),
+        T(days_are_either_only_when_both_are_restricted),
+        T(mistakes_are_named_with_field_and_position),
+        T(ranges_that_run_backwards_are_refused),
+        T(misspelt_names_get_the_nearest),
+        T(there_are_five_fields),
+        T(what_can_never_fire_is_refused),
+        T(ticks_are_strictly_later),
+        T(days_match_either_way_or_both),
+        T(rare_ticks_are_found),
+        T(the_ends_of_time_have_no_next_tick),
+        T(a_zone_may_never_show_a_time),
+        T(clocks_set_back_and_forward_again_repeat_nothing),
+        T(a_time_in_a_gap_fires_at_its_end),
+        T(a_time_that_repeats_fires_on_the_first_pass),
+        T(intervals_follow_elapsed_time),
+        T(half_hour_changes_are_followed),
+        T(a_day_without_midnight_still_has_its_daily_tick),
+        T(a_day_that_is_left_out_fires_as_the_next_begins),
+        T(every_tick_of_three_years_is_what_a_minute_walk_finds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
