@@ -1,0 +1,35 @@
+/* elapsed.h - time that only runs forward, for state that grows or fades with it.
+ *
+ * A wall clock can be set back, and two threads may hand in their readings in the wrong order.
+ * Neither may pay out the same stretch of time twice, nor stop the clock for long. So a step back
+ * counts as no time at all. Up to ELAPSED_SLACK_MS it is taken for readings out of order: the
+ * mark stays where it is, and time goes on once it is reached again. Further back, the clock has
+ * been set: the mark follows it, and time goes on at once. All who share a mark must read the same
+ * clock; two clocks a minute apart would earn that minute with every change of hands.
+ */
+#ifndef CORE_ELAPSED_H
+#define CORE_ELAPSED_H
+
+#include <stdint.h>
+
+#define ELAPSED_SLACK_MS 1000
+
+/* How much time has passed since the mark. */
+static inline int64_t elapsed_since(int64_t mark_ms, int64_t now_ms)
+{
+    int64_t elapsed;
+    if (now_ms <= mark_ms)
+        return 0;
+    return __builtin_sub_overflow(now_ms, mark_ms, &elapsed) ? INT64_MAX : elapsed;
+}
+
+/* The same, and moves the mark. */
+static inline int64_t elapsed_take(int64_t *mark_ms, int64_t now_ms)
+{
+    int64_t elapsed = elapsed_since(*mark_ms, now_ms);
+    if (elapsed > 0 || elapsed_since(now_ms, *mark_ms) > ELAPSED_SLACK_MS)
+        *mark_ms = now_ms;
+    return elapsed;
+}
+
+#endif

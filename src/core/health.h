@@ -1,0 +1,52 @@
+/* health.h - one number for how well the work goes, from 0 to 1.
+ *
+ *     health_score = success rate × share of breakers that are not open × latency factor
+ *
+ * success rate    of about the last minute: each event's weight falls to 1/e in that time. When
+ *                 nothing happens, what weight is missing to one whole event counts as success,
+ *                 so that an idle system drifts back to 1.
+ * latency factor  min(1, baseline p90 / recent p90): recent fades over a minute, the baseline
+ *                 over an hour. Only successes count: a refused connection is fast, and an hour of
+ *                 them must not make normal times look slow. 1 with less than 20 recent ones.
+ *
+ * It is advice: it trips nothing. Time runs as in elapsed.h.
+ * Plain data, some 5.4 KB; the owner locks it.
+ */
+#ifndef CORE_HEALTH_H
+#define CORE_HEALTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/quantile.h"
+#include "redrive.h"
+
+#define HEALTH_MIN_SAMPLES 20
+
+struct health {
+    double events; /* faded up to updated_ms */
+    double failures;
+    int64_t updated_ms;
+    struct quantile recent;
+    struct quantile baseline;
+};
+
+/* From which score on it is which. */
+struct health_thresholds {
+    double healthy;
+    double degraded;
+};
+extern const struct health_thresholds HEALTH_THRESHOLDS_DEFAULT; /* 0.8 and 0.5 */
+
+void health_init(struct health *h, int64_t now_ms);
+
+/* One attempt has ended. The latency of a failure is ignored, and so is one that is negative or
+ * not a number. */
+void health_record(struct health *h, bool success, double latency_ms, int64_t now_ms);
+
+/* Fills in all of `ret`. NULL thresholds are the default ones. */
+void health_read(const struct health *h, const struct health_thresholds *thresholds,
+                 uint32_t breakers, uint32_t breakers_open, int64_t now_ms,
+                 struct redrive_health *ret);
+
+#endif

@@ -1,0 +1,239 @@
+#include "core/health.h"
+
+#include <math.h>
+
+#include "check.h"
+#include "core/elapsed.h"
+
+#define START INT64_C(1700000000000)
+
+#define check_near(value, expected, tolerance)                    \
+    do {                                                          \
+        double value_ = (value);                                  \
+        if (!(fabs(value_ - (expected)) <= (tolerance)))          \
+            fail_msg("%g is not %g", value_, (double)(expected)); \
+    } while (0)
+
+static struct redrive_health read_at(const struct health *h, int64_t now_ms)
+{
+    struct redrive_health r;
+    health_read(h, NULL, 0, 0, now_ms, &r);
+    return r;
+}
+
+static void record(struct health *h, int n, bool success, double latency_ms, int64_t now_ms)
+{
+    for (int i = 0; i < n; i++)
+        health_record(h, success, latency_ms, now_ms);
+}
+
+static void an_idle_system_is_healthy(void **state)
+{
+    (void)state;
+    struct health h;
+    health_init(&h, START);
+    struct redrive_health r = read_at(&h, START);
+    assert_string_equal(r.status, "healthy");
+    assert_true(r.health_score == 1 && r.success_rate == 1 && r.error_rate == 0);
+    assert_true(r.latency_factor == 1);
+    assert_int_equal(r.breakers, 0);
+}
+
+static void rates_are_fractions_of_recent_events(void **state)
+{
+    (void)state;
+    struct health h;
+    health_init(&h, START);
+    record(&h, 6, true, 10, START);
+    record(&h, 4, false, 10, START);
+    struct redrive_health r = read_at(&h, START);
+    check_near(r.success_rate, 0.6, 1e-12);
+    check_near(r.error_rate, 0.4, 1e-12);
+    check_near(r.health_score, 0.6, 1e-12);
+    assert_string_equal(r.status, "degraded");
+}
+
+static void an_event_weighs_a_third_after_a_minute(void **state)
+{
+    (void)state;
+    struct health h;
+    health_init(&h, START);
+    record(&h, 100, false, 0, START);
+    record(&h, 100, true, 0, START + 60000);
+    check_near(read_at(&h, START + 60000).error_rate, exp(-1) / (1 + exp(-1)), 1e-4);
+}
+
+static void old_failures_are_forgotten_when_nothing_happens(void **state)
+{
+    (void)state;
+    struct health h;
+    health_init(&h, START);
+    record(&h, 100, false, 0, START);
+    assert_string_equal(read_at(&h, START).status, "unhealthy");
+    assert_true(read_at(&h, START + 60000).success_rate < 1e-12);
+    double before = 0;
+    for (int minute = 1; minute <= 12; minute++) {
+        double rate = read_at(&h, START + minute * 60000).success_rate;
+        assert_true(rate >= before);
+        before = rate;
+    }
+    assert_string_equal(read_at(&h, START + 12 * 60000).status, "healthy");
+    assert_true(read_at(&h, START + INT64_C(3600) * 1000 * 24 * 365).success_rate == 1);
+    assert_true(read_at(&h, INT64_MAX).success_rate == 1);
+}
+
+static void health_falls_and_rises_with_the_work(void **state)
+{
+    (void)state;
+    struct health h;
+    int64_t now = START;
+    health_init(&h, now);
+    for (int i = 0; i < 3000; i++)
+        health_record(&h, true, 20, now += 100);
+    assert_string_equal(read_at(&h, now).status, "healthy");
+    for (int i = 0; i < 1200; i++)
+        health_record(&h, false, 20, now += 100);
+    assert_string_equal(read_at(&h, now).status, "unhealthy");
+    for (int i = 0; i < 3000; i++)
+        health_record(&h, true, 20, now += 100);
+    assert_string_equal(read_at(&h, now).status, "healthy");
+}
+
+static void open_breakers_take_their_share(void **state)
+{
+    (void)state;
+    struct health h;
+    struct redrive_health r;
+    health_init(&h, START);
+    health_read(&h, NULL, 4, 1, START, &r);
+    check_near(r.health_score, 0.75, 1e-12);
+    assert_int_equal(r.breakers, 4);
+    assert_int_equal(r.breakers_open, 1);
+    assert_true(r.success_rate == 1);
+    assert_string_equal(r.status, "degraded");
+    health_read(&h, NULL, 4, 4, START, &r);
+    assert_true(r.health_score == 0);
+    health_read(&h, NULL, 1, 2, START, &r);
+    assert_true(r.health_score == 0);
+}
+
+static void work_slower_than_usual_lowers_the_score(void **state)
+{
+    (void)state;
+    struct health h;
+    int64_t now = START;
+    health_init(&h, now);
+    for (int i = 0; i < 36000; i++)
+        health_record(&h, true, 20, now += 100);
+    assert_true(read_at(&h, now).latency_factor == 1);
+    for (int i = 0; i < 1800; i++) /* three minutes at four times the latency */
+        health_record(&h, true, 80, now += 100);
+    struct redrive_health r = read_at(&h, now);
+    check_near(r.latency_factor, 0.25, 0.03);
+    assert_string_equal(r.status, "unhealthy");
+    assert_true(r.success_rate == 1);
+    for (int i = 0; i < 3 * 36000; i++) /* after hours it is how things are */
+        health_record(&h, true, 80, now += 100);
+    assert_true(read_at(&h, now).latency_factor == 1);
+}
+
+static void faster_work_is_no_better_than_healthy(void **state)
+{
+    (void)state;
+    struct health h;
+    health_init(&h, START);
+    record(&h, 100, true, 500, START);
+    record(&h, 5000, true, 1, START + 300000);
+    assert_true(read_at(&h, START + 300000).latency_factor == 1);
+    assert_true(read_at(&h, START + 300000).health_score == 1);
+}
+
+static void too_few_samples_say_nothing_about_latency(void **state)
+{
+    (void)state;
+    struct health h;
+    health_init(&h, START);
+    record(&h, 500, true, 1, START);
+    /* Ten minutes later the recent past is empty but for these. */
+    const int64_t later = START + 600000;
+    record(&h, HEALTH_MIN_SAMPLES - 1, true, 1000, later);
+    assert_true(read_at(&h, later).latency_factor == 1);
+    record(&h, 1, true, 1000, later);
+    assert_true(read_at(&h, later).latency_factor < 0.1);
+}
+
+static void failures_say_nothing_about_latency(void **state)
+{
+    (void)state;
+    struct health h;
+    int64_t now = START;
+    health_init(&h, now);
+    for (int i = 0; i < 36000; i++) /* an hour of refused connections */
+        health_record(&h, false, 0.2, now += 100);
+    for (int i = 0; i < 6000; i++)
+        health_record(&h, true, 100, now += 100);
+    assert_true(read_at(&h, now).latency_factor == 1);
+    record(&h, 1000, true, -1, now);
+    record(&h, 1000, true, NAN, now);
+    assert_true(read_at(&h, now).latency_factor == 1);
+}
+
+static void thresholds_can_be_chosen(void **state)
+{
+    (void)state;
+    struct health h;
+    struct redrive_health r;
+    const struct health_thresholds strict = {.healthy = 0.99, .degraded = 0.9};
+    health_init(&h, START);
+    record(&h, 8, true, 1, START);
+    record(&h, 2, false, 1, START);
+    assert_string_equal(read_at(&h, START).status, "healthy");
+    health_read(&h, &strict, 0, 0, START, &r);
+    assert_string_equal(r.status, "unhealthy");
+    record(&h, 10, true, 1, START);
+    health_read(&h, &strict, 0, 0, START, &r);
+    assert_string_equal(r.status, "degraded");
+    assert_true(HEALTH_THRESHOLDS_DEFAULT.healthy == 0.8);
+    assert_true(HEALTH_THRESHOLDS_DEFAULT.degraded == 0.5);
+}
+
+static void a_clock_that_goes_back_fades_nothing_and_stops_nothing(void **state)
+{
+    (void)state;
+    struct health h;
+    health_init(&h, START);
+    record(&h, 10, false, 1, START);
+    for (int i = 0; i < 1000; i++) {
+        health_record(&h, true, 1, START - ELAPSED_SLACK_MS);
+        health_record(&h, true, 1, START);
+    }
+    check_near(read_at(&h, START).error_rate, 10.0 / 2010, 1e-12);
+    const int64_t before = START - 7 * 86400000;
+    check_near(read_at(&h, before).error_rate, 10.0 / 2010, 1e-12);
+    record(&h, 1000, false, 1, before);
+    check_near(read_at(&h, before).error_rate, 1010.0 / 3010, 1e-12);
+    record(&h, 1000, true, 1, before + 600000); /* time goes on from there */
+    assert_true(read_at(&h, before + 600000).error_rate < 0.001);
+    health_record(&h, true, 1, INT64_MIN);
+    health_record(&h, true, 1, INT64_MAX);
+    assert_true(read_at(&h, INT64_MIN).success_rate == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(an_idle_system_is_healthy),
+        T(rates_are_fractions_of_recent_events),
+        T(an_event_weighs_a_third_after_a_minute),
+        T(old_failures_are_forgotten_when_nothing_happens),
+        T(health_falls_and_rises_with_the_work),
+        T(open_breakers_take_their_share),
+        T(work_slower_than_usual_lowers_the_score),
+        T(faster_work_is_no_better_than_healthy),
+        T(too_few_samples_say_nothing_about_latency),
+        T(failures_say_nothing_about_latency),
+        T(thresholds_can_be_chosen),
+        T(a_clock_that_goes_back_fades_nothing_and_stops_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
