@@ -16,11 +16,11 @@
 /* Registers a test under the name of its function, which reads as a fact. */
 #define T(function) cmocka_unit_test(function)
 
-#define check_str(s, literal)                                                                      \
-    do {                                                                                           \
-        struct str s_ = (s);                                                                       \
-        assert_int_equal(s_.len, strlen(literal));                                                 \
-        assert_memory_equal(s_.len ? s_.ptr : "", literal, s_.len);                                \
+#define check_str(s, literal)                                       \
+    do {                                                            \
+        struct str s_ = (s);                                        \
+        assert_int_equal(s_.len, strlen(literal));                  \
+        assert_memory_equal(s_.len ? s_.ptr : "", literal, s_.len); \
     } while (0)
 
 #endif

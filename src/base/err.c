@@ -57,14 +57,6 @@ int redrive_err_exit_code(int code)
     return row_of(code)->exit_code;
 }
 
-#define FORMAT_INTO(field, format)                     \
-    do {                                               \
-        va_list args;                                  \
-        va_start(args, format);                        \
-        vsnprintf(field, sizeof(field), format, args); \
-        va_end(args);                                  \
-    } while (0)
-
 int err_set(struct redrive_err *err, int code, const char *format, ...)
 {
     if (!err)
@@ -72,20 +64,31 @@ int err_set(struct redrive_err *err, int code, const char *format, ...)
     err->code = code;
     err->detail[0] = '\0';
     err->hint[0] = '\0';
-    FORMAT_INTO(err->message, format);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->message, sizeof err->message, format, args);
+    va_end(args);
     return code;
 }
 
 void err_detail(struct redrive_err *err, const char *format, ...)
 {
-    if (err)
-        FORMAT_INTO(err->detail, format);
+    if (!err)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->detail, sizeof err->detail, format, args);
+    va_end(args);
 }
 
 void err_hint(struct redrive_err *err, const char *format, ...)
 {
-    if (err)
-        FORMAT_INTO(err->hint, format);
+    if (!err)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(err->hint, sizeof err->hint, format, args);
+    va_end(args);
 }
 
 int err_nomem(struct redrive_err *err)

@@ -2,11 +2,11 @@
 
 #define WORD_MAX 64
 
-static char fold(char c)
+static int fold(char c)
 {
     if (c == '_')
         return '-';
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
 
 static unsigned min3(unsigned a, unsigned b, unsigned c)

@@ -145,11 +145,11 @@ static int row_compile(struct row *row, const struct redrive_classify_row *from,
     return compile_pattern(row, err);
 }
 
-int classify_row_check(const struct redrive_classify_row *from, struct redrive_err *err)
+int classify_row_check(const struct redrive_classify_row *row, struct redrive_err *err)
 {
-    struct row row;
-    int rc = row_compile(&row, from, err);
-    row_release(&row);
+    struct row compiled;
+    int rc = row_compile(&compiled, row, err);
+    row_release(&compiled);
     return rc;
 }
 
