@@ -1,7 +1,9 @@
 /* json_writer.h - writes JSON into a struct buf, compact, commas by itself.
  *
- * Misuse (a value where a key is due, an unbalanced end) is a bug of the caller and asserts.
- * Failures are the buffer's: check buf_failed() once at the end.
+ * Misuse (a value where a key is due, an unbalanced end, more than 64 levels) is a bug of the
+ * caller and asserts. Failures are the buffer's: check buf_failed() once at the end. Values at the
+ * outermost level follow each other with nothing between them: whoever writes JSON lines adds the
+ * newline to the buffer. The output does not depend on the locale.
  */
 #ifndef BASE_JSON_WRITER_H
 #define BASE_JSON_WRITER_H
@@ -35,8 +37,8 @@ void json_put_string(struct json_writer *w, struct str s);
 void json_put_cstr(struct json_writer *w, const char *s); /* NULL writes null */
 void json_put_int(struct json_writer *w, int64_t value);
 void json_put_uint(struct json_writer *w, uint64_t value);
-void json_put_double(struct json_writer *w, double value); /* shortest that reads back the same;
-                                                              NaN and infinity write null */
+/* With the fewest digits that read back as the same value; NaN and infinity write null. */
+void json_put_double(struct json_writer *w, double value);
 void json_put_bool(struct json_writer *w, bool value);
 void json_put_null(struct json_writer *w);
 /* A value that is already JSON, byte for byte. */
