@@ -1,0 +1,64 @@
+/* replay_main.c - runs a fuzz target on files: those named, and all in the directories named. */
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int n_replayed;
+
+static void die(const char *what, const char *path)
+{
+    fprintf(stderr, "replay: %s: ", path);
+    perror(what);
+    exit(1);
+}
+
+/* The bytes are given in memory of exactly their size, so that reading past them is noticed. */
+static void replay_file(const char *path, size_t size)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        die("cannot open", path);
+    uint8_t *data = malloc(size ? size : 1);
+    if (!data || fread(data, 1, size, file) != size)
+        die("cannot read", path);
+    fclose(file);
+    LLVMFuzzerTestOneInput(data, size);
+    free(data);
+    n_replayed++;
+}
+
+static void replay(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        die("cannot find", path);
+    if (!S_ISDIR(st.st_mode)) {
+        replay_file(path, (size_t)st.st_size);
+        return;
+    }
+    DIR *dir = opendir(path);
+    if (!dir)
+        die("cannot open", path);
+    for (const struct dirent *entry; (entry = readdir(dir));) {
+        char name[4096];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+        replay(name);
+    }
+    closedir(dir);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        replay(argv[i]);
+    if (n_replayed == 0) {
+        fprintf(stderr, "usage: %s file-or-directory...\n", argv[0]);
+        return 2;
+    }
+    printf("%d inputs replayed\n", n_replayed);
+    return 0;
+}
