@@ -1,0 +1,133 @@
+#include "base/log.h"
+
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/json.h"
+
+static char written[128 * 1024];
+static int lines;
+
+static void keep(struct str line, void *ctx)
+{
+    assert_ptr_equal(ctx, &lines);
+    assert_true(line.len < sizeof written);
+    memcpy(written, line.ptr, line.len);
+    written[line.len] = '\0';
+    lines++;
+}
+
+static struct log log_of(enum log_format format)
+{
+    lines = 0;
+    return (struct log){.level = LOG_LEVEL_INFO, .format = format, .sink = keep, .ctx = &lines};
+}
+
+#define AT INT64_C(1777636800123)
+
+static void a_text_line_is_event_and_fields(void **state)
+{
+    (void)state;
+    struct log log = log_of(LOG_TEXT);
+    log_event(&log, LOG_LEVEL_WARNING, AT, "requeued", LOG_S("task", "enrich"), LOG_I("attempt", 2),
+              LOG_D("rate", 0.5), LOG_B("probe", true), LOG_S("message", "timed out"),
+              LOG_S("empty", ""));
+    assert_string_equal(written,
+                        "2026-05-01T12:00:00.123Z WARN  requeued task=enrich attempt=2 rate=0.5 "
+                        "probe=true message=\"timed out\" empty=\"\"\n");
+}
+
+static void a_json_line_is_one_object(void **state)
+{
+    (void)state;
+    struct log log = log_of(LOG_JSON);
+    log_event(&log, LOG_LEVEL_ERROR, AT, "failed", LOG_STR("message", STR("say \"no\"\n")),
+              LOG_I("n", -1));
+    assert_string_equal(written,
+                        "{\"at\":\"2026-05-01T12:00:00.123Z\",\"level\":\"error\","
+                        "\"event\":\"failed\",\"message\":\"say \\\"no\\\"\\n\",\"n\":-1}\n");
+}
+
+static void whatever_a_message_contains_it_stays_one_line(void **state)
+{
+    (void)state;
+    for (int format = LOG_TEXT; format <= LOG_JSON; format++) {
+        struct log log = log_of((enum log_format)format);
+        char bytes[256];
+        for (int i = 0; i < 256; i++)
+            bytes[i] = (char)i;
+        log_event(&log, LOG_LEVEL_INFO, AT, "failed",
+                  LOG_STR("message", ((struct str){bytes, sizeof bytes})));
+        assert_int_equal(lines, 1);
+        size_t len = strlen(written);
+        assert_ptr_equal(strchr(written, '\n'), written + len - 1);
+        if (format == LOG_JSON)
+            assert_int_equal(json_check((struct str){written, len - 1}, NULL, NULL), 0);
+    }
+}
+
+static void levels_below_the_limit_are_not_written(void **state)
+{
+    (void)state;
+    struct log log = log_of(LOG_TEXT);
+    log_event(&log, LOG_LEVEL_DEBUG, AT, "x", LOG_I("n", 1));
+    log_event((struct log *)NULL, LOG_LEVEL_ERROR, AT, "x", LOG_I("n", 1));
+    log.level = LOG_LEVEL_OFF;
+    log_event(&log, LOG_LEVEL_ERROR, AT, "x", LOG_I("n", 1));
+    log_write(&log, LOG_LEVEL_OFF, AT, "x", NULL, 0);
+    assert_int_equal(lines, 0);
+}
+
+static void fields_that_are_too_long_are_left_out_and_said_so(void **state)
+{
+    (void)state;
+    struct log log = log_of(LOG_TEXT);
+    char *big = malloc(100000);
+    memset(big, 'x', 100000);
+    log_event(&log, LOG_LEVEL_INFO, AT, "failed", LOG_STR("m", ((struct str){big, 100000})));
+    free(big);
+    assert_string_equal(written, "2026-05-01T12:00:00.123Z INFO  failed "
+                                 "cut=\"the fields are over 64 KiB\"\n");
+}
+
+static void levels_have_names(void **state)
+{
+    (void)state;
+    for (int level = 0; level <= LOG_LEVEL_OFF; level++)
+        assert_int_equal(log_level_find(str_of(log_level_name((enum log_level)level))), level);
+    assert_int_equal(log_level_find(STR("loud")), -1);
+}
+
+static void standard_error_gets_whole_lines(void **state)
+{
+    (void)state;
+    int pipe_fds[2];
+    int saved = dup(STDERR_FILENO);
+    assert_int_equal(pipe(pipe_fds), 0);
+    dup2(pipe_fds[1], STDERR_FILENO);
+    log_to_stderr(STR("a line\n"), NULL);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(pipe_fds[1]);
+    char got[32] = "";
+    assert_int_equal(read(pipe_fds[0], got, sizeof got), 7);
+    assert_string_equal(got, "a line\n");
+    close(pipe_fds[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_text_line_is_event_and_fields),
+        T(a_json_line_is_one_object),
+        T(whatever_a_message_contains_it_stays_one_line),
+        T(levels_below_the_limit_are_not_written),
+        T(fields_that_are_too_long_are_left_out_and_said_so),
+        T(levels_have_names),
+        T(standard_error_gets_whole_lines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
