@@ -1,0 +1,12 @@
+/* commands.h - every command of the program; each is in the cmd_*.c of its name. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "cli/command.h"
+
+extern const struct command cmd_complete; /* cmd_completion.c */
+extern const struct command cmd_completion;
+extern const struct command cmd_help;
+extern const struct command cmd_version;
+
+#endif

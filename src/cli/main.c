@@ -1,0 +1,33 @@
+#include "cli/cli.h"
+#include "cli/commands.h"
+
+/* Listed in the order of help. */
+static const struct command *const COMMANDS[] = {
+    &cmd_completion, &cmd_help, &cmd_version, &cmd_complete, NULL,
+};
+
+static const struct command ROOT = {
+    .name = "redrive",
+    .summary = "a job queue that treats failure as the normal case",
+    .description =
+        "Redrive retries work by a policy one can reason about, classifies errors by a table, "
+        "holds work back while a service is down, and keeps what could not be done as dead "
+        "letters.\n"
+        "\n"
+        "Data goes to standard output, everything else to standard error. The exit code is 0 on "
+        "success, 1 on failure, 2 for wrong usage or configuration, 3 when the work itself died.",
+    .commands = COMMANDS,
+    .options = GLOBAL_OPTIONS,
+    .options_size = sizeof(struct globals),
+    .examples =
+        (const struct example[]){
+            {"redrive help completion bash", "read about a command"},
+            {"source <(redrive completion bash)", "complete commands and options in this shell"},
+            {0},
+        },
+};
+
+int main(int argc, char **argv)
+{
+    return cli_main(&ROOT, NULL, argc, argv);
+}

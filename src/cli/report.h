@@ -1,0 +1,23 @@
+/* report.h - tells the user what went wrong.
+ *
+ *     redrive: unknown option --profil
+ *       in the detail's own line
+ *     hint: did you mean --profile?
+ *
+ * or, for programs, one line: {"error":{"code":"USAGE","message":…,"detail":…,"hint":…}}, where
+ * an absent part is null.
+ */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "redrive.h"
+
+/* Appends the error. Control characters in it (words of the user, answers of a server) are made
+ * harmless. An error without a message gets the text of its code. */
+void report_text(const struct redrive_err *e, bool color, struct buf *out);
+void report_json(const struct redrive_err *e, struct buf *out);
+
+#endif

@@ -1,0 +1,219 @@
+#include "check.h"
+
+#include "cli/table.h"
+#include "cli/text.h"
+
+static const struct table_column COLUMNS[] = {
+    {"ATTEMPT", ALIGN_RIGHT},
+    {"TASK", ALIGN_LEFT},
+    {"MESSAGE", ALIGN_LEFT},
+};
+
+static struct table table;
+static struct buf out;
+
+static int setup(void **state)
+{
+    (void)state;
+    table_init(&table, COLUMNS, 3);
+    buf_init(&out, 1 << 20);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    table_release(&table);
+    buf_release(&out);
+    return 0;
+}
+
+static void add_row(const char *attempt, const char *task, const char *message)
+{
+    table_add(&table, attempt);
+    table_add(&table, task);
+    table_add(&table, message);
+}
+
+static const char *render(unsigned width)
+{
+    buf_reset(&out);
+    assert_int_equal(table_render(&table, width, false, &out), 0);
+    return buf_cstr(&out);
+}
+
+/* ---- Width -------------------------------------------------------------------------------- */
+
+static void width_counts_columns_not_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(text_width(STR("")), 0);
+    assert_int_equal(text_width(STR("abc")), 3);
+    assert_int_equal(text_width(STR("äöü€")), 4);
+    assert_int_equal(text_width(STR("日本語")), 6);
+    assert_int_equal(text_width(STR("e\xCC\x81")), 1); /* e and a combining accent */
+    assert_int_equal(text_width(STR("\U0001F600")), 2);
+    assert_int_equal(text_width(STR("한글")), 4);
+}
+
+static void broken_utf8_counts_one_for_each_broken_character(void **state)
+{
+    (void)state;
+    assert_int_equal(text_width(STR("a\xFF"
+                                    "b")),
+                     3);
+    assert_int_equal(text_width(STR("\xE2\x82")), 1);
+}
+
+static void fit_never_splits_a_character(void **state)
+{
+    (void)state;
+    check_str(text_fit(STR("abc"), 2), "ab");
+    check_str(text_fit(STR("日本"), 3), "日");
+    check_str(text_fit(STR("日本"), 4), "日本");
+    check_str(text_fit(STR("e\xCC\x81x"), 1), "e\xCC\x81");
+    check_str(text_fit(STR("abc"), 0), "");
+}
+
+static void cleaned_text_cannot_steer_a_terminal(void **state)
+{
+    (void)state;
+    text_add_clean(&out, STR("a\nb\tc\033[31md\x7F\xC2\x9B"
+                             "e\xFF€"));
+    assert_string_equal(buf_cstr(&out), "a b c?[31md??e?€");
+}
+
+static void wrapping_fills_lines_and_indents(void **state)
+{
+    (void)state;
+    text_add_wrapped(&out, STR("one two three four"), 4, 4, 12);
+    assert_string_equal(buf_cstr(&out), "one two\n    three\n    four");
+}
+
+static void wrapping_keeps_line_breaks_and_leaves_long_words_whole(void **state)
+{
+    (void)state;
+    text_add_wrapped(&out, STR("a unbreakable b\n\n  as  it  is indeed\nc"), 0, 2, 5);
+    assert_string_equal(buf_cstr(&out), "a\n  unbreakable\n  b\n\n    as  it  is indeed\n  c");
+}
+
+/* ---- Tables ------------------------------------------------------------------------------- */
+
+static void columns_are_aligned_and_numbers_stand_right(void **state)
+{
+    (void)state;
+    add_row("1", "thumbnail", "ok");
+    add_row("12", "x", "no such file");
+    assert_string_equal(render(0), "ATTEMPT  TASK       MESSAGE\n"
+                                   "      1  thumbnail  ok\n"
+                                   "     12  x          no such file\n");
+}
+
+static void table_without_rows_has_its_heading(void **state)
+{
+    (void)state;
+    assert_string_equal(render(0), "ATTEMPT  TASK  MESSAGE\n");
+}
+
+static void wide_characters_keep_columns_straight(void **state)
+{
+    (void)state;
+    add_row("1", "日本", "a");
+    add_row("2", "über", "b");
+    assert_string_equal(render(0), "ATTEMPT  TASK  MESSAGE\n"
+                                   "      1  日本  a\n"
+                                   "      2  über  b\n");
+}
+
+static void last_column_is_cut_to_the_width(void **state)
+{
+    (void)state;
+    add_row("1", "t", "connection refused");
+    assert_string_equal(render(30), "ATTEMPT  TASK  MESSAGE\n"
+                                    "      1  t     connection ref…\n");
+    assert_string_equal(render(33), "ATTEMPT  TASK  MESSAGE\n"
+                                    "      1  t     connection refused\n");
+    add_row("2", "t", "日本日本日本日本日本");
+    assert_non_null(strstr(render(30), "      2  t     日本日本日本日…\n"));
+    assert_non_null(strstr(render(31), "      2  t     日本日本日本日…\n"));
+}
+
+static void last_column_keeps_a_least_width(void **state)
+{
+    (void)state;
+    add_row("1", "t", "connection refused");
+    assert_non_null(strstr(render(5), "      1  t     connect…\n"));
+}
+
+static void pipe_gets_whole_cells(void **state)
+{
+    (void)state;
+    char text[3000];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    add_row("1", "t", text);
+    assert_non_null(strstr(render(0), text));
+}
+
+static void cell_stays_on_its_line(void **state)
+{
+    (void)state;
+    add_row("1", "a\nb", "\033[2J");
+    assert_non_null(strstr(render(0), "      1  a b   ?[2J\n"));
+}
+
+static void unfinished_row_is_filled(void **state)
+{
+    (void)state;
+    table_addf(&table, "%d", 7);
+    table_add(&table, NULL);
+    assert_string_equal(render(0), "ATTEMPT  TASK  MESSAGE\n"
+                                   "      7        \n");
+}
+
+static void colour_does_not_disturb_the_columns(void **state)
+{
+    (void)state;
+    table_add(&table, "1");
+    table_add_styled(&table, STYLE_RED, "dead");
+    table_add(&table, "m");
+    assert_int_equal(table_render(&table, 0, true, &out), 0);
+    assert_string_equal(buf_cstr(&out),
+                        "\033[1mATTEMPT\033[0m  \033[1mTASK\033[0m  \033[1mMESSAGE\033[0m\n"
+                        "      1  \033[31mdead\033[0m  m\n");
+}
+
+static void output_over_its_limit_is_an_error(void **state)
+{
+    (void)state;
+    struct buf small;
+    buf_init(&small, 16);
+    add_row("1", "t", "m");
+    assert_int_equal(table_render(&table, 0, false, &small), REDRIVE_E_TOO_BIG);
+    buf_release(&small);
+}
+
+#define TT(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TT(width_counts_columns_not_bytes),
+        TT(broken_utf8_counts_one_for_each_broken_character),
+        TT(fit_never_splits_a_character),
+        TT(cleaned_text_cannot_steer_a_terminal),
+        TT(wrapping_fills_lines_and_indents),
+        TT(wrapping_keeps_line_breaks_and_leaves_long_words_whole),
+        TT(columns_are_aligned_and_numbers_stand_right),
+        TT(table_without_rows_has_its_heading),
+        TT(wide_characters_keep_columns_straight),
+        TT(last_column_is_cut_to_the_width),
+        TT(last_column_keeps_a_least_width),
+        TT(pipe_gets_whole_cells),
+        TT(cell_stays_on_its_line),
+        TT(unfinished_row_is_filled),
+        TT(colour_does_not_disturb_the_columns),
+        TT(output_over_its_limit_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
