@@ -1,5 +1,7 @@
 #include "check.h"
 
+#include "base/log.h"
+#include "cli/cli.h"
 #include "cli/describe.h"
 #include "cli/help.h"
 #include "cli/text.h"
@@ -198,6 +200,16 @@ static void description_tells_all_about_an_option(void **state)
                            "\"choices\":[\"exponential\",\"linear\",\"fixed\"]}"));
 }
 
+/* --log-level gives the number of a level: program and log must count them alike. */
+static void log_levels_stand_in_the_order_of_the_log(void **state)
+{
+    (void)state;
+    const struct option *o = option_find(GLOBAL_OPTIONS, STR("log-level"));
+    for (int level = LOG_LEVEL_DEBUG; level <= LOG_LEVEL_OFF; level++)
+        assert_string_equal(o->choices[level], log_level_name((enum log_level)level));
+    assert_null(o->choices[LOG_LEVEL_OFF + 1]);
+}
+
 #define TT(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
 
 int main(void)
@@ -213,6 +225,7 @@ int main(void)
         TT(source_is_listed_like_a_table),
         TT(description_nests_commands_and_leaves_out_hidden_ones),
         TT(description_tells_all_about_an_option),
+        TT(log_levels_stand_in_the_order_of_the_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
