@@ -38,7 +38,7 @@ static void separate(struct json_writer *w)
 static void before_value(struct json_writer *w)
 {
     assert(w->after_key == in_object(w));
-    if (!w->after_key)
+    if (!in_object(w))
         separate(w);
     w->after_key = false;
 }
