@@ -57,11 +57,11 @@ coverage:
 
 # The unit suite under sanitizers: memory and undefined behaviour, then data races.
 asan:
-	@tools/bootstrap build test
+	@tools/bootstrap build test fuzz
 	@tools/sanitize address,undefined
 
 tsan:
-	@tools/bootstrap build test
+	@tools/bootstrap build test fuzz
 	@tools/sanitize thread
 
 fuzz:

@@ -37,8 +37,8 @@ int map_put(struct map *map, struct str key, void *value);
 /* Takes it out; gives the value, or NULL when it was not there. */
 void *map_remove(struct map *map, struct str key);
 
-#define MAP_FOREACH(map, slot)                                                               \
-    for (struct map_slot *slot = (map)->slots; slot < (map)->slots + (map)->n_slots; slot++) \
-        if (slot->key)
+#define MAP_FOREACH(map, slot)                                       \
+    for (size_t slot##_i = 0; slot##_i < (map)->n_slots; slot##_i++) \
+        for (struct map_slot *slot = &(map)->slots[slot##_i]; slot && slot->key; slot = NULL)
 
 #endif
