@@ -183,10 +183,11 @@ struct row {
     double values[ROUNDS];
 };
 
+/* Processor time: nothing here waits, and what other programs take is not the reader's. */
 static int64_t now_ns(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
