@@ -1,0 +1,74 @@
+#include "check.h"
+
+#include "core/probe.h"
+
+static struct probe_candidate job(uint32_t attempts, uint32_t max_attempts, uint64_t age_order)
+{
+    return (struct probe_candidate){attempts, max_attempts, age_order};
+}
+
+static void most_attempts_left_goes_first(void **state)
+{
+    (void)state;
+    assert_true(probe_precedes(job(0, 8, 9), job(1, 8, 1)));
+    assert_false(probe_precedes(job(1, 8, 1), job(0, 8, 9)));
+}
+
+static void a_job_with_one_attempt_is_spared_for_one_with_many(void **state)
+{
+    (void)state;
+    assert_true(probe_precedes(job(3, 8, 2), job(0, 1, 1)));
+}
+
+static void the_oldest_goes_first_among_equals(void **state)
+{
+    (void)state;
+    assert_true(probe_precedes(job(2, 8, 1), job(2, 8, 2)));
+    assert_true(probe_precedes(job(0, 6, 1), job(2, 8, 2)));
+    assert_false(probe_precedes(job(2, 8, 2), job(2, 8, 1)));
+}
+
+static void nobody_precedes_itself(void **state)
+{
+    (void)state;
+    assert_false(probe_precedes(job(2, 8, 1), job(2, 8, 1)));
+}
+
+/* A limit that was lowered after the job had run more often than that. */
+static void more_attempts_than_allowed_come_last(void **state)
+{
+    (void)state;
+    assert_true(probe_precedes(job(0, 1, 2), job(9, 3, 1)));
+    assert_false(probe_precedes(job(9, 3, 1), job(0, 1, 2)));
+}
+
+/* Eight failed probes take one attempt each from eight jobs, not eight from one. */
+static void probes_spread_over_all_that_wait(void **state)
+{
+    (void)state;
+    struct probe_candidate waiting[8];
+    for (uint64_t i = 0; i < 8; i++)
+        waiting[i] = job(0, 8, i);
+    for (int probe = 0; probe < 8; probe++) {
+        struct probe_candidate *best = &waiting[0];
+        for (int i = 1; i < 8; i++)
+            if (probe_precedes(waiting[i], *best))
+                best = &waiting[i];
+        best->attempts++;
+    }
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(waiting[i].attempts, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(most_attempts_left_goes_first),
+        T(a_job_with_one_attempt_is_spared_for_one_with_many),
+        T(the_oldest_goes_first_among_equals),
+        T(nobody_precedes_itself),
+        T(more_attempts_than_allowed_come_last),
+        T(probes_spread_over_all_that_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
