@@ -1,0 +1,193 @@
+#include "sim/world.h"
+
+#include "core/probe.h"
+
+/* The oldest job of a lane that is still in the lane's state; taken out. */
+static bool lane_pop(struct world *w, struct heap *lane, enum redrive_state state, uint32_t *ret)
+{
+    struct heap_item item;
+    while (heap_pop(lane, &item)) {
+        if (w->jobs[item.job].state == state) {
+            *ret = item.job;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void plan_run(struct world *w, uint32_t job, int64_t takes_ms)
+{
+    const struct sim_job *j = &w->jobs[job];
+    int64_t lease_ms = w->config->lease_ms;
+
+    if (world_chance(w, w->hands.crash)) {
+        int64_t crash_ms = w->now_ms + (int64_t)rng_below(&w->hands_rng, (uint64_t)takes_ms);
+        world_plan(w, crash_ms + lease_ms, HAPPEN_LEASE_END, job, j->token);
+        world_plan(w, crash_ms + w->config->restart_ms, HAPPEN_WORKER_BACK, job, 0);
+    } else if (world_chance(w, w->hands.stall)) {
+        world_plan(w, w->now_ms + lease_ms, HAPPEN_LEASE_END, job, j->token);
+        world_plan(w, w->now_ms + lease_ms + takes_ms, HAPPEN_ANSWER, job, j->token);
+    } else {
+        world_plan(w, w->now_ms + takes_ms, HAPPEN_ANSWER, job, j->token);
+    }
+}
+
+static void count_start(struct world *w, uint32_t job, struct breaker_permit permit, bool called)
+{
+    struct sim_job *j = &w->jobs[job];
+    j->attempts++;
+    j->token++;
+    j->started_ms = w->now_ms;
+    if (j->first_start_ms < 0)
+        j->first_start_ms = w->now_ms;
+    j->called = called;
+    j->permit = permit;
+    world_move(w, job, SIM_STARTED, REDRIVE_STATE_RUNNING);
+}
+
+static void start(struct world *w, uint32_t job, struct breaker_permit permit)
+{
+    if (w->jobs[job].state == REDRIVE_STATE_PARKED)
+        world_move(w, job, SIM_UNPARKED, REDRIVE_STATE_QUEUED);
+    count_start(w, job, permit, true);
+    struct service_answer answer = service_call(&w->service, w->now_ms);
+    w->jobs[job].answer = answer.failure;
+    w->idle_workers--;
+    plan_run(w, job, answer.takes_ms);
+}
+
+/* A breaker inside the handler: the run has begun when it says no. */
+static void burn(struct world *w, uint32_t job)
+{
+    count_start(w, job, (struct breaker_permit){0}, false);
+    struct outcome outcome = {
+        .ending = ENDING_RAN,
+        .failure = {.status = "TRANSIENT_FAIL", .message = "circuit breaker is open"}};
+    world_settle(w, job, &outcome);
+}
+
+/* The breaker said no, and all that is ready meets it. */
+static void turn_away(struct world *w)
+{
+    uint32_t job;
+    while (lane_pop(w, &w->ready, REDRIVE_STATE_QUEUED, &job)) {
+        if (w->config->breaker_mode == SIM_BREAKER_BURNS)
+            burn(w, job);
+        else if (w->config->breaker->on_open == REDRIVE_ON_OPEN_DEAD_LETTER)
+            world_settle(w, job, &(struct outcome){.ending = ENDING_BREAKER_OPEN});
+        else
+            world_move(w, job, SIM_PARKED, REDRIVE_STATE_PARKED);
+    }
+}
+
+static void consider(const struct world *w, const struct heap *lane, enum redrive_state state,
+                     struct probe_candidate *best, bool *found)
+{
+    for (size_t i = 0; i < lane->count; i++) {
+        const struct sim_job *j = &w->jobs[lane->items[i].job];
+        if (j->state != state)
+            continue;
+        struct probe_candidate candidate = {
+            .attempts = j->attempts,
+            .max_attempts = (uint32_t)w->config->policy->max_retries + 1,
+            .age_order = lane->items[i].job,
+        };
+        if (!*found || probe_precedes(candidate, *best))
+            *best = candidate;
+        *found = true;
+    }
+}
+
+/* The job that goes next: the oldest, or while the breaker is unsure, the best probe. Its entry
+ * in the lane stays and is stale from now on. */
+static bool choose(struct world *w, uint32_t *ret)
+{
+    if (w->config->breaker_mode != SIM_BREAKER_OBEYS || breaker_passes(&w->breaker))
+        return lane_pop(w, &w->ready, REDRIVE_STATE_QUEUED, ret);
+
+    struct probe_candidate best = {0};
+    bool found = false;
+    consider(w, &w->ready, REDRIVE_STATE_QUEUED, &best, &found);
+    consider(w, &w->parked, REDRIVE_STATE_PARKED, &best, &found);
+    *ret = (uint32_t)best.age_order;
+    return found;
+}
+
+static bool may_go(struct world *w, struct breaker_permit *permit)
+{
+    if (w->config->breaker_mode == SIM_BREAKER_NONE)
+        return true;
+    /* A lapsed probe is told of on its own, before the answer that it leads to. */
+    if (breaker_tick(&w->breaker, w->config->breaker, w->now_ms))
+        dispatch_breaker_changed(w, false);
+    bool may = breaker_allow(&w->breaker, w->config->breaker, w->now_ms, permit);
+    dispatch_breaker_changed(w, false);
+    return may;
+}
+
+void dispatch(struct world *w)
+{
+    while (w->idle_workers > 0 && !w->error) {
+        uint32_t waiting = w->in_state[REDRIVE_STATE_QUEUED];
+        if (!breaker_passes(&w->breaker))
+            waiting += w->in_state[REDRIVE_STATE_PARKED];
+        if (waiting == 0)
+            break;
+
+        struct breaker_permit permit = {0};
+        uint32_t job;
+        if (!may_go(w, &permit)) {
+            turn_away(w);
+            break;
+        }
+        if (!choose(w, &job))
+            break;
+        start(w, job, permit);
+    }
+}
+
+static void plan_release(struct world *w)
+{
+    int64_t at_ms = release_next_ms(&w->release);
+    if (at_ms <= w->now_ms)
+        at_ms = w->now_ms + 1;
+    w->release_wake_ms = at_ms;
+    world_plan(w, at_ms, HAPPEN_RELEASE, 0, 0);
+}
+
+void dispatch_release(struct world *w)
+{
+    uint32_t waiting = w->in_state[REDRIVE_STATE_PARKED];
+    uint32_t n = release_take(&w->release, w->config->breaker, w->now_ms, waiting);
+    uint32_t job;
+    while (n-- > 0 && lane_pop(w, &w->parked, REDRIVE_STATE_PARKED, &job))
+        world_move(w, job, SIM_UNPARKED, REDRIVE_STATE_QUEUED);
+    w->releasing = w->in_state[REDRIVE_STATE_PARKED] > 0;
+    if (w->releasing)
+        plan_release(w);
+}
+
+void dispatch_breaker_changed(struct world *w, bool by_hand)
+{
+    if (w->breaker.generation != w->breaker_generation) {
+        w->breaker_generation = w->breaker.generation;
+        if (w->config->observe)
+            w->config->observe(&(struct sim_event){.type = SIM_BREAKER,
+                                                   .at_ms = w->now_ms,
+                                                   .breaker = w->breaker.state,
+                                                   .generation = w->breaker.generation,
+                                                   .by_hand = by_hand},
+                               w->config->observe_ctx);
+        bool may_release = breaker_passes(&w->breaker) && w->in_state[REDRIVE_STATE_PARKED] > 0;
+        if (may_release && !w->releasing) {
+            release_start(&w->release, w->config->breaker, w->now_ms);
+            plan_release(w);
+        }
+        w->releasing = may_release;
+    }
+    int64_t next_ms = breaker_next_ms(&w->breaker, w->config->breaker);
+    if (next_ms > w->now_ms && next_ms != w->breaker_wake_ms) {
+        w->breaker_wake_ms = next_ms;
+        world_plan(w, next_ms, HAPPEN_BREAKER, 0, 0);
+    }
+}

@@ -1,0 +1,38 @@
+/* heap.h - a binary heap: the least key first, equal keys in the order in which they came.
+ *
+ * The second half of that sentence is what makes a simulation repeatable: two events in the same
+ * millisecond always happen in the same order. Items are never taken out of the middle. Whoever
+ * pops one that no longer means anything drops it.
+ */
+#ifndef SIM_HEAP_H
+#define SIM_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct heap_item {
+    int64_t key;
+    uint64_t seq; /* given by heap_push */
+    uint32_t kind;
+    uint32_t job;
+    uint64_t token;
+};
+
+struct heap {
+    struct heap_item *items; /* items[0] is the least; the rest may be walked in no order */
+    size_t count;
+    size_t capacity;
+    uint64_t next_seq;
+};
+
+void heap_init(struct heap *heap);
+void heap_release(struct heap *heap);
+
+/* 0 or REDRIVE_E_NOMEM. The item's seq is filled in here. */
+int heap_push(struct heap *heap, struct heap_item item);
+
+/* False when it is empty. */
+bool heap_pop(struct heap *heap, struct heap_item *ret);
+
+#endif

@@ -1,0 +1,67 @@
+#include "check.h"
+
+#include "base/rng.h"
+#include "sim/heap.h"
+
+static void the_least_comes_first(void **state)
+{
+    (void)state;
+    struct heap heap;
+    struct heap_item item;
+    struct rng rng;
+
+    heap_init(&heap);
+    rng_seed(&rng, 1);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(heap_push(&heap, (struct heap_item){.key = (int64_t)rng_below(&rng, 100)}),
+                         0);
+    int64_t last = -1;
+    uint64_t last_seq = 0;
+    for (int i = 0; i < 1000; i++) {
+        assert_true(heap_pop(&heap, &item));
+        assert_true(item.key >= last);
+        if (item.key == last)
+            assert_true(item.seq > last_seq);
+        last = item.key;
+        last_seq = item.seq;
+    }
+    assert_false(heap_pop(&heap, &item));
+    heap_release(&heap);
+}
+
+static void equal_keys_keep_their_order(void **state)
+{
+    (void)state;
+    struct heap heap;
+    struct heap_item item;
+
+    heap_init(&heap);
+    for (uint32_t i = 0; i < 100; i++)
+        heap_push(&heap, (struct heap_item){.key = 7, .job = i});
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_true(heap_pop(&heap, &item));
+        assert_int_equal(item.job, i);
+    }
+    heap_release(&heap);
+}
+
+static void an_empty_heap_gives_nothing(void **state)
+{
+    (void)state;
+    struct heap heap;
+    struct heap_item item;
+    heap_init(&heap);
+    assert_false(heap_pop(&heap, &item));
+    heap_release(&heap);
+    heap_release(&heap);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(the_least_comes_first),
+        T(equal_keys_keep_their_order),
+        T(an_empty_heap_gives_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
