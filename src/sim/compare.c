@@ -1,0 +1,126 @@
+#include "sim/compare.h"
+
+#include "base/err.h"
+#include "core/range.h"
+
+void compare_options_init(struct compare_options *options)
+{
+    *options = (struct compare_options){
+        .outage_ms = 180 * 1000,
+        .latency_ms = 50,
+        .jobs_per_s = 20,
+        .capacity_per_s = 80,
+        .attempts = 8,
+        .workers = 100,
+        .seed = 1,
+    };
+    const struct strategy *all = strategies(&options->n_strategies);
+    for (size_t i = 0; i < options->n_strategies; i++)
+        options->strategies[i] = &all[i];
+}
+
+/* Long enough for the slowest strategy to drain among new arrivals. */
+static int64_t duration_ms(const struct compare_options *options)
+{
+    if (options->duration_ms > 0)
+        return options->duration_ms;
+    return COMPARE_OUTAGE_START_MS + 4 * options->outage_ms;
+}
+
+int compare_options_check(const struct compare_options *o, struct redrive_err *err)
+{
+    const double day_ms = 24.0 * 3600 * 1000;
+    int r = RANGES_CHECK(
+        "", err, {"outage (ms)", (double)o->outage_ms, 0, day_ms},
+        {"duration (ms)", (double)o->duration_ms, 0, 7 * day_ms},
+        {"latency (ms)", (double)o->latency_ms, 0, day_ms}, {"rate", o->jobs_per_s, 0.001, 100000},
+        {"capacity", o->capacity_per_s, 0, 1e9}, {"error_rate", o->error_rate, 0, 1},
+        {"attempts", o->attempts, 1, 1000}, {"workers", o->workers, 1, 1e6});
+    if (r < 0)
+        return r;
+    int64_t duration = duration_ms(o);
+    if (o->outage_ms > 0 && duration <= COMPARE_OUTAGE_START_MS + o->outage_ms) {
+        err_set(err, REDRIVE_E_RANGE, "the run ends before the outage does");
+        err_detail(err, "the outage begins after %d s and lasts %lld s",
+                   COMPARE_OUTAGE_START_MS / 1000, (long long)o->outage_ms / 1000);
+        err_hint(err, "make the duration longer, or leave it out");
+        return REDRIVE_E_RANGE;
+    }
+    double jobs = o->jobs_per_s * (double)duration / 1000;
+    if (jobs > COMPARE_MAX_JOBS) {
+        err_set(err, REDRIVE_E_RANGE, "too many jobs to simulate");
+        err_detail(err, "%.0f jobs, at most %d", jobs, COMPARE_MAX_JOBS);
+        err_hint(err, "lower the rate, the outage or the duration");
+        return REDRIVE_E_RANGE;
+    }
+    return 0;
+}
+
+static int run_one(const struct compare_options *options, const struct strategy *strategy,
+                   const struct service_config *service, struct measure *measure,
+                   struct redrive_err *err)
+{
+    struct redrive_policy policy;
+    struct redrive_breaker_config breaker;
+    struct sim_totals totals;
+
+    strategy_policy(strategy, options->attempts, &policy);
+    redrive_breaker_config_init(&breaker);
+    struct sim_config config = {
+        .seed = options->seed,
+        .arrivals_per_s = options->jobs_per_s,
+        .arrivals_until_ms = options->duration_ms,
+        .max_jobs = UINT32_MAX,
+        .workers = options->workers,
+        .lease_ms = 30 * 1000,
+        .policy = &policy,
+        .breaker_mode = strategy->breaker,
+        .breaker = &breaker,
+        .service = service,
+        .observe = measure_observe,
+        .observe_ctx = measure,
+    };
+    int r = redrive_policy_check(&policy, err);
+    if (r < 0)
+        return r;
+    r = sim_run(&config, &totals, err);
+    if (r < 0)
+        return r;
+    return measure_finish(measure) < 0 ? err_nomem(err) : 0;
+}
+
+int compare_run(const struct compare_options *options, struct comparison *ret,
+                struct redrive_err *err)
+{
+    *ret = (struct comparison){
+        .options = *options,
+        .outage_start_ms = COMPARE_OUTAGE_START_MS,
+        .outage_end_ms = COMPARE_OUTAGE_START_MS + options->outage_ms,
+    };
+    ret->options.duration_ms = duration_ms(options);
+
+    struct service_outage outage = {COMPARE_OUTAGE_START_MS, options->outage_ms};
+    struct service_config service = {
+        .outages = &outage,
+        .n_outages = 1,
+        .latency_ms = options->latency_ms,
+        .error_rate = options->error_rate,
+        .capacity = options->capacity_per_s,
+    };
+    for (size_t i = 0; i < options->n_strategies; i++) {
+        measure_init(&ret->rows[i], ret->outage_start_ms, ret->outage_end_ms,
+                     ret->options.duration_ms);
+        int r = run_one(&ret->options, options->strategies[i], &service, &ret->rows[i], err);
+        if (r < 0) {
+            comparison_release(ret);
+            return r;
+        }
+    }
+    return 0;
+}
+
+void comparison_release(struct comparison *comparison)
+{
+    for (size_t i = 0; i < comparison->options.n_strategies; i++)
+        measure_release(&comparison->rows[i]);
+}

@@ -1,0 +1,48 @@
+/* compare.h - one outage, several strategies.
+ *
+ * Jobs arrive at a steady rate. After OUTAGE_START_MS of normal work the service is down for a
+ * while and then comes back with a limited capacity. Every strategy meets the same arrivals.
+ */
+#ifndef SIM_COMPARE_H
+#define SIM_COMPARE_H
+
+#include "sim/measure.h"
+#include "sim/strategies.h"
+
+#define COMPARE_OUTAGE_START_MS 60000
+#define COMPARE_MAX_JOBS        1000000
+#define COMPARE_MAX_STRATEGIES  16
+
+struct compare_options {
+    int64_t outage_ms;   /* 0: none */
+    int64_t duration_ms; /* jobs arrive for this long; 0: chosen by the length of the outage */
+    int64_t latency_ms;
+    double jobs_per_s;
+    double capacity_per_s; /* calls that the service can take; 0: unlimited */
+    double error_rate;
+    uint32_t attempts;
+    uint32_t workers;
+    uint64_t seed;
+    const struct strategy *strategies[COMPARE_MAX_STRATEGIES];
+    size_t n_strategies;
+};
+
+struct comparison {
+    struct compare_options options; /* as used: duration_ms is filled in */
+    int64_t outage_start_ms;
+    int64_t outage_end_ms;
+    struct measure rows[COMPARE_MAX_STRATEGIES]; /* one a strategy */
+};
+
+/* Fills in the defaults: 20 jobs/s, 180 s, 8 attempts, all strategies. */
+void compare_options_init(struct compare_options *options);
+
+/* Refuses what makes no sense or would not fit into memory. */
+int compare_options_check(const struct compare_options *options, struct redrive_err *err);
+
+/* Runs every strategy; on success `ret` must be released. */
+int compare_run(const struct compare_options *options, struct comparison *ret,
+                struct redrive_err *err);
+void comparison_release(struct comparison *comparison);
+
+#endif

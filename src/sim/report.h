@@ -1,0 +1,20 @@
+/* report.h - a comparison in words and as JSON. */
+#ifndef SIM_REPORT_H
+#define SIM_REPORT_H
+
+#include "base/buf.h"
+#include "sim/compare.h"
+
+/* What was simulated, in one line without a full stop. */
+void comparison_describe(const struct comparison *comparison, struct buf *out);
+
+/* How to read the figures, in one line: who lost no job at the least waste, or that nobody did. */
+void comparison_read(const struct comparison *comparison, struct buf *out);
+
+/* One object: `options`, as used, and `strategies`, an array in the order of the comparison. */
+void comparison_json(const struct comparison *comparison, struct buf *out);
+
+/* The strategy that lost the fewest jobs and, among equals, wasted the fewest calls. */
+size_t comparison_best(const struct comparison *comparison);
+
+#endif
