@@ -7,6 +7,7 @@
 extern const struct command cmd_complete; /* cmd_completion.c */
 extern const struct command cmd_completion;
 extern const struct command cmd_help;
+extern const struct command cmd_simulate;
 extern const struct command cmd_version;
 
 #endif

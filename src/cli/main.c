@@ -3,7 +3,7 @@
 
 /* Listed in the order of help. */
 static const struct command *const COMMANDS[] = {
-    &cmd_completion, &cmd_help, &cmd_version, &cmd_complete, NULL,
+    &cmd_completion, &cmd_help, &cmd_simulate, &cmd_version, &cmd_complete, NULL,
 };
 
 static const struct command ROOT = {
