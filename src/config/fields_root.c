@@ -21,8 +21,8 @@ static const struct field LISTEN_FIELDS[] = {
     {.name = "faktory",
      .type = &TYPE_ADDRESS,
      IN(listen, faktory),
-     .default_text = "off",
-     .help = "where Faktory clients and workers are served; their usual port is 7419"},
+     .default_text = "127.0.0.1:7419",
+     .help = "where Faktory clients and workers are served; `off` closes it"},
 };
 const struct table TABLE_LISTEN = {.name = "listen", FIELDS(LISTEN_FIELDS)};
 
@@ -201,6 +201,7 @@ void config_init(struct binder *b)
     struct config *config = b->config;
     config->store = "sqlite:redrive.db";
     config->listen.http = "127.0.0.1:7070";
+    config->listen.faktory = "127.0.0.1:7419";
     config->log.level = LOG_LEVEL_INFO;
     config->log.format = LOG_TEXT;
     redrive_policy_init(&config->defaults.retry);

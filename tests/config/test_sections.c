@@ -26,7 +26,7 @@ static void built_in_defaults_hold(void **state)
     assert_int_equal(c->defaults.breaker.config.probe_lease_ms, breaker.probe_lease_ms);
     assert_string_equal(c->defaults.breaker.key, "{task}");
     assert_string_equal(c->listen.http, "127.0.0.1:7070");
-    assert_null(c->listen.faktory);
+    assert_string_equal(c->listen.faktory, "127.0.0.1:7419");
     assert_int_equal(c->log.level, LOG_LEVEL_INFO);
     assert_int_equal(c->log.format, LOG_TEXT);
     assert_false(c->strict_tasks);
