@@ -22,12 +22,12 @@ static bool is_not_a_setting(struct str name)
     return false;
 }
 
-const char *env_get(char *const *environ, const char *name)
+const char *env_get(char *const *variables, const char *name)
 {
     size_t len = strlen(name);
-    for (; environ && *environ; environ++)
-        if (strncmp(*environ, name, len) == 0 && (*environ)[len] == '=')
-            return (*environ)[len + 1] ? *environ + len + 1 : NULL;
+    for (; variables && *variables; variables++)
+        if (strncmp(*variables, name, len) == 0 && (*variables)[len] == '=')
+            return (*variables)[len + 1] ? *variables + len + 1 : NULL;
     return NULL;
 }
 

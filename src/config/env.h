@@ -34,6 +34,6 @@ void env_apply(struct layers *layers, const struct variables *variables);
 const struct variable *env_find(const struct variables *variables, const char *name);
 
 /* The value of a variable of the environment, or NULL. An empty one counts as not set. */
-const char *env_get(char *const *environ, const char *name);
+const char *env_get(char *const *variables, const char *name);
 
 #endif

@@ -114,8 +114,8 @@ static void every_key_can_be_given_as_a_variable(void **state)
         snprintf(variable, sizeof variable, "REDRIVE_%s=%s", SAMPLES[i].key, SAMPLES[i].value);
         for (char *p = variable; *p != '='; p++)
             *p = *p == '.' ? '_' : (char)toupper((unsigned char)*p);
-        const char *environ[] = {variable, NULL};
-        s->environ = environ;
+        const char *variables[] = {variable, NULL};
+        s->environ = variables;
         check_sample(s, &SAMPLES[i], "as a variable");
     }
 }
@@ -204,14 +204,14 @@ static void a_misspelt_flag_is_an_error_that_names_the_nearest(void **state)
 static void a_misspelt_variable_is_a_warning(void **state)
 {
     struct sandbox *s = *state;
-    const char *environ[] = {"REDRIVE_RETRY_MAX_DEALY=5s",
-                             "REDRIVE_JOB_ID=17",
-                             "REDRIVE_ATTEMPT=2",
-                             "REDRIVE_DEFAULTS_RETRY_MAX_DELAY=5s",
-                             "PATH=/bin",
-                             "junk",
-                             NULL};
-    s->environ = environ;
+    const char *variables[] = {"REDRIVE_RETRY_MAX_DEALY=5s",
+                               "REDRIVE_JOB_ID=17",
+                               "REDRIVE_ATTEMPT=2",
+                               "REDRIVE_DEFAULTS_RETRY_MAX_DELAY=5s",
+                               "PATH=/bin",
+                               "junk",
+                               NULL};
+    s->environ = variables;
     sandbox_write(".env", "OTHER=1\nREDRIVE_STOER=x\n");
     assert_int_equal(sandbox_load(s), 0);
     assert_int_equal(s->config->n_warnings, 3);
@@ -228,13 +228,13 @@ static void warnings_are_bounded(void **state)
 {
     struct sandbox *s = *state;
     char names[40][24];
-    const char *environ[41];
+    const char *variables[41];
     for (int i = 0; i < 40; i++) {
         snprintf(names[i], sizeof names[i], "REDRIVE_X%d=1", i);
-        environ[i] = names[i];
+        variables[i] = names[i];
     }
-    environ[40] = NULL;
-    s->environ = environ;
+    variables[40] = NULL;
+    s->environ = variables;
     assert_int_equal(sandbox_load(s), 0);
     assert_int_equal(s->config->n_warnings, CONFIG_MAX_WARNINGS);
 }

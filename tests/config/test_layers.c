@@ -17,12 +17,12 @@ static void the_louder_source_wins(void **state)
         "14s", "14s", "14s", "14s", "14s", "14s", "14s", "14s",
     };
     static const struct config_setting flag = {"retry-max-delay", "14s"};
-    const char *environ[] = {"REDRIVE_RETRY_MAX_DELAY=13s", NULL};
+    const char *variables[] = {"REDRIVE_RETRY_MAX_DELAY=13s", NULL};
 
     for (int sources = 0; sources < 16; sources++) {
         sandbox_write("redrive.yaml", sources & 1 ? "retry: {max_delay: 11s}\n" : "");
         sandbox_write(".env", sources & 2 ? "REDRIVE_RETRY_MAX_DELAY=12s\n" : "");
-        s->environ = sources & 4 ? environ : NULL;
+        s->environ = sources & 4 ? variables : NULL;
         s->flags = &flag;
         s->n_flags = sources & 8 ? 1 : 0;
         assert_int_equal(sandbox_load(s), 0);

@@ -38,11 +38,11 @@ void *__wrap_realloc(void *old, size_t size)
 static void a_load_survives_every_failure_to_allocate(void **state)
 {
     struct sandbox *s = *state;
-    static const char *environ[] = {"REDRIVE_LOG_LEVEL=debug", "MAX_RETRIES=5", "REDRIVE_X=1",
-                                    NULL};
+    static const char *variables[] = {"REDRIVE_LOG_LEVEL=debug", "MAX_RETRIES=5", "REDRIVE_X=1",
+                                      NULL};
     static const struct config_setting flag = {"retry-max-delay", "30s"};
     struct config_sources sources = {
-        .environ = (char *const *)environ, .flags = &flag, .n_flags = 1};
+        .environ = (char *const *)variables, .flags = &flag, .n_flags = 1};
     FILE *file = fopen("redrive.yaml", "w");
     fputs("retry: {retry_on: [network, A, B]}\n"
           "defaults: {retry: {min_delay: 1s}, on: {network: {max_delay: 5s}}}\n"

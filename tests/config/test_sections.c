@@ -375,8 +375,8 @@ static void cron_entries_have_a_zone_and_a_payload(void **state)
 static void tzdir_says_where_zones_are(void **state)
 {
     struct sandbox *s = *state;
-    const char *environ[] = {"TZDIR=zones", NULL};
-    s->environ = environ;
+    const char *variables[] = {"TZDIR=zones", NULL};
+    s->environ = variables;
     assert_int_equal(sandbox_load_text(s, "tasks: {t: }\ncron: {a: {task: t, schedule: '@daily', "
                                           "timezone: Europe/Berlin}}\n"),
                      REDRIVE_E_CONFIG);
