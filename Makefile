@@ -19,12 +19,16 @@ FUZZ_TIME ?= 20
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
-$(BUILD)/build.ninja: meson.build
+# Only when there is none: ninja notices changes by itself. What an interrupted setup has left
+# behind cannot be built upon.
+$(BUILD)/build.ninja:
 	@tools/bootstrap build
-	@meson setup $(BUILD) >$(BUILD)-setup.log 2>&1 || { cat $(BUILD)-setup.log; exit 1; }
-	@rm -f $(BUILD)-setup.log
+	@rm -rf $(BUILD)
+	@said=$$(meson setup $(BUILD) 2>&1) || { echo "$$said"; exit 1; }
 
-demo: all
+demo: $(BUILD)/build.ninja
+	@echo "building redrive and its example"
+	@ninja --quiet -C $(BUILD) redrive examples/handler-example
 	@tools/demo $(BUILD)
 
 test:
@@ -35,8 +39,7 @@ test:
 	@tools/run-tests $(BUILD)
 
 install: all
-	@meson configure $(BUILD) -Dprefix=$(PREFIX)
-	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+	@tools/install $(BUILD) "$(PREFIX)" "$(DESTDIR)"
 
 bench:
 	@tools/bootstrap build bench

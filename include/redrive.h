@@ -82,7 +82,7 @@ enum redrive_error {
 struct redrive_err {
     int code; /* 0 or one of enum redrive_error */
     char message[256];
-    char detail[256];
+    char detail[512];
     char hint[256];
 };
 

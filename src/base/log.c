@@ -117,7 +117,7 @@ void log_write(const struct log *log, enum log_level level, int64_t at_ms, const
     put(&line, level, at_ms, event, fields, n_fields);
 
     /* A field that does not fit takes the rest with it; the event itself always gets out. */
-    if (buf_failed(&line)) {
+    if (buf_failed(&line) || line.len == LINE_MAX_BYTES) {
         buf_reset(&line);
         const struct log_field cut = LOG_S("cut", "the fields are over 64 KiB");
         put(&line, level, at_ms, event, &cut, 1);

@@ -54,7 +54,7 @@ const char *suggest(struct str given, const char *const *words, size_t n_words)
         unsigned d = distance(given, word);
         /* A third of the letters may differ; more is another word. */
         size_t longest = word.len > given.len ? word.len : given.len;
-        if (d > (longest + 2) / 3 || d >= longest)
+        if (d > (longest < 6 ? 1 : longest / 3))
             continue;
         if (!best || d < best_distance) {
             best = words[i];

@@ -71,7 +71,7 @@ static const struct command CMD_CHECK = {
     .summary = "check the configuration and say what is wrong with it",
     .description = "Reads file, .env, environment and flags as every other command does, and "
                    "reports all errors with file, line, what was expected, and the nearest valid "
-                   "name. The exit code is 2 if there is one.",
+                   "name. The exit code is 2 if there is one, 1 if a file cannot be read.",
     .examples =
         (const struct example[]){
             {"redrive config check -c redrive.yaml", "before a deployment"},

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/duration.h"
@@ -52,8 +53,9 @@ static int parse_after(const char *text, const struct tz *tz, int64_t *ret_ms,
     int year, used = 0, date_used = 0;
     int n = sscanf(text, "%4d-%2d-%2d%n%*1[T ]%2d:%2d%n", &year, &c.month, &c.day, &date_used,
                    &c.hour, &c.minute, &used);
+    bool spaced = strcspn(text, " ") < 10;
     bool whole = (n == 3 && text[date_used] == '\0') || (n == 5 && used > 0 && text[used] == '\0');
-    if (!whole || year < 1970 || c.month < 1 || c.month > 12 || c.day < 1 ||
+    if (!whole || spaced || year < 1970 || c.month < 1 || c.month > 12 || c.day < 1 ||
         c.day > civil_days_in_month(year, c.month) || c.hour < 0 || c.hour > 23 || c.minute < 0 ||
         c.minute > 59) {
         err_set(err, REDRIVE_E_USAGE, "--after: '%s' is not a time", text);
@@ -130,7 +132,7 @@ static int put_table(const struct ticks *ticks, const struct term *term, struct 
             break;
         table_add(&t, format_time(ticks->tz, at_ms, text));
         table_add(&t, format_time(tz_utc(), at_ms, text));
-        table_add(&t, i == 0 ? "" : duration_format(at_ms - last_ms, span));
+        table_add(&t, i == 0 ? "-" : duration_format(at_ms - last_ms, span));
     }
     if (rc == 0)
         rc = table_render(&t, term->width, term->color, out);

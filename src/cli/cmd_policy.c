@@ -87,7 +87,7 @@ static void add_span(struct table *t, int64_t min_ms, int64_t max_ms)
     if (min_ms == max_ms)
         table_add(t, duration_format(min_ms, min));
     else
-        table_addf(t, "%s … %s", duration_format(min_ms, min), duration_format(max_ms, max));
+        table_addf(t, "%s – %s", duration_format(min_ms, min), duration_format(max_ms, max));
 }
 
 static void put_end(const struct explain *e, const char *class_name, struct buf *out)
@@ -120,7 +120,7 @@ static void explain_as_table(struct explain *e, const char *class_name, const st
         add_span(&t, e->row.min_ms, e->row.max_ms);
         add_span(&t, e->row.total_min_ms, e->row.total_max_ms);
     }
-    table_render(&t, term->width, term->color, out);
+    table_render(&t, 0, term->color, out); /* figures are never cut */
     table_release(&t);
     put_end(e, class_name, out);
 }
@@ -182,9 +182,12 @@ static int run_explain(struct cli *cli, struct redrive_err *err)
     if (!options->profile)
         return explain_task(cli, task, class_, err);
 
+    /* A profile is a schedule to start from: other settings change it here as they do in a file. */
     struct redrive_policy policy;
     int rc = redrive_policy_profile(&policy, options->profile, err);
-    return rc < 0 ? rc : print_explanation(cli, &policy, class_, err);
+    if (rc == 0)
+        rc = load_config_flag("retry-profile", options->profile, err);
+    return rc < 0 ? rc : explain_task(cli, NULL, class_, err);
 }
 
 static const struct command CMD_EXPLAIN = {

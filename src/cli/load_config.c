@@ -53,6 +53,11 @@ static int remember(const char *name, const char *value, struct redrive_err *err
     return 0;
 }
 
+int load_config_flag(const char *name, const char *value, struct redrive_err *err)
+{
+    return remember(name, value, err);
+}
+
 /* The name on the command line may end in `=value`; the table's own lives for ever. */
 static int set(void *ctx, struct str name, const char *value, struct redrive_err *err)
 {
@@ -89,9 +94,12 @@ static int report_errors(struct cli *cli, const struct config_report *report,
     const size_t last = report->n_errors - 1;
     for (size_t i = 0; i < last; i++)
         cli_report(cli, &report->errors[i]);
+    if (report->n_omitted > 0) {
+        struct redrive_err omitted;
+        err_set(&omitted, REDRIVE_E_CONFIG, "%zu more errors are not shown", report->n_omitted);
+        cli_report(cli, &omitted);
+    }
     *err = report->errors[last];
-    if (report->n_omitted > 0)
-        err_hint(err, "%zu more errors were left out", report->n_omitted);
     return err->code;
 }
 

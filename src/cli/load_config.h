@@ -13,6 +13,10 @@
 /* The flags that the configuration's keys make; for cli_main. */
 extern const struct option_source CONFIG_FLAGS;
 
+/* Adds a flag as if it stood at the end of the command line. Both strings are borrowed until the
+ * configuration has been loaded. */
+int load_config_flag(const char *name, const char *value, struct redrive_err *err);
+
 /* Loads it and prints its warnings. Of several errors all but the last are printed here. The
  * caller frees `ret`. */
 int load_config(struct cli *cli, struct config **ret, struct redrive_err *err);

@@ -117,19 +117,34 @@ bool breaker_tick(struct breaker *b, const struct redrive_breaker_config *config
     return true;
 }
 
+static uint32_t probes_out(const struct breaker *b)
+{
+    uint32_t out = 0;
+    for (int i = 0; i < REDRIVE_MAX_PROBES; i++)
+        out += b->probes[i].token != 0;
+    return out;
+}
+
+uint32_t breaker_probe_room(const struct breaker *b, const struct redrive_breaker_config *config,
+                            int64_t now_ms)
+{
+    if (b->state != REDRIVE_BREAKER_OPEN && b->state != REDRIVE_BREAKER_HALF_OPEN)
+        return 0;
+    uint32_t most = config->half_open_max;
+    if (most > REDRIVE_MAX_PROBES)
+        most = REDRIVE_MAX_PROBES;
+    uint32_t out = probes_out(b);
+    return now_ms < b->retry_at_ms || out >= most ? 0 : most - out;
+}
+
 static bool admit_probe(struct breaker *b, const struct redrive_breaker_config *config,
                         int64_t now_ms, struct breaker_permit *ret)
 {
-    struct breaker_probe *free_slot = NULL;
-    uint32_t out = 0;
-    for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
-        if (b->probes[i].token != 0)
-            out++;
-        else if (!free_slot)
-            free_slot = &b->probes[i];
-    }
-    if (out >= config->half_open_max || !free_slot)
+    if (breaker_probe_room(b, config, now_ms) == 0)
         return false;
+    struct breaker_probe *free_slot = b->probes;
+    while (free_slot->token != 0)
+        free_slot++;
     free_slot->token = ++b->next_token;
     free_slot->expires_ms = now_ms + config->probe_lease_ms;
     *ret = (struct breaker_permit){.generation = b->generation, .probe = free_slot->token};
@@ -220,7 +235,9 @@ static void record_probe(struct breaker *b, const struct redrive_breaker_config 
 
     if (result == BREAKER_FAILURE)
         open_again(b, config, now_ms);
-    else if (result == BREAKER_SUCCESS && ++b->probe_successes >= config->success_threshold)
+    else if (result == BREAKER_NEUTRAL)
+        b->retry_at_ms = now_ms + (int64_t)(1000 / config->release_rate);
+    else if (++b->probe_successes >= config->success_threshold)
         breaker_reset(b);
 }
 
@@ -244,17 +261,15 @@ int64_t breaker_next_ms(const struct breaker *b, const struct redrive_breaker_co
         return b->retry_at_ms;
     if (b->state != REDRIVE_BREAKER_HALF_OPEN)
         return 0;
-    int64_t next = 0;
-    uint32_t out = 0;
+    if (probes_out(b) < config->half_open_max)
+        return b->retry_at_ms;
+    int64_t next = INT64_MAX;
     for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
         const struct breaker_probe *p = &b->probes[i];
-        if (p->token == 0)
-            continue;
-        out++;
-        if (next == 0 || p->expires_ms < next)
+        if (p->token != 0 && p->expires_ms < next)
             next = p->expires_ms;
     }
-    return out < config->half_open_max ? b->retry_at_ms : next;
+    return next;
 }
 
 void breaker_reset(struct breaker *b)

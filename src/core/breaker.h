@@ -7,7 +7,9 @@
  *              failure_rate of at least min_calls within the window
  *   open       nothing passes until recovery_timeout is over
  *   half_open  at most half_open_max probes are out, each under a lease; success_threshold
- *              successes close it, one failure or one lapsed lease opens it again
+ *              successes close it, one failure or one lapsed lease opens it again; after a probe
+ *              that proved nothing the next one waits for its turn at release_rate, so that a
+ *              service which answers "too many requests" is not asked by everybody at once
  *   forced_open, disabled   by hand: nothing passes, everything passes; results change nothing
  *
  * Invariants
@@ -47,7 +49,7 @@ struct breaker {
     uint64_t next_token;
     uint64_t seed; /* of the recovery jitter */
     int64_t opened_at_ms;
-    int64_t retry_at_ms;     /* open: when a probe may go */
+    int64_t retry_at_ms;     /* open, half open: when the next probe may go */
     int64_t bucket_start_ms; /* of the current bucket */
     uint32_t bucket;
     struct breaker_bucket window[BREAKER_BUCKETS];
@@ -92,6 +94,10 @@ void breaker_record(struct breaker *b, const struct redrive_breaker_config *conf
 
 /* Lets time pass: a lapsed probe opens it again. True when the state changed. */
 bool breaker_tick(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms);
+
+/* How many probes breaker_allow would let out now; 0 unless it is half open or due to be. */
+uint32_t breaker_probe_room(const struct breaker *b, const struct redrive_breaker_config *config,
+                            int64_t now_ms);
 
 /* When breaker_allow may next say yes or breaker_tick may next change something: 0 when nothing
  * is waited for (closed, by hand). */

@@ -85,34 +85,47 @@ static int compile_name(struct row *row, int (*number_of)(struct str), const cha
     return number > 0 ? 0 : bad_pattern(row, expected, err);
 }
 
-/* regcomp writes `x{100}` out a hundred times, and nested ones multiply: a pattern of thirty bytes
- * can eat all memory. Escapes and brackets are not looked at; they only make it stricter. */
-static bool repeats_too_much(const char *pattern)
+/* The larger number of `{m,n}`; `p` stands behind the brace. */
+static long most_repeats(const char *p)
+{
+    long most = 1;
+    while (*p && *p != '}') {
+        char *end;
+        long n = *p >= '0' && *p <= '9' ? strtol(p, &end, 10) : 0;
+        most = n > most ? n : most;
+        p = n > 0 ? end : p + 1;
+    }
+    return most;
+}
+
+/* regcomp writes `x{100}` out a hundred times and the operand of `+` twice, and nested ones
+ * multiply: a pattern of thirty bytes can eat all memory. A back-reference makes matching
+ * exponential. Escapes and brackets are not looked at; they only make it stricter. */
+static bool costs_too_much(const char *pattern)
 {
     long product = 1;
-    for (const char *p = strchr(pattern, '{'); p; p = strchr(p + 1, '{')) {
-        long most = 1;
-        for (const char *q = p + 1; *q && *q != '}'; q++) {
-            if (*q < '0' || *q > '9')
-                continue;
-            char *end;
-            long n = strtol(q, &end, 10);
-            most = n > most ? n : most;
-            q = end - 1;
-        }
-        if (most > REGEX_MAX_REPEATS / product)
+    for (const char *p = pattern; *p; p++) {
+        long factor = 1;
+        if (*p == '{')
+            factor = most_repeats(p + 1);
+        else if (*p == '+' && p > pattern && strchr(")}+*?", p[-1]))
+            factor = 2;
+        else if (*p == '\\' && p[1] >= '1' && p[1] <= '9')
             return true;
-        product *= most;
+        if (factor > REGEX_MAX_REPEATS / product)
+            return true;
+        product *= factor;
     }
     return false;
 }
 
 static int compile_regex(struct row *row, struct redrive_err *err)
 {
-    if (strlen(row->pattern) > REGEX_MAX_BYTES || repeats_too_much(row->pattern)) {
+    if (strlen(row->pattern) > REGEX_MAX_BYTES || costs_too_much(row->pattern)) {
         bad_pattern(row, "a smaller regular expression", err);
-        err_hint(err, "at most %d bytes, and {m,n} that multiply to at most %d", REGEX_MAX_BYTES,
-                 REGEX_MAX_REPEATS);
+        err_hint(err,
+                 "at most %d bytes, repetitions that multiply to at most %d, no back-references",
+                 REGEX_MAX_BYTES, REGEX_MAX_REPEATS);
         return REDRIVE_E_INVALID;
     }
     int rc = regcomp(&row->regex, row->pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);

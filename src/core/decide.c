@@ -53,7 +53,7 @@ static void choose_delay(struct decision *d, const struct job_facts *job,
     uint32_t n = job->attempts;
     int64_t own_ms = backoff_delay_ms(policy_backoff(policy, d->class_), n, job->seed);
     d->delay_ms = backoff_honour_asked_ms(own_ms, asked_ms, n, job->seed);
-    if (asked_ms > own_ms)
+    if (asked_ms > own_ms && own_ms < BACKOFF_MAX_ASKED_MS)
         d->why = DELAY_ASKED;
     else
         d->why = policy->on[d->class_] ? DELAY_CLASS_RULE : DELAY_BACKOFF;

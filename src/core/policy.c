@@ -83,9 +83,23 @@ int backoff_check(const struct redrive_backoff *b, const char *where, struct red
     return check_jitter(&b->jitter, where, err);
 }
 
+static int check_match(const struct redrive_match *match, const char *name, struct redrive_err *err)
+{
+    if (match->n_types > 0 && !match->types)
+        return err_set(err, REDRIVE_E_INVALID, "%s counts types but has none", name);
+    for (size_t i = 0; i < match->n_types; i++)
+        if (!match->types[i])
+            return err_set(err, REDRIVE_E_INVALID, "%s: type %zu is NULL", name, i + 1);
+    return 0;
+}
+
 int redrive_policy_check(const struct redrive_policy *policy, struct redrive_err *err)
 {
     int rc = backoff_check(&policy->backoff, "", err);
+    if (rc == 0)
+        rc = check_match(&policy->retry_on, "retry_on", err);
+    if (rc == 0)
+        rc = check_match(&policy->give_up_on, "give_up_on", err);
     if (rc < 0)
         return rc;
     rc = RANGES_CHECK(

@@ -14,6 +14,12 @@ void release_start(struct release *r, const struct redrive_breaker_config *confi
     };
 }
 
+/* A second's worth may be saved up; at a slow pace two jobs, or fractions would be lost. */
+static void cap_credit(struct release *r)
+{
+    r->credit = fmin(r->credit, fmax(r->rate, 2));
+}
+
 /* Gives what has been earned since the last look: to the end of each second at that second's
  * pace. More than a second's worth is never kept, so a long silence is settled in one step. A
  * clock that goes back earns nothing until it has caught up. */
@@ -35,8 +41,7 @@ static void earn(struct release *r, const struct redrive_breaker_config *config,
             r->grown_ms = second_ends_ms;
             r->rate += config->release_growth;
         }
-        if (r->credit > r->rate)
-            r->credit = r->rate;
+        cap_credit(r);
     }
 }
 
@@ -50,15 +55,13 @@ uint32_t release_take(struct release *r, const struct redrive_breaker_config *co
     return n;
 }
 
-void release_failed(struct release *r, int64_t now_ms)
+void release_failed(struct release *r, const struct redrive_breaker_config *config, int64_t now_ms)
 {
+    earn(r, config, now_ms);
     r->rate = r->rate / 2 > SLOWEST ? r->rate / 2 : SLOWEST;
-    if (r->credit > r->rate)
-        r->credit = r->rate;
+    cap_credit(r);
     if (now_ms > r->grown_ms)
         r->grown_ms = now_ms;
-    if (r->credit_ms < r->grown_ms)
-        r->credit_ms = r->grown_ms;
 }
 
 int64_t release_next_ms(const struct release *r)

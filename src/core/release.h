@@ -14,7 +14,7 @@
 
 struct release {
     double rate;       /* jobs/s */
-    double credit;     /* jobs that may go now; at most one second's worth */
+    double credit;     /* jobs that may go now; at most one second's worth, or two */
     int64_t credit_ms; /* up to when credit has been given */
     int64_t grown_ms;  /* up to when growth has been given */
 };
@@ -27,7 +27,7 @@ uint32_t release_take(struct release *r, const struct redrive_breaker_config *co
                       int64_t now_ms, uint32_t waiting);
 
 /* A counted failure while jobs are being let go. */
-void release_failed(struct release *r, int64_t now_ms);
+void release_failed(struct release *r, const struct redrive_breaker_config *config, int64_t now_ms);
 
 /* When the next one may go. */
 int64_t release_next_ms(const struct release *r);

@@ -6,14 +6,17 @@
 
 #include "base/str.h"
 
-/* True when `pattern` is the whole type, is its last component, has it as its last component
- * (`requests.Timeout` and `Timeout` name each other), or is a glob that matches either. */
+/* True when `pattern` is the whole type, is its last component (`Timeout` names
+ * `requests.Timeout`), has a type without components as its own last one (`requests.Timeout` names
+ * `Timeout`), or is a glob that matches the type or its last component. */
 static inline bool type_name_matches(const char *pattern, struct str type)
 {
     struct str last = str_last_component(type);
     if (strpbrk(pattern, "*?"))
         return str_glob(pattern, type) || str_glob(pattern, last);
-    return str_is(type, pattern) || str_is(last, pattern);
+    if (str_is(type, pattern) || str_is(last, pattern))
+        return true;
+    return last.len == type.len && str_eq(type, str_last_component(str_of(pattern)));
 }
 
 #endif

@@ -176,7 +176,7 @@ int redrive_dlq_purge(struct redrive_handler *h, int64_t older_than_ms, size_t *
     size_t removed = 0;
     LIST_FOREACH (&h->dlq.entries, link) {
         struct dead_letter *entry = LIST_ENTRY(link, struct dead_letter, link);
-        if (older_than_ms > now_ms - entry->died_ms)
+        if (older_than_ms > 0 && older_than_ms > now_ms - entry->died_ms)
             continue;
         dlq_drop(&h->dlq, entry);
         removed++;

@@ -50,15 +50,17 @@ struct dead_letter *dlq_next(struct dlq *dlq, const struct redrive_dlq_filter *f
     return NULL;
 }
 
-/* Takes references to up to `max` matches behind `last` (NULL: from the start). Lock held. */
+/* Takes references to up to `max` matches behind `last` (NULL: from the start) that were there
+ * when the walk began: what dies again meanwhile comes behind `until_seq`. Lock held. */
 static size_t gather(struct dlq *dlq, const struct redrive_dlq_filter *filter,
-                     const struct dead_letter *last, struct dead_letter **ret, size_t max)
+                     const struct dead_letter *last, uint64_t until_seq, struct dead_letter **ret,
+                     size_t max)
 {
     size_t n = 0;
     uint64_t after_seq = last ? last->view.seq : filter ? filter->after_seq : 0;
     while (n < max) {
         struct dead_letter *entry = dlq_next(dlq, filter, after_seq, n > 0 ? ret[n - 1] : last);
-        if (!entry)
+        if (!entry || entry->view.seq > until_seq)
             break;
         entry->refs++;
         after_seq = entry->view.seq;
@@ -85,8 +87,9 @@ int redrive_dlq_list(struct redrive_handler *h, const struct redrive_dlq_filter 
 
     handler_lock(h);
     dlq_expire(&h->dlq, handler_now(h));
+    const uint64_t until_seq = h->dlq.last_seq;
     while (rc == 0 && left > 0) {
-        size_t n = gather(&h->dlq, filter, last, batch, left < BATCH ? left : BATCH);
+        size_t n = gather(&h->dlq, filter, last, until_seq, batch, left < BATCH ? left : BATCH);
         if (n == 0)
             break;
         handler_unlock(h);
@@ -188,7 +191,7 @@ int redrive_dlq_groups(struct redrive_handler *h, const struct redrive_dlq_filte
     dlq_expire(&h->dlq, handler_now(h));
     size_t max = h->dlq.stats.total_jobs;
     struct dead_letter **entries = max > 0 ? malloc(max * sizeof(void *)) : NULL;
-    size_t n = entries ? gather(&h->dlq, filter, NULL, entries, max) : 0;
+    size_t n = entries ? gather(&h->dlq, filter, NULL, UINT64_MAX, entries, max) : 0;
     handler_unlock(h);
 
     int rc = max > 0 && !entries ? REDRIVE_E_NOMEM : 0;

@@ -52,6 +52,9 @@ int redrive_dlq_retry(struct redrive_handler *h, const char *id, redrive_fn fn, 
     return submit_refuse(ret, id, &err);
 }
 
+/* However small a rate, the next start is within a year. */
+#define GAP_MAX_MS (365 * 24 * 3600 * 1000.0)
+
 /* Retries one after the other, at their pace. */
 struct redrive_all {
     struct caller caller;
@@ -128,7 +131,7 @@ int redrive_dlq_retry_all(struct redrive_handler *h, const struct redrive_dlq_fi
             .filter = filter,
             .after_seq = filter ? filter->after_seq : 0,
             .last_seq = h->dlq.last_seq,
-            .gap_ms = per_second > 0 ? 1000 / per_second : 0,
+            .gap_ms = per_second > 0 ? fmin(1000 / per_second, GAP_MAX_MS) : 0,
             .left = filter && filter->limit > 0 ? filter->limit : SIZE_MAX,
         };
         caller_enter(&all.caller, h);

@@ -115,6 +115,8 @@ struct service {
 /* Finds it or makes it; NULL when memory is out. */
 struct service *service_get(struct redrive_handler *h, const char *name);
 struct service *service_find(struct redrive_handler *h, const char *name);
+/* Lets time pass for the breaker of a run's service: a lapsed probe opens it again. */
+void service_tick(struct redrive_run *run, int64_t now_ms);
 /* Whether a call of one who has not waited would pass now. */
 bool service_would_pass(const struct service *s, int64_t now_ms);
 /* Takes a permit for the run, or says no. */
@@ -181,8 +183,9 @@ struct redrive_run {
     int64_t deadline_at_ms; /* NEVER: none */
     int64_t first_start_ms; /* 0: has not started */
     int64_t started_ns;     /* of this attempt */
-    int64_t due_ms;         /* of the next one */
-    int64_t idle_ms;        /* parked and queued since the first start */
+    int64_t started_ms;
+    int64_t due_ms;  /* of the next one */
+    int64_t idle_ms; /* parked and queued since the first start */
     int64_t parked_ms;
 
     struct redrive_failure failure; /* of the last attempt; strings in `text` */

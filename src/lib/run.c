@@ -42,8 +42,9 @@ void run_init(struct redrive_run *run, struct redrive_handler *h, const struct r
 
 void run_look_at_clock(struct redrive_run *run)
 {
-    run->now_ns = handler_ns(run->handler);
-    run->now_ms = handler_ms(run->now_ns);
+    const struct redrive_handler *h = run->handler;
+    run->now_ns = handler_ns(h);
+    run->now_ms = h->is_virtual ? handler_now(h) : handler_ms(run->now_ns);
 }
 
 void run_set_state(struct redrive_run *run, enum redrive_state state)

@@ -94,15 +94,12 @@ static void tick(struct redrive_handler *h, struct service *s, int64_t now_ms,
 /* How many probes could be sent out now, those included who are on their way to ask. */
 static uint32_t probe_room(const struct service *s, int64_t now_ms)
 {
-    const struct breaker *b = &s->breaker;
-    if (b->state == REDRIVE_BREAKER_OPEN)
-        return now_ms >= b->retry_at_ms ? s->config.half_open_max : 0;
-    if (b->state != REDRIVE_BREAKER_HALF_OPEN)
-        return 0;
-    uint32_t out = 0;
-    for (int i = 0; i < REDRIVE_MAX_PROBES; i++)
-        out += b->probes[i].token != 0;
-    return s->config.half_open_max - out;
+    return breaker_probe_room(&s->breaker, &s->config, now_ms);
+}
+
+void service_tick(struct redrive_run *run, int64_t now_ms)
+{
+    tick(run->handler, run->service, now_ms, &run->events);
 }
 
 bool service_would_pass(const struct service *s, int64_t now_ms)
@@ -132,7 +129,7 @@ void service_record(struct redrive_run *run, enum breaker_result result, int64_t
     breaker_record(&s->breaker, &s->config, run->permit, result, now_ms);
     service_note_change(run->handler, s, before, now_ms, &run->events);
     if (result == BREAKER_FAILURE && s->n_parked > 0 && passes_all(s))
-        release_failed(&s->release, now_ms);
+        release_failed(&s->release, &s->config, now_ms);
     service_pump(run->handler, s, now_ms, &run->events);
 }
 
@@ -184,9 +181,8 @@ static struct redrive_run *next_to_go(struct service *s, bool to_probe)
     return best;
 }
 
-static void let_go(struct service *s, bool to_probe)
+static void let_go(struct service *s, struct redrive_run *run, bool to_probe)
 {
-    struct redrive_run *run = next_to_go(s, to_probe);
     list_remove(&run->link);
     s->n_parked--;
     run->is_candidate = to_probe;
@@ -195,7 +191,17 @@ static void let_go(struct service *s, bool to_probe)
     caller_wake(&run->caller);
 }
 
-static int64_t next_look_ms(const struct service *s, int64_t now_ms)
+/* A job that was submitted from within a run has its slot already. It must not stand behind a
+ * candidate that waits for that very slot, or neither would ever go. */
+static struct redrive_run *nested_in_slot(struct service *s)
+{
+    LIST_FOREACH (&s->parked, link)
+        if (caller_has_slot(&run_of(link)->caller))
+            return run_of(link);
+    return NULL;
+}
+
+static int64_t next_look_ms(struct service *s, int64_t now_ms)
 {
     if (s->n_parked == 0)
         return NEVER;
@@ -206,7 +212,7 @@ static int64_t next_look_ms(const struct service *s, int64_t now_ms)
     if (next_ms > now_ms)
         return next_ms;
     /* All probes are on their way; the pump runs again when they have asked. */
-    return s->candidates > 0 ? NEVER : now_ms + 1;
+    return s->candidates > 0 && !nested_in_slot(s) ? NEVER : now_ms + 1;
 }
 
 void service_pump(struct redrive_handler *h, struct service *s, int64_t now_ms,
@@ -223,7 +229,10 @@ void service_pump(struct redrive_handler *h, struct service *s, int64_t now_ms,
     else if (room > s->candidates)
         n = room - s->candidates;
     while (n-- > 0 && s->n_parked > 0)
-        let_go(s, to_probe);
+        let_go(s, next_to_go(s, to_probe), to_probe);
+    struct redrive_run *nested = to_probe && room > 0 ? nested_in_slot(s) : NULL;
+    if (nested)
+        let_go(s, nested, to_probe);
     s->next_ms = next_look_ms(s, now_ms);
     wake_timekeeper(s);
 }

@@ -55,7 +55,7 @@ static void settle(struct redrive_run *run, const struct decision *d)
     if (d->class_ == REDRIVE_CLASS_SUCCESS)
         return;
     run->last_class = d->class_;
-    run_remember(run, handler_wall(h, run->now_ms), run->now_ms - handler_ms(run->started_ns), d);
+    run_remember(run, handler_wall(h, run->now_ms), run->now_ms - run->started_ms, d);
     if (d->state != REDRIVE_STATE_RETRYING)
         return;
     h->counts.jobs_retried++;
@@ -74,6 +74,7 @@ static struct decision attempt(struct redrive_run *run, redrive_fn fn, void *arg
     run_add_event(run, REDRIVE_EVENT_STARTED, NULL);
     run_tell(run);
     run->started_ns = run->now_ns;
+    run->started_ms = run->now_ms;
     if (run->first_start_ms == 0)
         run->first_start_ms = run->now_ms;
     handler_unlock(h);
@@ -110,6 +111,7 @@ static int enter(struct redrive_run *run, struct redrive_err *err)
     run->service = service_get(h, run->job.service);
     if (!run->service)
         return err_nomem(err);
+    service_tick(run, run->now_ms);
     if (run->service->config.on_open == REDRIVE_ON_OPEN_REJECT &&
         !service_would_pass(run->service, run->now_ms))
         return err_set(err, REDRIVE_E_BREAKER_OPEN, "breaker %s is open", run->service->name);
@@ -177,6 +179,7 @@ int submit_run(struct redrive_run *run, redrive_fn fn, void *arg, struct redrive
     struct redrive_err err;
     int rc = enter(run, &err);
     if (rc < 0) {
+        run_tell(run);
         handler_unlock(h);
         return submit_refuse(ret, run->id, &err);
     }

@@ -176,7 +176,7 @@ static void report_to_breaker(struct world *w, struct breaker_permit permit,
                               enum breaker_result result)
 {
     if (w->releasing && result == BREAKER_FAILURE)
-        release_failed(&w->release, w->now_ms);
+        release_failed(&w->release, w->config->breaker, w->now_ms);
     breaker_record(&w->breaker, w->config->breaker, permit, result, w->now_ms);
     dispatch_breaker_changed(w, false);
 }

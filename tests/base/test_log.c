@@ -93,6 +93,21 @@ static void fields_that_are_too_long_are_left_out_and_said_so(void **state)
                                  "cut=\"the fields are over 64 KiB\"\n");
 }
 
+static void a_line_of_exactly_the_limit_still_ends(void **state)
+{
+    (void)state;
+    for (int format = LOG_TEXT; format <= LOG_JSON; format++) {
+        struct log log = log_of((enum log_format)format);
+        char *field = malloc(65536);
+        memset(field, 'x', 65536);
+        for (size_t len = 65400; len < 65536; len++) {
+            log_event(&log, LOG_LEVEL_INFO, AT, "failed", LOG_STR("m", ((struct str){field, len})));
+            assert_int_equal(written[strlen(written) - 1], '\n');
+        }
+        free(field);
+    }
+}
+
 static void levels_have_names(void **state)
 {
     (void)state;
@@ -126,6 +141,7 @@ int main(void)
         T(whatever_a_message_contains_it_stays_one_line),
         T(levels_below_the_limit_are_not_written),
         T(fields_that_are_too_long_are_left_out_and_said_so),
+        T(a_line_of_exactly_the_limit_still_ends),
         T(levels_have_names),
         T(standard_error_gets_whole_lines),
     };

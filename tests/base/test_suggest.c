@@ -23,6 +23,7 @@ static void other_words_find_nothing(void **state)
     (void)state;
     assert_null(nearest("colour"));
     assert_null(nearest("x"));
+    assert_null(suggest(STR("nope"), (const char *const[]){"joke"}, 1));
     assert_null(nearest(""));
     assert_null(
         nearest("a word that is far longer than any key could ever be, even a very long one"));

@@ -99,8 +99,28 @@ static void half_open_lets_out_only_its_probes(void **state)
     assert_false(breaker_allow(&b, &c, 10000, &permit));
     breaker_record(&b, &c, first, BREAKER_NEUTRAL, 10001);
     assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
-    probe(&b, &c, 10002);
-    assert_false(breaker_allow(&b, &c, 10002, &permit));
+    probe(&b, &c, 10101);
+    assert_false(breaker_allow(&b, &c, 10101, &permit));
+}
+
+static void after_a_probe_that_proved_nothing_the_next_waits_its_turn(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.release_rate = 4;
+    struct breaker b;
+    struct breaker_permit permit;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    assert_int_equal(breaker_probe_room(&b, &c, 9999), 0);
+    assert_int_equal(breaker_probe_room(&b, &c, 10000), 1);
+    breaker_record(&b, &c, probe(&b, &c, 10000), BREAKER_NEUTRAL, 10050);
+    assert_false(breaker_allow(&b, &c, 10299, &permit));
+    assert_int_equal(breaker_next_ms(&b, &c), 10300);
+    probe(&b, &c, 10300);
+    assert_int_equal(breaker_probe_room(&b, &c, 10300), 0);
+    breaker_reset(&b);
+    assert_int_equal(breaker_probe_room(&b, &c, 10300), 0);
 }
 
 static void no_more_probes_than_there_are_slots(void **state)
@@ -203,7 +223,7 @@ static void the_first_lease_to_end_counts_whichever_slot_it_has(void **state)
     probe(&b, &c, 11000);
     probe(&b, &c, 11500);
     breaker_record(&b, &c, first, BREAKER_NEUTRAL, 12000);
-    probe(&b, &c, 12000);
+    probe(&b, &c, 12100);
     assert_int_equal(breaker_next_ms(&b, &c), 41000);
     assert_false(breaker_allow(&b, &c, 43000, &permit));
     assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
@@ -362,7 +382,7 @@ static void status_tells_what_a_person_asks(void **state)
     assert_int_equal(breaker_next_ms(&b, &c), 11234);
     assert_int_equal(status.config.failure_threshold, 2);
     breaker_record(&b, &c, probe(&b, &c, 11234), BREAKER_NEUTRAL, 11235);
-    assert_int_equal(breaker_next_ms(&b, &c), 11234);
+    assert_int_equal(breaker_next_ms(&b, &c), 11335);
 }
 
 int main(void)
@@ -372,6 +392,7 @@ int main(void)
         T(absurd_configurations_are_refused),
         T(an_open_breaker_lets_nothing_through_until_its_time),
         T(half_open_lets_out_only_its_probes),
+        T(after_a_probe_that_proved_nothing_the_next_waits_its_turn),
         T(no_more_probes_than_there_are_slots),
         T(enough_successes_close_it),
         T(one_failed_probe_opens_it_again_for_longer),

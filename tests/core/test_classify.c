@@ -252,8 +252,14 @@ static void a_regular_expression_that_would_eat_memory_is_refused(void **state)
 {
     (void)state;
     static const char *const PATTERNS[] = {
-        "((a{1,200}){1,200}){1,200}", "a{1001}",       "(x{50}){50}",
-        "a{99999999999999999999}",    "(a{40,}){40,}",
+        "((((((((((((a+)+)+)+)+)+)+)+)+)+)+)+)+",
+        "a+++++++++++++++++++++++",
+        "(a*)*\\1b",
+        "((a{1,200}){1,200}){1,200}",
+        "a{1001}",
+        "(x{50}){50}",
+        "a{99999999999999999999}",
+        "(a{40,}){40,}",
     };
     for (size_t i = 0; i < sizeof PATTERNS / sizeof PATTERNS[0]; i++) {
         struct redrive_err err = {0};
@@ -275,6 +281,8 @@ static void a_regular_expression_that_would_eat_memory_is_refused(void **state)
     longest[1024] = 'a';
     longest[1025] = '\0';
     assert_int_equal(classify_row_check(&row, NULL), REDRIVE_E_INVALID);
+    row.pattern = "a+ b+ c+ d+ e+ f+ g+ h+ i+ j+ k+ l+ (m+)+ \\. 5";
+    assert_int_equal(classify_row_check(&row, NULL), 0);
     row.pattern = "a{3} b{20}";
     assert_int_equal(classify_row_check(&row, NULL), 0);
 }

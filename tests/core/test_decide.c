@@ -113,6 +113,9 @@ static void retry_on_beats_the_class_and_excludes_the_rest(void **state)
     assert_int_equal(decide_type("httpx.HTTPError", &policy).state, REDRIVE_STATE_RETRYING);
     assert_int_equal(decide_type("DeviceBusyError", &policy).state, REDRIVE_STATE_RETRYING);
     assert_int_equal(decide_type("ConnectionError", &policy).state, REDRIVE_STATE_RETRYING);
+    assert_int_equal(decide_type("HTTPError", &policy).state, REDRIVE_STATE_RETRYING);
+    assert_int_equal(decide_type("requests.HTTPError", &policy).reason,
+                     REDRIVE_REASON_NOT_RETRIABLE);
     assert_int_equal(decide_type("TimeoutError", &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
     policy.retry_on.classes = 0;
     assert_int_equal(decide_type("ConnectionError", &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
@@ -175,6 +178,14 @@ static void an_asked_delay_is_a_floor_with_up_to_a_tenth_more(void **state)
     d = decide(&job, &outcome, &policy, NULL);
     assert_in_range(d.delay_ms, 1000, 1100);
     assert_int_equal(d.why, DELAY_BACKOFF);
+
+    struct redrive_policy slow = policy;
+    slow.backoff = (struct redrive_backoff){.strategy = REDRIVE_STRATEGY_FIXED,
+                                            .initial_delay_ms = 7200000,
+                                            .max_delay_ms = 7200000,
+                                            .multiplier = 1};
+    outcome.failure.retry_after_ms = 10800000;
+    assert_int_equal(decide(&job, &outcome, &slow, NULL).why, DELAY_BACKOFF);
 
     outcome.failure.retry_after_ms = INT64_MAX;
     assert_in_range(decide(&job, &outcome, &policy, NULL).delay_ms, 3600000, 3960000);

@@ -71,6 +71,15 @@ static void absurd_jitter_is_refused(void **state)
             "jitter.max (ms) is out of range");
 }
 
+static void lists_without_their_types_are_refused(void **state)
+{
+    (void)state;
+    static const char *const HOLE[] = {"TimeoutError", NULL};
+    REFUSED(p.retry_on.n_types = 1, "retry_on counts types but has none");
+    REFUSED(p.give_up_on = ((struct redrive_match){.types = HOLE, .n_types = 2}),
+            "give_up_on: type 2 is NULL");
+}
+
 static void rules_for_classes_are_checked_too(void **state)
 {
     (void)state;
@@ -121,6 +130,7 @@ int main(void)
         T(defaults_are_the_documented_ones),
         T(absurd_policies_are_refused),
         T(absurd_jitter_is_refused),
+        T(lists_without_their_types_are_refused),
         T(rules_for_classes_are_checked_too),
         T(every_profile_passes_the_check_and_is_found_by_name),
         T(a_misspelt_profile_gets_a_hint),

@@ -55,11 +55,11 @@ static void a_failure_halves_it_and_growth_starts_anew(void **state)
     gone_in_second(&r, &c, 1000);
     gone_in_second(&r, &c, 2000);
     assert_true(fabs(r.rate - 40) < 1e-9);
-    release_failed(&r, 3000);
+    release_failed(&r, &c, 3000);
     assert_true(fabs(r.rate - 20) < 1e-9);
     assert_in_range(gone_in_second(&r, &c, 3000), 19, 21);
     for (int i = 0; i < 20; i++)
-        release_failed(&r, 4000);
+        release_failed(&r, &c, 4000);
     assert_true(fabs(r.rate - 1) < 1e-9);
 }
 
@@ -70,11 +70,27 @@ static void a_failure_in_mid_second_starts_a_new_one(void **state)
     struct release r;
     release_start(&r, &c, 0);
     release_take(&r, &c, 500, 100);
-    release_failed(&r, 700);
+    release_failed(&r, &c, 700);
     release_take(&r, &c, 1600, 100);
     assert_true(fabs(r.rate - 5) < 1e-9);
     release_take(&r, &c, 1700, 100);
     assert_true(fabs(r.rate - 15) < 1e-9);
+}
+
+static void failures_do_not_take_away_what_was_earned(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = config();
+    c.release_rate = 1;
+    c.release_growth = 0;
+    struct release r;
+    release_start(&r, &c, 0);
+    uint32_t gone = 0;
+    for (int64_t t = 900; t <= 60000; t += 900) {
+        release_failed(&r, &c, t);
+        gone += release_take(&r, &c, t, 100);
+    }
+    assert_in_range(gone, 58, 61);
 }
 
 static void no_more_than_a_seconds_worth_is_saved_up(void **state)
@@ -118,6 +134,7 @@ int main(void)
         T(the_pace_grows_with_each_healthy_second),
         T(a_failure_halves_it_and_growth_starts_anew),
         T(a_failure_in_mid_second_starts_a_new_one),
+        T(failures_do_not_take_away_what_was_earned),
         T(no_more_than_a_seconds_worth_is_saved_up),
         T(no_more_go_than_wait),
         T(a_clock_that_goes_back_lets_nobody_go),
