@@ -378,6 +378,10 @@ struct redrive_failure {
     bool failed;            /* it failed, even if nothing above says so */
 };
 
+/* The value of an HTTP Retry-After header, seconds or a date, in ms from now: for retry_after_ms.
+ * 0 when it is NULL, malformed or past. */
+REDRIVE_API int64_t redrive_retry_after_ms(const char *value, int64_t now_ms);
+
 /* What a row looks at, in the order in which an outcome that carries several is tried. */
 #define REDRIVE_SOURCE_MAP(XX)     \
     XX(STATUS, "status")           \
@@ -527,6 +531,8 @@ struct redrive_handler_options {
     size_t n_classify;
     uint32_t concurrency;    /* runs at one time, by priority, then oldest first; 0: no limit */
     size_t max_dead_letters; /* 10 000; the oldest makes room, and a counter says so */
+    double healthy_from;     /* the least health_score that is "healthy"; 0.8 */
+    double degraded_from;    /* the least that is "degraded"; 0.5 */
     uint64_t seed;           /* of job ids; 0: from the system */
     redrive_monitor_fn monitor;
     void *monitor_ctx;

@@ -27,6 +27,9 @@ static int check_options(const struct redrive_handler_options *options, struct r
     }
     if (options->n_classify > 0 && !options->classify)
         return err_set(err, REDRIVE_E_INVALID, "classify is NULL, but n_classify is not 0");
+    if (!(options->healthy_from >= 0 && options->healthy_from <= 1 && options->degraded_from >= 0 &&
+          options->degraded_from <= 1))
+        return err_set(err, REDRIVE_E_RANGE, "health thresholds are not between 0 and 1");
     int rc = options->policy ? redrive_policy_check(options->policy, err) : 0;
     if (rc == 0 && options->breaker)
         rc = redrive_breaker_config_check(options->breaker, err);
@@ -73,6 +76,11 @@ static int copy_options(struct redrive_handler *h, const struct redrive_handler_
     if (options->breaker)
         h->breaker = *options->breaker;
     h->concurrency = options->concurrency;
+    h->thresholds = HEALTH_THRESHOLDS_DEFAULT;
+    if (options->healthy_from > 0)
+        h->thresholds.healthy = options->healthy_from;
+    if (options->degraded_from > 0)
+        h->thresholds.degraded = options->degraded_from;
     h->monitor = options->monitor;
     h->monitor_ctx = options->monitor_ctx;
     h->name = str_dup(str_of(options->name ? options->name : DEFAULT_NAME));

@@ -332,6 +332,7 @@ struct redrive_handler {
     uint32_t n_open; /* of their breakers */
 
     struct dlq dlq;
+    struct health_thresholds thresholds;
     struct redrive_metrics counts; /* the counters of it; the rest is computed when asked */
     uint64_t retries_of_ended;
     uint32_t n_in_state[REDRIVE_STATE_COUNT];

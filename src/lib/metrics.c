@@ -73,7 +73,7 @@ void redrive_metrics(struct redrive_handler *h, struct redrive_metrics *ret)
 /* Lock held. */
 static void read_health(struct redrive_handler *h, int64_t now_ms, struct redrive_health *ret)
 {
-    health_read(&h->health, NULL, h->n_services, h->n_open, now_ms, ret);
+    health_read(&h->health, &h->thresholds, h->n_services, h->n_open, now_ms, ret);
 }
 
 void redrive_health(struct redrive_handler *h, struct redrive_health *ret)

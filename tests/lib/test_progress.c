@@ -193,6 +193,25 @@ static void purging_all_means_all_whatever_the_clock_says(void **state)
     redrive_handler_free(h);
 }
 
+static void health_is_called_what_the_options_say(void **state)
+{
+    (void)state;
+    struct redrive_handler_options options = {.healthy_from = 1, .degraded_from = 0.999};
+    struct redrive_handler *h = redrive_handler_new(&options, NULL);
+    struct redrive_health health;
+    redrive_health(h, &health);
+    assert_string_equal(health.status, "healthy");
+    redrive_call(h, "convert", succeed, NULL, NULL);
+    redrive_call(h, "convert", die, NULL, NULL);
+    redrive_health(h, &health);
+    assert_string_equal(health.status, "unhealthy");
+    redrive_handler_free(h);
+    options.degraded_from = 1.5;
+    struct redrive_err err;
+    assert_null(redrive_handler_new(&options, &err));
+    assert_int_equal(err.code, REDRIVE_E_RANGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +219,7 @@ int main(void)
         T(a_probe_that_hangs_blocks_nobody_after_its_lease),
         T(a_walk_over_dead_letters_ends_even_if_they_die_again),
         T(four_centuries_of_virtual_time_pass),
+        T(health_is_called_what_the_options_say),
         T(purging_all_means_all_whatever_the_clock_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
