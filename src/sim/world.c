@@ -168,7 +168,7 @@ static struct job_facts facts_of(const struct world *w, const struct sim_job *j)
         .deadline_in_ms = j->deadline_ms == INT64_MAX ? INT64_MAX : j->deadline_ms - w->now_ms,
         .seed = j->seed,
         .is_probe = j->state == REDRIVE_STATE_RUNNING && j->permit.probe != 0,
-        .names = {.task = "simulated"},
+        .names = w->config->names,
     };
 }
 
