@@ -90,7 +90,7 @@ static const struct option OPTIONS[] = {
     {.name = "strategies",
      INTO_STRING(struct simulate_options, strategies),
      .placeholder = "LIST",
-     .help = "which to compare, separated by commas; all unless given"},
+     .help = "which to compare, separated by commas; all but configured unless given"},
     {.name = "task",
      INTO_STRING(struct simulate_options, task),
      .placeholder = "NAME",

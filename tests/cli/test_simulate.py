@@ -165,14 +165,12 @@ CONFIGURATION = """
 tasks:
   patient: {retry: {max_retries: 20}}
   hasty: {retry: {max_retries: 0}}
-classify:
-  - {errno: ECONNREFUSED, class: permanent, only: {task: patient}}
 """
 
 
 def test_a_task_of_the_file_is_simulated(redrive, tmp_path):
     path = tmp_path / "redrive.yaml"
-    path.write_text(CONFIGURATION.split("classify:")[0])
+    path.write_text(CONFIGURATION)
     patient = configured(redrive, "-c", str(path), "--task", "patient")
     hasty = configured(redrive, "-c", str(path), "--task", "hasty")
     assert (patient["attempts"], hasty["attempts"]) == (21, 1)
@@ -183,6 +181,13 @@ def test_a_task_of_the_file_is_simulated(redrive, tmp_path):
     assert result.returncode != 0
     assert "no task 'hasti' in the configuration" in result.stderr
     assert "did you mean 'hasty'?" in result.stderr
+
+
+def test_failures_are_classified_as_configured(redrive, tmp_path):
+    path = tmp_path / "redrive.yaml"
+    path.write_text(CONFIGURATION + "classify:\n  - {errno: ECONNREFUSED, class: permanent, task: patient}\n")
+    assert configured(redrive, "-c", str(path), "--task", "patient")["dead"] > 1
+    assert configured(redrive, "-c", str(path))["dead"] == 0
 
 
 def test_a_missing_file_is_an_error(redrive, tmp_path):
