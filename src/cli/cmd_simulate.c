@@ -2,16 +2,23 @@
 #include "cli/commands.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/suggest.h"
 #include "cli/cli.h"
+#include "cli/load_config.h"
+#include "cli/progress.h"
 #include "cli/table.h"
+#include "cli/words.h"
 #include "sim/chart.h"
 #include "sim/report.h"
 
 #define MAX_BYTES (16u << 20)
+#define DAY_MS    (INT64_C(24) * 3600 * 1000)
 
 struct simulate_options {
     int64_t outage_ms;
@@ -24,22 +31,27 @@ struct simulate_options {
     int64_t workers;
     int64_t seed;
     const char *strategies;
+    const char *task;
     const char *svg;
 };
 
 static const struct option OPTIONS[] = {
     {.name = "outage",
      INTO_DURATION(struct simulate_options, outage_ms),
+     .max = DAY_MS,
      .placeholder = "SPAN",
      .default_text = "180s",
-     .help = "how long the service is down; 0 for no outage"},
+     .help = "how long the service is down, up to 1d; 0 for no outage"},
     {.name = "rate",
      INTO_DOUBLE(struct simulate_options, rate),
+     .min_double = 0.001,
+     .max_double = 100000,
      .placeholder = "JOBS/S",
      .default_text = "20",
-     .help = "how many jobs arrive a second"},
+     .help = "how many jobs arrive a second, from 0.001 to 100000"},
     {.name = "capacity",
      INTO_DOUBLE(struct simulate_options, capacity),
+     .max_double = 1e9,
      .placeholder = "CALLS/S",
      .default_text = "80",
      .help = "how many calls a second the service can take; 0 for no limit"},
@@ -49,7 +61,7 @@ static const struct option OPTIONS[] = {
      .max = 1000,
      .placeholder = "N",
      .default_text = "8",
-     .help = "how often a job is run at most"},
+     .help = "how often a job is run at most; your policy has its own number"},
     {.name = "workers",
      INTO_INT(struct simulate_options, workers),
      .min = 1,
@@ -59,9 +71,10 @@ static const struct option OPTIONS[] = {
      .help = "how many jobs run at a time"},
     {.name = "latency",
      INTO_DURATION(struct simulate_options, latency_ms),
+     .max = DAY_MS,
      .placeholder = "SPAN",
      .default_text = "50ms",
-     .help = "how long a call takes on average"},
+     .help = "how long a call takes on average, up to 1d"},
     {.name = "error-rate",
      INTO_DOUBLE(struct simulate_options, error_rate),
      .min_double = 0,
@@ -71,12 +84,17 @@ static const struct option OPTIONS[] = {
      .help = "the share of calls that fail while the service is up"},
     {.name = "duration",
      INTO_DURATION(struct simulate_options, duration_ms),
+     .max = 7 * DAY_MS,
      .placeholder = "SPAN",
-     .help = "how long jobs arrive; one minute and four outages unless given"},
+     .help = "how long jobs arrive, up to 7d; 0 or nothing for one minute and four outages"},
     {.name = "strategies",
      INTO_STRING(struct simulate_options, strategies),
      .placeholder = "LIST",
-     .help = "which to compare, separated by commas; all unless given"},
+     .help = "which to compare, separated by commas; all but configured unless given"},
+    {.name = "task",
+     INTO_STRING(struct simulate_options, task),
+     .placeholder = "NAME",
+     .help = "compare the policy and the breaker of this task, too"},
     {.name = "seed",
      INTO_INT(struct simulate_options, seed),
      .min = 0,
@@ -87,9 +105,63 @@ static const struct option OPTIONS[] = {
     {.name = "svg",
      INTO_STRING(struct simulate_options, svg),
      .placeholder = "FILE",
-     .help = "draw calls per second over time"},
+     .help = "draw calls per second over time; - for standard output"},
     {0},
 };
+
+/* ---- Your own policy ---------------------------------------------------------------------- */
+
+/* The strategy that the configuration describes, and what it borrows from. */
+struct own {
+    struct config *config;
+    struct classifier *classifier;
+    struct strategy_config parts;
+    struct strategy strategy;
+};
+
+static void own_release(struct own *own)
+{
+    classifier_free(own->classifier);
+    config_free(own->config);
+}
+
+static int unknown_task(const struct config *config, const char *name, struct redrive_err *err)
+{
+    struct words names = WORDS_INIT;
+    for (size_t i = 0; i < config->n_tasks; i++)
+        words_add(&names, "", config->tasks[i].name);
+    const char *nearest = words_nearest(&names, str_of(name));
+    err_set(err, REDRIVE_E_NOT_FOUND, "no task '%s' in the configuration", name);
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+    words_release(&names);
+    return REDRIVE_E_NOT_FOUND;
+}
+
+/* `task` NULL: the defaults. On failure `own` is to be released as well. */
+static int own_load(struct cli *cli, const char *task_name, struct own *own,
+                    struct redrive_err *err)
+{
+    int r = load_config(cli, &own->config, err);
+    if (r < 0)
+        return r;
+    const struct config_task *task = config_task(own->config, str_of(task_name));
+    if (task_name && task->name[0] == '\0')
+        return unknown_task(own->config, task_name, err);
+    r = classifier_new(own->config->classify, own->config->n_classify, &own->classifier, err);
+    if (r < 0)
+        return r;
+    own->parts = (struct strategy_config){
+        .policy = &task->retry,
+        .breaker = &task->breaker.config,
+        .classifier = own->classifier,
+        .names = {.task = task->name, .queue = task->queue},
+    };
+    own->strategy = strategy_of_config(&own->parts);
+    return 0;
+}
+
+/* ---- Options ------------------------------------------------------------------------------ */
 
 static int unknown_strategy(struct str name, struct redrive_err *err)
 {
@@ -99,10 +171,11 @@ static int unknown_strategy(struct str name, struct redrive_err *err)
     struct buf list;
 
     buf_init(&list, 200);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         names[i] = all[i].name;
-        buf_printf(&list, "%s%s", i > 0 ? ", " : "", all[i].name);
-    }
+    names[n++] = STRATEGY_CONFIGURED;
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
     const char *near = suggest(name, names, n);
     if (name.len == 0)
         err_set(err, REDRIVE_E_USAGE, "no strategy to compare");
@@ -123,7 +196,14 @@ static bool is_chosen(const struct compare_options *options, const struct strate
     return false;
 }
 
-static int choose_strategies(const char *list, struct compare_options *ret, struct redrive_err *err)
+static void choose(struct compare_options *options, const struct strategy *strategy)
+{
+    if (!is_chosen(options, strategy))
+        options->strategies[options->n_strategies++] = strategy;
+}
+
+static int choose_strategies(const char *list, const struct strategy *own,
+                             struct compare_options *ret, struct redrive_err *err)
 {
     struct str rest = str_of(list);
     ret->n_strategies = 0;
@@ -131,11 +211,11 @@ static int choose_strategies(const char *list, struct compare_options *ret, stru
         const char *comma = memchr(rest.ptr, ',', rest.len);
         size_t len = comma ? (size_t)(comma - rest.ptr) : rest.len;
         struct str name = str_trim((struct str){rest.ptr, len});
-        const struct strategy *strategy = strategy_find(name);
+        bool is_own = str_is(name, STRATEGY_CONFIGURED);
+        const struct strategy *strategy = is_own ? own : strategy_find(name);
         if (!strategy)
             return unknown_strategy(name, err);
-        if (!is_chosen(ret, strategy))
-            ret->strategies[ret->n_strategies++] = strategy;
+        choose(ret, strategy);
         size_t skip = len + (comma != NULL);
         rest = (struct str){rest.ptr + skip, rest.len - skip};
     }
@@ -144,9 +224,11 @@ static int choose_strategies(const char *list, struct compare_options *ret, stru
     return 0;
 }
 
-static int read_options(const struct simulate_options *given, struct compare_options *ret,
-                        struct redrive_err *err)
+/* Your own policy joins when it is named, and whenever something is said about it. */
+static int read_options(struct cli *cli, const struct simulate_options *given, struct own *own,
+                        struct compare_options *ret, struct redrive_err *err)
 {
+    int r = 0;
     compare_options_init(ret);
     ret->outage_ms = given->outage_ms;
     ret->duration_ms = given->duration_ms;
@@ -157,13 +239,20 @@ static int read_options(const struct simulate_options *given, struct compare_opt
     ret->attempts = (uint32_t)given->attempts;
     ret->workers = (uint32_t)given->workers;
     ret->seed = (uint64_t)given->seed;
-    if (given->strategies) {
-        int r = choose_strategies(given->strategies, ret, err);
-        if (r < 0)
-            return r;
-    }
-    return compare_options_check(ret, err);
+    if (given->strategies)
+        r = choose_strategies(given->strategies, &own->strategy, ret, err);
+    if (r == 0)
+        r = compare_options_check(ret, err);
+    if (r == 0 && given->svg && strcmp(given->svg, "-") == 0 && cli->globals->json)
+        r = err_set(err, REDRIVE_E_USAGE, "--json and --svg - both want standard output");
+    if (r < 0)
+        return r;
+    if (given->task || cli->globals->config || load_config_has_flags())
+        choose(ret, &own->strategy);
+    return is_chosen(ret, &own->strategy) ? own_load(cli, given->task, own, err) : 0;
 }
+
+/* ---- Output ------------------------------------------------------------------------------- */
 
 static void add_span(struct table *t, int64_t ms)
 {
@@ -176,12 +265,12 @@ static void add_span(struct table *t, int64_t ms)
 }
 
 /* A backlog that outlived the run is known to have lasted longer than that. */
-static void add_drain(struct table *t, const struct comparison *c, int64_t drain_ms)
+static void add_drain(struct table *t, const struct comparison *c, const struct figures *f)
 {
-    if (drain_ms < 0 && c->options.outage_ms > 0)
+    if (f->drain_ms < 0 && f->submitted > 0 && c->options.outage_ms > 0)
         table_addf(t, "> %.0f s", (double)(c->options.duration_ms - c->outage_end_ms) / 1000);
     else
-        add_span(t, drain_ms);
+        add_span(t, f->drain_ms);
 }
 
 static int put_table(const struct comparison *c, const struct term *term, struct buf *out)
@@ -199,7 +288,7 @@ static int put_table(const struct comparison *c, const struct term *term, struct
         table_addf(&t, "%llu", (unsigned long long)f->calls);
         table_addf(&t, "%llu", (unsigned long long)f->wasted);
         table_addf(&t, "%llu", (unsigned long long)f->dead);
-        add_drain(&t, c, f->drain_ms);
+        add_drain(&t, c, f);
         table_addf(&t, "%u", f->peak_per_s);
         add_span(&t, f->p50_ms);
         add_span(&t, f->p99_ms);
@@ -209,7 +298,20 @@ static int put_table(const struct comparison *c, const struct term *term, struct
     return r;
 }
 
-static int print_comparison(struct cli *cli, const struct comparison *c, struct redrive_err *err)
+static int put_text(const struct comparison *c, const struct term *term, struct buf *out)
+{
+    comparison_describe(c, out);
+    buf_puts(out, "\n\n");
+    int r = put_table(c, term, out);
+    buf_putc(out, '\n');
+    comparison_read(c, out);
+    buf_putc(out, '\n');
+    return r;
+}
+
+/* When the picture goes to standard output, the table is talk. */
+static int print_comparison(struct cli *cli, const struct comparison *c, bool to_err,
+                            struct redrive_err *err)
 {
     struct buf out;
     int r = 0;
@@ -218,61 +320,148 @@ static int print_comparison(struct cli *cli, const struct comparison *c, struct 
         comparison_json(c, &out);
         buf_putc(&out, '\n');
     } else {
-        comparison_describe(c, &out);
-        buf_puts(&out, "\n\n");
-        r = put_table(c, &cli->out, &out);
-        buf_putc(&out, '\n');
-        comparison_read(c, &out);
-        buf_putc(&out, '\n');
+        r = put_text(c, to_err ? &cli->err : &cli->out, &out);
     }
-    if (r < 0) {
-        buf_release(&out);
-        return err_set(err, r, "cannot print the comparison");
-    }
-    return cli_print(cli, &out, err);
+    if (r == 0 && !to_err)
+        return cli_print(cli, &out, err);
+    if (r == 0)
+        r = buf_failed(&out);
+    if (r == 0)
+        term_write(&cli->err, &out);
+    buf_release(&out);
+    return r < 0 ? err_set(err, r, "cannot print the comparison") : 0;
 }
 
-static int write_chart(const struct comparison *c, const char *path, struct redrive_err *err)
+static int cannot_write(const char *path, int error, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_IO, "cannot write the chart: %s", strerror(error));
+    err_detail(err, "file %s", path);
+    return REDRIVE_E_IO;
+}
+
+/* Opened before the work, so that a bad path costs none; what the file holds stays until then. */
+static int open_chart(const char *path, FILE **ret, struct redrive_err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    *ret = fd < 0 ? NULL : fdopen(fd, "w");
+    if (*ret)
+        return 0;
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    return cannot_write(path, error, err);
+}
+
+/* Closes the file. */
+static int write_chart(const struct buf *svg, FILE *file, const char *path, struct redrive_err *err)
+{
+    /* A pipe or a device cannot be cut and need not be. */
+    bool written = ftruncate(fileno(file), 0) == 0 || errno == EINVAL;
+    written = written && fwrite(svg->data, 1, svg->len, file) == svg->len;
+    int error = errno;
+    if (fclose(file) != 0 && written) {
+        written = false;
+        error = errno;
+    }
+    return written ? 0 : cannot_write(path, error, err);
+}
+
+/* `file` NULL: standard output. */
+static int draw(struct cli *cli, const struct comparison *c, FILE *file, const char *path,
+                struct redrive_err *err)
 {
     struct buf svg;
     buf_init(&svg, MAX_BYTES);
     int r = chart_svg(c, &svg);
     if (r < 0) {
-        buf_release(&svg);
-        return err_set(err, r, "cannot draw the comparison");
-    }
-    FILE *file = fopen(path, "w");
-    bool written = file && fwrite(svg.data, 1, svg.len, file) == svg.len;
-    int error = errno;
-    if (file && fclose(file) != 0 && written) {
-        written = false;
-        error = errno;
+        err_set(err, r, "cannot draw the comparison");
+        if (file)
+            fclose(file);
+    } else if (file) {
+        r = write_chart(&svg, file, path, err);
+    } else {
+        term_write(&cli->out, &svg);
     }
     buf_release(&svg);
-    if (written)
-        return 0;
-    err_set(err, REDRIVE_E_IO, "cannot write the chart: %s", strerror(error));
-    err_detail(err, "file %s", path);
-    return REDRIVE_E_IO;
+    return r;
+}
+
+/* ---- The run ------------------------------------------------------------------------------ */
+
+/* Takes the bar away and lets the signal do what it does. */
+static void clean_up(int number)
+{
+    static const char CLEAR[] = "\r\033[K";
+    ssize_t ignored = write(STDERR_FILENO, CLEAR, sizeof CLEAR - 1);
+    (void)ignored;
+    raise(number);
+}
+
+static void show_progress(uint64_t done, uint64_t total, void *ctx)
+{
+    struct progress *p = ctx;
+    p->total = total;
+    progress_update(p, done);
+}
+
+static int run_visibly(struct cli *cli, struct compare_options *options, struct comparison *ret,
+                       struct redrive_err *err)
+{
+    struct sigaction action = {.sa_handler = clean_up, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction before;
+    struct progress progress;
+
+    if (!cli->err.is_tty)
+        return compare_run(options, ret, err);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, NULL, &before);
+    if (before.sa_handler == SIG_DFL)
+        sigaction(SIGINT, &action, NULL);
+    progress_init(&progress, &cli->err, "simulate", 0, NULL);
+    options->progress = show_progress;
+    options->progress_ctx = &progress;
+    int r = compare_run(options, ret, err);
+    progress_clear(&progress);
+    sigaction(SIGINT, &before, NULL);
+    return r;
+}
+
+static int simulate(struct cli *cli, struct compare_options *options, const char *svg,
+                    struct redrive_err *err)
+{
+    struct comparison comparison;
+    FILE *file = NULL;
+    bool to_stdout = svg && strcmp(svg, "-") == 0;
+
+    int r = svg && !to_stdout ? open_chart(svg, &file, err) : 0;
+    if (r < 0)
+        return r;
+    r = run_visibly(cli, options, &comparison, err);
+    if (r < 0) {
+        if (file)
+            fclose(file);
+        return r;
+    }
+    /* The figures first: they are not lost when the disk is full. */
+    r = print_comparison(cli, &comparison, to_stdout, err);
+    if (svg) {
+        int drawn = draw(cli, &comparison, file, svg, r < 0 ? NULL : err);
+        r = r < 0 ? r : drawn;
+    }
+    comparison_release(&comparison);
+    return r;
 }
 
 static int run_simulate(struct cli *cli, struct redrive_err *err)
 {
     const struct simulate_options *given = invocation_options(&cli->invocation);
     struct compare_options options;
-    struct comparison comparison;
+    struct own own = {0};
 
-    int r = read_options(given, &options, err);
-    if (r < 0)
-        return r;
-    r = compare_run(&options, &comparison, err);
-    if (r < 0)
-        return r;
-    if (given->svg)
-        r = write_chart(&comparison, given->svg, err);
+    int r = read_options(cli, given, &own, &options, err);
     if (r == 0)
-        r = print_comparison(cli, &comparison, err);
-    comparison_release(&comparison);
+        r = simulate(cli, &options, given->svg, err);
+    own_release(&own);
     return r;
 }
 
@@ -284,7 +473,10 @@ const struct command cmd_simulate = {
         "strategy, with the same arrivals, in virtual time. The decisions are made by the code "
         "that makes them in production.\n"
         "\n"
-        "Strategies: none, exponential, full-jitter, sidekiq, breaker-burns, breaker-parks.\n"
+        "Strategies: none, exponential, full-jitter, sidekiq, breaker-burns, breaker-parks, and "
+        "configured: your policy, which is the retry policy and the breaker of the configuration. "
+        "It joins when --task, --config or a flag of the configuration is given, or when "
+        "--strategies names it.\n"
         "\n"
         "WASTED are calls that failed. DRAINED is how long after the outage the backlog is back "
         "to normal. P50 and P99 are the time from submit to completion of the jobs that were "
@@ -296,6 +488,9 @@ const struct command cmd_simulate = {
             {"redrive simulate --outage 15m", "a quarter of an hour without the service"},
             {"redrive simulate --strategies full-jitter,breaker-parks --svg outage.svg",
              "two strategies and a picture"},
+            {"redrive simulate -c redrive.yaml --task thumbnail", "your policy beside the others"},
+            {"redrive simulate --strategies breaker-parks --retry-max-retries 3",
+             "a setting tried out"},
             {0},
         },
     .run = run_simulate,

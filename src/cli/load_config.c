@@ -75,6 +75,11 @@ const struct option_source CONFIG_FLAGS = {
     .enumerate = enumerate,
 };
 
+bool load_config_has_flags(void)
+{
+    return flags.n > 0;
+}
+
 /* Global options that name a key of the configuration. */
 static int remember_globals(const struct globals *globals, struct redrive_err *err)
 {

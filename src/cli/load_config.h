@@ -21,4 +21,7 @@ int load_config_flag(const char *name, const char *value, struct redrive_err *er
  * caller frees `ret`. */
 int load_config(struct cli *cli, struct config **ret, struct redrive_err *err);
 
+/* Whether the command line has a flag that sets a key of the configuration. */
+bool load_config_has_flags(void);
+
 #endif

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "sim/report.h"
+
 #define WIDTH  1100
 #define HEIGHT 540
 #define LEFT   64
@@ -30,12 +32,16 @@ static const struct look LOOKS[] = {
     {"#009e73", "14 4", 1.8}, {"#000000", "4 2 1 2", 1.6}, {"#0072b2", "none", 3},
 };
 
+static const struct look CONFIGURED_LOOK = {"#56b4e9", "12 3 3 3", 2.4};
+
 static const struct look CAPACITY_LOOK = {FAINT, "none", 1};
 
 /* A strategy looks the same in whatever company. */
 static const struct look *look_of(const struct strategy *strategy)
 {
     size_t n;
+    if (strategy->configured)
+        return &CONFIGURED_LOOK;
     return &LOOKS[(size_t)(strategy - strategies(&n)) % (sizeof LOOKS / sizeof LOOKS[0])];
 }
 
@@ -145,8 +151,11 @@ static void put_head(const struct plot *p)
     char line[200];
     struct buf *out = p->out;
 
-    snprintf(line, sizeof line, "Calls per second through an outage of %g s",
-             (double)o->outage_ms / 1000);
+    if (o->outage_ms > 0)
+        snprintf(line, sizeof line, "Calls per second through an outage of %g s",
+                 (double)o->outage_ms / 1000);
+    else
+        snprintf(line, sizeof line, "Calls per second without an outage");
     buf_printf(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
                "height=\"%d\" role=\"img\" font-family=\"system-ui, 'Segoe UI', Helvetica, Arial, "
@@ -155,9 +164,10 @@ static void put_head(const struct plot *p)
     buf_printf(out, "<title>%s</title>\n", line);
     buf_printf(out, "<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n", WIDTH, HEIGHT);
     text(out, LEFT, 36, "font-size=\"20\" font-weight=\"600\"", line);
-    snprintf(line, sizeof line, "%g jobs/s arrive, each has %u attempts; means over %lld s",
-             o->jobs_per_s, o->attempts, (long long)p->width_s);
-    text(out, LEFT, 59, "fill=\"" FAINT "\"", line);
+    buf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" fill=\"" FAINT "\">", (double)LEFT, 59.0);
+    buf_printf(out, "%g jobs/s arrive, each has ", o->jobs_per_s);
+    comparison_attempts(p->comparison, "", out);
+    buf_printf(out, "; means over %lld s</text>\n", (long long)p->width_s);
 }
 
 /* A straight piece of a line, across the plot or in the legend. */
@@ -215,11 +225,17 @@ static void put_axes(const struct plot *p)
                (TOP + BOTTOM) / 2.0);
 }
 
-static void put_capacity(const struct plot *p)
+/* A capacity far above every line is not worth the room. */
+static bool shows_capacity(const struct plot *p)
 {
     double capacity = p->comparison->options.capacity_per_s;
-    if (capacity > 0 && capacity <= p->top)
-        put_sample(p, LEFT, RIGHT, y_of(p, capacity), &CAPACITY_LOOK);
+    return capacity > 0 && capacity <= p->top;
+}
+
+static void put_capacity(const struct plot *p)
+{
+    if (shows_capacity(p))
+        put_sample(p, LEFT, RIGHT, y_of(p, p->comparison->options.capacity_per_s), &CAPACITY_LOOK);
 }
 
 static void put_line(const struct plot *p, size_t row)
@@ -252,12 +268,12 @@ static void put_legend(const struct plot *p)
     for (size_t i = 0; i < o->n_strategies; i++) {
         const struct figures *f = &p->comparison->rows[i].figures;
         char wasted[32];
-        char dead[32];
-        snprintf(line, sizeof line, "%s wasted calls, %s dead", grouped(f->wasted, wasted),
-                 grouped(f->dead, dead));
+        char lost[32];
+        snprintf(line, sizeof line, "%s wasted calls, %s %s", grouped(f->wasted, wasted),
+                 grouped(figures_lost(f), lost), f->rejected > 0 ? "lost" : "dead");
         put_legend_entry(p, i, look_of(o->strategies[i]), o->strategies[i]->title, line);
     }
-    if (o->capacity_per_s > 0) {
+    if (shows_capacity(p)) {
         snprintf(line, sizeof line, "%g calls/s; what is beyond fails", o->capacity_per_s);
         put_legend_entry(p, o->n_strategies, &CAPACITY_LOOK, "capacity of the service", line);
     }

@@ -3,6 +3,8 @@
 #include "base/err.h"
 #include "core/range.h"
 
+#define EVENTS_PER_PROGRESS 256
+
 void compare_options_init(struct compare_options *options)
 {
     *options = (struct compare_options){
@@ -41,8 +43,8 @@ int compare_options_check(const struct compare_options *o, struct redrive_err *e
     int64_t duration = duration_ms(o);
     if (o->outage_ms > 0 && duration <= COMPARE_OUTAGE_START_MS + o->outage_ms) {
         err_set(err, REDRIVE_E_RANGE, "the run ends before the outage does");
-        err_detail(err, "the outage begins after %d s and lasts %lld s",
-                   COMPARE_OUTAGE_START_MS / 1000, (long long)o->outage_ms / 1000);
+        err_detail(err, "the outage begins after %d s and lasts %g s",
+                   COMPARE_OUTAGE_START_MS / 1000, (double)o->outage_ms / 1000);
         err_hint(err, "make the duration longer, or leave it out");
         return REDRIVE_E_RANGE;
     }
@@ -56,16 +58,44 @@ int compare_options_check(const struct compare_options *o, struct redrive_err *e
     return 0;
 }
 
+/* Measures, and tells of the progress. */
+struct watch {
+    const struct compare_options *options;
+    struct measure *measure;
+    uint64_t expected; /* jobs of one strategy, about */
+    uint64_t before;   /* jobs of the strategies that are through */
+    uint64_t events;
+};
+
+/* A job counts half when it has come and half when it has ended, so that neither a long backlog
+ * nor a long end looks like a standstill. */
+static void watch(const struct sim_event *event, void *ctx)
+{
+    struct watch *w = ctx;
+    measure_observe(event, w->measure);
+    if (!w->options->progress || w->events++ % EVENTS_PER_PROGRESS != 0)
+        return;
+    const struct figures *f = &w->measure->figures;
+    uint64_t done = (f->submitted + f->completed + f->dead) / 2 + f->rejected;
+    if (done > w->expected)
+        done = w->expected;
+    w->options->progress(w->before + done, w->expected * w->options->n_strategies,
+                         w->options->progress_ctx);
+}
+
 static int run_one(const struct compare_options *options, const struct strategy *strategy,
-                   const struct service_config *service, struct measure *measure,
+                   const struct service_config *service, struct watch *watcher,
                    struct redrive_err *err)
 {
+    const struct strategy_config *configured = strategy->configured;
     struct redrive_policy policy;
     struct redrive_breaker_config breaker;
     struct sim_totals totals;
 
     strategy_policy(strategy, options->attempts, &policy);
     redrive_breaker_config_init(&breaker);
+    if (configured)
+        breaker = *configured->breaker;
     struct sim_config config = {
         .seed = options->seed,
         .arrivals_per_s = options->jobs_per_s,
@@ -74,11 +104,13 @@ static int run_one(const struct compare_options *options, const struct strategy 
         .workers = options->workers,
         .lease_ms = 30 * 1000,
         .policy = &policy,
+        .classifier = configured ? configured->classifier : NULL,
+        .names = configured ? configured->names : (struct classify_context){.task = "simulated"},
         .breaker_mode = strategy->breaker,
         .breaker = &breaker,
         .service = service,
-        .observe = measure_observe,
-        .observe_ctx = measure,
+        .observe = watch,
+        .observe_ctx = watcher,
     };
     int r = redrive_policy_check(&policy, err);
     if (r < 0)
@@ -86,7 +118,7 @@ static int run_one(const struct compare_options *options, const struct strategy 
     r = sim_run(&config, &totals, err);
     if (r < 0)
         return r;
-    return measure_finish(measure) < 0 ? err_nomem(err) : 0;
+    return measure_finish(watcher->measure) < 0 ? err_nomem(err) : 0;
 }
 
 int compare_run(const struct compare_options *options, struct comparison *ret,
@@ -107,10 +139,15 @@ int compare_run(const struct compare_options *options, struct comparison *ret,
         .error_rate = options->error_rate,
         .capacity = options->capacity_per_s,
     };
+    uint64_t expected = 1 + (uint64_t)(options->jobs_per_s * (double)duration_ms(options) / 1000);
     for (size_t i = 0; i < options->n_strategies; i++) {
+        struct watch watcher = {.options = &ret->options,
+                                .measure = &ret->rows[i],
+                                .expected = expected,
+                                .before = i * expected};
         measure_init(&ret->rows[i], ret->outage_start_ms, ret->outage_end_ms,
                      ret->options.duration_ms);
-        int r = run_one(&ret->options, options->strategies[i], &service, &ret->rows[i], err);
+        int r = run_one(&ret->options, options->strategies[i], &service, &watcher, err);
         if (r < 0) {
             comparison_release(ret);
             return r;

@@ -13,6 +13,9 @@
 #define COMPARE_MAX_JOBS        1000000
 #define COMPARE_MAX_STRATEGIES  16
 
+/* Told now and then how many of the jobs of all strategies are done. */
+typedef void (*compare_progress_fn)(uint64_t done, uint64_t total, void *ctx);
+
 struct compare_options {
     int64_t outage_ms;   /* 0: none */
     int64_t duration_ms; /* jobs arrive for this long; 0: chosen by the length of the outage */
@@ -25,6 +28,8 @@ struct compare_options {
     uint64_t seed;
     const struct strategy *strategies[COMPARE_MAX_STRATEGIES];
     size_t n_strategies;
+    compare_progress_fn progress; /* may be NULL */
+    void *progress_ctx;
 };
 
 struct comparison {

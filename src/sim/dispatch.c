@@ -80,37 +80,75 @@ static void turn_away(struct world *w)
     }
 }
 
-static void consider(const struct world *w, const struct heap *lane, enum redrive_state state,
-                     struct probe_candidate *best, bool *found)
+static struct probe_candidate candidate_of(const struct heap_item *item)
 {
-    for (size_t i = 0; i < lane->count; i++) {
-        const struct sim_job *j = &w->jobs[lane->items[i].job];
-        if (j->state != state)
-            continue;
-        struct probe_candidate candidate = {
-            .attempts = j->attempts,
-            .max_attempts = (uint32_t)w->config->policy->max_retries + 1,
-            .age_order = lane->items[i].job,
-        };
-        if (!*found || probe_precedes(candidate, *best))
-            *best = candidate;
-        *found = true;
-    }
+    return (struct probe_candidate){
+        .attempts = (uint32_t)item->key,
+        .max_attempts = (uint32_t)item->token,
+        .age_order = item->job,
+    };
 }
 
-/* The job that goes next: the oldest, or while the breaker is unsure, the best probe. Its entry
- * in the lane stays and is stale from now on. */
+bool dispatch_probe_order(const struct heap_item *a, const struct heap_item *b)
+{
+    return probe_precedes(candidate_of(a), candidate_of(b));
+}
+
+void dispatch_waits(struct world *w, uint32_t job)
+{
+    if (!w->probing)
+        return;
+    struct heap_item item = {
+        .key = w->jobs[job].attempts,
+        .job = job,
+        .token = (uint64_t)w->config->policy->max_retries + 1,
+    };
+    int r = heap_push(&w->probes, item);
+    if (r < 0)
+        w->error = r;
+}
+
+static void gather_probes(struct world *w, const struct heap *lane, enum redrive_state state)
+{
+    for (size_t i = 0; i < lane->count; i++)
+        if (w->jobs[lane->items[i].job].state == state)
+            dispatch_waits(w, lane->items[i].job);
+}
+
+/* While the breaker is closed nobody asks for probes, and keeping them would cost memory. */
+static void keep_probes(struct world *w, bool probing)
+{
+    if (w->probing == probing)
+        return;
+    w->probing = probing;
+    heap_clear(&w->probes);
+    if (!probing)
+        return;
+    gather_probes(w, &w->ready, REDRIVE_STATE_QUEUED);
+    gather_probes(w, &w->parked, REDRIVE_STATE_PARKED);
+}
+
+static bool pop_probe(struct world *w, uint32_t *ret)
+{
+    struct heap_item item;
+    while (heap_pop(&w->probes, &item)) {
+        const struct sim_job *j = &w->jobs[item.job];
+        bool waits = j->state == REDRIVE_STATE_QUEUED || j->state == REDRIVE_STATE_PARKED;
+        if (waits && j->attempts == (uint32_t)item.key) {
+            *ret = item.job;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The job that goes next: the oldest, or while the breaker is unsure, the best probe. The entry of
+ * a probe in its lane stays and is stale from now on. */
 static bool choose(struct world *w, uint32_t *ret)
 {
-    if (w->config->breaker_mode != SIM_BREAKER_OBEYS || breaker_passes(&w->breaker))
-        return lane_pop(w, &w->ready, REDRIVE_STATE_QUEUED, ret);
-
-    struct probe_candidate best = {0};
-    bool found = false;
-    consider(w, &w->ready, REDRIVE_STATE_QUEUED, &best, &found);
-    consider(w, &w->parked, REDRIVE_STATE_PARKED, &best, &found);
-    *ret = (uint32_t)best.age_order;
-    return found;
+    bool probing = w->config->breaker_mode == SIM_BREAKER_OBEYS && !breaker_passes(&w->breaker);
+    keep_probes(w, probing);
+    return probing ? pop_probe(w, ret) : lane_pop(w, &w->ready, REDRIVE_STATE_QUEUED, ret);
 }
 
 static bool may_go(struct world *w, struct breaker_permit *permit)

@@ -4,20 +4,30 @@
 
 #include "redrive.h"
 
+static bool by_key(const struct heap_item *a, const struct heap_item *b)
+{
+    return a->key != b->key ? a->key < b->key : a->seq < b->seq;
+}
+
 void heap_init(struct heap *heap)
 {
-    *heap = (struct heap){0};
+    heap_init_ordered(heap, by_key);
+}
+
+void heap_init_ordered(struct heap *heap, heap_order_fn precedes)
+{
+    *heap = (struct heap){.precedes = precedes};
 }
 
 void heap_release(struct heap *heap)
 {
     free(heap->items);
-    heap_init(heap);
+    heap_init_ordered(heap, heap->precedes);
 }
 
-static bool comes_before(const struct heap_item *a, const struct heap_item *b)
+void heap_clear(struct heap *heap)
 {
-    return a->key != b->key ? a->key < b->key : a->seq < b->seq;
+    heap->count = 0;
 }
 
 int heap_push(struct heap *heap, struct heap_item item)
@@ -35,7 +45,7 @@ int heap_push(struct heap *heap, struct heap_item item)
     size_t at = heap->count++;
     while (at > 0) {
         size_t parent = (at - 1) / 2;
-        if (!comes_before(&item, &heap->items[parent]))
+        if (!heap->precedes(&item, &heap->items[parent]))
             break;
         heap->items[at] = heap->items[parent];
         at = parent;
@@ -56,9 +66,9 @@ bool heap_pop(struct heap *heap, struct heap_item *ret)
         size_t child = 2 * at + 1;
         if (child >= heap->count)
             break;
-        if (child + 1 < heap->count && comes_before(&heap->items[child + 1], &heap->items[child]))
+        if (child + 1 < heap->count && heap->precedes(&heap->items[child + 1], &heap->items[child]))
             child++;
-        if (!comes_before(&heap->items[child], &last))
+        if (!heap->precedes(&heap->items[child], &last))
             break;
         heap->items[at] = heap->items[child];
         at = child;

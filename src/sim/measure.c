@@ -94,6 +94,8 @@ void measure_observe(const struct sim_event *event, void *ctx)
     if (event->type == SIM_SUBMITTED) {
         m->figures.submitted++;
         m->backlog++;
+    } else if (event->type == SIM_REJECTED) {
+        m->figures.rejected++;
     } else if (event->type == SIM_SETTLED) {
         if (event->from == REDRIVE_STATE_RUNNING && event->called)
             count_call(m, event);
@@ -134,4 +136,9 @@ int measure_finish(struct measure *m)
             m->figures.peak_per_s = calls;
     }
     return m->error;
+}
+
+uint64_t figures_lost(const struct figures *figures)
+{
+    return figures->dead + figures->rejected;
 }

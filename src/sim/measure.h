@@ -24,6 +24,7 @@ struct measure_second {
 
 struct figures {
     uint64_t submitted;
+    uint64_t rejected; /* refused at submit by an open breaker; not in `submitted` */
     uint64_t completed;
     uint64_t dead;
     uint64_t calls;
@@ -61,5 +62,8 @@ void measure_observe(const struct sim_event *event, void *ctx);
 /* To be called once, after the run: completes `figures`. 0, or REDRIVE_E_NOMEM if memory ran out
  * on the way. */
 int measure_finish(struct measure *m);
+
+/* The jobs that were not done: dead or refused. */
+uint64_t figures_lost(const struct figures *figures);
 
 #endif

@@ -97,6 +97,7 @@ struct sim_config {
     int64_t restart_ms; /* a crashed worker is away for this long */
     const struct redrive_policy *policy;
     const struct classifier *classifier; /* may be NULL */
+    struct classify_context names;       /* of every job, for the classifier */
     enum sim_breaker breaker_mode;
     const struct redrive_breaker_config *breaker; /* unless SIM_BREAKER_NONE */
     const struct service_config *service;

@@ -9,9 +9,10 @@
     }
 
 static const struct strategy TABLE[] = {
-    {"none", "no delay", {.strategy = REDRIVE_STRATEGY_IMMEDIATE, .multiplier = 1}, 0},
-    {"exponential", "exponential", EXPONENTIAL(REDRIVE_JITTER_NONE), SIM_BREAKER_NONE},
-    {"full-jitter", "exponential, full jitter", EXPONENTIAL(REDRIVE_JITTER_FULL), SIM_BREAKER_NONE},
+    {"none", "no delay", {.strategy = REDRIVE_STRATEGY_IMMEDIATE, .multiplier = 1}, 0, NULL},
+    {"exponential", "exponential", EXPONENTIAL(REDRIVE_JITTER_NONE), SIM_BREAKER_NONE, NULL},
+    {"full-jitter", "exponential, full jitter", EXPONENTIAL(REDRIVE_JITTER_FULL), SIM_BREAKER_NONE,
+     NULL},
     /* c^4 + 15 + rand(10)·(c + 1) seconds with c = n − 1; Faktory draws rand(30). */
     {"sidekiq",
      "sidekiq/faktory curve",
@@ -21,10 +22,12 @@ static const struct strategy TABLE[] = {
       .multiplier = 1,
       .exponent = 4,
       .jitter = {.mode = REDRIVE_JITTER_STEP, .step_ms = 10 * 1000}},
-     SIM_BREAKER_NONE},
+     SIM_BREAKER_NONE,
+     NULL},
     {"breaker-burns", "breaker that burns attempts", EXPONENTIAL(REDRIVE_JITTER_FULL),
-     SIM_BREAKER_BURNS},
-    {"breaker-parks", "breaker that parks", EXPONENTIAL(REDRIVE_JITTER_FULL), SIM_BREAKER_OBEYS},
+     SIM_BREAKER_BURNS, NULL},
+    {"breaker-parks", "breaker that parks", EXPONENTIAL(REDRIVE_JITTER_FULL), SIM_BREAKER_OBEYS,
+     NULL},
 };
 
 const struct strategy *strategies(size_t *ret_n)
@@ -43,8 +46,29 @@ const struct strategy *strategy_find(struct str name)
     return NULL;
 }
 
+struct strategy strategy_of_config(const struct strategy_config *configured)
+{
+    return (struct strategy){
+        .name = STRATEGY_CONFIGURED,
+        .title = "your policy",
+        .breaker = SIM_BREAKER_OBEYS,
+        .configured = configured,
+    };
+}
+
+uint32_t strategy_attempts(const struct strategy *strategy, uint32_t attempts)
+{
+    if (strategy->configured)
+        return (uint32_t)strategy->configured->policy->max_retries + 1;
+    return attempts;
+}
+
 void strategy_policy(const struct strategy *strategy, uint32_t attempts, struct redrive_policy *ret)
 {
+    if (strategy->configured) {
+        *ret = *strategy->configured->policy;
+        return;
+    }
     redrive_policy_init(ret);
     ret->backoff = strategy->backoff;
     ret->max_retries = (int32_t)attempts - 1;

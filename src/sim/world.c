@@ -69,9 +69,11 @@ static void enter_state(struct world *w, uint32_t job, enum redrive_state to)
     j->state = to;
     if (to == REDRIVE_STATE_QUEUED) {
         enter_lane(w, &w->ready, job);
+        dispatch_waits(w, job);
     } else if (to == REDRIVE_STATE_PARKED) {
         j->parked_at_ms = w->now_ms;
         enter_lane(w, &w->parked, job);
+        dispatch_waits(w, job);
     } else if (to == REDRIVE_STATE_SCHEDULED || to == REDRIVE_STATE_RETRYING) {
         world_plan(w, j->process_after_ms, HAPPEN_DUE, job, 0);
     }
@@ -168,7 +170,7 @@ static struct job_facts facts_of(const struct world *w, const struct sim_job *j)
         .deadline_in_ms = j->deadline_ms == INT64_MAX ? INT64_MAX : j->deadline_ms - w->now_ms,
         .seed = j->seed,
         .is_probe = j->state == REDRIVE_STATE_RUNNING && j->permit.probe != 0,
-        .names = {.task = "simulated"},
+        .names = w->config->names,
     };
 }
 

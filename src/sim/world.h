@@ -6,6 +6,9 @@
  *
  * A lane (ready, parked) is a heap of job numbers, so that the oldest comes first. Its entries may
  * be stale: one counts only while its job is in the lane's state.
+ *
+ * While the breaker is not closed, all that waits is in `probes` as well, the best probe first. An
+ * entry counts only while its job waits with as many attempts used as it had then.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -57,6 +60,8 @@ struct world {
     struct heap agenda;
     struct heap ready;
     struct heap parked;
+    struct heap probes;
+    bool probing; /* whether `probes` is kept */
     struct sim_job *jobs;
     uint32_t n_jobs;
     uint32_t capacity;
@@ -97,6 +102,12 @@ void world_redrive(struct world *w, uint32_t job);
 
 /* Starts and parks what can be; called after everything that happens. */
 void dispatch(struct world *w);
+
+/* A job waits, as queued or parked. */
+void dispatch_waits(struct world *w, uint32_t job);
+
+/* The order of `probes`: that of probe_precedes. */
+bool dispatch_probe_order(const struct heap_item *a, const struct heap_item *b);
 
 /* To be called whenever the breaker may have changed: tells the observer, plans its next moment,
  * begins or ends the release of parked jobs. */

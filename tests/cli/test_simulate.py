@@ -1,8 +1,12 @@
 """`redrive simulate`, and that docs/simulate.md says what it prints."""
 
 import json
+import os
 import pathlib
+import pty
 import re
+import signal
+import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -57,8 +61,13 @@ def test_strategies_are_compared_in_the_order_given(redrive):
         (["--strategies", "none,,sidekiq"], "no strategy to compare"),
         (["--attempts", "0"], "--attempts"),
         (["--error-rate", "2"], "--error-rate"),
-        (["--rate", "0"], "rate is out of range"),
+        (["--rate", "0"], "--rate: 0 is out of range"),
         (["--rate", "nan"], "rate"),
+        (["--duration", "300h"], "--duration: 300h is out of range\n  it must be from 0s to 7d"),
+        (["--outage", "2d"], "--outage: 2d is out of range\n  it must be from 0s to 1d"),
+        (["--latency", "25h"], "--latency: 25h is out of range"),
+        (["--svg", "-", "--json"], "--json and --svg - both want standard output"),
+        (["--retry-max-retries", "many"], "--retry-max-retries: 'many' is not understood"),
         (["--duration", "80s"], "the run ends before the outage does"),
         (["--rate", "90000"], "too many jobs to simulate"),
     ],
@@ -89,6 +98,158 @@ def test_a_chart_that_cannot_be_written_is_an_error(redrive, tmp_path):
     result = redrive(*QUICK, "--svg", str(tmp_path / "missing" / "chart.svg"))
     assert (result.returncode, result.stdout) == (1, "")
     assert "cannot write the chart: No such file or directory" in result.stderr
+
+
+def test_a_bad_path_is_found_before_the_work(redrive, tmp_path):
+    # A run of this size would take longer than the time limit of a call.
+    words = ["--rate", "10", "--duration", "1d", "--error-rate", "0.9", "--retry-max-retries", "90000"]
+    result = redrive("simulate", *words, "--svg", str(tmp_path))
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "cannot write the chart: Is a directory" in result.stderr
+
+
+@pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="needs /dev/full")
+def test_figures_survive_a_full_disk(redrive):
+    result = redrive(*QUICK, "--svg", "/dev/full")
+    assert result.returncode == 1
+    assert len(rows(result.stdout)) == 6
+    assert "cannot write the chart: No space left on device" in result.stderr
+
+
+def test_a_longer_chart_is_replaced_as_a_whole(redrive, tmp_path):
+    path = tmp_path / "chart.svg"
+    path.write_text("x" * 1_000_000)
+    redrive.output(*QUICK, "--svg", str(path))
+    assert ET.fromstring(path.read_text("utf-8")) is not None
+
+
+def test_a_chart_on_standard_output_stands_alone_there(redrive, tmp_path):
+    redrive.output(*QUICK, "--svg", str(tmp_path / "chart.svg"))
+    result = redrive(*QUICK, "--svg", "-")
+    assert result.returncode == 0
+    assert result.stdout == (tmp_path / "chart.svg").read_text("utf-8")
+    assert len(rows(result.stderr)) == 6
+
+
+def configured(redrive, *words, **options):
+    """The row of the configured policy, by itself."""
+    document = json.loads(redrive.output(*QUICK, "--json", *words, **options))
+    assert document["strategies"][-1]["name"] == "configured"
+    return document["strategies"][-1]
+
+
+def test_a_flag_of_the_configuration_adds_your_policy(redrive):
+    text = redrive.output(*QUICK, "--retry-max-retries", "2")
+    assert rows(text)[-1][0] == "your policy"
+    assert len(rows(text)) == 7
+    assert "8 attempts each (your policy: 3);" in text
+    names = [s["name"] for s in json.loads(redrive.output(*QUICK, "--json", "--store", "memory:"))["strategies"]]
+    assert "configured" not in names
+
+
+def test_what_is_configured_changes_the_row(redrive):
+    alone = ["--strategies", "configured"]
+    plain = configured(redrive, *alone)
+    assert plain["attempts"] == 6 and plain["dead"] == 0
+    assert configured(redrive, *alone, "--attempts", "2") == plain
+    dead = configured(redrive, *alone, "--breaker-on-open", "dead_letter")
+    assert dead["dead"] > 0 and dead["rejected"] == 0
+    rejected = configured(redrive, *alone, "--breaker-on-open", "reject")
+    assert rejected["rejected"] > 0
+    assert configured(redrive, *alone, "--breaker-recovery-timeout", "2s")["wasted_calls"] > plain["wasted_calls"]
+    once = configured(redrive, *alone, "--retry-max-retries", "0")
+    assert once["attempts"] == 1 and once["dead"] > 0
+
+
+CONFIGURATION = """
+tasks:
+  patient: {retry: {max_retries: 20}}
+  hasty: {retry: {max_retries: 0}}
+"""
+
+
+def test_a_task_of_the_file_is_simulated(redrive, tmp_path):
+    path = tmp_path / "redrive.yaml"
+    path.write_text(CONFIGURATION)
+    patient = configured(redrive, "-c", str(path), "--task", "patient")
+    hasty = configured(redrive, "-c", str(path), "--task", "hasty")
+    assert (patient["attempts"], hasty["attempts"]) == (21, 1)
+    assert patient["dead"] == 0 < hasty["dead"]
+    assert configured(redrive, "--task", "hasty", cwd=tmp_path) == hasty
+    assert configured(redrive, "-c", str(path))["attempts"] == 6
+    result = redrive(*QUICK, "-c", str(path), "--task", "hasti")
+    assert result.returncode != 0
+    assert "no task 'hasti' in the configuration" in result.stderr
+    assert "did you mean 'hasty'?" in result.stderr
+
+
+def test_failures_are_classified_as_configured(redrive, tmp_path):
+    path = tmp_path / "redrive.yaml"
+    path.write_text(CONFIGURATION + "classify:\n  - {errno: ECONNREFUSED, class: permanent, task: patient}\n")
+    assert configured(redrive, "-c", str(path), "--task", "patient")["dead"] > 1
+    assert configured(redrive, "-c", str(path))["dead"] == 0
+
+
+def test_a_missing_file_is_an_error(redrive, tmp_path):
+    result = redrive(*QUICK, "-c", str(tmp_path / "none.yaml"))
+    assert result.returncode != 0 and result.stdout == ""
+
+
+def test_your_policy_has_a_line_of_its_own(redrive):
+    result = redrive(*QUICK, "--retry-max-retries", "2", "--svg", "-")
+    root = ET.fromstring(result.stdout)
+    lines = root.findall("{http://www.w3.org/2000/svg}polyline")
+    assert len({(line.get("stroke"), line.get("stroke-dasharray")) for line in lines}) == 7
+    assert ">your policy<" in result.stdout
+    assert "8 attempts (your policy: 3);" in result.stdout
+
+
+def test_a_terminal_sees_a_bar_that_goes_away(redrive):
+    code, seen = redrive.on_terminal(*QUICK, columns=100)
+    assert code == 0
+    assert b"simulate  [" in seen
+    bar = seen.rindex(b"\r\x1b[K")
+    assert seen.index(b"5 jobs/s for") > bar
+
+
+def test_an_interrupt_leaves_a_clean_line(redrive):
+    master, slave = pty.openpty()
+    words = ["--rate", "10", "--duration", "1d", "--error-rate", "0.9", "--retry-max-retries", "90000"]
+    with subprocess.Popen(
+        [redrive.binary, "simulate", *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, close_fds=True
+    ) as process:
+        os.close(slave)
+        seen = b""
+        while b"simulate  [" not in seen:
+            seen += os.read(master, 65536)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == -signal.SIGINT
+    try:
+        while block := os.read(master, 65536):
+            seen += block
+    except OSError:  # how Linux says that the other side is closed
+        pass
+    os.close(master)
+    assert seen.endswith(b"\r\x1b[K")
+
+
+@pytest.mark.parametrize(
+    "words, reading",
+    [
+        (["--outage", "0"], "No strategy lost a job or wasted a call."),
+        (["--rate", "0.001"], "No job arrived: there is nothing to compare."),
+        (["--strategies", "breaker-parks", "--outage", "0"], "No job was lost and no call wasted."),
+    ],
+)
+def test_the_reading_fits_what_happened(redrive, words, reading):
+    text = redrive.output("simulate", *words)
+    assert text.splitlines()[-1] == reading
+    assert ">" not in text
+
+
+def test_nothing_but_failures_is_simulated_in_time(redrive):
+    text = redrive.output("simulate", "--error-rate", "1", "--strategies", "breaker-parks")
+    assert text.splitlines()[-1].startswith("Lost: ")
 
 
 @pytest.mark.parametrize("outage", ["180s", "900s"])

@@ -111,6 +111,22 @@ static void a_strategy_looks_the_same_in_any_company(void **state)
     buf_release(&svg);
 }
 
+static void without_an_outage_none_is_named(void **state)
+{
+    (void)state;
+    struct compare_options options;
+    struct buf svg;
+    compare_options_init(&options);
+    options.outage_ms = 0;
+    options.attempts = 1;
+    draw(&options, &svg);
+    assert_non_null(strstr(buf_cstr(&svg), "<title>Calls per second without an outage</title>"));
+    assert_non_null(strstr(buf_cstr(&svg), "each has 1 attempt;"));
+    /* 80 calls/s are above the picture. */
+    assert_null(strstr(buf_cstr(&svg), "capacity of the service"));
+    buf_release(&svg);
+}
+
 static void odd_runs_can_be_drawn_too(void **state)
 {
     (void)state;
@@ -143,6 +159,7 @@ int main(void)
         T(every_strategy_has_its_line_and_its_legend),
         T(the_same_seed_draws_the_same_bytes),
         T(a_strategy_looks_the_same_in_any_company),
+        T(without_an_outage_none_is_named),
         T(odd_runs_can_be_drawn_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,12 +56,49 @@ static void an_empty_heap_gives_nothing(void **state)
     heap_release(&heap);
 }
 
+static bool greatest_first(const struct heap_item *a, const struct heap_item *b)
+{
+    return a->key > b->key;
+}
+
+static void a_heap_may_have_its_own_order(void **state)
+{
+    (void)state;
+    struct heap heap;
+    struct heap_item item;
+
+    heap_init_ordered(&heap, greatest_first);
+    for (int64_t key = 0; key < 100; key++)
+        heap_push(&heap, (struct heap_item){.key = key * 37 % 100});
+    for (int64_t key = 99; key >= 0; key--) {
+        assert_true(heap_pop(&heap, &item));
+        assert_int_equal(item.key, key);
+    }
+    heap_release(&heap);
+}
+
+static void a_cleared_heap_is_empty(void **state)
+{
+    (void)state;
+    struct heap heap;
+    struct heap_item item;
+
+    heap_init(&heap);
+    heap_push(&heap, (struct heap_item){.key = 1});
+    heap_clear(&heap);
+    assert_false(heap_pop(&heap, &item));
+    heap_push(&heap, (struct heap_item){.key = 2});
+    assert_true(heap_pop(&heap, &item));
+    assert_int_equal(item.key, 2);
+    heap_release(&heap);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(the_least_comes_first),
-        T(equal_keys_keep_their_order),
-        T(an_empty_heap_gives_nothing),
+        T(the_least_comes_first),       T(equal_keys_keep_their_order),
+        T(an_empty_heap_gives_nothing), T(a_heap_may_have_its_own_order),
+        T(a_cleared_heap_is_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

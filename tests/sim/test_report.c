@@ -59,17 +59,115 @@ static void equals_are_called_equal(void **state)
                    "no delay and exponential lost no job and wasted the same, 5 calls.");
 }
 
+static void all_equals_are_named(void **state)
+{
+    (void)state;
+    struct comparison c = made_up(0, 5, 0, 5);
+    c.options.n_strategies = 4;
+    c.rows[2].figures = c.rows[0].figures;
+    c.rows[3].figures = (struct figures){.submitted = 100, .dead = 1};
+    expect_reading(c, "no delay, exponential and exponential, full jitter lost no job and wasted "
+                      "the same, 5 calls.");
+}
+
+static void strategies_that_do_not_differ_are_not_ranked(void **state)
+{
+    (void)state;
+    struct comparison c = made_up(0, 0, 0, 0);
+    c.options.n_strategies = 2;
+    expect_reading(c, "No strategy lost a job or wasted a call.");
+    c = made_up(0, 1, 0, 1);
+    c.options.n_strategies = 2;
+    expect_reading(c, "No strategy lost a job; each wasted 1 call.");
+    c = made_up(3, 9, 3, 9);
+    c.options.n_strategies = 2;
+    expect_reading(c, "Every strategy lost 3 of 100 jobs; each wasted 9 calls.");
+}
+
+static void equal_losses_are_told_apart_by_waste(void **state)
+{
+    (void)state;
+    struct comparison c = made_up(3, 9, 3, 8);
+    c.options.n_strategies = 2;
+    expect_reading(c, "Every strategy lost 3 of 100 jobs; exponential wasted the fewest calls: 8.");
+    expect_reading(made_up(3, 9, 3, 8), "Every strategy lost jobs; no delay and exponential lost "
+                                        "the fewest, 3 of 100.");
+}
+
+static void a_single_strategy_is_not_compared(void **state)
+{
+    (void)state;
+    struct comparison c = made_up(0, 0, 0, 0);
+    c.options.n_strategies = 1;
+    expect_reading(c, "No job was lost and no call wasted.");
+    c.rows[0].figures.wasted = 1;
+    expect_reading(c, "No job was lost; 1 call was wasted.");
+    c.rows[0].figures.dead = 2;
+    c.rows[0].figures.wasted = 50;
+    expect_reading(c, "Lost: 2 of 100 jobs; 50 calls were wasted.");
+}
+
+static void without_jobs_there_is_nothing_to_compare(void **state)
+{
+    (void)state;
+    struct comparison c = made_up(0, 0, 0, 0);
+    for (size_t i = 0; i < 3; i++)
+        c.rows[i].figures = (struct figures){0};
+    expect_reading(c, "No job arrived: there is nothing to compare.");
+}
+
+static void refused_jobs_are_lost_jobs(void **state)
+{
+    (void)state;
+    struct comparison c = made_up(0, 5, 0, 7);
+    c.rows[0].figures.submitted = 60;
+    c.rows[0].figures.rejected = 40;
+    expect_reading(c, "Only exponential lost no job; it wasted 7 calls. Your policy refused 40 "
+                      "jobs while its breaker was open; they count as lost.");
+    assert_int_equal(comparison_best(&c), 1);
+}
+
+static void expect_description(const struct comparison *c, const char *expected)
+{
+    struct buf out;
+    buf_init(&out, 4096);
+    comparison_describe(c, &out);
+    assert_string_equal(buf_cstr(&out), expected);
+    buf_release(&out);
+}
+
+static void the_description_has_a_subject_without_an_outage(void **state)
+{
+    (void)state;
+    struct comparison c = made_up(0, 0, 0, 0);
+    c.options.outage_ms = 0;
+    c.options.attempts = 1;
+    expect_description(&c, "20 jobs/s for 780 s, 1 attempt each; the service takes 80 calls/s");
+}
+
+static void a_configured_policy_has_its_own_attempts(void **state)
+{
+    (void)state;
+    struct comparison c = made_up(0, 0, 0, 0);
+    struct redrive_policy policy;
+    redrive_policy_init(&policy);
+    policy.max_retries = 2;
+    struct strategy own = strategy_of_config(&(struct strategy_config){.policy = &policy});
+    c.options.outage_ms = 0;
+    c.options.capacity_per_s = 0;
+    c.options.strategies[2] = &own;
+    expect_description(&c, "20 jobs/s for 780 s, 8 attempts each (your policy: 3)");
+    c.options.strategies[0] = &own;
+    c.options.n_strategies = 1;
+    expect_description(&c, "20 jobs/s for 780 s, 3 attempts each");
+}
+
 static void the_description_says_what_was_simulated(void **state)
 {
     (void)state;
     struct comparison c = made_up(0, 0, 0, 0);
-    struct buf out;
-    buf_init(&out, 4096);
-    comparison_describe(&c, &out);
-    assert_string_equal(buf_cstr(&out),
-                        "20 jobs/s for 780 s, 8 attempts each; the service is down from 60 s to "
-                        "240 s; it takes 80 calls/s");
-    buf_release(&out);
+    expect_description(&c, "20 jobs/s for 780 s, 8 attempts each; the service is down from 60 s to "
+                           "240 s; it takes 80 calls/s");
 }
 
 static void json_holds_options_and_figures(void **state)
@@ -105,9 +203,20 @@ static void json_holds_options_and_figures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(the_least_waste_without_loss_is_named),   T(a_single_survivor_is_named),
-        T(if_all_lose_the_least_loss_is_named),     T(equals_are_called_equal),
-        T(the_description_says_what_was_simulated), T(json_holds_options_and_figures),
+        T(the_least_waste_without_loss_is_named),
+        T(a_single_survivor_is_named),
+        T(if_all_lose_the_least_loss_is_named),
+        T(equals_are_called_equal),
+        T(all_equals_are_named),
+        T(strategies_that_do_not_differ_are_not_ranked),
+        T(equal_losses_are_told_apart_by_waste),
+        T(a_single_strategy_is_not_compared),
+        T(without_jobs_there_is_nothing_to_compare),
+        T(refused_jobs_are_lost_jobs),
+        T(the_description_has_a_subject_without_an_outage),
+        T(a_configured_policy_has_its_own_attempts),
+        T(the_description_says_what_was_simulated),
+        T(json_holds_options_and_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
