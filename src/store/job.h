@@ -33,13 +33,13 @@ struct job_spec {
     struct str project;
     struct str service;
     struct str unique_key;
-    bool unique_forever;    /* the first ever, even after its row is retired */
-    struct str policy;      /* JSON of a per-job override, or absent */
-    struct str breaker_key; /* which breaker it meets; absent: none */
-    struct str limit_key;   /* which limit it falls under; absent: none */
-    int32_t priority;       /* -100 … 100 */
-    int32_t max_attempts;   /* for display; the policy decides */
-    int64_t process_after_ms;
+    bool unique_forever;      /* the first ever, even after its row is retired */
+    struct str policy;        /* JSON of a per-job override, or absent */
+    struct str breaker_key;   /* which breaker it meets; absent: none */
+    struct str limit_key;     /* which limit it falls under; absent: none */
+    int32_t priority;         /* -100 … 100 */
+    int32_t max_attempts;     /* for display; the policy decides */
+    int64_t process_after_ms; /* for submit; from then on the status has it, and reads give 0 */
     int64_t deadline_ms;
 };
 
@@ -59,7 +59,7 @@ struct job_status {
     int64_t first_started_ms; /* of this epoch */
     int64_t started_ms;
     int64_t finished_ms;
-    int64_t held_ms;       /* parked, paused or limited since first_started_ms */
+    int64_t held_ms;       /* parked since first_started_ms */
     int64_t held_since_ms; /* while parked */
     uint64_t token;        /* of the lease; 0: none */
     int64_t lease_until_ms;
@@ -75,8 +75,7 @@ struct job {
     struct job_status status;
 };
 
-/* One attempt, for the history. The latest attempt of a job stands in its row; earlier ones, and
- * every one that was not a first-attempt success, are rows of their own, keyed (job, seq). */
+/* One attempt, for the history; store.h says which have a row. */
 struct job_attempt {
     uint32_t epoch;
     uint32_t number; /* 0: the start was taken back */
@@ -86,8 +85,8 @@ struct job_attempt {
     enum redrive_state outcome; /* the state that the attempt led to */
     struct job_error error;
     int64_t delay_ms;
-    struct str why; /* why the delay is what it is */
-    int64_t next_ms;
+    struct str why;  /* why the delay is what it is: delay_why_name */
+    int64_t next_ms; /* process_after, of retrying and scheduled; else 0 */
 };
 
 #endif

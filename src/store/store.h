@@ -23,7 +23,38 @@
  *   6. What is durable after a commit survives as the store's `durability` says.
  *   7. A store handle is used by one thread at a time. Several processes may open the same store.
  *   8. Only the moves of core/state.h are made.
- *   9. Pages belong to the caller, who releases them; what they hold lives in them.
+ *   9. Pages belong to the caller, who releases them; what they hold lives in them. A read that
+ *      fails leaves its page empty.
+ *  10. There is one unit a handle at a time: a second begin, a commit or a move without a unit are
+ *      REDRIVE_E_STATE; a rollback without one does nothing.
+ *  11. A move of a job that is not there is REDRIVE_E_NOT_FOUND, its `state` means nothing.
+ *  12. An empty string is as good as an absent one, in filters and in keys.
+ *
+ * What a move leaves in the row, beside the state
+ *   every one   updated = the unit's time
+ *   submit      created = the unit's time; process_after = the spec's, or the unit's time when it
+ *               has none. A seq is never given twice, not even after its job is gone.
+ *   start       attempts + 1, started, first_started (if 0), token, lease, worker, permit
+ *   leaving running, by settle or cancel
+ *               token, lease and permit 0; worker and started stay
+ *   settle      reason and crashes = the decision's; process_after = the unit's time + delay for
+ *               retrying and scheduled, else as it was; error and fingerprint unless the error's
+ *               class is success; result unless absent
+ *   settle that takes the attempt back
+ *               attempts - 1, deferrals + 1; back at 0 attempts also first_started = held = 0, so
+ *               that the epoch's time starts with a start that counts
+ *   park        deferrals + 1, held_since = the unit's time
+ *   leaving parked, however
+ *               held_since = 0, parked_by_limit = false; held grows by the time in between if the
+ *               job has started in this epoch (time before the first start is not counted anyway)
+ *   an end      finished = the settle's `ended_ms`, or the unit's time
+ *   redrive     epoch + 1, attempts = crashes = 0, reason none, process_after = the unit's time,
+ *               first_started = held = finished = 0; the rest stays
+ *
+ * History. Each start that has ended leaves a row, but for the start that is an epoch's first
+ * attempt and a success: the job's own row tells all about that one (number 1, started, worker,
+ * ended = finished), and history reads it from there. So it does the attempt that is running
+ * (outcome running, ended 0). A running job that is cancelled by hand leaves a row as well.
  *
  * The shared version is a number that rises whenever anything changes that processes cache: a
  * breaker, a pause, a limit, a task definition. An engine that sees another number than last time
@@ -81,7 +112,7 @@ struct claim_filter {
     size_t n_tasks;
     const struct str *skip_lanes; /* breaker and limit keys that are known to be blocked */
     size_t n_skip_lanes;
-    size_t limit; /* at most this many are looked at */
+    size_t limit; /* at most this many are given */
 };
 
 /* queued → running. The store sets attempts+1, started, and the lease. */
@@ -99,9 +130,9 @@ struct settle_move {
     uint64_t token;
     const struct decision *decision;
     struct job_error error; /* class_ success: leave the last error alone */
-    struct str result;
-    uint64_t fingerprint;
-    int64_t ended_ms;
+    struct str result;      /* absent: leave it alone */
+    uint64_t fingerprint;   /* of the error */
+    int64_t ended_ms;       /* of the attempt, and of a job that ends with it; 0: the unit's time */
 };
 
 /* A waiting or dead job, by hand or by the clock. */
@@ -109,9 +140,10 @@ enum change_kind {
     CHANGE_CANCEL,  /* any live state → cancelled */
     CHANGE_RUN_NOW, /* scheduled, retrying → queued, process_after = now */
     CHANGE_REDRIVE, /* dead_letter, failed → queued: attempts 0, epoch + 1 */
-    CHANGE_END,     /* scheduled, retrying, queued, parked → dead_letter or failed, `reason` */
-    CHANGE_REMOVE,  /* ended → gone, with its history */
-    CHANGE_EDIT,    /* dead_letter: another payload */
+    CHANGE_END, /* scheduled, retrying, queued, parked → dead_letter or failed, `reason`; another
+                 * `to` is REDRIVE_E_INVALID */
+    CHANGE_REMOVE, /* ended → gone, with its history */
+    CHANGE_EDIT,   /* dead_letter: another payload */
 };
 
 struct change_move {
@@ -145,10 +177,12 @@ void attempt_page_release(struct attempt_page *page);
 enum job_order {
     ORDER_OLDEST,   /* by seq */
     ORDER_NEWEST,   /* by seq, from the end */
-    ORDER_FINISHED, /* by the time of the end, the latest first, then by seq */
+    ORDER_FINISHED, /* by the time of the end, the latest first, then the highest seq; jobs that
+                     * have not ended come last */
 };
 
-/* Which jobs; zeroed fields match everything. */
+/* Which jobs; zeroed fields match everything. Bit masks have bit 1u << value. A bound on the time
+ * of the end matches only jobs that have ended. */
 struct job_filter {
     struct str tenant;
     struct str id;
@@ -160,24 +194,24 @@ struct job_filter {
     uint32_t classes; /* of the last error; bit mask */
     uint32_t reasons; /* bit mask */
     struct str error_type;
-    struct str text; /* in the message of the last error */
+    struct str text; /* in the message of the last error, case and all */
     uint64_t fingerprint;
     int64_t finished_after_ms;  /* at or after */
     int64_t finished_before_ms; /* before */
     enum job_order order;
     int64_t after_seq; /* keyset: what follows this one in the order; 0: from the start */
     int64_t after_ms;  /* with ORDER_FINISHED: its time */
-    size_t limit;      /* 1 … STORE_PAGE_MAX */
+    size_t limit;      /* 1 … STORE_PAGE_MAX, else REDRIVE_E_RANGE */
 };
 
 #define STORE_PAGE_MAX 1000
 
-/* How many jobs of a queue are in each state, and how long the oldest ready one has waited. */
+/* How many jobs of a queue are in each state, and how long the oldest queued one has waited. */
 struct queue_count {
     struct str tenant;
     struct str queue;
     uint64_t by_state[REDRIVE_STATE_COUNT];
-    int64_t oldest_ready_ms; /* created; 0: none is ready */
+    int64_t oldest_ready_ms; /* created; 0: none is queued */
     int64_t next_due_ms;     /* of its time-locked jobs; 0: none */
     bool paused;
 };
@@ -188,13 +222,13 @@ struct queue_page {
 };
 void queue_page_release(struct queue_page *page);
 
-/* Dead letters whose errors look alike. */
+/* Dead letters whose errors look alike. Jobs without a fingerprint are in no group. */
 struct group_count {
     uint64_t fingerprint;
     uint64_t count;
-    int64_t first_ms;
+    int64_t first_ms; /* finished */
     int64_t last_ms;
-    struct job example; /* the latest */
+    struct job example; /* the latest; of several the highest seq */
 };
 struct group_page {
     struct group_count *groups;
@@ -207,7 +241,8 @@ void group_page_release(struct group_page *page);
  *
  * Small rows that every process keeps a copy of. Each put compares and sets: it is refused with
  * REDRIVE_E_STATE when the row is no longer at `version`, and moves it to version + 1. Version 0
- * means that there is no row yet. Each successful put raises the shared version.
+ * means that there is no row yet, or no longer: taking a row away needs its version as well, and
+ * is refused in the same way when there is none. Each successful put raises the shared version.
  */
 enum shared_kind {
     SHARED_BREAKER, /* struct breaker, its configuration and the pace of its release */
@@ -256,6 +291,17 @@ struct store_base {
     enum store_durability durability;
 };
 
+static inline const struct store_base *store_base(const struct store *store)
+{
+    return (const struct store_base *)(const void *)store;
+}
+
+/* The slots of a store: store_ops(s)->begin(s, …). */
+static inline const struct store_ops *store_ops(const struct store *store)
+{
+    return store_base(store)->ops;
+}
+
 struct store_options {
     bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND */
     int64_t busy_wait_ms; /* how long to wait for others before REDRIVE_E_IO; 0: 5 s */
@@ -283,17 +329,25 @@ struct store_ops {
 
     /* -- Moves; all need a unit -- */
 
-    /* – → queued, or scheduled when process_after is later than the unit's time. A second submit of
-     * an id gives REDRIVE_E_EXISTS and the first job; so does one of a unique key that a live job
-     * holds, or, when either of both is `unique_forever`, that any job ever held. Order of
-     * submission is order of seq. */
+    /* – → queued, or scheduled when process_after is later than the unit's time. Refused with
+     * REDRIVE_E_EXISTS and the job that stands for it, in this order:
+     *   a second submit of an id: that job;
+     *   a key that is to be unique for ever, and that any job holds: the one with the lowest seq;
+     *   a key that a live job, or one that is unique for ever, holds: that job.
+     * Of jobs that are gone only those that were unique for ever still hold their key: their seq,
+     * id and last state are remembered. Order of submission is order of seq. */
     int (*submit)(struct store *store, const struct job_spec *specs, size_t n,
                   struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 
     /* The queued jobs that a claim would take, best first: by queue in the filter's order, then
      * higher priority, then lower seq. Looks at no job that is time-locked, running or ended, and
-     * reads at most 4 × limit rows. A paused queue and a skipped lane have none. On stores that
-     * several units use at once they are locked against other claims until the unit ends. */
+     * reads at most 4 × limit rows of others than it gives. A paused queue, though named, and a
+     * skipped lane have none. `more` says that there are queued jobs that it has not looked at. On
+     * stores that several units use at once they are locked against other claims until the unit
+     * ends.
+     * Without a tenant no tenant waits for another: of k tenants with ready jobs, each one's best
+     * is among those given by any k calls in a row. How a page is shared is the store's choice, but
+     * the jobs of one tenant come in the order above. */
     int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
 
@@ -305,7 +359,8 @@ struct store_ops {
     int (*park)(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
                 struct move_result *ret, struct redrive_err *err);
 
-    /* The parked jobs of a lane, in the order of core/probe.h, or oldest first. */
+    /* The parked jobs of a lane (a limit's key if they were parked by a limit, else a breaker's),
+     * in the order of core/probe.h, or oldest first. */
     int (*parked)(struct store *store, struct str tenant, struct str lane, bool probe_order,
                   size_t limit, struct job_page *ret, struct redrive_err *err);
 
@@ -322,12 +377,15 @@ struct store_ops {
     int (*extend)(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
                   struct move_result *ret, struct redrive_err *err);
 
-    /* scheduled, retrying → queued for up to `limit` jobs whose time has come, earliest first.
-     * `ret_next_ms` is when the next one is due, 0 when none is time-locked. */
+    /* scheduled, retrying → queued for up to `limit` jobs whose time has come (process_after ≤ the
+     * unit's time), earliest first, then by seq. `ret_next_ms` is when the first of those that are
+     * left is due, 0 when none is time-locked. */
     int (*promote_due)(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
                        struct redrive_err *err);
 
-    /* Running jobs whose lease has ended, longest ago first. `ret_next_ms`: when the next ends. */
+    /* Running jobs whose lease has ended (lease_until ≤ the unit's time), longest ago first, then
+     * by seq. `ret_next_ms`: the first end of a lease among the other running jobs, 0: there is
+     * none. */
     int (*expired)(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err);
 
@@ -336,8 +394,9 @@ struct store_ops {
     int (*change)(struct store *store, const struct change_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err);
 
-    /* Removes up to `limit` jobs in these states that ended before a time, with their history;
-     * keys that are unique for ever are remembered. */
+    /* Removes up to `limit` jobs in these states that ended before a time, with their history, the
+     * earliest end first, then by seq. States that are not an end are passed over; keys that are
+     * unique for ever are remembered. */
     int (*sweep)(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                  size_t *ret_removed, struct redrive_err *err);
 
@@ -351,16 +410,20 @@ struct store_ops {
 
     int (*list)(struct store *store, const struct job_filter *filter, struct job_page *ret,
                 struct redrive_err *err);
-    /* Oldest first; the latest attempt included. */
+    /* Oldest first; the latest attempt included. None when there is no such job. */
     int (*history)(struct store *store, int64_t seq, struct attempt_page *ret,
                    struct redrive_err *err);
+    /* Every queue that has a job or is paused, by tenant, then name. */
     int (*queues)(struct store *store, struct str tenant, struct queue_page *ret,
                   struct redrive_err *err);
-    /* Of the jobs that match, the largest first. */
+    /* Of the jobs that match, up to filter->limit groups, the largest first, then the latest seen,
+     * then the highest seq of an example. Order and keyset of the filter have no say. */
     int (*groups)(struct store *store, const struct job_filter *filter, struct group_page *ret,
                   struct redrive_err *err);
+    /* By tenant, then key; as bytes. An absent tenant: all of them, here and in the others. */
     int (*shared_list)(struct store *store, enum shared_kind kind, struct str tenant,
                        struct shared_page *ret, struct redrive_err *err);
+    /* By tenant, then name, then label. */
     int (*counters_list)(struct store *store, struct str tenant, struct counter_page *ret,
                          struct redrive_err *err);
 
