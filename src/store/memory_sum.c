@@ -17,19 +17,15 @@ static struct queue_count *queue_of(struct queue_page *page, struct str tenant, 
     return q;
 }
 
-static void take_earlier(int64_t *earliest_ms, int64_t ms)
-{
-    if (*earliest_ms == 0 || ms < *earliest_ms)
-        *earliest_ms = ms;
-}
-
+/* Jobs come by seq. */
 static void count_job(struct queue_count *q, const struct job_status *s)
 {
     q->by_state[s->state]++;
-    if (s->state == REDRIVE_STATE_QUEUED)
-        take_earlier(&q->oldest_ready_ms, s->created_ms);
-    if (s->state == REDRIVE_STATE_SCHEDULED || s->state == REDRIVE_STATE_RETRYING)
-        take_earlier(&q->next_due_ms, s->process_after_ms);
+    if (s->state == REDRIVE_STATE_QUEUED && q->oldest_ready_ms == 0)
+        q->oldest_ready_ms = s->created_ms;
+    bool locked = s->state == REDRIVE_STATE_SCHEDULED || s->state == REDRIVE_STATE_RETRYING;
+    if (locked && (q->next_due_ms == 0 || s->process_after_ms < q->next_due_ms))
+        q->next_due_ms = s->process_after_ms;
 }
 
 static int by_name(const void *left, const void *right)

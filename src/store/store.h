@@ -212,7 +212,7 @@ struct queue_count {
     struct str tenant;
     struct str queue;
     uint64_t by_state[REDRIVE_STATE_COUNT];
-    int64_t oldest_ready_ms; /* created; 0: none is queued */
+    int64_t oldest_ready_ms; /* created, of the queued one with the lowest seq; 0: there is none */
     int64_t next_due_ms;     /* of its time-locked jobs; 0: none */
     bool paused;
 };
