@@ -5,10 +5,14 @@
 static bool is_due(struct fault *f)
 {
     f->calls++;
-    bool due =
-        f->fail_at != 0 && (f->calls == f->fail_at || (f->from_then_on && f->calls > f->fail_at));
+    bool due = f->fail_at != 0 && f->calls == f->fail_at;
     f->met |= due;
     return due;
+}
+
+static bool is_down(const struct fault *f)
+{
+    return f->fail_at != 0 && f->met && f->from_then_on;
 }
 
 static int fail(struct redrive_err *err)
@@ -18,17 +22,19 @@ static int fail(struct redrive_err *err)
 
 static int before(struct wrap *wrap, struct redrive_err *err)
 {
-    return is_due((struct fault *)(void *)wrap) ? fail(err) : 0;
+    struct fault *f = (struct fault *)(void *)wrap;
+    if (is_down(f) || (!f->after_commit && is_due(f)))
+        return fail(err);
+    return 0;
 }
 
 static int commit(struct store *store, struct redrive_err *err)
 {
     struct fault *f = (struct fault *)(void *)store;
-    bool due = is_due(f);
-    if (due && !f->after_commit)
-        return fail(err);
-    int rc = store_ops(f->wrap.inner)->commit(f->wrap.inner, err);
-    return rc == 0 && due ? fail(err) : rc;
+    int rc = before(&f->wrap, err);
+    if (rc == 0)
+        rc = store_ops(f->wrap.inner)->commit(f->wrap.inner, err);
+    return rc == 0 && f->after_commit && is_due(f) ? fail(err) : rc;
 }
 
 void fault_init(struct fault *fault, struct store *inner)

@@ -42,9 +42,7 @@ static struct str word(struct random_side *s, const char *const *words, size_t n
 }
 
 static const char *const TENANTS[] = {"acme", "zeta"};
-static const char *const QUEUES[] = {"main", "slow",
-                                     "\xC3\xBC"
-                                     "ber"};
+static const char *const QUEUES[] = {"main", "slow", "\xC3\xBC-1"};
 static const char *const TASKS[] = {"mail", "resize"};
 static const char *const KEYS[] = {"k1", "k2", "k3", "k4"};
 static const char *const LANES[] = {"l1", "l2", "l3"};
