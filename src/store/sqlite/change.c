@@ -36,18 +36,17 @@ static int cancel(struct store *store, struct row *row, struct redrive_err *err)
     return 0;
 }
 
-/* 1: it may; 0: another live job holds its key. */
+/* 1: it may, and holds its key again; 0: another live job holds it. */
 static int may_come_back(struct store *store, const struct row *row, struct redrive_err *err)
 {
     if (!row->has_key)
         return 1;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_KEY_HOLDER, err);
+    sqlite3_stmt *st = sql_use(store, STATEMENT_KEY_TAKE, err);
     if (!st)
         return store->last_error;
     bind_int(st, 1, row->seq);
-    int rc = sql_step(store, st, err);
-    sqlite3_reset(st);
-    return rc < 0 ? rc : !rc;
+    int rc = sql_run(store, st, err);
+    return rc < 0 ? rc : sqlite3_changes(store->db) > 0;
 }
 
 static void redrive(struct store *store, struct row *row)

@@ -39,8 +39,7 @@ static int park_one(struct store *store, int64_t seq, bool by_limit, struct move
     int rc = row_for_move(store, seq, FROM(QUEUED), &row, ret, err);
     if (rc <= 0)
         return rc;
-    /* While it is still queued no index looks at the lane. */
-    sqlite3_stmt *st = sql_use(store, STATEMENT_LANE_WRITE, err);
+    sqlite3_stmt *st = sql_use(store, STATEMENT_PARKED_ADD, err);
     if (!st)
         return store->last_error;
     bind_int(st, 1, seq);

@@ -211,6 +211,9 @@ int sqlite_open(struct str place, const struct store_options *options, struct st
         err_hint(err, "write sqlite:PATH, such as sqlite:redrive.db");
         return REDRIVE_E_INVALID;
     }
+    /* Statistics of memory cost a lock for each allocation, and nobody reads them. Too late, and no
+     * harm, in a program that has used SQLite before. */
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     struct store *store = calloc(1, sizeof *store);
     if (!store)
         return err_nomem(err);

@@ -49,6 +49,31 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
     return rc == 0 ? 1 : rc;
 }
 
+static int run_for(struct store *store, enum statement which, int64_t seq, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, which, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, seq);
+    return sql_run(store, st, err);
+}
+
+/* What stands beside the row and depends on its state: counts, keys, the list of the parked. */
+static int follow(struct store *store, const struct row *row, struct redrive_err *err)
+{
+    const enum redrive_state from = row->was, to = row->s.state;
+    int rc = 0;
+    if (from == to)
+        return 0;
+    line_count(store, row->line, (int)from, (int)to);
+    if (row->has_key && state_has_ended(from) != state_has_ended(to))
+        rc = run_for(store, state_has_ended(to) ? STATEMENT_KEY_FREE : STATEMENT_KEY_TAKE, row->seq,
+                     err);
+    if (rc == 0 && from == REDRIVE_STATE_PARKED)
+        rc = run_for(store, STATEMENT_PARKED_REMOVE, row->seq, err);
+    return rc;
+}
+
 int row_write(struct store *store, struct row *row, struct move_result *ret,
               struct redrive_err *err)
 {
@@ -88,8 +113,9 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
     int rc = sql_run(store, st, err);
     if (rc != 0)
         return rc;
-    if (row->was != s->state)
-        line_count(store, row->line, (int)row->was, (int)s->state);
+    rc = follow(store, row, err);
+    if (rc != 0)
+        return rc;
     row->was = s->state;
     if (ret)
         *ret = (struct move_result){.code = 0, .state = s->state};
@@ -136,11 +162,7 @@ int row_remove(struct store *store, struct row *row, struct redrive_err *err)
         STATEMENT_SPEC_REMOVE,  STATEMENT_JOB_REMOVE,
     };
     for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0]; i++) {
-        sqlite3_stmt *st = sql_use(store, STEPS[i], err);
-        if (!st)
-            return store->last_error;
-        bind_int(st, 1, row->seq);
-        int rc = sql_run(store, st, err);
+        int rc = run_for(store, STEPS[i], row->seq, err);
         if (rc != 0)
             return rc;
     }

@@ -93,7 +93,7 @@ static int add_job(struct store *store, const struct job_spec *spec, struct line
     bind_int(st, 11, store->now_ms);
     /* The index on ids refuses a second one, so that the usual case needs no look before. */
     int rc = sqlite3_step(st);
-    if (rc == SQLITE_CONSTRAINT) {
+    if ((rc & 0xff) == SQLITE_CONSTRAINT) {
         sqlite3_reset(st);
         return REDRIVE_E_EXISTS;
     }
@@ -118,6 +118,18 @@ static int add_spec(struct store *store, const struct job_spec *spec, int64_t se
     bind_str(st, 8, spec->service);
     bind_str(st, 9, spec->policy);
     bind_str(st, 10, spec->payload);
+    return sql_run(store, st, err);
+}
+
+static int take_key(struct store *store, const struct job_spec *spec, const struct line *line,
+                    int64_t seq, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_KEY_ADD, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, line->tenant_id);
+    bind_key(st, 2, spec->unique_key);
+    bind_int(st, 3, seq);
     return sql_run(store, st, err);
 }
 
@@ -147,6 +159,8 @@ static int submit_one(struct store *store, const struct job_spec *spec, struct s
     }
     if (rc == 0)
         rc = add_spec(store, spec, seq, err);
+    if (rc == 0 && spec->unique_key.len)
+        rc = take_key(store, spec, line, seq, err);
     if (rc != 0)
         return rc;
     store->next_seq++;

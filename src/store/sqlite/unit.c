@@ -130,7 +130,7 @@ int sqlite_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err
         return err_set(err, REDRIVE_E_STATE, "a unit is open: nobody else can change anything");
     const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
     for (;;) {
-        int64_t version;
+        int64_t version = 0;
         int rc = read_one(store, STATEMENT_DATA_VERSION, &version, err);
         if (rc != 0)
             return rc;

@@ -48,39 +48,40 @@ CREATE TABLE lines (
     UNIQUE (tenant_id, queue, task)
 ) STRICT;
 
--- Where each job is now. Columns that indexes ask for come first.
+-- Where each job is now. Columns that indexes ask for come first. NOT NULL is a step of its own for
+-- each column in every write, so only what the store cannot live without has it; the one writer
+-- there is writes numbers only, and STRICT holds it to that in a single step.
 CREATE TABLE jobs (
     seq               INTEGER PRIMARY KEY,
     state             INTEGER NOT NULL,
     line_id           INTEGER NOT NULL,
     tenant_id         INTEGER NOT NULL,
-    priority          INTEGER NOT NULL,
-    process_after_ms  INTEGER NOT NULL,
-    lease_until_ms    INTEGER NOT NULL,
-    finished_ms       INTEGER NOT NULL,
-    max_attempts      INTEGER NOT NULL,
-    attempts          INTEGER NOT NULL,
-    parked_by_limit   INTEGER NOT NULL,
-    unique_forever    INTEGER NOT NULL,
+    priority          INTEGER,
+    process_after_ms  INTEGER,
+    lease_until_ms    INTEGER,
+    finished_ms       INTEGER,
+    max_attempts      INTEGER,
+    attempts          INTEGER,
+    parked_by_limit   INTEGER,
+    unique_forever    INTEGER,
     unique_key        TEXT,
-    lane              TEXT,              -- parked: the key of what holds it
     id                TEXT NOT NULL,
-    epoch             INTEGER NOT NULL,
-    reason            INTEGER NOT NULL,
-    deferrals         INTEGER NOT NULL,
-    crashes           INTEGER NOT NULL,
-    created_ms        INTEGER NOT NULL,
-    updated_ms        INTEGER NOT NULL,
-    first_started_ms  INTEGER NOT NULL,
-    started_ms        INTEGER NOT NULL,
-    held_ms           INTEGER NOT NULL,
-    held_since_ms     INTEGER NOT NULL,
-    token             INTEGER NOT NULL,
-    permit_generation INTEGER NOT NULL,
-    permit_probe      INTEGER NOT NULL,
-    error_class       INTEGER NOT NULL,
+    epoch             INTEGER,
+    reason            INTEGER,
+    deferrals         INTEGER,
+    crashes           INTEGER,
+    created_ms        INTEGER,
+    updated_ms        INTEGER,
+    first_started_ms  INTEGER,
+    started_ms        INTEGER,
+    held_ms           INTEGER,
+    held_since_ms     INTEGER,
+    token             INTEGER,
+    permit_generation INTEGER,
+    permit_probe      INTEGER,
+    error_class       INTEGER,
     error_at          INTEGER,           -- the row of history that tells of the latest error
-    fingerprint       INTEGER NOT NULL,
+    fingerprint       INTEGER,
     worker            TEXT
 ) STRICT;
 
@@ -88,18 +89,34 @@ CREATE UNIQUE INDEX jobs_by_id ON jobs (tenant_id, id);
 
 -- One partial index a state, so that a claim walks over nothing but ready jobs, and none is
 -- longer than the number of jobs in its state. The rowid, seq, is the last column of each.
-CREATE INDEX jobs_ready    ON jobs (line_id, priority DESC)        WHERE state = 2;
-CREATE INDEX jobs_due      ON jobs (process_after_ms)              WHERE state < 2;
-CREATE INDEX jobs_leased   ON jobs (lease_until_ms)                WHERE state = 3;
-CREATE INDEX jobs_parked   ON jobs (tenant_id, lane)               WHERE state = 4;
-CREATE INDEX jobs_probes   ON jobs (tenant_id, lane, max_attempts - attempts DESC) WHERE state = 4;
-CREATE INDEX jobs_ended    ON jobs (state, finished_ms)            WHERE state >= 5;
+CREATE INDEX jobs_ready  ON jobs (line_id, priority DESC) WHERE state = 2;
+CREATE INDEX jobs_due    ON jobs (process_after_ms)       WHERE state < 2;
+CREATE INDEX jobs_leased ON jobs (lease_until_ms)         WHERE state = 3;
+CREATE INDEX jobs_ended  ON jobs (state, finished_ms)     WHERE state >= 5;
 
--- One unique key, one live job: the index refuses a second one, whatever the code does.
-CREATE UNIQUE INDEX jobs_live_key ON jobs (tenant_id, unique_key)
-    WHERE unique_key IS NOT NULL AND state < 5;
-CREATE INDEX jobs_any_key ON jobs (tenant_id, unique_key, unique_forever)
+CREATE INDEX jobs_by_key ON jobs (tenant_id, unique_key, unique_forever)
     WHERE unique_key IS NOT NULL;
+
+-- What few jobs have stands beside them, because an update opens every index of its table that
+-- speaks of the state, whether the row is in it or not.
+
+-- One unique key, one live job: the primary key refuses a second one, whatever the code does.
+CREATE TABLE live_keys (
+    tenant_id  INTEGER NOT NULL,
+    unique_key TEXT NOT NULL,
+    seq        INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, unique_key)
+) STRICT, WITHOUT ROWID;
+
+-- Parked jobs by what holds them: a breaker's key, or a limit's.
+CREATE TABLE parked (
+    seq           INTEGER PRIMARY KEY,
+    tenant_id     INTEGER NOT NULL,
+    lane          TEXT NOT NULL,
+    attempts_left INTEGER NOT NULL
+) STRICT;
+CREATE INDEX parked_oldest ON parked (tenant_id, lane);
+CREATE INDEX parked_probes ON parked (tenant_id, lane, attempts_left DESC);
 
 -- What does not change after submit (an edit of a dead letter's payload excepted), with a sum
 -- over all of it that every reader checks.
