@@ -142,7 +142,7 @@ enum change_kind {
     CHANGE_REDRIVE, /* dead_letter, failed → queued: attempts 0, epoch + 1 */
     CHANGE_END, /* scheduled, retrying, queued, parked → dead_letter or failed, `reason`; another
                  * `to` is REDRIVE_E_INVALID */
-    CHANGE_REMOVE, /* ended → gone, with its history */
+    CHANGE_REMOVE, /* ended → gone, with its history; the result has its last state */
     CHANGE_EDIT,   /* dead_letter: another payload */
 };
 

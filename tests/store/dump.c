@@ -1,0 +1,190 @@
+#include "dump.h"
+
+#include <inttypes.h>
+
+#include "check.h"
+
+/* Small on purpose, so that every dump crosses pages. */
+#define PAGE 7
+
+static void add_str(struct buf *b, const char *name, struct str s)
+{
+    if (s.len > 0)
+        buf_printf(b, " %s=%.*s", name, (int)s.len, s.ptr);
+}
+
+static void add_int(struct buf *b, const char *name, int64_t n)
+{
+    if (n != 0)
+        buf_printf(b, " %s=%" PRId64, name, n);
+}
+
+static void add_error(struct buf *b, const struct job_error *e)
+{
+    if (e->class_ != REDRIVE_CLASS_SUCCESS)
+        buf_printf(b, " class=%s", redrive_class_name(e->class_));
+    add_str(b, "type", e->type);
+    add_str(b, "message", e->message);
+    add_str(b, "stacktrace", e->stacktrace);
+    add_int(b, "code", e->code);
+}
+
+static void add_spec(struct buf *b, const struct job_spec *s)
+{
+    buf_printf(b, "job %.*s/%.*s", (int)s->tenant.len, s->tenant.ptr, (int)s->id.len, s->id.ptr);
+    add_str(b, "task", s->task);
+    add_str(b, "queue", s->queue);
+    add_str(b, "payload", s->payload);
+    add_str(b, "user", s->user);
+    add_str(b, "project", s->project);
+    add_str(b, "service", s->service);
+    add_str(b, "key", s->unique_key);
+    add_int(b, "forever", s->unique_forever);
+    add_str(b, "policy", s->policy);
+    add_str(b, "breaker", s->breaker_key);
+    add_str(b, "limit", s->limit_key);
+    add_int(b, "priority", s->priority);
+    add_int(b, "max_attempts", s->max_attempts);
+    add_int(b, "spec_process_after", s->process_after_ms);
+    add_int(b, "deadline", s->deadline_ms);
+}
+
+static void add_status(struct buf *b, const struct job_status *s)
+{
+    buf_printf(b, " %s", redrive_state_name(s->state));
+    if (s->reason != REDRIVE_REASON_NONE)
+        buf_printf(b, " reason=%s", redrive_reason_name(s->reason));
+    add_int(b, "by_limit", s->parked_by_limit);
+    add_int(b, "epoch", s->epoch);
+    add_int(b, "attempts", s->attempts);
+    add_int(b, "deferrals", s->deferrals);
+    add_int(b, "crashes", s->crashes);
+    add_int(b, "process_after", s->process_after_ms);
+    add_int(b, "created", s->created_ms);
+    add_int(b, "updated", s->updated_ms);
+    add_int(b, "first_started", s->first_started_ms);
+    add_int(b, "started", s->started_ms);
+    add_int(b, "finished", s->finished_ms);
+    add_int(b, "held", s->held_ms);
+    add_int(b, "held_since", s->held_since_ms);
+    add_int(b, "token", (int64_t)s->token);
+    add_int(b, "lease", s->lease_until_ms);
+    add_str(b, "worker", s->worker);
+    add_int(b, "generation", (int64_t)s->permit.generation);
+    add_int(b, "probe", (int64_t)s->permit.probe);
+    add_error(b, &s->error);
+    add_str(b, "result", s->result);
+    add_int(b, "fingerprint", (int64_t)s->fingerprint);
+    buf_putc(b, '\n');
+}
+
+static void add_history(struct store *store, struct buf *b, int64_t seq)
+{
+    struct attempt_page page = {0};
+    assert_int_equal(store_ops(store)->history(store, seq, &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++) {
+        const struct job_attempt *a = &page.attempts[i];
+        buf_printf(b, "  attempt %" PRIu32 ".%" PRIu32 " %s", a->epoch, a->number,
+                   redrive_state_name(a->outcome));
+        add_int(b, "started", a->started_ms);
+        add_int(b, "ended", a->ended_ms);
+        add_str(b, "worker", a->worker);
+        add_error(b, &a->error);
+        add_int(b, "delay", a->delay_ms);
+        add_str(b, "why", a->why);
+        add_int(b, "next", a->next_ms);
+        buf_putc(b, '\n');
+    }
+    attempt_page_release(&page);
+}
+
+static void add_jobs(struct store *store, struct buf *b)
+{
+    struct job_page page = {0};
+    struct job_filter filter = {.limit = PAGE};
+    do {
+        assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
+        for (size_t i = 0; i < page.n; i++) {
+            add_spec(b, &page.jobs[i].spec);
+            add_status(b, &page.jobs[i].status);
+            add_history(store, b, page.jobs[i].status.seq);
+            filter.after_seq = page.jobs[i].status.seq;
+        }
+    } while (page.more);
+    job_page_release(&page);
+}
+
+static void add_queues(struct store *store, struct buf *b)
+{
+    struct queue_page page = {0};
+    assert_int_equal(store_ops(store)->queues(store, (struct str){0}, &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++) {
+        const struct queue_count *q = &page.queues[i];
+        buf_printf(b, "queue %.*s/%.*s", (int)q->tenant.len, q->tenant.ptr, (int)q->queue.len,
+                   q->queue.ptr);
+        for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+            add_int(b, redrive_state_name((enum redrive_state)s), (int64_t)q->by_state[s]);
+        add_int(b, "oldest_ready", q->oldest_ready_ms);
+        add_int(b, "next_due", q->next_due_ms);
+        add_int(b, "paused", q->paused);
+        buf_putc(b, '\n');
+    }
+    queue_page_release(&page);
+}
+
+static void add_groups(struct store *store, struct buf *b)
+{
+    struct group_page page = {0};
+    struct job_filter filter = {.limit = STORE_PAGE_MAX};
+    assert_int_equal(store_ops(store)->groups(store, &filter, &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++) {
+        const struct group_count *g = &page.groups[i];
+        buf_printf(b, "group %" PRIu64 " %" PRIu64 " times", g->fingerprint, g->count);
+        add_int(b, "first", g->first_ms);
+        add_int(b, "last", g->last_ms);
+        add_str(b, "example", g->example.spec.id);
+        buf_putc(b, '\n');
+    }
+    group_page_release(&page);
+}
+
+static void add_shared(struct store *store, struct buf *b, enum shared_kind kind)
+{
+    struct shared_page page = {0};
+    assert_int_equal(store_ops(store)->shared_list(store, kind, (struct str){0}, &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++) {
+        const struct shared_row *r = &page.rows[i];
+        buf_printf(b, "shared %d %.*s/%.*s version=%" PRId64, (int)kind, (int)r->tenant.len,
+                   r->tenant.ptr, (int)r->key.len, r->key.ptr, r->version);
+        add_str(b, "value", r->value);
+        buf_putc(b, '\n');
+    }
+    shared_page_release(&page);
+}
+
+static void add_counters(struct store *store, struct buf *b)
+{
+    struct counter_page page = {0};
+    assert_int_equal(store_ops(store)->counters_list(store, (struct str){0}, &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++) {
+        const struct counter *c = &page.counters[i];
+        buf_printf(b, "counter %.*s", (int)c->tenant.len, c->tenant.ptr);
+        add_str(b, "name", c->name);
+        add_str(b, "label", c->label);
+        add_int(b, "value", c->value);
+        buf_putc(b, '\n');
+    }
+    counter_page_release(&page);
+}
+
+void dump_store(struct store *store, struct buf *ret)
+{
+    buf_reset(ret);
+    add_jobs(store, ret);
+    add_queues(store, ret);
+    add_groups(store, ret);
+    for (int kind = SHARED_BREAKER; kind <= SHARED_CRON; kind++)
+        add_shared(store, ret, (enum shared_kind)kind);
+    add_counters(store, ret);
+    assert_int_equal(buf_failed(ret), 0);
+}

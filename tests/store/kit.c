@@ -1,0 +1,383 @@
+#include "kit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CALL(kit, slot, ...)                                                       \
+    do {                                                                           \
+        struct redrive_err err_ = {0};                                             \
+        int rc_ = store_ops((kit)->store)->slot((kit)->store, __VA_ARGS__, &err_); \
+        if (rc_ < 0)                                                               \
+            fail_msg("%s: %s; %s", #slot, redrive_err_name(rc_), err_.message);    \
+    } while (0)
+
+/* The same in a unit, of its own if there is none. */
+#define IN_UNIT(kit, slot, ...)       \
+    do {                              \
+        bool own_ = !(kit)->in_unit;  \
+        if (own_)                     \
+            kit_begin(kit);           \
+        CALL(kit, slot, __VA_ARGS__); \
+        if (own_)                     \
+            kit_commit(kit);          \
+    } while (0)
+
+static void open_url(struct kit *kit, bool create)
+{
+    struct store_options options = {.create = create, .busy_wait_ms = 20};
+    struct redrive_err err = {0};
+    if (store_open(kit->url, &options, &kit->store, &err) < 0)
+        fail_msg("cannot open %s: %s; %s", kit->url, err.message, err.detail);
+    kit->now_ms = KIT_START_MS;
+}
+
+void kit_open(struct kit *kit, const char *store_name)
+{
+    *kit = (struct kit){.owns_url = true, .next_token = 1};
+    stores_new_url(store_name, kit->url);
+    open_url(kit, true);
+}
+
+void kit_join(struct kit *kit, const struct kit *other)
+{
+    *kit = (struct kit){.next_token = UINT64_C(1) << 63, .n_ids = 1000000};
+    memcpy(kit->url, other->url, sizeof kit->url);
+    open_url(kit, false);
+}
+
+void kit_close(struct kit *kit)
+{
+    job_page_release(&kit->one);
+    job_page_release(&kit->page);
+    attempt_page_release(&kit->attempts);
+    queue_page_release(&kit->queues);
+    group_page_release(&kit->groups);
+    shared_page_release(&kit->shared);
+    counter_page_release(&kit->counters);
+    arena_release(&kit->arena);
+    store_close(kit->store);
+    if (kit->owns_url)
+        stores_remove(kit->url);
+}
+
+int kit_setup(void **state)
+{
+    struct kit *kit = calloc(1, sizeof *kit);
+    assert_non_null(kit);
+    kit_open(kit, stores_name());
+    *state = kit;
+    return 0;
+}
+
+int kit_teardown(void **state)
+{
+    kit_close(*state);
+    free(*state);
+    return 0;
+}
+
+int kit_try_begin(struct kit *kit)
+{
+    int64_t now_ms;
+    int rc =
+        store_ops(kit->store)->begin(kit->store, kit->now_ms, &now_ms, &kit->shared_version, NULL);
+    kit->in_unit = rc == 0;
+    return rc;
+}
+
+void kit_begin(struct kit *kit)
+{
+    int64_t now_ms;
+    CALL(kit, begin, kit->now_ms, &now_ms, &kit->shared_version);
+    kit->in_unit = true;
+}
+
+void kit_commit(struct kit *kit)
+{
+    struct redrive_err err = {0};
+    if (store_ops(kit->store)->commit(kit->store, &err) < 0)
+        fail_msg("commit: %s", err.message);
+    kit->in_unit = false;
+}
+
+void kit_rollback(struct kit *kit)
+{
+    store_ops(kit->store)->rollback(kit->store);
+    kit->in_unit = false;
+}
+
+static struct str or_default(struct str s, const char *fallback)
+{
+    return s.ptr ? s : str_of(fallback);
+}
+
+struct submit_result kit_try_put(struct kit *kit, const struct job_spec *given)
+{
+    struct job_spec spec = *given;
+    char id[32];
+    snprintf(id, sizeof id, "job-%u", kit->n_ids++);
+    spec.tenant = or_default(spec.tenant, "acme");
+    spec.id = or_default(spec.id, id);
+    spec.task = or_default(spec.task, "mail");
+    spec.queue = or_default(spec.queue, "main");
+    spec.payload = or_default(spec.payload, "{}");
+    if (spec.max_attempts == 0)
+        spec.max_attempts = 5;
+    struct submit_result result;
+    IN_UNIT(kit, submit, &spec, 1, &result, &kit->arena);
+    return result;
+}
+
+int64_t kit_put(struct kit *kit, const struct job_spec *spec)
+{
+    struct submit_result result = kit_try_put(kit, spec);
+    assert_int_equal(result.code, 0);
+    return result.seq;
+}
+
+struct move_result kit_try_start(struct kit *kit, const struct start_move *move)
+{
+    struct move_result result;
+    IN_UNIT(kit, start, move, 1, &result);
+    return result;
+}
+
+uint64_t kit_start(struct kit *kit, int64_t seq)
+{
+    uint64_t token = kit->next_token++;
+    struct move_result result = kit_try_start(kit, &(struct start_move){
+                                                       .seq = seq,
+                                                       .token = token,
+                                                       .lease_until_ms = kit->now_ms + 30000,
+                                                       .worker = STR("w1"),
+                                                   });
+    check_move(result, 0, REDRIVE_STATE_RUNNING);
+    return token;
+}
+
+struct move_result kit_settle_with(struct kit *kit, const struct settle_move *move)
+{
+    struct move_result result;
+    IN_UNIT(kit, settle, move, 1, &result);
+    return result;
+}
+
+struct move_result kit_settle(struct kit *kit, int64_t seq, uint64_t token,
+                              struct decision decision)
+{
+    struct settle_move move = {.seq = seq, .token = token, .decision = &decision};
+    if (decision.class_ != REDRIVE_CLASS_SUCCESS) {
+        move.error = (struct job_error){.class_ = decision.class_,
+                                        .type = STR("Timeout"),
+                                        .message = STR("no answer"),
+                                        .code = 504};
+        move.fingerprint = 77;
+    }
+    return kit_settle_with(kit, &move);
+}
+
+struct move_result kit_extend(struct kit *kit, int64_t seq, uint64_t token, int64_t until_ms)
+{
+    struct move_result result;
+    IN_UNIT(kit, extend, seq, token, until_ms, &result);
+    return result;
+}
+
+struct move_result kit_park(struct kit *kit, int64_t seq, bool by_limit)
+{
+    struct move_result result;
+    IN_UNIT(kit, park, &seq, 1, by_limit, &result);
+    return result;
+}
+
+struct move_result kit_unpark(struct kit *kit, int64_t seq)
+{
+    struct move_result result;
+    IN_UNIT(kit, unpark, &seq, 1, &result);
+    return result;
+}
+
+struct move_result kit_change(struct kit *kit, const struct change_move *move)
+{
+    struct move_result result;
+    IN_UNIT(kit, change, move, 1, &result);
+    return result;
+}
+
+size_t kit_sweep(struct kit *kit, uint32_t states, int64_t before_ms, size_t limit)
+{
+    size_t removed = 0;
+    IN_UNIT(kit, sweep, states, before_ms, limit, &removed);
+    return removed;
+}
+
+size_t kit_promote(struct kit *kit, size_t limit, int64_t *ret_next_ms)
+{
+    size_t moved = 0;
+    IN_UNIT(kit, promote_due, limit, &moved, ret_next_ms);
+    return moved;
+}
+
+int kit_shared_put(struct kit *kit, const struct shared_row *row)
+{
+    struct move_result result;
+    IN_UNIT(kit, shared_put, row, 1, &result);
+    return result.code;
+}
+
+void kit_pause(struct kit *kit, struct str tenant, struct str queue)
+{
+    const struct shared_row row = {.kind = SHARED_PAUSE, .tenant = tenant, .key = queue};
+    assert_int_equal(kit_shared_put(kit, &row), 0);
+}
+
+void kit_count(struct kit *kit, struct counter counter)
+{
+    IN_UNIT(kit, counters_add, &counter, 1);
+}
+
+struct decision decision_completed(void)
+{
+    return (struct decision){.state = REDRIVE_STATE_COMPLETED, .uses_attempt = true};
+}
+
+struct decision decision_retrying(int64_t delay_ms)
+{
+    return (struct decision){.state = REDRIVE_STATE_RETRYING,
+                             .delay_ms = delay_ms,
+                             .why = DELAY_BACKOFF,
+                             .class_ = REDRIVE_CLASS_NETWORK,
+                             .uses_attempt = true};
+}
+
+struct decision decision_ended(enum redrive_state state, enum redrive_reason reason)
+{
+    return (struct decision){
+        .state = state, .reason = reason, .class_ = REDRIVE_CLASS_PERMANENT, .uses_attempt = true};
+}
+
+struct decision decision_released(void)
+{
+    return (struct decision){.state = REDRIVE_STATE_QUEUED};
+}
+
+struct decision decision_snoozed(int64_t delay_ms)
+{
+    return (struct decision){
+        .state = REDRIVE_STATE_SCHEDULED, .delay_ms = delay_ms, .why = DELAY_SNOOZE};
+}
+
+struct decision decision_cancelled(void)
+{
+    return (struct decision){.state = REDRIVE_STATE_CANCELLED, .uses_attempt = true};
+}
+
+static struct decision decision_to(enum redrive_state state)
+{
+    switch (state) {
+    case REDRIVE_STATE_RETRYING: return decision_retrying(60000);
+    case REDRIVE_STATE_FAILED:
+    case REDRIVE_STATE_DEAD_LETTER: return decision_ended(state, REDRIVE_REASON_EXHAUSTED);
+    case REDRIVE_STATE_CANCELLED: return decision_cancelled();
+    default: return decision_completed();
+    }
+}
+
+int64_t kit_put_in(struct kit *kit, enum redrive_state state, const struct job_spec *given)
+{
+    struct job_spec spec = given ? *given : (struct job_spec){0};
+    if (state == REDRIVE_STATE_SCHEDULED)
+        spec.process_after_ms = kit->now_ms + 60000;
+    int64_t seq = kit_put(kit, &spec);
+    if (state == REDRIVE_STATE_PARKED)
+        kit_park(kit, seq, false);
+    if (state == REDRIVE_STATE_QUEUED || state == REDRIVE_STATE_SCHEDULED ||
+        state == REDRIVE_STATE_PARKED)
+        return seq;
+    uint64_t token = kit_start(kit, seq);
+    if (state != REDRIVE_STATE_RUNNING)
+        check_move(kit_settle(kit, seq, token, decision_to(state)), 0, state);
+    return seq;
+}
+
+const struct job *kit_job(struct kit *kit, int64_t seq)
+{
+    struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
+    CALL(kit, list, &filter, &kit->one);
+    return kit->one.n == 1 && kit->one.jobs[0].status.seq == seq ? &kit->one.jobs[0] : NULL;
+}
+
+enum redrive_state kit_state(struct kit *kit, int64_t seq)
+{
+    const struct job *job = kit_job(kit, seq);
+    assert_non_null(job);
+    return job->status.state;
+}
+
+struct job_page *kit_list(struct kit *kit, const struct job_filter *given)
+{
+    struct job_filter filter = *given;
+    if (filter.limit == 0)
+        filter.limit = 100;
+    CALL(kit, list, &filter, &kit->page);
+    return &kit->page;
+}
+
+struct job_page *kit_ready(struct kit *kit, const struct claim_filter *given)
+{
+    struct claim_filter filter = *given;
+    if (filter.limit == 0)
+        filter.limit = 100;
+    IN_UNIT(kit, ready, &filter, &kit->page);
+    return &kit->page;
+}
+
+struct job_page *kit_parked(struct kit *kit, struct str lane, bool probe_order, size_t limit)
+{
+    IN_UNIT(kit, parked, STR("acme"), lane, probe_order, limit, &kit->page);
+    return &kit->page;
+}
+
+struct job_page *kit_expired(struct kit *kit, size_t limit, int64_t *ret_next_ms)
+{
+    IN_UNIT(kit, expired, limit, &kit->page, ret_next_ms);
+    return &kit->page;
+}
+
+struct attempt_page *kit_history(struct kit *kit, int64_t seq)
+{
+    CALL(kit, history, seq, &kit->attempts);
+    return &kit->attempts;
+}
+
+struct queue_page *kit_queues(struct kit *kit, struct str tenant)
+{
+    CALL(kit, queues, tenant, &kit->queues);
+    return &kit->queues;
+}
+
+struct shared_page *kit_shared(struct kit *kit, enum shared_kind kind, struct str tenant)
+{
+    CALL(kit, shared_list, kind, tenant, &kit->shared);
+    return &kit->shared;
+}
+
+void check_seqs_(const struct job_page *page, const int64_t *seqs, const char *file, int line)
+{
+    size_t n = 0;
+    while (seqs[n] != 0)
+        n++;
+    bool equal = page->n == n;
+    for (size_t i = 0; equal && i < n; i++)
+        equal = page->jobs[i].status.seq == seqs[i];
+    if (equal)
+        return;
+    print_error("expected:");
+    for (size_t i = 0; i < n; i++)
+        print_error(" %lld", (long long)seqs[i]);
+    print_error("\nis:      ");
+    for (size_t i = 0; i < page->n; i++)
+        print_error(" %lld", (long long)page->jobs[i].status.seq);
+    print_error("\n");
+    _assert_true(0, "these jobs in this order", file, line);
+}

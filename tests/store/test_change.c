@@ -1,0 +1,249 @@
+#include "kit.h"
+
+#include "dump.h"
+
+#define LIVE                                                                              \
+    (STATE_BIT(SCHEDULED) | STATE_BIT(RETRYING) | STATE_BIT(QUEUED) | STATE_BIT(PARKED) | \
+     STATE_BIT(RUNNING))
+
+/* From which states, and to which, each change goes. */
+static const struct {
+    struct change_move move;
+    uint32_t from;
+    int to; /* -1: it stays */
+} CHANGES[] = {
+    {{.kind = CHANGE_CANCEL}, LIVE, REDRIVE_STATE_CANCELLED},
+    {{.kind = CHANGE_RUN_NOW}, STATE_BIT(SCHEDULED) | STATE_BIT(RETRYING), REDRIVE_STATE_QUEUED},
+    {{.kind = CHANGE_REDRIVE}, STATE_BIT(DEAD_LETTER) | STATE_BIT(FAILED), REDRIVE_STATE_QUEUED},
+    {{.kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER, .reason = REDRIVE_REASON_DEADLINE},
+     LIVE & ~STATE_BIT(RUNNING),
+     REDRIVE_STATE_DEAD_LETTER},
+    {{.kind = CHANGE_END, .to = REDRIVE_STATE_FAILED, .reason = REDRIVE_REASON_BREAKER_OPEN},
+     LIVE & ~STATE_BIT(RUNNING),
+     REDRIVE_STATE_FAILED},
+    {{.kind = CHANGE_EDIT, .payload = STR("[2]")}, STATE_BIT(DEAD_LETTER), -1},
+    {{.kind = CHANGE_REMOVE},
+     STATE_BIT(COMPLETED) | STATE_BIT(FAILED) | STATE_BIT(DEAD_LETTER) | STATE_BIT(CANCELLED),
+     -1},
+};
+
+static void check_change(struct kit *k, size_t i, enum redrive_state from)
+{
+    struct buf before, after;
+    buf_init(&before, 1 << 20);
+    buf_init(&after, 1 << 20);
+    struct change_move move = CHANGES[i].move;
+    move.seq = kit_put_in(k, from, NULL);
+    dump_store(k->store, &before);
+    struct move_result r = kit_change(k, &move);
+    dump_store(k->store, &after);
+    if (CHANGES[i].from >> from & 1) {
+        check_move(r, 0, CHANGES[i].to < 0 ? from : (enum redrive_state)CHANGES[i].to);
+        assert_string_not_equal(buf_cstr(&before), buf_cstr(&after));
+        if (move.kind == CHANGE_REMOVE)
+            assert_null(kit_job(k, move.seq));
+        else
+            assert_int_equal(kit_state(k, move.seq), r.state);
+    } else {
+        check_move(r, REDRIVE_E_STATE, from);
+        assert_string_equal(buf_cstr(&before), buf_cstr(&after));
+    }
+    buf_release(&before);
+    buf_release(&after);
+}
+
+/* Invariants 3 and 9: of what has ended, only dead letters and failed jobs come back. */
+static void every_change_is_made_from_its_states_and_from_no_others(void **state)
+{
+    struct kit *k = *state;
+    for (size_t i = 0; i < sizeof CHANGES / sizeof CHANGES[0]; i++)
+        for (int from = 0; from < REDRIVE_STATE_COUNT; from++)
+            check_change(k, i, (enum redrive_state)from);
+}
+
+static void an_end_must_be_an_end_without_success(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x"));
+    for (int to = 0; to < REDRIVE_STATE_COUNT; to++) {
+        if (to == REDRIVE_STATE_DEAD_LETTER || to == REDRIVE_STATE_FAILED)
+            continue;
+        struct move_result r =
+            CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = (enum redrive_state)to);
+        check_move(r, REDRIVE_E_INVALID, REDRIVE_STATE_QUEUED);
+        assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
+    }
+}
+
+static void a_cancel_ends_a_lease(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x"));
+    uint64_t token = kit_start(k, seq);
+    k->now_ms += 10;
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->token, 0);
+    assert_int_equal(s->lease_until_ms, 0);
+    assert_int_equal(s->finished_ms, k->now_ms);
+    check_move(kit_settle(k, seq, token, decision_completed()), REDRIVE_E_STATE,
+               REDRIVE_STATE_CANCELLED);
+    check_move(kit_extend(k, seq, token, INT64_MAX), REDRIVE_E_STATE, REDRIVE_STATE_CANCELLED);
+}
+
+static void run_now_moves_the_time(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .process_after_ms = k->now_ms + 60000);
+    k->now_ms += 5;
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_RUN_NOW), 0, REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_job(k, seq)->status.process_after_ms, k->now_ms);
+    check_seqs(READY(k, .tenant = STR("acme")), seq);
+}
+
+static void a_redrive_starts_anew(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
+    k->now_ms += 1000;
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->epoch, 1);
+    assert_int_equal(s->attempts, 0);
+    assert_int_equal(s->crashes, 0);
+    assert_int_equal(s->reason, REDRIVE_REASON_NONE);
+    assert_int_equal(s->process_after_ms, k->now_ms);
+    assert_int_equal(s->first_started_ms, 0);
+    assert_int_equal(s->finished_ms, 0);
+    assert_int_equal(s->held_ms, 0);
+    assert_int_equal(s->created_ms, KIT_START_MS);
+    check_str(s->error.message, "no answer");
+    assert_int_equal(kit_history(k, seq)->n, 1);
+    kit_start(k, seq);
+    assert_int_equal(kit_job(k, seq)->status.attempts, 1);
+    assert_int_equal(kit_job(k, seq)->status.first_started_ms, k->now_ms);
+}
+
+/* Invariant 4. */
+static void a_redrive_is_refused_while_a_live_job_holds_its_key(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec spec = {.unique_key = STR("k")};
+    int64_t dead = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &spec);
+    int64_t failed = kit_put_in(k, REDRIVE_STATE_FAILED, &spec);
+    int64_t live = kit_put_in(k, REDRIVE_STATE_RETRYING, &spec);
+    kit_put_in(k, REDRIVE_STATE_QUEUED,
+               &(struct job_spec){.tenant = STR("other"), .unique_key = STR("k")});
+    check_move(CHANGE(k, .seq = dead, .kind = CHANGE_REDRIVE), REDRIVE_E_EXISTS,
+               REDRIVE_STATE_DEAD_LETTER);
+    check_move(CHANGE(k, .seq = failed, .kind = CHANGE_REDRIVE), REDRIVE_E_EXISTS,
+               REDRIVE_STATE_FAILED);
+    CHANGE(k, .seq = live, .kind = CHANGE_CANCEL);
+    check_move(CHANGE(k, .seq = dead, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    check_move(CHANGE(k, .seq = failed, .kind = CHANGE_REDRIVE), REDRIVE_E_EXISTS,
+               REDRIVE_STATE_FAILED);
+}
+
+static void a_job_that_is_unique_for_ever_can_be_redriven(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec spec = {.unique_key = STR("k"), .unique_forever = true};
+    int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &spec);
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+}
+
+static void an_edit_replaces_the_payload_and_nothing_else(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq =
+        kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &(struct job_spec){.payload = STR("{\"a\":1}")});
+    k->now_ms += 3;
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_EDIT, .payload = STR("{\"a\":2}")), 0,
+               REDRIVE_STATE_DEAD_LETTER);
+    const struct job *job = kit_job(k, seq);
+    check_str(job->spec.payload, "{\"a\":2}");
+    assert_int_equal(job->status.finished_ms, KIT_START_MS);
+    assert_int_equal(job->status.updated_ms, k->now_ms);
+    assert_int_equal(job->status.epoch, 0);
+}
+
+static void a_removed_job_takes_its_history_along(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
+    assert_int_equal(kit_history(k, seq)->n, 1);
+    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    assert_int_equal(kit_history(k, seq)->n, 0);
+    assert_int_equal(CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE).code, REDRIVE_E_NOT_FOUND);
+}
+
+static void a_batch_sees_its_own_changes(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x"));
+    const struct change_move moves[] = {
+        {.seq = seq, .kind = CHANGE_CANCEL},
+        {.seq = seq, .kind = CHANGE_CANCEL},
+        {.seq = seq, .kind = CHANGE_REMOVE},
+        {.seq = seq, .kind = CHANGE_REMOVE},
+    };
+    struct move_result r[4];
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->change(k->store, moves, 4, r, NULL), 0);
+    kit_commit(k);
+    check_move(r[0], 0, REDRIVE_STATE_CANCELLED);
+    check_move(r[1], REDRIVE_E_STATE, REDRIVE_STATE_CANCELLED);
+    check_move(r[2], 0, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(r[3].code, REDRIVE_E_NOT_FOUND);
+}
+
+static void a_sweep_takes_what_ended_before_a_time_the_earliest_first(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, seqs[4];
+    static const int64_t ENDED[] = {30, 10, 20, 20};
+    for (int i = 0; i < 4; i++) {
+        k->now_ms = t + ENDED[i];
+        seqs[i] = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
+    }
+    k->now_ms = t + 100;
+    assert_int_equal(kit_sweep(k, STATE_BIT(COMPLETED), t + 10, 10), 0);
+    assert_int_equal(kit_sweep(k, STATE_BIT(COMPLETED), t + 30, 2), 2);
+    check_seqs(LIST(k, .order = ORDER_OLDEST), seqs[0], seqs[3]);
+    assert_int_equal(kit_sweep(k, STATE_BIT(COMPLETED), t + 30, 10), 1);
+    check_seqs(LIST(k, .order = ORDER_OLDEST), seqs[0]);
+}
+
+static void a_sweep_takes_only_the_states_it_is_told(void **state)
+{
+    struct kit *k = *state;
+    int64_t seqs[REDRIVE_STATE_COUNT];
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+        seqs[s] = kit_put_in(k, (enum redrive_state)s, NULL);
+    assert_int_equal(kit_sweep(k, STATE_BIT(DEAD_LETTER), INT64_MAX, 100), 1);
+    assert_null(kit_job(k, seqs[REDRIVE_STATE_DEAD_LETTER]));
+    assert_int_equal(kit_history(k, seqs[REDRIVE_STATE_DEAD_LETTER])->n, 0);
+    assert_int_equal(kit_sweep(k, LIVE, INT64_MAX, 100), 0);
+    assert_int_equal(kit_sweep(k, UINT32_MAX, INT64_MAX, 100), 3);
+    for (int s = 0; s < REDRIVE_STATE_COMPLETED; s++)
+        assert_int_equal(kit_state(k, seqs[s]), s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(every_change_is_made_from_its_states_and_from_no_others),
+        F(an_end_must_be_an_end_without_success),
+        F(a_cancel_ends_a_lease),
+        F(run_now_moves_the_time),
+        F(a_redrive_starts_anew),
+        F(a_redrive_is_refused_while_a_live_job_holds_its_key),
+        F(a_job_that_is_unique_for_ever_can_be_redriven),
+        F(an_edit_replaces_the_payload_and_nothing_else),
+        F(a_removed_job_takes_its_history_along),
+        F(a_batch_sees_its_own_changes),
+        F(a_sweep_takes_what_ended_before_a_time_the_earliest_first),
+        F(a_sweep_takes_only_the_states_it_is_told),
+    };
+    return cmocka_run_group_tests_name("store change", tests, NULL, NULL);
+}

@@ -1,0 +1,250 @@
+#include "kit.h"
+
+static void the_best_come_first(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .priority = 0), b = PUT(k, .priority = 5), c = PUT(k, .priority = -100),
+            d = PUT(k, .priority = 5), e = PUT(k, .priority = 100);
+    check_seqs(READY(k, .tenant = STR("acme")), e, b, d, a, c);
+}
+
+static void queues_come_in_the_order_of_the_filter(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .queue = STR("slow"), .priority = 100), b = PUT(k, .queue = STR("fast")),
+            c = PUT(k, .queue = STR("other")), d = PUT(k, .queue = STR("fast"), .priority = 1);
+    const struct str queues[] = {STR("fast"), STR("slow")};
+    check_seqs(READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 2), d, b, a);
+    check_seqs(READY(k, .tenant = STR("acme")), a, d, b, c);
+}
+
+static void only_the_tasks_that_are_asked_for(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .task = STR("a")), b = PUT(k, .task = STR("b"));
+    PUT(k, .task = STR("c"));
+    const struct str tasks[] = {STR("b"), STR("a")};
+    check_seqs(READY(k, .tenant = STR("acme"), .tasks = tasks, .n_tasks = 2), a, b);
+}
+
+static void only_queued_jobs_are_ready(void **state)
+{
+    struct kit *k = *state;
+    int64_t queued = 0;
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
+        int64_t seq = kit_put_in(k, (enum redrive_state)s, NULL);
+        if (s == REDRIVE_STATE_QUEUED)
+            queued = seq;
+    }
+    check_seqs(READY(k, .tenant = STR("acme")), queued);
+}
+
+/* Invariant 6: time alone makes nothing ready, only promote_due does. */
+static void a_due_job_is_not_ready_before_it_is_promoted(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .process_after_ms = k->now_ms + 10);
+    k->now_ms += 100;
+    assert_int_equal(READY(k, .tenant = STR("acme"))->n, 0);
+}
+
+static void a_paused_queue_has_none_even_if_named(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .queue = STR("a"));
+    int64_t b = PUT(k, .queue = STR("b"));
+    int64_t other = PUT(k, .tenant = STR("other"), .queue = STR("b"));
+    kit_pause(k, STR("acme"), STR("b"));
+    const struct str queues[] = {STR("b"), STR("a")};
+    check_seqs(READY(k, .tenant = STR("acme")), a);
+    check_seqs(READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 2), a);
+    check_seqs(READY(k, .tenant = STR("other")), other);
+    const struct shared_row resume = {.kind = SHARED_PAUSE,
+                                      .tenant = STR("acme"),
+                                      .key = STR("b"),
+                                      .version = 1,
+                                      .removed = true};
+    assert_int_equal(kit_shared_put(k, &resume), 0);
+    check_seqs(READY(k, .tenant = STR("acme")), a, b);
+}
+
+static void a_pause_applies_to_the_tenants_in_turn_too(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .tenant = STR("a"));
+    int64_t b = PUT(k, .tenant = STR("b"));
+    kit_pause(k, STR("a"), STR("main"));
+    check_seqs(READY(k, .n_queues = 0), b);
+}
+
+static void skipped_lanes_have_none(void **state)
+{
+    struct kit *k = *state;
+    int64_t free_ = PUT(k, .breaker_key = STR("b1"));
+    PUT(k, .breaker_key = STR("b2"));
+    int64_t bare = PUT(k, .priority = 0);
+    PUT(k, .breaker_key = STR("b1"), .limit_key = STR("l1"));
+    const struct str lanes[] = {STR("b2"), STR("l1")};
+    check_seqs(READY(k, .tenant = STR("acme"), .skip_lanes = lanes, .n_skip_lanes = 2), free_,
+               bare);
+}
+
+static void a_page_is_bounded_and_says_if_there_are_more(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .priority = 3), b = PUT(k, .priority = 2), c = PUT(k, .priority = 1);
+    struct job_page *page = READY(k, .tenant = STR("acme"), .limit = 2);
+    check_seqs(page, a, b);
+    assert_true(page->more);
+    page = READY(k, .tenant = STR("acme"), .limit = 3);
+    check_seqs(page, a, b, c);
+    assert_false(page->more);
+    page = READY(k, .tenant = STR("nobody"));
+    assert_int_equal(page->n, 0);
+    assert_false(page->more);
+}
+
+static void jobs_of_one_tenant_only(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .tenant = STR("a"));
+    int64_t b = PUT(k, .tenant = STR("b"));
+    check_seqs(READY(k, .tenant = STR("b")), b);
+}
+
+/* One at a time: of three tenants, any three calls in a row serve each. */
+static void no_tenant_waits_for_another(void **state)
+{
+    struct kit *k = *state;
+    static const char *const TENANTS[] = {"a", "b", "c"};
+    for (int i = 0; i < 20; i++)
+        PUT(k, .tenant = STR("a"), .priority = 100);
+    for (int i = 0; i < 3; i++) {
+        PUT(k, .tenant = STR("b"));
+        PUT(k, .tenant = STR("c"), .priority = -100);
+    }
+    for (int round = 0; round < 3; round++) {
+        unsigned served = 0;
+        for (int call = 0; call < 3; call++) {
+            struct job_page *page = READY(k, .limit = 1);
+            assert_int_equal(page->n, 1);
+            for (unsigned t = 0; t < 3; t++)
+                if (str_is(page->jobs[0].spec.tenant, TENANTS[t]))
+                    served |= 1u << t;
+            kit_start(k, page->jobs[0].status.seq);
+        }
+        assert_int_equal(served, 7);
+    }
+}
+
+static void tenants_in_turn_are_served_until_nothing_is_left(void **state)
+{
+    struct kit *k = *state;
+    for (int i = 0; i < 9; i++) {
+        PUT(k, .tenant = STR("a"));
+        PUT(k, .tenant = i % 3 ? STR("b") : STR("c"));
+    }
+    size_t n = 0;
+    for (;;) {
+        struct job_page *page = READY(k, .limit = 4);
+        if (page->n == 0)
+            break;
+        for (size_t i = 0; i < page->n; i++, n++)
+            kit_start(k, page->jobs[i].status.seq);
+    }
+    assert_int_equal(n, 18);
+}
+
+static void within_a_tenant_the_best_come_first_though_all_are_asked(void **state)
+{
+    struct kit *k = *state;
+    for (int i = 0; i < 6; i++)
+        PUT(k, .tenant = i % 2 ? STR("a") : STR("b"), .priority = i);
+    struct job_page *page = READY(k, .limit = 100);
+    for (size_t i = 0; i < page->n; i++)
+        for (size_t j = i + 1; j < page->n; j++)
+            if (str_eq(page->jobs[i].spec.tenant, page->jobs[j].spec.tenant))
+                assert_true(page->jobs[i].spec.priority > page->jobs[j].spec.priority);
+}
+
+/* Invariant 5. */
+static void a_start_counts_one_attempt_and_takes_a_lease(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x"));
+    k->now_ms += 7;
+    const struct start_move move = {.seq = seq,
+                                    .token = UINT64_MAX - 1,
+                                    .lease_until_ms = k->now_ms + 30000,
+                                    .worker = STR("host:1"),
+                                    .permit = {.generation = 3, .probe = UINT64_MAX}};
+    check_move(kit_try_start(k, &move), 0, REDRIVE_STATE_RUNNING);
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->state, REDRIVE_STATE_RUNNING);
+    assert_int_equal(s->attempts, 1);
+    assert_true(s->token == UINT64_MAX - 1);
+    assert_int_equal(s->lease_until_ms, k->now_ms + 30000);
+    check_str(s->worker, "host:1");
+    assert_int_equal(s->permit.generation, 3);
+    assert_true(s->permit.probe == UINT64_MAX);
+    assert_int_equal(s->started_ms, k->now_ms);
+    assert_int_equal(s->first_started_ms, k->now_ms);
+    assert_int_equal(s->updated_ms, k->now_ms);
+    assert_int_equal(s->created_ms, KIT_START_MS);
+}
+
+static void attempts_rise_by_one_with_each_start(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x")), next_ms;
+    for (uint32_t n = 1; n <= 4; n++) {
+        uint64_t token = kit_start(k, seq);
+        assert_int_equal(kit_job(k, seq)->status.attempts, n);
+        assert_int_equal(kit_job(k, seq)->status.first_started_ms, KIT_START_MS);
+        assert_int_equal(kit_job(k, seq)->status.started_ms, k->now_ms);
+        kit_settle(k, seq, token, decision_retrying(1000));
+        assert_int_equal(kit_job(k, seq)->status.attempts, n);
+        k->now_ms += 1000;
+        assert_int_equal(kit_promote(k, 10, &next_ms), 1);
+    }
+}
+
+static void only_a_queued_job_can_be_started(void **state)
+{
+    struct kit *k = *state;
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
+        if (s == REDRIVE_STATE_QUEUED)
+            continue;
+        int64_t seq = kit_put_in(k, (enum redrive_state)s, NULL);
+        struct job_status before = kit_job(k, seq)->status;
+        const struct start_move move = {.seq = seq, .token = 999, .worker = STR("thief")};
+        check_move(kit_try_start(k, &move), REDRIVE_E_STATE, (enum redrive_state)s);
+        const struct job_status *after = &kit_job(k, seq)->status;
+        assert_int_equal(after->attempts, before.attempts);
+        assert_int_equal(after->token, before.token);
+        assert_int_equal(after->lease_until_ms, before.lease_until_ms);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(the_best_come_first),
+        F(queues_come_in_the_order_of_the_filter),
+        F(only_the_tasks_that_are_asked_for),
+        F(only_queued_jobs_are_ready),
+        F(a_due_job_is_not_ready_before_it_is_promoted),
+        F(a_paused_queue_has_none_even_if_named),
+        F(a_pause_applies_to_the_tenants_in_turn_too),
+        F(skipped_lanes_have_none),
+        F(a_page_is_bounded_and_says_if_there_are_more),
+        F(jobs_of_one_tenant_only),
+        F(no_tenant_waits_for_another),
+        F(tenants_in_turn_are_served_until_nothing_is_left),
+        F(within_a_tenant_the_best_come_first_though_all_are_asked),
+        F(a_start_counts_one_attempt_and_takes_a_lease),
+        F(attempts_rise_by_one_with_each_start),
+        F(only_a_queued_job_can_be_started),
+    };
+    return cmocka_run_group_tests_name("store claim", tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+#include "kit.h"
+
+#include <stdio.h>
+
+static int open_url(const char *url, bool create, struct redrive_err *err)
+{
+    struct store *store = NULL;
+    struct store_options options = {.create = create};
+    int rc = store_open(url, &options, &store, err);
+    store_close(store);
+    return rc;
+}
+
+static void a_misspelt_kind_gets_the_nearest_one_as_a_hint(void **state)
+{
+    (void)state;
+    struct redrive_err err = {0};
+    assert_int_equal(open_url("memroy:x", true, &err), REDRIVE_E_UNKNOWN);
+    assert_string_equal(err.message, "there is no store 'memroy'");
+    assert_non_null(strstr(err.detail, "memory:"));
+    assert_string_equal(err.hint, "did you mean 'memory:'?");
+}
+
+static void an_unknown_kind_gets_the_list(void **state)
+{
+    (void)state;
+    struct redrive_err err = {0};
+    assert_int_equal(open_url("tape:/dev/st0", true, &err), REDRIVE_E_UNKNOWN);
+    assert_non_null(strstr(err.detail, "memory:"));
+    assert_string_equal(err.hint, "");
+}
+
+static void an_url_without_a_kind_is_refused(void **state)
+{
+    (void)state;
+    struct redrive_err err = {0};
+    assert_int_equal(open_url("jobs.db", true, &err), REDRIVE_E_INVALID);
+    assert_string_equal(err.hint, "for a file write sqlite:jobs.db");
+    assert_int_equal(open_url("", true, &err), REDRIVE_E_INVALID);
+    assert_int_equal(open_url(NULL, true, NULL), REDRIVE_E_INVALID);
+}
+
+static void closing_nothing_is_allowed(void **state)
+{
+    (void)state;
+    store_close(NULL);
+}
+
+static void nothing_is_found_where_nothing_was_set_up(void **state)
+{
+    (void)state;
+    char url[STORES_URL_MAX];
+    struct redrive_err err = {0};
+    stores_new_url(stores_name(), url);
+    assert_int_equal(open_url(url, false, &err), REDRIVE_E_NOT_FOUND);
+    assert_true(err.message[0] != '\0');
+    assert_int_equal(open_url(url, true, NULL), 0);
+    stores_remove(url);
+}
+
+static void a_store_has_every_slot(void **state)
+{
+    struct kit *k = *state;
+    const struct store_ops *ops = store_ops(k->store);
+    assert_int_equal(strncmp(k->url, ops->scheme, strlen(ops->scheme)), 0);
+    assert_true(ops->open && ops->close && ops->begin && ops->commit && ops->rollback);
+    assert_true(ops->submit && ops->ready && ops->start && ops->park && ops->parked);
+    assert_true(ops->unpark && ops->settle && ops->extend && ops->promote_due && ops->expired);
+    assert_true(ops->change && ops->sweep && ops->shared_put && ops->counters_add);
+    assert_true(ops->list && ops->history && ops->queues && ops->groups);
+    assert_true(ops->shared_list && ops->counters_list && ops->wait);
+}
+
+static void released_pages_can_be_released_again(void **state)
+{
+    (void)state;
+    struct job_page jobs = {0};
+    struct attempt_page attempts = {0};
+    struct queue_page queues = {0};
+    struct group_page groups = {0};
+    struct shared_page shared = {0};
+    struct counter_page counters = {0};
+    for (int i = 0; i < 2; i++) {
+        job_page_release(&jobs);
+        attempt_page_release(&attempts);
+        queue_page_release(&queues);
+        group_page_release(&groups);
+        shared_page_release(&shared);
+        counter_page_release(&counters);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_misspelt_kind_gets_the_nearest_one_as_a_hint),
+        T(an_unknown_kind_gets_the_list),
+        T(an_url_without_a_kind_is_refused),
+        T(closing_nothing_is_allowed),
+        T(nothing_is_found_where_nothing_was_set_up),
+        F(a_store_has_every_slot),
+        T(released_pages_can_be_released_again),
+    };
+    return cmocka_run_group_tests_name("store open", tests, NULL, NULL);
+}

@@ -1,0 +1,301 @@
+#include "kit.h"
+
+#include "dump.h"
+
+/* A job that has been started at KIT_START_MS + 100. */
+static int64_t started(struct kit *k, uint64_t *ret_token)
+{
+    int64_t seq = PUT(k, .breaker_key = STR("b"));
+    k->now_ms += 100;
+    const struct start_move move = {.seq = seq,
+                                    .token = 500 + (uint64_t)seq,
+                                    .lease_until_ms = k->now_ms + 30000,
+                                    .worker = STR("w1"),
+                                    .permit = {.generation = 2, .probe = 9}};
+    check_move(kit_try_start(k, &move), 0, REDRIVE_STATE_RUNNING);
+    *ret_token = move.token;
+    return seq;
+}
+
+static void check_no_lease(const struct job_status *s)
+{
+    assert_int_equal(s->token, 0);
+    assert_int_equal(s->lease_until_ms, 0);
+    assert_int_equal(s->permit.generation, 0);
+    assert_int_equal(s->permit.probe, 0);
+    check_str(s->worker, "w1");
+}
+
+static void success_completes(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token);
+    k->now_ms += 50;
+    struct decision d = decision_completed();
+    const struct settle_move move = {.seq = seq,
+                                     .token = token,
+                                     .decision = &d,
+                                     .result = STR("{\"sent\":true}"),
+                                     .ended_ms = k->now_ms - 3};
+    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_COMPLETED);
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->state, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(s->attempts, 1);
+    assert_int_equal(s->finished_ms, k->now_ms - 3);
+    assert_int_equal(s->updated_ms, k->now_ms);
+    assert_int_equal(s->started_ms, KIT_START_MS + 100);
+    check_str(s->result, "{\"sent\":true}");
+    check_no_lease(s);
+}
+
+static void the_end_is_the_units_time_when_none_is_given(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token);
+    k->now_ms += 50;
+    kit_settle(k, seq, token, decision_completed());
+    assert_int_equal(kit_job(k, seq)->status.finished_ms, k->now_ms);
+}
+
+static void failure_waits_for_its_retry(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token);
+    k->now_ms += 50;
+    struct decision d = decision_retrying(9000);
+    d.crashes = 2;
+    const struct settle_move move = {
+        .seq = seq,
+        .token = token,
+        .decision = &d,
+        .error = {REDRIVE_CLASS_NETWORK, STR("ConnectError"), STR("refused"), STR("at f()"), 111},
+        .fingerprint = UINT64_MAX,
+        .ended_ms = k->now_ms - 1};
+    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_RETRYING);
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->state, REDRIVE_STATE_RETRYING);
+    assert_int_equal(s->process_after_ms, k->now_ms + 9000);
+    assert_int_equal(s->attempts, 1);
+    assert_int_equal(s->crashes, 2);
+    assert_int_equal(s->finished_ms, 0);
+    assert_int_equal(s->reason, REDRIVE_REASON_NONE);
+    assert_int_equal(s->error.class_, REDRIVE_CLASS_NETWORK);
+    check_str(s->error.type, "ConnectError");
+    check_str(s->error.message, "refused");
+    check_str(s->error.stacktrace, "at f()");
+    assert_int_equal(s->error.code, 111);
+    assert_true(s->fingerprint == UINT64_MAX);
+    assert_int_equal(s->result.len, 0);
+    check_no_lease(s);
+}
+
+static void a_delay_without_end_does_not_overflow(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token);
+    kit_settle(k, seq, token, decision_retrying(INT64_MAX));
+    assert_int_equal(kit_job(k, seq)->status.process_after_ms, INT64_MAX);
+}
+
+/* Invariant 9: a dead letter is a job in that state, and knows why. */
+static void the_end_without_success_has_a_reason(void **state)
+{
+    struct kit *k = *state;
+    static const enum redrive_state ENDS[] = {REDRIVE_STATE_DEAD_LETTER, REDRIVE_STATE_FAILED};
+    for (int i = 0; i < 2; i++) {
+        uint64_t token;
+        int64_t seq = started(k, &token);
+        struct decision d = decision_ended(ENDS[i], REDRIVE_REASON_NOT_RETRIABLE);
+        check_move(kit_settle(k, seq, token, d), 0, ENDS[i]);
+        const struct job_status *s = &kit_job(k, seq)->status;
+        assert_int_equal(s->state, ENDS[i]);
+        assert_int_equal(s->reason, REDRIVE_REASON_NOT_RETRIABLE);
+        assert_int_equal(s->finished_ms, k->now_ms);
+        assert_int_equal(s->error.class_, REDRIVE_CLASS_PERMANENT);
+        check_no_lease(s);
+    }
+}
+
+static void a_release_takes_the_attempt_back(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token);
+    check_move(kit_settle(k, seq, token, decision_released()), 0, REDRIVE_STATE_QUEUED);
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->state, REDRIVE_STATE_QUEUED);
+    assert_int_equal(s->attempts, 0);
+    assert_int_equal(s->deferrals, 1);
+    assert_int_equal(s->first_started_ms, 0);
+    assert_int_equal(s->process_after_ms, KIT_START_MS);
+    check_no_lease(s);
+    check_seqs(READY(k, .tenant = STR("acme")), seq);
+}
+
+static void a_release_of_a_later_attempt_keeps_the_first_start(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token), next_ms;
+    kit_settle(k, seq, token, decision_retrying(10));
+    k->now_ms += 10;
+    kit_promote(k, 1, &next_ms);
+    token = kit_start(k, seq);
+    kit_settle(k, seq, token, decision_released());
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->attempts, 1);
+    assert_int_equal(s->first_started_ms, KIT_START_MS + 100);
+}
+
+static void a_snooze_takes_the_attempt_back_and_waits(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token);
+    check_move(kit_settle(k, seq, token, decision_snoozed(5000)), 0, REDRIVE_STATE_SCHEDULED);
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->state, REDRIVE_STATE_SCHEDULED);
+    assert_int_equal(s->attempts, 0);
+    assert_int_equal(s->deferrals, 1);
+    assert_int_equal(s->process_after_ms, k->now_ms + 5000);
+    check_no_lease(s);
+}
+
+static void a_cancelled_run_ends_the_job(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token);
+    check_move(kit_settle(k, seq, token, decision_cancelled()), 0, REDRIVE_STATE_CANCELLED);
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->finished_ms, k->now_ms);
+    check_no_lease(s);
+}
+
+static void success_leaves_the_last_error_alone(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token), next_ms;
+    kit_settle(k, seq, token, decision_retrying(0));
+    assert_int_equal(kit_promote(k, 1, &next_ms), 1);
+    token = kit_start(k, seq);
+    kit_settle(k, seq, token, decision_completed());
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->error.class_, REDRIVE_CLASS_NETWORK);
+    check_str(s->error.message, "no answer");
+    assert_int_equal(s->fingerprint, 77);
+}
+
+static void a_new_error_replaces_the_whole_of_the_old_one(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token), next_ms;
+    kit_settle(k, seq, token, decision_retrying(0));
+    kit_promote(k, 1, &next_ms);
+    token = kit_start(k, seq);
+    struct decision d = decision_retrying(0);
+    const struct settle_move move = {
+        .seq = seq, .token = token, .decision = &d, .error = {.class_ = REDRIVE_CLASS_SYSTEM}};
+    kit_settle_with(k, &move);
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->error.class_, REDRIVE_CLASS_SYSTEM);
+    assert_int_equal(s->error.type.len + s->error.message.len + s->error.stacktrace.len, 0);
+    assert_int_equal(s->error.code, 0);
+    assert_int_equal(s->fingerprint, 0);
+}
+
+/* Invariant 8. */
+static void a_stale_token_changes_nothing(void **state)
+{
+    struct kit *k = *state;
+    struct buf before, after;
+    buf_init(&before, 1 << 16);
+    buf_init(&after, 1 << 16);
+    uint64_t token;
+    int64_t seq = started(k, &token);
+    dump_store(k->store, &before);
+    k->now_ms += 5;
+    const struct decision all[] = {
+        decision_completed(),
+        decision_retrying(5),
+        decision_released(),
+        decision_snoozed(5),
+        decision_cancelled(),
+        decision_ended(REDRIVE_STATE_FAILED, REDRIVE_REASON_POISON),
+        decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_POISON)};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        check_move(kit_settle(k, seq, token + 1, all[i]), REDRIVE_E_STATE, REDRIVE_STATE_RUNNING);
+        check_move(kit_settle(k, seq, 0, all[i]), REDRIVE_E_STATE, REDRIVE_STATE_RUNNING);
+    }
+    check_move(kit_extend(k, seq, token + 1, INT64_MAX), REDRIVE_E_STATE, REDRIVE_STATE_RUNNING);
+    dump_store(k->store, &after);
+    assert_string_equal(buf_cstr(&before), buf_cstr(&after));
+    buf_release(&before);
+    buf_release(&after);
+}
+
+static void a_token_is_good_for_one_settle(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token);
+    kit_settle(k, seq, token, decision_completed());
+    check_move(kit_settle(k, seq, token, decision_retrying(5)), REDRIVE_E_STATE,
+               REDRIVE_STATE_COMPLETED);
+    check_move(kit_settle(k, seq, 0, decision_retrying(5)), REDRIVE_E_STATE,
+               REDRIVE_STATE_COMPLETED);
+}
+
+static void only_a_running_job_can_be_settled(void **state)
+{
+    struct kit *k = *state;
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
+        if (s == REDRIVE_STATE_RUNNING)
+            continue;
+        int64_t seq = kit_put_in(k, (enum redrive_state)s, NULL);
+        check_move(kit_settle(k, seq, 0, decision_completed()), REDRIVE_E_STATE,
+                   (enum redrive_state)s);
+    }
+}
+
+/* Only the moves of core/state.h are made. */
+static void a_decision_that_is_no_move_is_refused(void **state)
+{
+    struct kit *k = *state;
+    uint64_t token;
+    int64_t seq = started(k, &token);
+    static const enum redrive_state WRONG[] = {REDRIVE_STATE_PARKED, REDRIVE_STATE_RUNNING};
+    for (int i = 0; i < 2; i++) {
+        struct decision d = {.state = WRONG[i], .uses_attempt = true};
+        check_move(kit_settle(k, seq, token, d), REDRIVE_E_STATE, REDRIVE_STATE_RUNNING);
+    }
+    check_move(kit_settle(k, seq, token, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(success_completes),
+        F(the_end_is_the_units_time_when_none_is_given),
+        F(failure_waits_for_its_retry),
+        F(a_delay_without_end_does_not_overflow),
+        F(the_end_without_success_has_a_reason),
+        F(a_release_takes_the_attempt_back),
+        F(a_release_of_a_later_attempt_keeps_the_first_start),
+        F(a_snooze_takes_the_attempt_back_and_waits),
+        F(a_cancelled_run_ends_the_job),
+        F(success_leaves_the_last_error_alone),
+        F(a_new_error_replaces_the_whole_of_the_old_one),
+        F(a_stale_token_changes_nothing),
+        F(a_token_is_good_for_one_settle),
+        F(only_a_running_job_can_be_settled),
+        F(a_decision_that_is_no_move_is_refused),
+    };
+    return cmocka_run_group_tests_name("store settle", tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+#include "kit.h"
+
+static void a_job_is_kept_as_it_was_given(void **state)
+{
+    struct kit *k = *state;
+    const char payload[] = "{\"a\": [1,  2],\t\"b\":\"\xC3\xA4\\u0000\"}";
+    int64_t seq =
+        PUT(k, .tenant = STR("t1"), .id = STR("x-1"), .task = STR("resize"), .queue = STR("slow"),
+            .payload = str_of(payload), .user = STR("u"), .project = STR("p"), .service = STR("s"),
+            .unique_key = STR("key"), .unique_forever = true, .policy = STR("{\"max_retries\":1}"),
+            .breaker_key = STR("bk"), .limit_key = STR("lk"), .priority = -100, .max_attempts = 9,
+            .deadline_ms = KIT_START_MS + 5);
+    const struct job *job = kit_job(k, seq);
+    assert_non_null(job);
+    check_str(job->spec.tenant, "t1");
+    check_str(job->spec.id, "x-1");
+    check_str(job->spec.task, "resize");
+    check_str(job->spec.queue, "slow");
+    check_str(job->spec.payload, payload);
+    check_str(job->spec.user, "u");
+    check_str(job->spec.project, "p");
+    check_str(job->spec.service, "s");
+    check_str(job->spec.unique_key, "key");
+    assert_true(job->spec.unique_forever);
+    check_str(job->spec.policy, "{\"max_retries\":1}");
+    check_str(job->spec.breaker_key, "bk");
+    check_str(job->spec.limit_key, "lk");
+    assert_int_equal(job->spec.priority, -100);
+    assert_int_equal(job->spec.max_attempts, 9);
+    assert_int_equal(job->spec.deadline_ms, KIT_START_MS + 5);
+}
+
+static void a_payload_may_hold_any_byte(void **state)
+{
+    struct kit *k = *state;
+    char bytes[256];
+    for (int i = 0; i < 256; i++)
+        bytes[i] = (char)i;
+    int64_t seq = PUT(k, .payload = {bytes, sizeof bytes});
+    const struct job *job = kit_job(k, seq);
+    assert_int_equal(job->spec.payload.len, sizeof bytes);
+    assert_memory_equal(job->spec.payload.ptr, bytes, sizeof bytes);
+}
+
+static void a_new_job_is_queued_and_has_no_past(void **state)
+{
+    struct kit *k = *state;
+    struct submit_result r = TRY_PUT(k, .id = STR("x"));
+    assert_int_equal(r.code, 0);
+    assert_true(r.seq > 0);
+    assert_int_equal(r.state, REDRIVE_STATE_QUEUED);
+    check_str(r.id, "x");
+    const struct job_status *s = &kit_job(k, r.seq)->status;
+    assert_int_equal(s->state, REDRIVE_STATE_QUEUED);
+    assert_int_equal(s->reason, REDRIVE_REASON_NONE);
+    assert_int_equal(s->created_ms, k->now_ms);
+    assert_int_equal(s->updated_ms, k->now_ms);
+    assert_int_equal(s->process_after_ms, k->now_ms);
+    assert_int_equal(s->attempts + s->epoch + s->deferrals + s->crashes, 0);
+    assert_int_equal(s->started_ms + s->first_started_ms + s->finished_ms + s->held_ms, 0);
+    assert_int_equal(s->token, 0);
+    assert_int_equal(s->error.class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(kit_history(k, r.seq)->n, 0);
+}
+
+static void a_later_time_makes_it_scheduled(void **state)
+{
+    struct kit *k = *state;
+    struct submit_result later = TRY_PUT(k, .process_after_ms = k->now_ms + 1);
+    struct submit_result now = TRY_PUT(k, .process_after_ms = k->now_ms);
+    assert_int_equal(later.state, REDRIVE_STATE_SCHEDULED);
+    assert_int_equal(now.state, REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_job(k, later.seq)->status.process_after_ms, k->now_ms + 1);
+    assert_int_equal(kit_job(k, now.seq)->status.process_after_ms, k->now_ms);
+}
+
+static void order_of_submission_is_order_of_seq(void **state)
+{
+    struct kit *k = *state;
+    struct job_spec specs[20] = {0};
+    struct submit_result r[20];
+    char ids[20][8];
+    for (int i = 0; i < 20; i++) {
+        ids[i][0] = (char)('z' - i);
+        ids[i][1] = '\0';
+        specs[i] = (struct job_spec){
+            .tenant = STR("acme"), .id = str_of(ids[i]), .task = STR("t"), .queue = STR("q")};
+    }
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->submit(k->store, specs, 20, r, &k->arena, NULL), 0);
+    kit_commit(k);
+    for (int i = 1; i < 20; i++)
+        assert_true(r[i].seq > r[i - 1].seq);
+    assert_true(PUT(k, .id = STR("after")) > r[19].seq);
+}
+
+static void a_seq_is_never_given_twice(void **state)
+{
+    struct kit *k = *state;
+    int64_t last = kit_put_in(k, REDRIVE_STATE_CANCELLED, NULL);
+    check_move(CHANGE(k, .seq = last, .kind = CHANGE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
+    assert_null(kit_job(k, last));
+    assert_true(PUT(k, .id = STR("x")) > last);
+}
+
+static void a_second_submit_of_an_id_gives_the_first_job(void **state)
+{
+    struct kit *k = *state;
+    int64_t first = PUT(k, .id = STR("x"), .payload = STR("1"));
+    kit_start(k, first);
+    struct submit_result again = TRY_PUT(k, .id = STR("x"), .payload = STR("2"));
+    assert_int_equal(again.code, REDRIVE_E_EXISTS);
+    assert_int_equal(again.seq, first);
+    assert_int_equal(again.state, REDRIVE_STATE_RUNNING);
+    check_str(again.id, "x");
+    check_str(kit_job(k, first)->spec.payload, "1");
+    check_seqs(LIST(k, .id = STR("x")), first);
+}
+
+static void an_id_is_held_until_its_job_is_gone(void **state)
+{
+    struct kit *k = *state;
+    int64_t first = kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("x")});
+    assert_int_equal(TRY_PUT(k, .id = STR("x")).code, REDRIVE_E_EXISTS);
+    CHANGE(k, .seq = first, .kind = CHANGE_REMOVE);
+    assert_int_equal(TRY_PUT(k, .id = STR("x")).code, 0);
+}
+
+static void tenants_do_not_share_ids_or_keys(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .tenant = STR("a"), .id = STR("x"), .unique_key = STR("k"));
+    PUT(k, .tenant = STR("b"), .id = STR("x"), .unique_key = STR("k"));
+    PUT(k, .tenant = STR("c"), .id = STR("y"), .unique_key = STR("k"), .unique_forever = true);
+    assert_int_equal(TRY_PUT(k, .tenant = STR("b"), .id = STR("x")).code, REDRIVE_E_EXISTS);
+}
+
+static void ids_within_one_batch_count_too(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec specs[] = {
+        {.tenant = STR("acme"), .id = STR("x"), .queue = STR("q"), .task = STR("t")},
+        {.tenant = STR("acme"), .id = STR("x"), .queue = STR("q"), .task = STR("t")},
+        {.tenant = STR("acme"),
+         .id = STR("y"),
+         .queue = STR("q"),
+         .task = STR("t"),
+         .unique_key = STR("k")},
+        {.tenant = STR("acme"),
+         .id = STR("z"),
+         .queue = STR("q"),
+         .task = STR("t"),
+         .unique_key = STR("k")},
+    };
+    struct submit_result r[4];
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->submit(k->store, specs, 4, r, &k->arena, NULL), 0);
+    kit_commit(k);
+    assert_int_equal(r[0].code, 0);
+    assert_int_equal(r[1].code, REDRIVE_E_EXISTS);
+    assert_int_equal(r[1].seq, r[0].seq);
+    assert_int_equal(r[2].code, 0);
+    assert_int_equal(r[3].code, REDRIVE_E_EXISTS);
+    check_str(r[3].id, "y");
+}
+
+/* Invariant 4. */
+static void a_key_is_held_in_every_live_state_and_in_no_other(void **state)
+{
+    struct kit *k = *state;
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
+        char key[8] = {'k', (char)('0' + s), '\0'};
+        const struct job_spec spec = {.unique_key = str_of(key)};
+        int64_t first = kit_put_in(k, (enum redrive_state)s, &spec);
+        struct submit_result again = kit_try_put(k, &spec);
+        if (s < REDRIVE_STATE_COMPLETED) {
+            assert_int_equal(again.code, REDRIVE_E_EXISTS);
+            assert_int_equal(again.seq, first);
+            assert_int_equal(again.state, s);
+        } else {
+            assert_int_equal(again.code, 0);
+            assert_true(again.seq > first);
+        }
+    }
+}
+
+static void jobs_without_a_key_do_not_meet(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .unique_key = STR(""), .unique_forever = true);
+    PUT(k, .unique_key = STR(""));
+    PUT(k, .unique_forever = true);
+    PUT(k, .unique_forever = false);
+}
+
+static void an_id_is_asked_before_a_key(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .id = STR("a"), .unique_key = STR("ka"));
+    PUT(k, .id = STR("b"), .unique_key = STR("kb"));
+    struct submit_result r = TRY_PUT(k, .id = STR("a"), .unique_key = STR("kb"));
+    assert_int_equal(r.code, REDRIVE_E_EXISTS);
+    assert_int_equal(r.seq, a);
+}
+
+static void a_key_for_ever_is_held_after_the_end(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec spec = {.unique_key = STR("k"), .unique_forever = true};
+    int64_t first = kit_put_in(k, REDRIVE_STATE_COMPLETED, &spec);
+    struct submit_result forever = kit_try_put(k, &spec);
+    struct submit_result once = TRY_PUT(k, .unique_key = STR("k"));
+    assert_int_equal(forever.code, REDRIVE_E_EXISTS);
+    assert_int_equal(forever.seq, first);
+    assert_int_equal(once.code, REDRIVE_E_EXISTS);
+    assert_int_equal(once.seq, first);
+    assert_int_equal(once.state, REDRIVE_STATE_COMPLETED);
+}
+
+static void a_key_for_ever_is_refused_if_any_job_holds_it(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec spec = {.unique_key = STR("k")};
+    int64_t first = kit_put_in(k, REDRIVE_STATE_COMPLETED, &spec);
+    kit_put_in(k, REDRIVE_STATE_QUEUED, &spec);
+    struct submit_result r = TRY_PUT(k, .unique_key = STR("k"), .unique_forever = true);
+    assert_int_equal(r.code, REDRIVE_E_EXISTS);
+    assert_int_equal(r.seq, first);
+}
+
+static void a_key_for_ever_outlives_its_job(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec removed = {
+        .id = STR("r"), .unique_key = STR("kr"), .unique_forever = true};
+    const struct job_spec swept = {.id = STR("s"), .unique_key = STR("ks"), .unique_forever = true};
+    int64_t r = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &removed);
+    CHANGE(k, .seq = r, .kind = CHANGE_REMOVE);
+    int64_t s = kit_put_in(k, REDRIVE_STATE_COMPLETED, &swept);
+    assert_int_equal(kit_sweep(k, STATE_BIT(COMPLETED), k->now_ms + 1, 10), 1);
+
+    struct submit_result again = TRY_PUT(k, .id = STR("r2"), .unique_key = STR("kr"));
+    assert_int_equal(again.code, REDRIVE_E_EXISTS);
+    assert_int_equal(again.seq, r);
+    assert_int_equal(again.state, REDRIVE_STATE_DEAD_LETTER);
+    check_str(again.id, "r");
+    again = TRY_PUT(k, .id = STR("s2"), .unique_key = STR("ks"), .unique_forever = true);
+    assert_int_equal(again.code, REDRIVE_E_EXISTS);
+    assert_int_equal(again.seq, s);
+    assert_int_equal(again.state, REDRIVE_STATE_COMPLETED);
+    check_str(again.id, "s");
+}
+
+static void a_key_that_is_not_for_ever_goes_with_its_job(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec spec = {.unique_key = STR("k")};
+    int64_t seq = kit_put_in(k, REDRIVE_STATE_COMPLETED, &spec);
+    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    assert_int_equal(TRY_PUT(k, .unique_key = STR("k"), .unique_forever = true).code, 0);
+}
+
+static void an_empty_batch_is_nothing(void **state)
+{
+    struct kit *k = *state;
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->submit(k->store, NULL, 0, NULL, &k->arena, NULL), 0);
+    kit_commit(k);
+    assert_int_equal(LIST(k, .order = ORDER_OLDEST)->n, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(a_job_is_kept_as_it_was_given),
+        F(a_payload_may_hold_any_byte),
+        F(a_new_job_is_queued_and_has_no_past),
+        F(a_later_time_makes_it_scheduled),
+        F(order_of_submission_is_order_of_seq),
+        F(a_seq_is_never_given_twice),
+        F(a_second_submit_of_an_id_gives_the_first_job),
+        F(an_id_is_held_until_its_job_is_gone),
+        F(tenants_do_not_share_ids_or_keys),
+        F(ids_within_one_batch_count_too),
+        F(a_key_is_held_in_every_live_state_and_in_no_other),
+        F(jobs_without_a_key_do_not_meet),
+        F(an_id_is_asked_before_a_key),
+        F(a_key_for_ever_is_held_after_the_end),
+        F(a_key_for_ever_is_refused_if_any_job_holds_it),
+        F(a_key_for_ever_outlives_its_job),
+        F(a_key_that_is_not_for_ever_goes_with_its_job),
+        F(an_empty_batch_is_nothing),
+    };
+    return cmocka_run_group_tests_name("store submit", tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+#include "kit.h"
+
+static void a_lease_can_be_extended_but_not_shortened(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x"));
+    uint64_t token = kit_start(k, seq);
+    check_move(kit_extend(k, seq, token, k->now_ms + 60000), 0, REDRIVE_STATE_RUNNING);
+    assert_int_equal(kit_job(k, seq)->status.lease_until_ms, k->now_ms + 60000);
+    check_move(kit_extend(k, seq, token, k->now_ms + 1), 0, REDRIVE_STATE_RUNNING);
+    assert_int_equal(kit_job(k, seq)->status.lease_until_ms, k->now_ms + 60000);
+    assert_int_equal(kit_job(k, seq)->status.token, token);
+}
+
+static void only_a_running_job_has_a_lease_to_extend(void **state)
+{
+    struct kit *k = *state;
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
+        if (s == REDRIVE_STATE_RUNNING)
+            continue;
+        int64_t seq = kit_put_in(k, (enum redrive_state)s, NULL);
+        check_move(kit_extend(k, seq, 0, INT64_MAX), REDRIVE_E_STATE, (enum redrive_state)s);
+        assert_int_equal(kit_job(k, seq)->status.lease_until_ms, 0);
+    }
+}
+
+static int64_t start_until(struct kit *k, int64_t lease_until_ms)
+{
+    int64_t seq = PUT(k, .priority = 0);
+    const struct start_move move = {
+        .seq = seq, .token = k->next_token++, .lease_until_ms = lease_until_ms};
+    check_move(kit_try_start(k, &move), 0, REDRIVE_STATE_RUNNING);
+    return seq;
+}
+
+static void leases_that_have_ended_are_found_the_longest_first(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, next_ms = -1;
+    int64_t a = start_until(k, t + 30), b = start_until(k, t + 10), c = start_until(k, t + 20),
+            d = start_until(k, t + 20);
+    k->now_ms = t + 9;
+    assert_int_equal(kit_expired(k, 10, &next_ms)->n, 0);
+    assert_int_equal(next_ms, t + 10);
+    k->now_ms = t + 20;
+    check_seqs(kit_expired(k, 10, &next_ms), b, c, d);
+    assert_int_equal(next_ms, t + 30);
+    check_seqs(kit_expired(k, 2, &next_ms), b, c);
+    assert_int_equal(next_ms, t + 20);
+    k->now_ms = t + 1000;
+    check_seqs(kit_expired(k, 10, &next_ms), b, c, d, a);
+    assert_int_equal(next_ms, 0);
+}
+
+static void finding_an_expired_lease_does_not_end_it(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x")), next_ms;
+    uint64_t token = kit_start(k, seq);
+    k->now_ms += 30000;
+    check_seqs(kit_expired(k, 10, &next_ms), seq);
+    assert_int_equal(kit_job(k, seq)->status.token, token);
+    check_move(kit_extend(k, seq, token, k->now_ms + 10), 0, REDRIVE_STATE_RUNNING);
+    assert_int_equal(kit_expired(k, 10, &next_ms)->n, 0);
+    check_move(kit_settle(k, seq, token, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
+}
+
+static void only_running_jobs_expire(void **state)
+{
+    struct kit *k = *state;
+    int64_t next_ms = -1;
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+        if (s != REDRIVE_STATE_RUNNING)
+            kit_put_in(k, (enum redrive_state)s, NULL);
+    k->now_ms += 1000000;
+    assert_int_equal(kit_expired(k, 10, &next_ms)->n, 0);
+    assert_int_equal(next_ms, 0);
+}
+
+/* Invariant 6. */
+static void nothing_is_promoted_before_its_time(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, next_ms = -1;
+    int64_t a = PUT(k, .process_after_ms = t + 100);
+    k->now_ms = t + 99;
+    assert_int_equal(kit_promote(k, 10, &next_ms), 0);
+    assert_int_equal(next_ms, t + 100);
+    assert_int_equal(kit_state(k, a), REDRIVE_STATE_SCHEDULED);
+    k->now_ms = t + 100;
+    assert_int_equal(kit_promote(k, 10, &next_ms), 1);
+    assert_int_equal(next_ms, 0);
+    assert_int_equal(kit_state(k, a), REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_job(k, a)->status.process_after_ms, t + 100);
+    assert_int_equal(kit_job(k, a)->status.updated_ms, t + 100);
+}
+
+static void the_earliest_are_promoted_first(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, next_ms = -1;
+    int64_t a = PUT(k, .process_after_ms = t + 30), b = PUT(k, .process_after_ms = t + 10),
+            c = PUT(k, .process_after_ms = t + 20), d = PUT(k, .process_after_ms = t + 20);
+    k->now_ms = t + 50;
+    assert_int_equal(kit_promote(k, 2, &next_ms), 2);
+    assert_int_equal(next_ms, t + 20);
+    check_seqs(READY(k, .tenant = STR("acme")), b, c);
+    assert_int_equal(kit_promote(k, 2, &next_ms), 2);
+    assert_int_equal(next_ms, 0);
+    check_seqs(READY(k, .tenant = STR("acme")), a, b, c, d);
+}
+
+static void retries_are_promoted_like_scheduled_jobs(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, next_ms = -1;
+    int64_t a = kit_put_in(k, REDRIVE_STATE_RETRYING, NULL); /* in 60 s */
+    int64_t b = PUT(k, .process_after_ms = t + 60001);
+    k->now_ms = t + 60000;
+    assert_int_equal(kit_promote(k, 10, &next_ms), 1);
+    assert_int_equal(next_ms, t + 60001);
+    check_seqs(READY(k, .tenant = STR("acme")), a);
+    assert_int_equal(kit_state(k, b), REDRIVE_STATE_SCHEDULED);
+}
+
+static void nothing_but_time_locked_jobs_is_promoted(void **state)
+{
+    struct kit *k = *state;
+    int64_t seqs[REDRIVE_STATE_COUNT], next_ms = -1;
+    for (int s = REDRIVE_STATE_QUEUED; s < REDRIVE_STATE_COUNT; s++)
+        seqs[s] = kit_put_in(k, (enum redrive_state)s, NULL);
+    k->now_ms += 1000000;
+    assert_int_equal(kit_promote(k, 100, &next_ms), 0);
+    assert_int_equal(next_ms, 0);
+    for (int s = REDRIVE_STATE_QUEUED; s < REDRIVE_STATE_COUNT; s++)
+        assert_int_equal(kit_state(k, seqs[s]), s);
+}
+
+static void a_clock_that_goes_back_promotes_nothing(void **state)
+{
+    struct kit *k = *state;
+    int64_t next_ms;
+    int64_t seq = PUT(k, .process_after_ms = k->now_ms + 10);
+    k->now_ms -= 100000;
+    assert_int_equal(kit_promote(k, 10, &next_ms), 0);
+    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_SCHEDULED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(a_lease_can_be_extended_but_not_shortened),
+        F(only_a_running_job_has_a_lease_to_extend),
+        F(leases_that_have_ended_are_found_the_longest_first),
+        F(finding_an_expired_lease_does_not_end_it),
+        F(only_running_jobs_expire),
+        F(nothing_is_promoted_before_its_time),
+        F(the_earliest_are_promoted_first),
+        F(retries_are_promoted_like_scheduled_jobs),
+        F(nothing_but_time_locked_jobs_is_promoted),
+        F(a_clock_that_goes_back_promotes_nothing),
+    };
+    return cmocka_run_group_tests_name("store time", tests, NULL, NULL);
+}

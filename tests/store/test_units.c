@@ -1,0 +1,254 @@
+#include "kit.h"
+
+#include "dump.h"
+
+/* Touches everything that a unit can touch; `seqs` are of jobs in each state. */
+static void change_everything(struct kit *k, const int64_t *seqs)
+{
+    PUT(k, .id = STR("new"));
+    kit_start(k, seqs[REDRIVE_STATE_QUEUED]);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_SCHEDULED], .kind = CHANGE_RUN_NOW);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_RETRYING], .kind = CHANGE_CANCEL);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_RUNNING], .kind = CHANGE_CANCEL);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_COMPLETED], .kind = CHANGE_REMOVE);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_FAILED], .kind = CHANGE_REDRIVE);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_DEAD_LETTER], .kind = CHANGE_EDIT, .payload = STR("[]"));
+    kit_unpark(k, seqs[REDRIVE_STATE_PARKED]);
+    kit_sweep(k, STATE_BIT(CANCELLED), INT64_MAX, 100);
+    kit_pause(k, STR("acme"), STR("main"));
+    const struct shared_row row = {.kind = SHARED_TASK,
+                                   .key = STR("mail"),
+                                   .version = 1,
+                                   .tenant = STR("acme"),
+                                   .value = STR("second")};
+    assert_int_equal(kit_shared_put(k, &row), 0);
+    kit_count(k, (struct counter){STR("acme"), STR("completed"), STR("mail"), 5});
+}
+
+static void fill(struct kit *k, int64_t seqs[REDRIVE_STATE_COUNT])
+{
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+        seqs[s] = kit_put_in(k, (enum redrive_state)s, NULL);
+    const struct shared_row row = {
+        .kind = SHARED_TASK, .key = STR("mail"), .tenant = STR("acme"), .value = STR("first")};
+    assert_int_equal(kit_shared_put(k, &row), 0);
+    kit_count(k, (struct counter){STR("acme"), STR("completed"), STR("mail"), 3});
+}
+
+static void a_rollback_leaves_nothing(void **state)
+{
+    struct kit *k = *state;
+    struct buf before, within, after;
+    buf_init(&before, 1 << 20);
+    buf_init(&within, 1 << 20);
+    buf_init(&after, 1 << 20);
+    int64_t seqs[REDRIVE_STATE_COUNT];
+    fill(k, seqs);
+
+    dump_store(k->store, &before);
+    kit_begin(k);
+    int64_t version = k->shared_version;
+    change_everything(k, seqs);
+    dump_store(k->store, &within);
+    kit_rollback(k);
+    dump_store(k->store, &after);
+    assert_string_not_equal(buf_cstr(&within), buf_cstr(&before));
+    assert_string_equal(buf_cstr(&after), buf_cstr(&before));
+    kit_begin(k);
+    assert_int_equal(k->shared_version, version);
+    kit_rollback(k);
+    buf_release(&before);
+    buf_release(&within);
+    buf_release(&after);
+}
+
+static void closing_rolls_an_open_unit_back(void **state)
+{
+    struct kit *k = *state;
+    int64_t kept = PUT(k, .id = STR("kept"));
+    struct kit other;
+    kit_join(&other, k);
+    kit_begin(&other);
+    PUT(&other, .id = STR("lost"));
+    kit_close(&other);
+    check_seqs(LIST(k, .order = ORDER_OLDEST), kept);
+    kit_begin(k);
+    kit_rollback(k);
+}
+
+static void a_committed_unit_is_visible_at_once_to_all(void **state)
+{
+    struct kit *k = *state;
+    struct buf ours, theirs;
+    buf_init(&ours, 1 << 20);
+    buf_init(&theirs, 1 << 20);
+    int64_t seqs[REDRIVE_STATE_COUNT];
+    fill(k, seqs);
+    kit_begin(k);
+    change_everything(k, seqs);
+    kit_commit(k);
+    struct kit other;
+    kit_join(&other, k);
+    dump_store(k->store, &ours);
+    dump_store(other.store, &theirs);
+    assert_string_equal(buf_cstr(&ours), buf_cstr(&theirs));
+    kit_close(&other);
+    buf_release(&ours);
+    buf_release(&theirs);
+}
+
+static void reads_in_a_unit_see_its_own_moves(void **state)
+{
+    struct kit *k = *state;
+    kit_begin(k);
+    int64_t seq = PUT(k, .id = STR("x"));
+    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
+    check_seqs(READY(k, .tenant = STR("acme")), seq);
+    uint64_t token = kit_start(k, seq);
+    assert_int_equal(READY(k, .tenant = STR("acme"))->n, 0);
+    assert_int_equal(kit_history(k, seq)->n, 1);
+    check_move(kit_settle(k, seq, token, decision_retrying(10)), 0, REDRIVE_STATE_RETRYING);
+    assert_int_equal(kit_queues(k, STR("acme"))->queues[0].by_state[REDRIVE_STATE_RETRYING], 1);
+    kit_pause(k, STR("acme"), STR("main"));
+    assert_true(kit_queues(k, STR("acme"))->queues[0].paused);
+    kit_commit(k);
+}
+
+static void a_handle_has_one_unit_at_a_time(void **state)
+{
+    struct kit *k = *state;
+    const struct store_ops *ops = store_ops(k->store);
+    struct redrive_err err = {0};
+    assert_int_equal(ops->commit(k->store, &err), REDRIVE_E_STATE);
+    ops->rollback(k->store);
+    kit_begin(k);
+    int64_t seq = PUT(k, .id = STR("x"));
+    int64_t now_ms, version;
+    assert_int_equal(ops->begin(k->store, 1, &now_ms, &version, &err), REDRIVE_E_STATE);
+    kit_commit(k);
+    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
+}
+
+static void moves_need_a_unit(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = kit_put_in(k, REDRIVE_STATE_RUNNING, NULL);
+    const struct store_ops *ops = store_ops(k->store);
+    struct store *s = k->store;
+    struct decision d = decision_completed();
+    struct job_spec spec = {.tenant = STR("t"), .id = STR("i"), .queue = STR("q")};
+    struct submit_result submitted;
+    struct start_move start = {.seq = seq, .token = 9};
+    struct settle_move settle = {.seq = seq, .token = 1, .decision = &d};
+    struct change_move change = {.seq = seq, .kind = CHANGE_CANCEL};
+    struct claim_filter filter = {.limit = 1};
+    struct shared_row row = {.kind = SHARED_TASK, .key = STR("k")};
+    struct counter counter = {.name = STR("n"), .value = 1};
+    struct move_result r;
+    size_t n;
+    int64_t next_ms;
+    assert_int_equal(ops->submit(s, &spec, 1, &submitted, &k->arena, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->ready(s, &filter, &k->page, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->start(s, &start, 1, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->park(s, &seq, 1, false, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->parked(s, STR("t"), STR("l"), false, 1, &k->page, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->unpark(s, &seq, 1, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->settle(s, &settle, 1, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->extend(s, seq, 1, 5, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->promote_due(s, 1, &n, &next_ms, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->expired(s, 1, &k->page, &next_ms, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->change(s, &change, 1, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->sweep(s, ~0u, INT64_MAX, 1, &n, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->shared_put(s, &row, 1, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->counters_add(s, &counter, 1, NULL), REDRIVE_E_STATE);
+    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_RUNNING);
+}
+
+static void a_refused_move_fails_none_of_its_neighbours(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .id = STR("a")), b = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL),
+            c = PUT(k, .id = STR("c"));
+    const struct start_move moves[] = {
+        {.seq = a, .token = 11, .lease_until_ms = k->now_ms + 1},
+        {.seq = b, .token = 12, .lease_until_ms = k->now_ms + 1},
+        {.seq = 999999, .token = 13, .lease_until_ms = k->now_ms + 1},
+        {.seq = c, .token = 14, .lease_until_ms = k->now_ms + 1},
+    };
+    struct move_result r[4];
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->start(k->store, moves, 4, r, NULL), 0);
+    kit_commit(k);
+    check_move(r[0], 0, REDRIVE_STATE_RUNNING);
+    check_move(r[1], REDRIVE_E_STATE, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(r[2].code, REDRIVE_E_NOT_FOUND);
+    check_move(r[3], 0, REDRIVE_STATE_RUNNING);
+    assert_int_equal(kit_job(k, a)->status.token, 11);
+    assert_int_equal(kit_job(k, c)->status.token, 14);
+}
+
+static void a_job_that_is_not_there_is_not_found_by_any_move(void **state)
+{
+    struct kit *k = *state;
+    struct start_move start = {.seq = 4711, .token = 1};
+    assert_int_equal(kit_try_start(k, &start).code, REDRIVE_E_NOT_FOUND);
+    assert_int_equal(kit_settle(k, 4711, 1, decision_completed()).code, REDRIVE_E_NOT_FOUND);
+    assert_int_equal(kit_extend(k, 4711, 1, 5).code, REDRIVE_E_NOT_FOUND);
+    assert_int_equal(kit_park(k, 4711, true).code, REDRIVE_E_NOT_FOUND);
+    assert_int_equal(kit_unpark(k, 4711).code, REDRIVE_E_NOT_FOUND);
+    for (int kind = CHANGE_CANCEL; kind <= CHANGE_EDIT; kind++)
+        assert_int_equal(
+            CHANGE(k, .seq = 4711, .kind = (enum change_kind)kind, .to = REDRIVE_STATE_FAILED).code,
+            REDRIVE_E_NOT_FOUND);
+    assert_int_equal(kit_history(k, 4711)->n, 0);
+}
+
+static void the_unit_says_its_time(void **state)
+{
+    struct kit *k = *state;
+    int64_t now_ms = 0, version;
+    assert_int_equal(store_ops(k->store)->begin(k->store, 4242, &now_ms, &version, NULL), 0);
+    if (store_ops(k->store)->capabilities & STORE_SERVER_TIME)
+        assert_true(now_ms > KIT_START_MS);
+    else
+        assert_int_equal(now_ms, 4242);
+    store_ops(k->store)->rollback(k->store);
+}
+
+static void waiting_ends_with_its_time(void **state)
+{
+    struct kit *k = *state;
+    assert_int_equal(store_ops(k->store)->wait(k->store, 5, NULL), 0);
+}
+
+static void a_wait_after_anothers_commit_is_short(void **state)
+{
+    struct kit *k = *state, other;
+    if (!(store_ops(k->store)->capabilities & STORE_NOTIFIES))
+        skip();
+    kit_join(&other, k);
+    kit_begin(k);
+    kit_rollback(k);
+    PUT(&other, .id = STR("x"));
+    /* Longer than the time that a test is given. */
+    assert_int_equal(store_ops(k->store)->wait(k->store, 600000, NULL), 0);
+    kit_close(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(a_rollback_leaves_nothing),
+        F(closing_rolls_an_open_unit_back),
+        F(a_committed_unit_is_visible_at_once_to_all),
+        F(reads_in_a_unit_see_its_own_moves),
+        F(a_handle_has_one_unit_at_a_time),
+        F(moves_need_a_unit),
+        F(a_refused_move_fails_none_of_its_neighbours),
+        F(a_job_that_is_not_there_is_not_found_by_any_move),
+        F(the_unit_says_its_time),
+        F(waiting_ends_with_its_time),
+        F(a_wait_after_anothers_commit_is_short),
+    };
+    return cmocka_run_group_tests_name("store units", tests, NULL, NULL);
+}
