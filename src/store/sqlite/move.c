@@ -122,6 +122,13 @@ static int write_result(struct store *store, int64_t seq, struct str result,
     return sql_run(store, st, err);
 }
 
+/* A delay without end is as late as can be, not in the past. */
+static int64_t later(int64_t now_ms, int64_t delay_ms)
+{
+    int64_t sum;
+    return __builtin_add_overflow(now_ms, delay_ms, &sum) ? INT64_MAX : sum;
+}
+
 static void take_back(struct job_status *s)
 {
     s->deferrals++;
@@ -151,7 +158,7 @@ static int settle_one(struct store *store, const struct settle_move *move, struc
     row.s.reason = d->reason;
     row.s.crashes = d->crashes;
     if (d->state == REDRIVE_STATE_RETRYING || d->state == REDRIVE_STATE_SCHEDULED)
-        row.s.process_after_ms = store->now_ms + d->delay_ms;
+        row.s.process_after_ms = later(store->now_ms, d->delay_ms);
     if (state_has_ended(d->state))
         row.s.finished_ms = ended_ms;
     const bool first_success = d->state == REDRIVE_STATE_COMPLETED && row.s.attempts == 1;
