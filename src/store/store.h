@@ -13,7 +13,8 @@
  * Rules
  *   1. All moves of a unit become visible and durable together, when store_commit returns 0; after
  *      store_rollback, or a store_commit that failed with anything but REDRIVE_E_IO, none has
- *      happened. After REDRIVE_E_IO from store_commit nobody knows: all did, or none.
+ *      happened. After REDRIVE_E_IO from store_commit nobody knows: all did, or none. A unit whose
+ *      commit has failed is over with store_rollback.
  *   2. A move that cannot be made (stale token, wrong state, taken key) says so in its own result,
  *      changes nothing, and fails none of its neighbours.
  *   3. A slot that returns a negative code has failed as a whole: the unit must be rolled back.

@@ -1,0 +1,194 @@
+#include "kit.h"
+
+#include <stdio.h>
+
+static void each_field_of_the_filter_counts(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .tenant = STR("t1"), .id = STR("a"), .task = STR("resize"),
+                    .queue = STR("slow"), .user = STR("ann"), .unique_key = STR("k1"));
+    int64_t b = PUT(k, .tenant = STR("t2"), .id = STR("b"), .task = STR("mail"),
+                    .queue = STR("fast"), .user = STR("bob"), .unique_key = STR("k2"));
+    check_seqs(LIST(k, .order = ORDER_OLDEST), a, b);
+    check_seqs(LIST(k, .tenant = STR("t1")), a);
+    check_seqs(LIST(k, .id = STR("b")), b);
+    check_seqs(LIST(k, .task = STR("resize")), a);
+    check_seqs(LIST(k, .queue = STR("fast")), b);
+    check_seqs(LIST(k, .user = STR("ann")), a);
+    check_seqs(LIST(k, .unique_key = STR("k2")), b);
+    check_seqs(LIST(k, .tenant = STR(""), .id = STR("")), a, b);
+    assert_int_equal(LIST(k, .tenant = STR("t1"), .id = STR("b"))->n, 0);
+    assert_int_equal(LIST(k, .id = STR("A"))->n, 0);
+}
+
+static void states_are_a_mask(void **state)
+{
+    struct kit *k = *state;
+    int64_t seqs[REDRIVE_STATE_COUNT];
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+        seqs[s] = kit_put_in(k, (enum redrive_state)s, NULL);
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+        check_seqs(LIST(k, .states = 1u << s), seqs[s]);
+    check_seqs(LIST(k, .states = STATE_BIT(QUEUED) | STATE_BIT(CANCELLED)),
+               seqs[REDRIVE_STATE_QUEUED], seqs[REDRIVE_STATE_CANCELLED]);
+    assert_int_equal(LIST(k, .states = 0)->n, REDRIVE_STATE_COUNT);
+}
+
+static int64_t put_dead(struct kit *k, enum redrive_class class_, enum redrive_reason reason,
+                        const char *type, const char *message, uint64_t fingerprint)
+{
+    int64_t seq = PUT(k, .priority = 0);
+    uint64_t token = kit_start(k, seq);
+    struct decision d = decision_ended(REDRIVE_STATE_DEAD_LETTER, reason);
+    const struct settle_move move = {
+        .seq = seq,
+        .token = token,
+        .decision = &d,
+        .error = {.class_ = class_, .type = str_of(type), .message = str_of(message)},
+        .fingerprint = fingerprint};
+    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
+    return seq;
+}
+
+static void errors_can_be_searched(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = put_dead(k, REDRIVE_CLASS_NETWORK, REDRIVE_REASON_EXHAUSTED, "ConnectError",
+                         "connection to 10%_off refused", 5);
+    int64_t b = put_dead(k, REDRIVE_CLASS_VALIDATION, REDRIVE_REASON_NOT_RETRIABLE, "ValueError",
+                         "Connection is not a number", UINT64_MAX);
+    int64_t c = PUT(k, .priority = 0);
+    check_seqs(LIST(k, .classes = 1u << REDRIVE_CLASS_NETWORK), a);
+    check_seqs(LIST(k, .classes = 1u << REDRIVE_CLASS_NETWORK | 1u << REDRIVE_CLASS_VALIDATION), a,
+               b);
+    check_seqs(LIST(k, .classes = 1u << REDRIVE_CLASS_SUCCESS), c);
+    check_seqs(LIST(k, .reasons = 1u << REDRIVE_REASON_NOT_RETRIABLE), b);
+    check_seqs(LIST(k, .reasons = 1u << REDRIVE_REASON_NONE), c);
+    check_seqs(LIST(k, .error_type = STR("ConnectError")), a);
+    assert_int_equal(LIST(k, .error_type = STR("Connect"))->n, 0);
+    check_seqs(LIST(k, .text = STR("onnection")), a, b);
+    check_seqs(LIST(k, .text = STR("connection")), a);
+    check_seqs(LIST(k, .text = STR("10%_off")), a);
+    assert_int_equal(LIST(k, .text = STR("10__off"))->n, 0);
+    assert_int_equal(LIST(k, .text = STR("con%refused"))->n, 0);
+    check_seqs(LIST(k, .fingerprint = 5), a);
+    check_seqs(LIST(k, .fingerprint = UINT64_MAX), b);
+}
+
+static void ends_are_bounded_in_time(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, seqs[3];
+    PUT(k, .priority = 0);
+    for (int i = 0; i < 3; i++) {
+        k->now_ms = t + 10 * i;
+        seqs[i] = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
+    }
+    check_seqs(LIST(k, .finished_after_ms = t + 10), seqs[1], seqs[2]);
+    check_seqs(LIST(k, .finished_before_ms = t + 10), seqs[0]);
+    check_seqs(LIST(k, .finished_after_ms = t + 10, .finished_before_ms = t + 20), seqs[1]);
+    check_seqs(LIST(k, .finished_before_ms = t + 1000), seqs[0], seqs[1], seqs[2]);
+}
+
+static void orders_are_what_they_say(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms;
+    k->now_ms = t + 20;
+    int64_t a = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
+    k->now_ms = t + 30;
+    int64_t b = kit_put_in(k, REDRIVE_STATE_FAILED, NULL);
+    int64_t live = PUT(k, .priority = 0);
+    k->now_ms = t + 10;
+    int64_t c = kit_put_in(k, REDRIVE_STATE_CANCELLED, NULL);
+    k->now_ms = t + 20;
+    int64_t d = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
+    check_seqs(LIST(k, .order = ORDER_OLDEST), a, b, live, c, d);
+    check_seqs(LIST(k, .order = ORDER_NEWEST), d, c, live, b, a);
+    check_seqs(LIST(k, .order = ORDER_FINISHED), b, d, a, c, live);
+}
+
+/* Reads all pages of one size and compares them with the one big page. */
+static void check_pages(struct kit *k, struct job_filter filter, size_t size, const int64_t *all,
+                        size_t n)
+{
+    size_t seen = 0;
+    filter.limit = size;
+    for (;;) {
+        struct job_page *page = kit_list(k, &filter);
+        for (size_t i = 0; i < page->n; i++, seen++) {
+            assert_true(seen < n);
+            assert_int_equal(page->jobs[i].status.seq, all[seen]);
+            filter.after_seq = page->jobs[i].status.seq;
+            filter.after_ms = page->jobs[i].status.finished_ms;
+        }
+        assert_int_equal(page->more, seen < n);
+        if (!page->more)
+            break;
+        assert_int_equal(page->n, size);
+    }
+    assert_int_equal(seen, n);
+}
+
+static void pages_join_without_a_gap_at_every_boundary(void **state)
+{
+    struct kit *k = *state;
+    /* Several jobs end at the same time, some never. */
+    for (int i = 0; i < 17; i++) {
+        k->now_ms = KIT_START_MS + i * 7 % 5;
+        kit_put_in(k, i % 4 == 3 ? REDRIVE_STATE_QUEUED : REDRIVE_STATE_COMPLETED, NULL);
+    }
+    static const uint32_t STATES[] = {0, STATE_BIT(COMPLETED), STATE_BIT(QUEUED)};
+    for (int order = ORDER_OLDEST; order <= ORDER_FINISHED; order++) {
+        for (int s = 0; s < 3; s++) {
+            struct job_filter filter = {
+                .order = (enum job_order)order, .states = STATES[s], .limit = 100};
+            struct job_page *page = kit_list(k, &filter);
+            int64_t all[17];
+            size_t n = page->n;
+            for (size_t i = 0; i < n; i++)
+                all[i] = page->jobs[i].status.seq;
+            for (size_t size = 1; size <= 18; size++)
+                check_pages(k, filter, size, all, n);
+        }
+    }
+}
+
+static void a_page_has_its_bounds(void **state)
+{
+    struct kit *k = *state;
+    const struct store_ops *ops = store_ops(k->store);
+    struct job_filter filter = {.limit = 0};
+    struct redrive_err err = {0};
+    PUT(k, .priority = 0);
+    assert_int_equal(ops->list(k->store, &filter, &k->page, &err), REDRIVE_E_RANGE);
+    assert_true(err.message[0] != '\0');
+    assert_int_equal(ops->groups(k->store, &filter, &k->groups, NULL), REDRIVE_E_RANGE);
+    filter.limit = STORE_PAGE_MAX + 1;
+    assert_int_equal(ops->list(k->store, &filter, &k->page, NULL), REDRIVE_E_RANGE);
+    filter.limit = STORE_PAGE_MAX;
+    assert_int_equal(ops->list(k->store, &filter, &k->page, NULL), 0);
+    assert_int_equal(k->page.n, 1);
+}
+
+static void a_page_outlives_the_jobs_in_it(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER,
+                             &(struct job_spec){.id = STR("x"), .payload = STR("[1]")});
+    struct job_page *page = LIST(k, .id = STR("x"));
+    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    check_str(page->jobs[0].spec.payload, "[1]");
+    check_str(page->jobs[0].status.error.message, "no answer");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(each_field_of_the_filter_counts), F(states_are_a_mask),
+        F(errors_can_be_searched),          F(ends_are_bounded_in_time),
+        F(orders_are_what_they_say),        F(pages_join_without_a_gap_at_every_boundary),
+        F(a_page_has_its_bounds),           F(a_page_outlives_the_jobs_in_it),
+    };
+    return cmocka_run_group_tests_name("store list", tests, NULL, NULL);
+}

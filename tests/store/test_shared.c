@@ -1,0 +1,228 @@
+#include "kit.h"
+
+static struct shared_row row(enum shared_kind kind, const char *key, const char *value,
+                             int64_t version)
+{
+    return (struct shared_row){.kind = kind,
+                               .tenant = STR("acme"),
+                               .key = str_of(key),
+                               .value = str_of(value),
+                               .version = version};
+}
+
+static int put(struct kit *k, struct shared_row r)
+{
+    return kit_shared_put(k, &r);
+}
+
+static int64_t shared_version(struct kit *k)
+{
+    kit_begin(k);
+    kit_rollback(k);
+    return k->shared_version;
+}
+
+static void a_row_is_kept_byte_for_byte(void **state)
+{
+    struct kit *k = *state;
+    static const char BYTES[] = {0, 1, (char)0xff, '\'', '"', 0};
+    struct shared_row r = row(SHARED_BREAKER, "b", "", 0);
+    r.value = (struct str){BYTES, sizeof BYTES};
+    assert_int_equal(put(k, r), 0);
+    struct shared_page *page = kit_shared(k, SHARED_BREAKER, STR("acme"));
+    assert_int_equal(page->n, 1);
+    assert_int_equal(page->rows[0].kind, SHARED_BREAKER);
+    check_str(page->rows[0].tenant, "acme");
+    check_str(page->rows[0].key, "b");
+    assert_int_equal(page->rows[0].version, 1);
+    assert_int_equal(page->rows[0].value.len, sizeof BYTES);
+    assert_memory_equal(page->rows[0].value.ptr, BYTES, sizeof BYTES);
+}
+
+static void a_put_needs_the_version_that_is_there(void **state)
+{
+    struct kit *k = *state;
+    assert_int_equal(put(k, row(SHARED_TASK, "t", "none", 1)), REDRIVE_E_STATE);
+    assert_int_equal(put(k, row(SHARED_TASK, "t", "one", 0)), 0);
+    assert_int_equal(put(k, row(SHARED_TASK, "t", "again", 0)), REDRIVE_E_STATE);
+    assert_int_equal(put(k, row(SHARED_TASK, "t", "two", 1)), 0);
+    assert_int_equal(put(k, row(SHARED_TASK, "t", "stale", 1)), REDRIVE_E_STATE);
+    assert_int_equal(put(k, row(SHARED_TASK, "t", "early", 3)), REDRIVE_E_STATE);
+    struct shared_page *page = kit_shared(k, SHARED_TASK, STR("acme"));
+    assert_int_equal(page->n, 1);
+    check_str(page->rows[0].value, "two");
+    assert_int_equal(page->rows[0].version, 2);
+}
+
+static void a_row_is_taken_away_at_its_version_only(void **state)
+{
+    struct kit *k = *state;
+    struct shared_row gone = row(SHARED_TASK, "t", "", 0);
+    gone.removed = true;
+    assert_int_equal(put(k, gone), REDRIVE_E_STATE);
+    put(k, row(SHARED_TASK, "t", "one", 0));
+    put(k, row(SHARED_TASK, "t", "two", 1));
+    assert_int_equal(put(k, gone), REDRIVE_E_STATE);
+    gone.version = 1;
+    assert_int_equal(put(k, gone), REDRIVE_E_STATE);
+    gone.version = 2;
+    assert_int_equal(put(k, gone), 0);
+    assert_int_equal(kit_shared(k, SHARED_TASK, STR("acme"))->n, 0);
+    assert_int_equal(put(k, gone), REDRIVE_E_STATE);
+    assert_int_equal(put(k, row(SHARED_TASK, "t", "anew", 0)), 0);
+    assert_int_equal(kit_shared(k, SHARED_TASK, STR("acme"))->rows[0].version, 1);
+}
+
+static void kinds_and_tenants_do_not_meet(void **state)
+{
+    struct kit *k = *state;
+    for (int kind = SHARED_BREAKER; kind <= SHARED_CRON; kind++)
+        assert_int_equal(put(k, row((enum shared_kind)kind, "same", "v", 0)), 0);
+    struct shared_row other = row(SHARED_TASK, "same", "theirs", 0);
+    other.tenant = STR("other");
+    assert_int_equal(put(k, other), 0);
+    for (int kind = SHARED_BREAKER; kind <= SHARED_CRON; kind++)
+        assert_int_equal(kit_shared(k, (enum shared_kind)kind, STR("acme"))->n, 1);
+    struct shared_page *page = kit_shared(k, SHARED_TASK, STR("other"));
+    assert_int_equal(page->n, 1);
+    check_str(page->rows[0].value, "theirs");
+}
+
+static void rows_come_by_tenant_and_key(void **state)
+{
+    struct kit *k = *state;
+    static const char *const NAMES[][2] = {{"b", "x"},        {"a", "z"},  {"b", "X"},
+                                           {"a", "\xC3\xA4"}, {"a", "zz"}, {"B", "q"}};
+    static const char *const SORTED[][2] = {{"B", "q"},        {"a", "z"}, {"a", "zz"},
+                                            {"a", "\xC3\xA4"}, {"b", "X"}, {"b", "x"}};
+    for (int i = 0; i < 6; i++) {
+        struct shared_row r = row(SHARED_TASK, NAMES[i][1], "v", 0);
+        r.tenant = str_of(NAMES[i][0]);
+        assert_int_equal(put(k, r), 0);
+    }
+    struct shared_page *page = kit_shared(k, SHARED_TASK, (struct str){0});
+    assert_int_equal(page->n, 6);
+    for (int i = 0; i < 6; i++) {
+        check_str(page->rows[i].tenant, SORTED[i][0]);
+        check_str(page->rows[i].key, SORTED[i][1]);
+    }
+}
+
+static void every_put_raises_the_shared_version_and_no_refusal_does(void **state)
+{
+    struct kit *k = *state;
+    int64_t last = shared_version(k);
+    for (int kind = SHARED_BREAKER; kind <= SHARED_CRON; kind++) {
+        put(k, row((enum shared_kind)kind, "k", "v", 0));
+        assert_true(shared_version(k) > last);
+        last = k->shared_version;
+        put(k, row((enum shared_kind)kind, "k", "v", 0));
+        assert_int_equal(shared_version(k), last);
+    }
+    put(k, row(SHARED_TASK, "k", "w", 1));
+    assert_true(shared_version(k) > last);
+    last = k->shared_version;
+    struct shared_row gone = row(SHARED_TASK, "k", "", 2);
+    gone.removed = true;
+    put(k, gone);
+    assert_true(shared_version(k) > last);
+}
+
+static void jobs_and_counters_leave_the_shared_version_alone(void **state)
+{
+    struct kit *k = *state;
+    int64_t before = shared_version(k);
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+        kit_put_in(k, (enum redrive_state)s, NULL);
+    kit_count(k, (struct counter){STR("acme"), STR("completed"), STR(""), 1});
+    assert_int_equal(shared_version(k), before);
+}
+
+static void every_handle_sees_the_same_shared_version(void **state)
+{
+    struct kit *k = *state, other;
+    kit_join(&other, k);
+    int64_t before = shared_version(&other);
+    put(k, row(SHARED_BREAKER, "b", "open", 0));
+    assert_true(shared_version(&other) > before);
+    assert_int_equal(other.shared_version, shared_version(k));
+    kit_close(&other);
+}
+
+static void one_stale_row_in_a_batch_fails_alone(void **state)
+{
+    struct kit *k = *state;
+    const struct shared_row rows[] = {
+        row(SHARED_BUCKET, "a", "1", 0), row(SHARED_BUCKET, "a", "2", 0),
+        row(SHARED_BUCKET, "a", "3", 1), row(SHARED_BUCKET, "b", "1", 0)};
+    struct move_result r[4];
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->shared_put(k->store, rows, 4, r, NULL), 0);
+    kit_commit(k);
+    assert_int_equal(r[0].code, 0);
+    assert_int_equal(r[1].code, REDRIVE_E_STATE);
+    assert_int_equal(r[2].code, 0);
+    assert_int_equal(r[3].code, 0);
+    struct shared_page *page = kit_shared(k, SHARED_BUCKET, STR("acme"));
+    assert_int_equal(page->n, 2);
+    check_str(page->rows[0].value, "3");
+    assert_int_equal(page->rows[0].version, 2);
+}
+
+static struct counter_page *counters(struct kit *k, struct str tenant)
+{
+    assert_int_equal(store_ops(k->store)->counters_list(k->store, tenant, &k->counters, NULL), 0);
+    return &k->counters;
+}
+
+static void counters_add_up(void **state)
+{
+    struct kit *k = *state, other;
+    kit_join(&other, k);
+    kit_count(k, (struct counter){STR("acme"), STR("completed"), STR("mail"), 2});
+    kit_count(&other, (struct counter){STR("acme"), STR("completed"), STR("mail"), 40});
+    kit_count(k, (struct counter){STR("acme"), STR("completed"), (struct str){0}, 5});
+    kit_count(k, (struct counter){STR("acme"), STR("completed"), STR(""), 6});
+    struct counter_page *page = counters(k, STR("acme"));
+    assert_int_equal(page->n, 2);
+    assert_int_equal(page->counters[0].label.len, 0);
+    assert_int_equal(page->counters[0].value, 11);
+    check_str(page->counters[1].name, "completed");
+    check_str(page->counters[1].label, "mail");
+    assert_int_equal(page->counters[1].value, 42);
+    kit_close(&other);
+}
+
+static void counters_come_by_tenant_name_and_label(void **state)
+{
+    struct kit *k = *state;
+    static const char *const ROWS[][3] = {
+        {"b", "a", "a"}, {"a", "b", "a"}, {"a", "a", "b"}, {"a", "a", "a"}};
+    for (int i = 0; i < 4; i++)
+        kit_count(
+            k, (struct counter){str_of(ROWS[i][0]), str_of(ROWS[i][1]), str_of(ROWS[i][2]), 1 + i});
+    struct counter_page *page = counters(k, (struct str){0});
+    assert_int_equal(page->n, 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(page->counters[i].value, 4 - i);
+    assert_int_equal(counters(k, STR("b"))->n, 1);
+    assert_int_equal(counters(k, STR("c"))->n, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(a_row_is_kept_byte_for_byte),
+        F(a_put_needs_the_version_that_is_there),
+        F(a_row_is_taken_away_at_its_version_only),
+        F(kinds_and_tenants_do_not_meet),
+        F(rows_come_by_tenant_and_key),
+        F(every_put_raises_the_shared_version_and_no_refusal_does),
+        F(jobs_and_counters_leave_the_shared_version_alone),
+        F(every_handle_sees_the_same_shared_version),
+        F(one_stale_row_in_a_batch_fails_alone),
+        F(counters_add_up),
+        F(counters_come_by_tenant_name_and_label),
+    };
+    return cmocka_run_group_tests_name("store shared", tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+#include "kit.h"
+
+static void every_state_of_a_queue_is_counted(void **state)
+{
+    struct kit *k = *state;
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+        for (int i = 0; i <= s; i++)
+            kit_put_in(k, (enum redrive_state)s, NULL);
+    struct queue_page *page = kit_queues(k, STR("acme"));
+    assert_int_equal(page->n, 1);
+    check_str(page->queues[0].tenant, "acme");
+    check_str(page->queues[0].queue, "main");
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+        assert_int_equal(page->queues[0].by_state[s], s + 1);
+    assert_false(page->queues[0].paused);
+}
+
+static void queues_come_by_tenant_and_name_empty_paused_ones_too(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .tenant = STR("b"), .queue = STR("x"));
+    PUT(k, .tenant = STR("a"), .queue = STR("z"));
+    PUT(k, .tenant = STR("a"), .queue = STR("m"));
+    kit_pause(k, STR("a"), STR("z"));
+    kit_pause(k, STR("a"), STR("empty"));
+    struct queue_page *page = kit_queues(k, (struct str){0});
+    assert_int_equal(page->n, 4);
+    check_str(page->queues[0].queue, "empty");
+    assert_true(page->queues[0].paused);
+    check_str(page->queues[1].queue, "m");
+    assert_false(page->queues[1].paused);
+    check_str(page->queues[2].queue, "z");
+    assert_true(page->queues[2].paused);
+    check_str(page->queues[3].tenant, "b");
+    assert_int_equal(kit_queues(k, STR("a"))->n, 3);
+    assert_int_equal(kit_queues(k, STR("c"))->n, 0);
+}
+
+static void the_oldest_and_the_next_are_known(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms;
+    PUT(k, .process_after_ms = t + 500);
+    struct queue_page *page = kit_queues(k, STR("acme"));
+    assert_int_equal(page->queues[0].oldest_ready_ms, 0);
+    assert_int_equal(page->queues[0].next_due_ms, t + 500);
+    k->now_ms = t + 20;
+    int64_t later = PUT(k, .priority = 100);
+    k->now_ms = t + 10;
+    int64_t sooner = PUT(k, .process_after_ms = t + 400);
+    PUT(k, .priority = 0);
+    page = kit_queues(k, STR("acme"));
+    assert_int_equal(page->queues[0].oldest_ready_ms, t + 10);
+    assert_int_equal(page->queues[0].next_due_ms, t + 400);
+    CHANGE(k, .seq = sooner, .kind = CHANGE_CANCEL);
+    CHANGE(k, .seq = later, .kind = CHANGE_CANCEL);
+    page = kit_queues(k, STR("acme"));
+    assert_int_equal(page->queues[0].next_due_ms, t + 500);
+    assert_int_equal(page->queues[0].by_state[REDRIVE_STATE_CANCELLED], 2);
+}
+
+static int64_t put_dead(struct kit *k, uint64_t fingerprint, int64_t ended_ms)
+{
+    int64_t seq = PUT(k, .task = fingerprint == 9 ? STR("nine") : STR("mail"));
+    uint64_t token = kit_start(k, seq);
+    struct decision d = decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED);
+    const struct settle_move move = {.seq = seq,
+                                     .token = token,
+                                     .decision = &d,
+                                     .error = {.class_ = REDRIVE_CLASS_NETWORK},
+                                     .fingerprint = fingerprint,
+                                     .ended_ms = ended_ms};
+    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
+    return seq;
+}
+
+static void alike_errors_are_grouped_the_largest_group_first(void **state)
+{
+    struct kit *k = *state;
+    put_dead(k, UINT64_MAX, 100);
+    int64_t latest = put_dead(k, 5, 300);
+    put_dead(k, 5, 200);
+    put_dead(k, 0, 400);
+    int64_t nine = put_dead(k, 9, 100);
+    put_dead(k, 5, 250);
+    const struct job_filter all = {.states = STATE_BIT(DEAD_LETTER), .limit = 10};
+    assert_int_equal(store_ops(k->store)->groups(k->store, &all, &k->groups, NULL), 0);
+    assert_int_equal(k->groups.n, 3);
+    const struct group_count *g = k->groups.groups;
+    assert_int_equal(g[0].fingerprint, 5);
+    assert_int_equal(g[0].count, 3);
+    assert_int_equal(g[0].first_ms, 200);
+    assert_int_equal(g[0].last_ms, 300);
+    assert_int_equal(g[0].example.status.seq, latest);
+    check_str(g[0].example.spec.task, "mail");
+    assert_int_equal(g[1].fingerprint, 9);
+    assert_int_equal(g[1].example.status.seq, nine);
+    assert_true(g[2].fingerprint == UINT64_MAX);
+}
+
+static void groups_are_of_the_jobs_that_match(void **state)
+{
+    struct kit *k = *state;
+    put_dead(k, 5, 100);
+    put_dead(k, 5, 200);
+    put_dead(k, 9, 100);
+    struct job_filter filter = {.task = STR("nine"), .limit = 10};
+    assert_int_equal(store_ops(k->store)->groups(k->store, &filter, &k->groups, NULL), 0);
+    assert_int_equal(k->groups.n, 1);
+    assert_int_equal(k->groups.groups[0].fingerprint, 9);
+    filter = (struct job_filter){.limit = 1};
+    assert_int_equal(store_ops(k->store)->groups(k->store, &filter, &k->groups, NULL), 0);
+    assert_int_equal(k->groups.n, 1);
+    assert_int_equal(k->groups.groups[0].count, 2);
+    filter = (struct job_filter){.states = STATE_BIT(COMPLETED), .limit = 10};
+    assert_int_equal(store_ops(k->store)->groups(k->store, &filter, &k->groups, NULL), 0);
+    assert_int_equal(k->groups.n, 0);
+}
+
+static void of_ends_at_the_same_time_the_higher_seq_is_the_example(void **state)
+{
+    struct kit *k = *state;
+    put_dead(k, 5, 100);
+    int64_t higher = put_dead(k, 5, 100);
+    const struct job_filter all = {.limit = 10};
+    assert_int_equal(store_ops(k->store)->groups(k->store, &all, &k->groups, NULL), 0);
+    assert_int_equal(k->groups.groups[0].example.status.seq, higher);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(every_state_of_a_queue_is_counted),
+        F(queues_come_by_tenant_and_name_empty_paused_ones_too),
+        F(the_oldest_and_the_next_are_known),
+        F(alike_errors_are_grouped_the_largest_group_first),
+        F(groups_are_of_the_jobs_that_match),
+        F(of_ends_at_the_same_time_the_higher_seq_is_the_example),
+    };
+    return cmocka_run_group_tests_name("store sums", tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+/* Two processes on one store, step by step: `a` is the fixture, `b` has joined it.
+ *
+ * A store with one writer makes b wait while a has a unit, and then says REDRIVE_E_IO; one with
+ * several lets b begin. Both are right; what b must not do is see or take what is a's. */
+#include "kit.h"
+
+static void a_unit_is_not_visible_before_its_commit(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    int64_t old = PUT(a, .id = STR("old"));
+    kit_begin(a);
+    int64_t new_ = PUT(a, .id = STR("new"));
+    kit_start(a, old);
+    kit_pause(a, STR("acme"), STR("main"));
+    kit_count(a, (struct counter){STR("acme"), STR("n"), STR(""), 1});
+    assert_null(kit_job(&b, new_));
+    assert_int_equal(kit_state(&b, old), REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_history(&b, old)->n, 0);
+    assert_false(kit_queues(&b, STR("acme"))->queues[0].paused);
+    assert_int_equal(kit_shared(&b, SHARED_PAUSE, STR("acme"))->n, 0);
+    kit_commit(a);
+    assert_int_equal(kit_state(&b, new_), REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_state(&b, old), REDRIVE_STATE_RUNNING);
+    assert_true(kit_queues(&b, STR("acme"))->queues[0].paused);
+    kit_close(&b);
+}
+
+/* Invariant 7. */
+static void two_workers_cannot_start_the_same_job(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    int64_t seq = PUT(a, .id = STR("x"));
+    kit_begin(a);
+    check_seqs(READY(a, .tenant = STR("acme")), seq);
+
+    int rc = kit_try_begin(&b);
+    assert_true(rc == 0 || rc == REDRIVE_E_IO);
+    if (rc == 0) {
+        assert_int_equal(READY(&b, .tenant = STR("acme"))->n, 0);
+        kit_rollback(&b);
+    }
+    uint64_t token = kit_start(a, seq);
+    kit_commit(a);
+
+    const struct start_move second = {.seq = seq, .token = 4711, .worker = STR("b")};
+    check_move(kit_try_start(&b, &second), REDRIVE_E_STATE, REDRIVE_STATE_RUNNING);
+    assert_int_equal(READY(&b, .tenant = STR("acme"))->n, 0);
+    assert_int_equal(kit_job(&b, seq)->status.token, token);
+    assert_int_equal(kit_job(&b, seq)->status.attempts, 1);
+    kit_close(&b);
+}
+
+/* Invariant 8. */
+static void a_worker_that_was_given_up_can_no_longer_settle(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    int64_t seq = PUT(a, .id = STR("x")), next_ms;
+    uint64_t old = kit_start(a, seq);
+
+    /* The lease ends, and b takes the job back. */
+    b.now_ms += 30000;
+    struct job_page *page = kit_expired(&b, 10, &next_ms);
+    check_seqs(page, seq);
+    struct decision lost = decision_retrying(0);
+    lost.class_ = REDRIVE_CLASS_SYSTEM;
+    check_move(kit_settle(&b, seq, page->jobs[0].status.token, lost), 0, REDRIVE_STATE_RETRYING);
+
+    check_move(kit_settle(a, seq, old, decision_completed()), REDRIVE_E_STATE,
+               REDRIVE_STATE_RETRYING);
+    check_move(kit_extend(a, seq, old, INT64_MAX), REDRIVE_E_STATE, REDRIVE_STATE_RETRYING);
+    assert_int_equal(kit_promote(&b, 10, &next_ms), 1);
+    uint64_t new_ = kit_start(&b, seq);
+    check_move(kit_settle(a, seq, old, decision_completed()), REDRIVE_E_STATE,
+               REDRIVE_STATE_RUNNING);
+    check_move(kit_settle(&b, seq, new_, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(kit_history(a, seq)->n, 2);
+    kit_close(&b);
+}
+
+static void a_settle_in_time_makes_the_rescue_too_late(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    int64_t seq = PUT(a, .id = STR("x")), next_ms;
+    uint64_t token = kit_start(a, seq);
+    b.now_ms += 30000;
+    check_seqs(kit_expired(&b, 10, &next_ms), seq);
+    check_move(kit_settle(a, seq, token, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
+    check_move(kit_settle(&b, seq, token, decision_retrying(0)), REDRIVE_E_STATE,
+               REDRIVE_STATE_COMPLETED);
+    kit_close(&b);
+}
+
+static void a_cancel_beats_the_settle_that_comes_after_it(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    int64_t seq = PUT(a, .id = STR("x"));
+    uint64_t token = kit_start(a, seq);
+    check_move(CHANGE(&b, .seq = seq, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(kit_settle(a, seq, token, decision_completed()), REDRIVE_E_STATE,
+               REDRIVE_STATE_CANCELLED);
+    kit_close(&b);
+}
+
+/* Rule 5: of two who saw the same version, one hands out the probe or makes the tick. */
+static void of_two_puts_at_the_same_version_one_wins(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    struct shared_row tick = {
+        .kind = SHARED_CRON, .tenant = STR("acme"), .key = STR("nightly"), .value = STR("last=0")};
+    assert_int_equal(kit_shared_put(a, &tick), 0);
+    tick.version = kit_shared(&b, SHARED_CRON, STR("acme"))->rows[0].version;
+
+    kit_begin(a);
+    tick.value = STR("a made it");
+    assert_int_equal(kit_shared_put(a, &tick), 0);
+    PUT(a, .id = STR("nightly-1"));
+    kit_commit(a);
+
+    kit_begin(&b);
+    tick.value = STR("b made it");
+    assert_int_equal(kit_shared_put(&b, &tick), REDRIVE_E_STATE);
+    kit_rollback(&b);
+    check_str(kit_shared(&b, SHARED_CRON, STR("acme"))->rows[0].value, "a made it");
+    kit_close(&b);
+}
+
+static void of_two_submits_of_a_key_one_wins(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    int64_t first = PUT(a, .id = STR("a"), .unique_key = STR("k"));
+    struct submit_result second = TRY_PUT(&b, .id = STR("b"), .unique_key = STR("k"));
+    assert_int_equal(second.code, REDRIVE_E_EXISTS);
+    assert_int_equal(second.seq, first);
+    kit_close(&b);
+}
+
+static void what_was_rolled_back_can_be_done_by_another(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    int64_t seq = PUT(a, .id = STR("x"));
+    kit_begin(a);
+    PUT(a, .id = STR("y"), .unique_key = STR("k"));
+    kit_start(a, seq);
+    kit_rollback(a);
+    PUT(&b, .id = STR("y"), .unique_key = STR("k"));
+    kit_start(&b, seq);
+    assert_int_equal(kit_job(a, seq)->status.attempts, 1);
+    kit_close(&b);
+}
+
+static void two_who_promote_move_a_job_once(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    int64_t next_ms;
+    PUT(a, .process_after_ms = a->now_ms + 10);
+    a->now_ms += 10;
+    b.now_ms = a->now_ms;
+    assert_int_equal(kit_promote(a, 10, &next_ms) + kit_promote(&b, 10, &next_ms), 1);
+    kit_close(&b);
+}
+
+static void the_store_is_there_as_long_as_somebody_has_it(void **state)
+{
+    struct kit *a = *state, b, c;
+    kit_join(&b, a);
+    int64_t seq = PUT(&b, .id = STR("x"));
+    kit_close(&b);
+    kit_join(&c, a);
+    assert_int_equal(kit_state(&c, seq), REDRIVE_STATE_QUEUED);
+    kit_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(a_unit_is_not_visible_before_its_commit),
+        F(two_workers_cannot_start_the_same_job),
+        F(a_worker_that_was_given_up_can_no_longer_settle),
+        F(a_settle_in_time_makes_the_rescue_too_late),
+        F(a_cancel_beats_the_settle_that_comes_after_it),
+        F(of_two_puts_at_the_same_version_one_wins),
+        F(of_two_submits_of_a_key_one_wins),
+        F(what_was_rolled_back_can_be_done_by_another),
+        F(two_who_promote_move_a_job_once),
+        F(the_store_is_there_as_long_as_somebody_has_it),
+    };
+    return cmocka_run_group_tests_name("store two", tests, NULL, NULL);
+}
