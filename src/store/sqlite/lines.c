@@ -51,10 +51,10 @@ static int make_room(struct lines *lines, int64_t id)
     if ((size_t)id < lines->n_by_id)
         return 0;
     size_t n = ((size_t)id + 1) * 2;
-    struct line **grown = realloc(lines->by_id, n * sizeof *grown);
+    struct line **grown = realloc(lines->by_id, n * sizeof(struct line *));
     if (!grown)
         return REDRIVE_E_NOMEM;
-    memset(grown + lines->n_by_id, 0, (n - lines->n_by_id) * sizeof *grown);
+    memset(grown + lines->n_by_id, 0, (n - lines->n_by_id) * sizeof(struct line *));
     lines->by_id = grown;
     lines->n_by_id = n;
     return 0;

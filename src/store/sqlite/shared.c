@@ -25,7 +25,7 @@ static int version_of(struct store *store, const struct shared_row *row, int64_t
 static int put_one(struct store *store, const struct shared_row *row, struct move_result *ret,
                    struct redrive_err *err)
 {
-    int64_t version;
+    int64_t version = 0;
     int rc = version_of(store, row, &version, err);
     if (rc != 0)
         return rc;

@@ -44,7 +44,7 @@ static int find_key(struct store *store, int64_t tenant_id, struct str key, bool
 static int first_holder(struct store *store, int64_t tenant_id, struct str key,
                         struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
-    struct submit_result other;
+    struct submit_result other = {0};
     int gone = find(store, STATEMENT_FIND_GONE_KEY, tenant_id, key, ret, arena, err);
     if (gone < 0)
         return gone;
