@@ -1,0 +1,165 @@
+#include "ledger.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/rng.h"
+#include "check.h"
+#include "core/state.h"
+
+void ledger_violated(struct ledger *l, int invariant, const char *format, ...)
+{
+    l->violation.all |= 1u << invariant;
+    if (l->violation.invariant != 0)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(l->violation.text, sizeof l->violation.text, format, args);
+    va_end(args);
+    l->violation.invariant = invariant;
+}
+
+static struct ledger_job *find(struct ledger *l, int64_t seq)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->jobs[i].seq == seq)
+            return &l->jobs[i];
+    return NULL;
+}
+
+const struct ledger_job *ledger_find(const struct ledger *l, int64_t seq)
+{
+    return find((struct ledger *)l, seq);
+}
+
+/* The job of an answer that says yes; there must be one. */
+static struct ledger_job *moved(struct ledger *l, int64_t seq, const struct move_result *r)
+{
+    if (r->code != 0)
+        return NULL;
+    struct ledger_job *job = find(l, seq);
+    if (!job || job->gone)
+        ledger_violated(l, 2, "job %lld was moved, but is not there", (long long)seq);
+    return job && !job->gone ? job : NULL;
+}
+
+void ledger_submit(struct ledger *l, const struct job_spec *spec, const struct submit_result *r)
+{
+    if (r->code != 0)
+        return;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct ledger_job *job = &l->jobs[i];
+        bool live = !job->gone && !state_has_ended(job->state);
+        if (live && spec->unique_key.len > 0 && str_is(spec->unique_key, job->key) &&
+            str_is(spec->tenant, job->tenant))
+            ledger_violated(l, 4, "%s holds the key %s, and a second job got it", job->id,
+                            job->key);
+    }
+    assert_true(l->n < LEDGER_MAX);
+    struct ledger_job *job = &l->jobs[l->n++];
+    *job = (struct ledger_job){
+        .seq = r->seq,
+        .payload_hash = rng_hash(spec->payload.ptr, spec->payload.len, 0),
+        .max_attempts = spec->max_attempts,
+        .state = REDRIVE_STATE_QUEUED,
+    };
+    assert_true(str_copy(job->tenant, sizeof job->tenant, spec->tenant));
+    assert_true(str_copy(job->id, sizeof job->id, spec->id));
+    assert_true(str_copy(job->key, sizeof job->key, spec->unique_key));
+}
+
+void ledger_start(struct ledger *l, const struct start_move *move, const struct move_result *r)
+{
+    struct ledger_job *job = moved(l, move->seq, r);
+    if (!job)
+        return;
+    if (job->token != 0)
+        ledger_violated(l, 7, "%s was started, but is leased", job->id);
+    if (state_has_ended(job->state))
+        ledger_violated(l, 3, "%s was started after its end", job->id);
+    job->attempts++;
+    if (job->attempts > (uint32_t)job->max_attempts)
+        ledger_violated(l, 5, "%s was started %u times of %d", job->id, job->attempts,
+                        job->max_attempts);
+    job->token = move->token;
+    job->state = REDRIVE_STATE_RUNNING;
+}
+
+static enum redrive_state coarse(enum redrive_state state)
+{
+    return state == REDRIVE_STATE_SCHEDULED || state == REDRIVE_STATE_RETRYING
+               ? REDRIVE_STATE_QUEUED
+               : state;
+}
+
+void ledger_settle(struct ledger *l, const struct settle_move *move, const struct move_result *r)
+{
+    struct ledger_job *job = moved(l, move->seq, r);
+    if (!job)
+        return;
+    if (job->token != move->token)
+        ledger_violated(l, 8, "%s was settled with a stale token", job->id);
+    job->token = 0;
+    job->state = coarse(move->decision->state);
+    if (!move->decision->uses_attempt)
+        job->attempts--;
+}
+
+void ledger_extend(struct ledger *l, int64_t seq, uint64_t token, const struct move_result *r)
+{
+    struct ledger_job *job = moved(l, seq, r);
+    if (job && job->token != token)
+        ledger_violated(l, 8, "the lease of %s was extended with a stale token", job->id);
+}
+
+void ledger_park(struct ledger *l, int64_t seq, bool parked, const struct move_result *r)
+{
+    struct ledger_job *job = moved(l, seq, r);
+    if (!job)
+        return;
+    if (state_has_ended(job->state))
+        ledger_violated(l, 3, "%s was parked or let go after its end", job->id);
+    job->state = parked ? REDRIVE_STATE_PARKED : REDRIVE_STATE_QUEUED;
+}
+
+static void redriven(struct ledger *l, struct ledger_job *job)
+{
+    if (job->state != REDRIVE_STATE_DEAD_LETTER && job->state != REDRIVE_STATE_FAILED)
+        ledger_violated(l, 3, "%s was redriven, but is %s", job->id,
+                        redrive_state_name(job->state));
+    job->state = REDRIVE_STATE_QUEUED;
+    job->epoch++;
+    job->attempts = 0;
+}
+
+void ledger_change(struct ledger *l, const struct change_move *move, const struct move_result *r)
+{
+    struct ledger_job *job = moved(l, move->seq, r);
+    if (!job)
+        return;
+    switch (move->kind) {
+    case CHANGE_CANCEL:
+        if (state_has_ended(job->state))
+            ledger_violated(l, 3, "%s was cancelled after its end", job->id);
+        job->state = REDRIVE_STATE_CANCELLED;
+        job->token = 0;
+        break;
+    case CHANGE_REDRIVE: redriven(l, job); break;
+    case CHANGE_END:
+        if (state_has_ended(job->state))
+            ledger_violated(l, 3, "%s ended twice", job->id);
+        job->state = move->to;
+        break;
+    case CHANGE_REMOVE: job->gone = true; break;
+    case CHANGE_EDIT: job->payload_hash = rng_hash(move->payload.ptr, move->payload.len, 0); break;
+    case CHANGE_RUN_NOW: break;
+    }
+}
+
+void ledger_sweep(struct ledger *l, uint32_t states, size_t removed)
+{
+    for (size_t i = 0; removed > 0 && i < l->n; i++)
+        if (state_has_ended(l->jobs[i].state) && (states >> l->jobs[i].state & 1))
+            l->jobs[i].may_be_swept = true;
+    l->swept += removed;
+}

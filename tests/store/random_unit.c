@@ -1,0 +1,371 @@
+#include "random_unit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "check.h"
+
+#define CALL(side, slot, ...)                                                        \
+    do {                                                                             \
+        struct redrive_err err_ = {0};                                               \
+        int rc_ = store_ops((side)->store)->slot((side)->store, __VA_ARGS__, &err_); \
+        if (rc_ < 0)                                                                 \
+            fail_msg("%s: %s; %s", #slot, redrive_err_name(rc_), err_.message);      \
+    } while (0)
+
+void random_side_init(struct random_side *side, struct store *store, struct buf *out)
+{
+    *side = (struct random_side){.store = store, .now_ms = INT64_C(1700000000000), .out = out};
+}
+
+void random_side_release(struct random_side *side)
+{
+    job_page_release(&side->page);
+    arena_release(&side->arena);
+}
+
+static uint64_t below(struct random_side *s, uint64_t limit)
+{
+    return rng_below(&s->rng, limit);
+}
+
+static bool one_in(struct random_side *s, uint64_t n)
+{
+    return below(s, n) == 0;
+}
+
+/* One of the words, or, one time in `n_words` + 1, none. */
+static struct str word(struct random_side *s, const char *const *words, size_t n_words)
+{
+    size_t i = below(s, n_words + 1);
+    return i < n_words ? str_of(words[i]) : (struct str){0};
+}
+
+static const char *const TENANTS[] = {"acme", "zeta"};
+static const char *const QUEUES[] = {"main", "slow",
+                                     "\xC3\xBC"
+                                     "ber"};
+static const char *const TASKS[] = {"mail", "resize"};
+static const char *const KEYS[] = {"k1", "k2", "k3", "k4"};
+static const char *const LANES[] = {"l1", "l2", "l3"};
+static const char *const MESSAGES[] = {"no answer", "refused", "bad input 17"};
+
+#define WORD(s, words)   word(s, words, sizeof(words) / sizeof((words)[0]))
+#define CHOICE(s, words) str_of((words)[below(s, sizeof(words) / sizeof((words)[0]))])
+
+static int64_t any_seq(struct random_side *s)
+{
+    size_t known = s->n_seqs < RANDOM_JOBS ? s->n_seqs : RANDOM_JOBS;
+    return known > 0 ? s->seqs[below(s, known)] : 1;
+}
+
+static void tell(struct random_side *s, const char *what, const struct move_result *r)
+{
+    buf_printf(s->out, "%s %s", what, r->code == 0 ? "ok" : redrive_err_name(r->code));
+    if (r->code != REDRIVE_E_NOT_FOUND)
+        buf_printf(s->out, " %s", redrive_state_name(r->state));
+    buf_putc(s->out, '\n');
+}
+
+static void tell_page(struct random_side *s, const char *what)
+{
+    buf_printf(s->out, "%s:", what);
+    for (size_t i = 0; i < s->page.n; i++)
+        buf_printf(s->out, " %.*s", (int)s->page.jobs[i].spec.id.len, s->page.jobs[i].spec.id.ptr);
+    buf_puts(s->out, s->page.more ? " …\n" : "\n");
+}
+
+static const struct job *read_job(struct random_side *s, int64_t seq)
+{
+    const struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
+    CALL(s, list, &filter, &s->page);
+    return s->page.n > 0 && s->page.jobs[0].status.seq == seq ? &s->page.jobs[0] : NULL;
+}
+
+static void do_submit(struct random_side *s)
+{
+    struct job_spec specs[4];
+    struct submit_result r[4];
+    size_t n = 1 + below(s, 4);
+    for (size_t i = 0; i < n; i++) {
+        unsigned id = one_in(s, 10) && s->n_ids > 0 ? s->n_ids - 1 : s->n_ids++;
+        specs[i] = (struct job_spec){
+            .tenant = CHOICE(s, TENANTS),
+            .id = str_of(arena_printf(&s->arena, "job-%u", id)),
+            .task = CHOICE(s, TASKS),
+            .queue = CHOICE(s, QUEUES),
+            .payload = str_of(arena_printf(&s->arena, "{\"n\":%u}", id)),
+            .user = WORD(s, TASKS),
+            .unique_key = one_in(s, 3) ? CHOICE(s, KEYS) : (struct str){0},
+            .unique_forever = one_in(s, 8),
+            .breaker_key = WORD(s, LANES),
+            .limit_key = WORD(s, LANES),
+            .priority = (int32_t)below(s, 5) - 2,
+            .max_attempts = 1 + (int32_t)below(s, 5),
+            .process_after_ms = one_in(s, 3) ? s->now_ms + (int64_t)below(s, 9000) - 1000 : 0,
+            .deadline_ms = one_in(s, 4) ? s->now_ms + 99 : 0,
+        };
+    }
+    CALL(s, submit, specs, n, r, &s->arena);
+    for (size_t i = 0; i < n; i++) {
+        buf_printf(s->out, "submit %s %s %.*s\n",
+                   r[i].code == 0 ? "ok" : redrive_err_name(r[i].code),
+                   redrive_state_name(r[i].state), (int)r[i].id.len, r[i].id.ptr);
+        s->seqs[s->n_seqs++ % RANDOM_JOBS] = r[i].seq;
+    }
+}
+
+static void start_seq(struct random_side *s, int64_t seq)
+{
+    const struct start_move move = {
+        .seq = seq,
+        .token = ++s->next_token,
+        .lease_until_ms = s->now_ms + (int64_t)below(s, 6000),
+        .worker = CHOICE(s, TASKS),
+        .permit = {.generation = below(s, 3), .probe = below(s, 2)},
+    };
+    struct move_result r;
+    CALL(s, start, &move, 1, &r);
+    tell(s, "start", &r);
+}
+
+static void do_claim(struct random_side *s)
+{
+    /* Within one tenant: whose turn it is, is a store's own choice. */
+    const struct str queues[] = {CHOICE(s, QUEUES), CHOICE(s, QUEUES)};
+    const struct str lanes[] = {CHOICE(s, LANES)};
+    const struct str tasks[] = {CHOICE(s, TASKS)};
+    const struct claim_filter filter = {
+        .tenant = CHOICE(s, TENANTS),
+        .queues = queues,
+        .n_queues = str_eq(queues[0], queues[1]) ? 0 : 2,
+        .tasks = tasks,
+        .n_tasks = one_in(s, 4) ? 1 : 0,
+        .skip_lanes = lanes,
+        .n_skip_lanes = one_in(s, 3) ? 1 : 0,
+        .limit = 1000,
+    };
+    CALL(s, ready, &filter, &s->page);
+    tell_page(s, "ready");
+    int64_t seqs[3];
+    size_t n = s->page.n < 3 ? s->page.n : 3;
+    for (size_t i = 0; i < n; i++)
+        seqs[i] = s->page.jobs[i].status.seq;
+    for (size_t i = 0; i < n; i++)
+        start_seq(s, seqs[i]);
+}
+
+static void do_start(struct random_side *s)
+{
+    start_seq(s, any_seq(s));
+}
+
+static struct decision any_decision(struct random_side *s)
+{
+    struct decision d = {.uses_attempt = true, .crashes = (uint32_t)below(s, 3)};
+    switch (below(s, 8)) {
+    case 0:
+    case 1: d.state = REDRIVE_STATE_COMPLETED; return d;
+    case 2: d.state = REDRIVE_STATE_CANCELLED; return d;
+    case 3:
+        d.state = REDRIVE_STATE_QUEUED;
+        d.uses_attempt = false;
+        return d;
+    case 4:
+        d.state = REDRIVE_STATE_SCHEDULED;
+        d.uses_attempt = false;
+        d.delay_ms = (int64_t)below(s, 5000);
+        d.why = DELAY_SNOOZE;
+        return d;
+    case 5:
+        d.state = one_in(s, 2) ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_FAILED;
+        d.reason = REDRIVE_REASON_EXHAUSTED;
+        break;
+    default:
+        d.state = REDRIVE_STATE_RETRYING;
+        d.delay_ms = (int64_t)below(s, 5000);
+        d.why = DELAY_BACKOFF;
+        break;
+    }
+    d.class_ = (enum redrive_class)(1 + below(s, REDRIVE_CLASS_COUNT - 1));
+    return d;
+}
+
+static void do_settle(struct random_side *s)
+{
+    int64_t seq = any_seq(s);
+    const struct job *job = read_job(s, seq);
+    uint64_t token = job && !one_in(s, 8) ? job->status.token : below(s, s->next_token + 2);
+    struct decision d = any_decision(s);
+    const struct settle_move move = {
+        .seq = seq,
+        .token = token,
+        .decision = &d,
+        .error = {.class_ = d.class_,
+                  .type = WORD(s, TASKS),
+                  .message = WORD(s, MESSAGES),
+                  .stacktrace = WORD(s, LANES),
+                  .code = (int32_t)below(s, 600)},
+        .result = one_in(s, 3) ? STR("{}") : (struct str){0},
+        .fingerprint = below(s, 3) * UINT64_C(0x9000000000000001),
+        .ended_ms = one_in(s, 2) ? 0 : s->now_ms - (int64_t)below(s, 50),
+    };
+    struct move_result r;
+    CALL(s, settle, &move, 1, &r);
+    tell(s, "settle", &r);
+}
+
+static void do_extend(struct random_side *s)
+{
+    int64_t seq = any_seq(s);
+    const struct job *job = read_job(s, seq);
+    struct move_result r;
+    CALL(s, extend, seq, job && !one_in(s, 5) ? job->status.token : 7,
+         s->now_ms + (int64_t)below(s, 9000), &r);
+    tell(s, "extend", &r);
+}
+
+static void do_park(struct random_side *s)
+{
+    const int64_t seqs[] = {any_seq(s), any_seq(s), any_seq(s)};
+    struct move_result r[3];
+    CALL(s, park, seqs, 3, one_in(s, 2), r);
+    for (int i = 0; i < 3; i++)
+        tell(s, "park", &r[i]);
+}
+
+static void do_unpark(struct random_side *s)
+{
+    struct move_result r;
+    CALL(s, parked, CHOICE(s, TENANTS), CHOICE(s, LANES), one_in(s, 2), 1 + below(s, 4), &s->page);
+    tell_page(s, "parked");
+    int64_t seq = s->page.n > 0 ? s->page.jobs[0].status.seq : any_seq(s);
+    CALL(s, unpark, &seq, 1, &r);
+    tell(s, "unpark", &r);
+}
+
+static void do_promote(struct random_side *s)
+{
+    size_t moved = 0;
+    int64_t next_ms = 0;
+    CALL(s, promote_due, 1 + below(s, 5), &moved, &next_ms);
+    buf_printf(s->out, "promote %zu next %" PRId64 "\n", moved, next_ms);
+}
+
+static void do_expired(struct random_side *s)
+{
+    int64_t next_ms = 0;
+    CALL(s, expired, 1 + below(s, 5), &s->page, &next_ms);
+    tell_page(s, "expired");
+    buf_printf(s->out, "next %" PRId64 "\n", next_ms);
+}
+
+static void do_change(struct random_side *s)
+{
+    struct move_result r;
+    const struct change_move move = {
+        .seq = any_seq(s),
+        .kind = (enum change_kind)below(s, CHANGE_EDIT + 1),
+        .to = one_in(s, 2) ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_FAILED,
+        .reason = (enum redrive_reason)(1 + below(s, REDRIVE_REASON_COUNT - 1)),
+        .payload = CHOICE(s, MESSAGES),
+    };
+    CALL(s, change, &move, 1, &r);
+    tell(s, "change", &r);
+}
+
+static void do_sweep(struct random_side *s)
+{
+    size_t removed = 0;
+    CALL(s, sweep, (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT), s->now_ms - 3000,
+         1 + below(s, 20), &removed);
+    buf_printf(s->out, "sweep %zu\n", removed);
+}
+
+static void do_share(struct random_side *s)
+{
+    struct move_result r;
+    const struct shared_row row = {
+        .kind = (enum shared_kind)below(s, SHARED_CRON + 1),
+        .tenant = CHOICE(s, TENANTS),
+        .key = CHOICE(s, QUEUES),
+        .value = WORD(s, MESSAGES),
+        .version = (int64_t)below(s, 3),
+        .removed = one_in(s, 2),
+    };
+    CALL(s, shared_put, &row, 1, &r);
+    buf_printf(s->out, "put %d\n", r.code);
+}
+
+static void do_count(struct random_side *s)
+{
+    const struct counter counter = {CHOICE(s, TENANTS), CHOICE(s, TASKS), WORD(s, QUEUES),
+                                    1 + (int64_t)below(s, 9)};
+    CALL(s, counters_add, &counter, 1);
+}
+
+static void do_list(struct random_side *s)
+{
+    const struct job_filter filter = {
+        .tenant = WORD(s, TENANTS),
+        .task = WORD(s, TASKS),
+        .queue = WORD(s, QUEUES),
+        .states = one_in(s, 2) ? (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT) : 0,
+        .classes = one_in(s, 3) ? (uint32_t)below(s, 1u << REDRIVE_CLASS_COUNT) : 0,
+        .reasons = one_in(s, 4) ? (uint32_t)below(s, 1u << REDRIVE_REASON_COUNT) : 0,
+        .text = one_in(s, 4) ? STR("a") : (struct str){0},
+        .finished_after_ms = one_in(s, 4) ? s->now_ms - 4000 : 0,
+        .finished_before_ms = one_in(s, 4) ? s->now_ms - 1000 : 0,
+        .order = (enum job_order)below(s, ORDER_FINISHED + 1),
+        .after_seq = one_in(s, 2) ? any_seq(s) : 0,
+        .after_ms = s->now_ms - (int64_t)below(s, 5000),
+        .limit = 1 + below(s, 12),
+    };
+    CALL(s, list, &filter, &s->page);
+    tell_page(s, "list");
+}
+
+/* Cancels the oldest and sweeps, so that the store stays small. */
+static void thin_out(struct random_side *s)
+{
+    const struct job_filter live = {.states = (1u << REDRIVE_STATE_COMPLETED) - 1, .limit = 40};
+    size_t removed;
+    CALL(s, list, &live, &s->page);
+    if (!s->page.more)
+        return;
+    for (size_t i = 0; i < 30; i++) {
+        const struct change_move move = {.seq = s->page.jobs[i].status.seq, .kind = CHANGE_CANCEL};
+        struct move_result r;
+        CALL(s, change, &move, 1, &r);
+        tell(s, "cancel", &r);
+    }
+    CALL(s, sweep, ~0u, s->now_ms - 2000, 60, &removed);
+    buf_printf(s->out, "swept %zu\n", removed);
+}
+
+void random_unit(struct random_side *s, uint64_t seed)
+{
+    static void (*const VERBS[])(struct random_side *) = {
+        do_submit, do_submit, do_claim, do_claim,  do_start,   do_settle,  do_settle,
+        do_settle, do_extend, do_park,  do_unpark, do_promote, do_promote, do_expired,
+        do_change, do_change, do_sweep, do_share,  do_count,   do_list,    do_list,
+    };
+    int64_t now_ms, version;
+    rng_seed(&s->rng, seed);
+    buf_reset(s->out);
+    arena_release(&s->arena);
+    s->now_ms += one_in(s, 40) ? -3000 : (int64_t)below(s, 1500);
+    CALL(s, begin, s->now_ms, &now_ms, &version);
+    thin_out(s);
+    for (size_t n = 1 + below(s, 8); n > 0; n--)
+        VERBS[below(s, sizeof VERBS / sizeof VERBS[0])](s);
+    if (one_in(s, 4)) {
+        store_ops(s->store)->rollback(s->store);
+        buf_puts(s->out, "rollback\n");
+    } else {
+        struct redrive_err err = {0};
+        if (store_ops(s->store)->commit(s->store, &err) < 0)
+            fail_msg("commit: %s", err.message);
+        buf_puts(s->out, "commit\n");
+    }
+}

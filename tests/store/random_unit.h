@@ -1,0 +1,37 @@
+/* random_unit.h - units that nobody would think of writing.
+ *
+ * A unit is a function of a seed and of what the store has answered so far. Two stores that are
+ * given the same seeds and answer alike go through the same life; what they answered is written
+ * down as text, in which jobs have their ids and not their seqs.
+ */
+#ifndef TESTS_STORE_RANDOM_UNIT_H
+#define TESTS_STORE_RANDOM_UNIT_H
+
+#include "base/buf.h"
+#include "base/rng.h"
+#include "store/store.h"
+
+#define RANDOM_JOBS 64
+
+/* One store, and what its user remembers: the latest jobs, some of them gone. */
+struct random_side {
+    struct store *store;
+    struct rng rng;
+    int64_t now_ms;
+    uint64_t next_token;
+    unsigned n_ids;
+    int64_t seqs[RANDOM_JOBS]; /* a ring */
+    size_t n_seqs;
+    struct arena arena;
+    struct job_page page;
+    struct buf *out;
+};
+
+void random_side_init(struct random_side *side, struct store *store, struct buf *out);
+void random_side_release(struct random_side *side);
+
+/* Begins, makes up to eight moves and reads, and commits or rolls back. Empties `out` first. Fails
+ * the test when a slot fails as a whole. */
+void random_unit(struct random_side *side, uint64_t seed);
+
+#endif

@@ -1,0 +1,136 @@
+/* Every call of the scenario fails once, in every way, and the store must still be right. */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fault.h"
+#include "invariants.h"
+#include "kit.h"
+#include "scenario.h"
+
+/* One run with a fault; false when the scenario was over before it was met. */
+static bool run_with(unsigned long fail_at, bool from_then_on, bool after_commit)
+{
+    struct kit kit;
+    struct fault fault;
+    static struct invariants watch;
+    kit_open(&kit, stores_name());
+    fault_init(&fault, kit.store);
+    fault.fail_at = fail_at;
+    fault.from_then_on = from_then_on;
+    fault.after_commit = after_commit;
+    invariants_init(&watch, wrap_store(&fault.wrap));
+    struct store *store = wrap_store(&watch.wrap);
+
+    scenario_run(store);
+    fault_heal(&fault);
+    struct violation after = invariants_check(&watch, kit.store);
+    if (after.invariant != 0)
+        fail_msg("call %lu%s%s: invariant %d: %s", fail_at, from_then_on ? " and later" : "",
+                 after_commit ? ", commits after the fact" : "", after.invariant, after.text);
+    scenario_drain(store);
+    struct violation end = invariants_check(&watch, kit.store);
+    if (end.invariant != 0)
+        fail_msg("call %lu, drained: invariant %d: %s", fail_at, end.invariant, end.text);
+    bool met = fault.met;
+    kit_close(&kit);
+    return met;
+}
+
+static unsigned long run_all(bool from_then_on, bool after_commit)
+{
+    unsigned long n = 1;
+    while (run_with(n, from_then_on, after_commit))
+        n++;
+    return n - 1;
+}
+
+static void nothing_breaks_without_a_fault(void **state)
+{
+    (void)state;
+    assert_false(run_with(0, false, false));
+}
+
+static void nothing_breaks_when_any_call_fails_once(void **state)
+{
+    (void)state;
+    /* Each step begins, does something, and commits. */
+    assert_true(run_all(false, false) > 28 * 3);
+}
+
+static void nothing_breaks_when_every_call_fails_from_some_point_on(void **state)
+{
+    (void)state;
+    assert_true(run_all(true, false) > 28 * 3);
+}
+
+static void nothing_breaks_when_the_answer_of_a_commit_is_lost(void **state)
+{
+    (void)state;
+    assert_true(run_all(false, true) > 28 * 3);
+}
+
+static void nothing_breaks_when_the_store_goes_away_after_a_commit(void **state)
+{
+    (void)state;
+    assert_true(run_all(true, true) > 28 * 3);
+}
+
+static void a_fault_comes_when_it_is_due(void **state)
+{
+    struct kit *k = *state;
+    struct fault fault;
+    fault_init(&fault, k->store);
+    struct store *s = wrap_store(&fault.wrap);
+    const struct store_ops *ops = store_ops(s);
+    int64_t now_ms, version;
+    fault.fail_at = 2;
+    assert_int_equal(ops->begin(s, 1, &now_ms, &version, NULL), 0);
+    assert_int_equal(ops->commit(s, NULL), REDRIVE_E_IO);
+    ops->rollback(s);
+    assert_int_equal(ops->begin(s, 1, &now_ms, &version, NULL), 0);
+    assert_int_equal(ops->commit(s, NULL), 0);
+    fault.from_then_on = true;
+    assert_int_equal(ops->begin(s, 1, &now_ms, &version, NULL), REDRIVE_E_IO);
+    assert_int_equal(ops->begin(s, 1, &now_ms, &version, NULL), REDRIVE_E_IO);
+    fault_heal(&fault);
+    assert_int_equal(ops->begin(s, 1, &now_ms, &version, NULL), 0);
+    ops->close(s);
+}
+
+static void a_commit_may_fail_before_or_after_the_fact(void **state)
+{
+    struct kit *k = *state;
+    for (int after = 0; after < 2; after++) {
+        struct fault fault;
+        fault_init(&fault, k->store);
+        fault.fail_at = 3;
+        fault.after_commit = after;
+        struct store *s = wrap_store(&fault.wrap);
+        const struct store_ops *ops = store_ops(s);
+        const struct job_spec spec = {
+            .tenant = STR("acme"), .id = STR("x"), .task = STR("t"), .queue = STR("q")};
+        struct submit_result r;
+        int64_t now_ms, version;
+        assert_int_equal(ops->begin(s, 1, &now_ms, &version, NULL), 0);
+        assert_int_equal(ops->submit(s, &spec, 1, &r, &k->arena, NULL), 0);
+        assert_int_equal(ops->commit(s, NULL), REDRIVE_E_IO);
+        ops->rollback(s);
+        assert_int_equal(LIST(k, .id = STR("x"))->n, after);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(a_fault_comes_when_it_is_due),
+        F(a_commit_may_fail_before_or_after_the_fact),
+        T(nothing_breaks_without_a_fault),
+        T(nothing_breaks_when_any_call_fails_once),
+        T(nothing_breaks_when_every_call_fails_from_some_point_on),
+        T(nothing_breaks_when_the_answer_of_a_commit_is_lost),
+        T(nothing_breaks_when_the_store_goes_away_after_a_commit),
+    };
+    return cmocka_run_group_tests_name("store fault", tests, NULL, NULL);
+}

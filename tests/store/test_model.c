@@ -1,0 +1,110 @@
+/* Random units on the store under test and on the memory store: what they answer and what they
+ * keep must be the same. REDRIVE_STORE_SEED repeats a run, REDRIVE_STORE_UNITS sets its length. */
+#include "check.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "dump.h"
+#include "kit.h"
+#include "random_unit.h"
+
+static uint64_t number_from(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 0) : fallback;
+}
+
+struct world {
+    struct kit kit;
+    struct random_side side;
+    struct buf answers;
+    struct buf dump;
+};
+
+static void world_init(struct world *w, const char *store)
+{
+    kit_open(&w->kit, store);
+    buf_init(&w->answers, 1 << 20);
+    buf_init(&w->dump, 1 << 22);
+    random_side_init(&w->side, w->kit.store, &w->answers);
+}
+
+static void world_release(struct world *w)
+{
+    random_side_release(&w->side);
+    buf_release(&w->answers);
+    buf_release(&w->dump);
+    kit_close(&w->kit);
+}
+
+/* The first line that differs, for a message that can be read. */
+static void explain(const char *what, const char *expected, const char *is)
+{
+    size_t line = 0, i = 0;
+    for (; expected[i] && expected[i] == is[i]; i++)
+        if (expected[i] == '\n')
+            line = i + 1;
+    print_error("%s\n  memory: %.*s\n  tested: %.*s\n", what, (int)strcspn(expected + line, "\n"),
+                expected + line, (int)strcspn(is + line, "\n"), is + line);
+}
+
+static void check_same(const struct buf *expected, const struct buf *is, const char *what,
+                       uint64_t seed, uint64_t unit)
+{
+    if (str_eq(buf_str(expected), buf_str(is)))
+        return;
+    explain(what, buf_cstr(expected), buf_cstr(is));
+    fail_msg("REDRIVE_STORE_SEED=%" PRIu64 ", unit %" PRIu64, seed, unit);
+}
+
+static void random_units_leave_what_they_leave_in_the_model(void **state)
+{
+    (void)state;
+    uint64_t seed = number_from("REDRIVE_STORE_SEED", 20240229);
+    uint64_t units = number_from("REDRIVE_STORE_UNITS", 3000);
+    struct world model, tested;
+    world_init(&model, "memory");
+    world_init(&tested, stores_name());
+    for (uint64_t unit = 0; unit < units; unit++) {
+        uint64_t unit_seed = rng_mix(seed + unit);
+        random_unit(&model.side, unit_seed);
+        random_unit(&tested.side, unit_seed);
+        check_same(&model.answers, &tested.answers, "answers differ", seed, unit);
+        dump_store(model.kit.store, &model.dump);
+        dump_store(tested.kit.store, &tested.dump);
+        check_same(&model.dump, &tested.dump, "what is kept differs", seed, unit);
+    }
+    world_release(&model);
+    world_release(&tested);
+}
+
+/* The generator must reach what it is for. */
+static void random_units_reach_every_state(void **state)
+{
+    (void)state;
+    struct world w;
+    unsigned seen = 0, commits = 0, rollbacks = 0;
+    world_init(&w, stores_name());
+    for (uint64_t unit = 0; unit < 300; unit++) {
+        random_unit(&w.side, rng_mix(unit));
+        dump_store(w.kit.store, &w.dump);
+        for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+            if (strstr(buf_cstr(&w.dump), redrive_state_name((enum redrive_state)s)))
+                seen |= 1u << s;
+        commits += strstr(buf_cstr(&w.answers), "commit") != NULL;
+        rollbacks += strstr(buf_cstr(&w.answers), "rollback") != NULL;
+    }
+    assert_int_equal(seen, (1u << REDRIVE_STATE_COUNT) - 1);
+    assert_true(commits > 100 && rollbacks > 30);
+    world_release(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(random_units_reach_every_state),
+        T(random_units_leave_what_they_leave_in_the_model),
+    };
+    return cmocka_run_group_tests_name("store model", tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+#include "wrap.h"
+
+/* Hands a call on, unless `before` has something against it. */
+#define HAND_ON(slot, ...)                                                         \
+    do {                                                                           \
+        struct wrap *w_ = wrap_of(store);                                          \
+        int rc_ = w_->before ? w_->before(w_, err) : 0;                            \
+        return rc_ < 0 ? rc_ : store_ops(w_->inner)->slot(w_->inner, __VA_ARGS__); \
+    } while (0)
+
+static void wrap_close(struct store *store)
+{
+    store_ops(store)->rollback(store);
+}
+
+static int wrap_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                      int64_t *ret_shared_version, struct redrive_err *err)
+{
+    HAND_ON(begin, now_ms, ret_now_ms, ret_shared_version, err);
+}
+
+static int wrap_commit(struct store *store, struct redrive_err *err)
+{
+    HAND_ON(commit, err);
+}
+
+static void wrap_rollback(struct store *store)
+{
+    struct wrap *w = wrap_of(store);
+    store_ops(w->inner)->rollback(w->inner);
+}
+
+static int wrap_submit(struct store *store, const struct job_spec *specs, size_t n,
+                       struct submit_result *ret, struct arena *arena, struct redrive_err *err)
+{
+    HAND_ON(submit, specs, n, ret, arena, err);
+}
+
+static int wrap_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                      struct redrive_err *err)
+{
+    HAND_ON(ready, filter, ret, err);
+}
+
+static int wrap_start(struct store *store, const struct start_move *moves, size_t n,
+                      struct move_result *ret, struct redrive_err *err)
+{
+    HAND_ON(start, moves, n, ret, err);
+}
+
+static int wrap_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
+                     struct move_result *ret, struct redrive_err *err)
+{
+    HAND_ON(park, seqs, n, by_limit, ret, err);
+}
+
+static int wrap_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+                       size_t limit, struct job_page *ret, struct redrive_err *err)
+{
+    HAND_ON(parked, tenant, lane, probe_order, limit, ret, err);
+}
+
+static int wrap_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
+                       struct redrive_err *err)
+{
+    HAND_ON(unpark, seqs, n, ret, err);
+}
+
+static int wrap_settle(struct store *store, const struct settle_move *moves, size_t n,
+                       struct move_result *ret, struct redrive_err *err)
+{
+    HAND_ON(settle, moves, n, ret, err);
+}
+
+static int wrap_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+                       struct move_result *ret, struct redrive_err *err)
+{
+    HAND_ON(extend, seq, token, lease_until_ms, ret, err);
+}
+
+static int wrap_promote_due(struct store *store, size_t limit, size_t *ret_moved,
+                            int64_t *ret_next_ms, struct redrive_err *err)
+{
+    HAND_ON(promote_due, limit, ret_moved, ret_next_ms, err);
+}
+
+static int wrap_expired(struct store *store, size_t limit, struct job_page *ret,
+                        int64_t *ret_next_ms, struct redrive_err *err)
+{
+    HAND_ON(expired, limit, ret, ret_next_ms, err);
+}
+
+static int wrap_change(struct store *store, const struct change_move *moves, size_t n,
+                       struct move_result *ret, struct redrive_err *err)
+{
+    HAND_ON(change, moves, n, ret, err);
+}
+
+static int wrap_sweep(struct store *store, uint32_t states, int64_t finished_before_ms,
+                      size_t limit, size_t *ret_removed, struct redrive_err *err)
+{
+    HAND_ON(sweep, states, finished_before_ms, limit, ret_removed, err);
+}
+
+static int wrap_shared_put(struct store *store, const struct shared_row *rows, size_t n,
+                           struct move_result *ret, struct redrive_err *err)
+{
+    HAND_ON(shared_put, rows, n, ret, err);
+}
+
+static int wrap_counters_add(struct store *store, const struct counter *counters, size_t n,
+                             struct redrive_err *err)
+{
+    HAND_ON(counters_add, counters, n, err);
+}
+
+static int wrap_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                     struct redrive_err *err)
+{
+    HAND_ON(list, filter, ret, err);
+}
+
+static int wrap_history(struct store *store, int64_t seq, struct attempt_page *ret,
+                        struct redrive_err *err)
+{
+    HAND_ON(history, seq, ret, err);
+}
+
+static int wrap_queues(struct store *store, struct str tenant, struct queue_page *ret,
+                       struct redrive_err *err)
+{
+    HAND_ON(queues, tenant, ret, err);
+}
+
+static int wrap_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                       struct redrive_err *err)
+{
+    HAND_ON(groups, filter, ret, err);
+}
+
+static int wrap_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
+                            struct shared_page *ret, struct redrive_err *err)
+{
+    HAND_ON(shared_list, kind, tenant, ret, err);
+}
+
+static int wrap_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
+                              struct redrive_err *err)
+{
+    HAND_ON(counters_list, tenant, ret, err);
+}
+
+static int wrap_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err)
+{
+    HAND_ON(wait, timeout_ms, err);
+}
+
+void wrap_init(struct wrap *wrap, struct store *inner)
+{
+    *wrap = (struct wrap){
+        .inner = inner,
+        .ops =
+            {
+                .scheme = store_ops(inner)->scheme,
+                .capabilities = store_ops(inner)->capabilities,
+                .close = wrap_close,
+                .begin = wrap_begin,
+                .commit = wrap_commit,
+                .rollback = wrap_rollback,
+                .submit = wrap_submit,
+                .ready = wrap_ready,
+                .start = wrap_start,
+                .park = wrap_park,
+                .parked = wrap_parked,
+                .unpark = wrap_unpark,
+                .settle = wrap_settle,
+                .extend = wrap_extend,
+                .promote_due = wrap_promote_due,
+                .expired = wrap_expired,
+                .change = wrap_change,
+                .sweep = wrap_sweep,
+                .shared_put = wrap_shared_put,
+                .counters_add = wrap_counters_add,
+                .list = wrap_list,
+                .history = wrap_history,
+                .queues = wrap_queues,
+                .groups = wrap_groups,
+                .shared_list = wrap_shared_list,
+                .counters_list = wrap_counters_list,
+                .wait = wrap_wait,
+            },
+    };
+    wrap->base = *store_base(inner);
+    wrap->base.ops = &wrap->ops;
+}
