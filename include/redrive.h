@@ -420,25 +420,46 @@ struct redrive_classify_row {
 
 #define REDRIVE_SEVERITY_OF_CLASS (-1)
 
-/* ---- The in-process handler ---------------------------------------------------------------- */
+/* ---- The in-process handler ----------------------------------------------------------------
+ *
+ * A handler starts no threads: a job runs, waits and is retried in the thread that submits it.
+ * Threads meet in the handler's breakers, its limit on concurrency, its dead letters and its
+ * counters. One mutex guards these; it is never held while a function of yours is called, with
+ * the one exception of redrive_clock.now_ms.
+ */
 
 struct redrive_handler; /* opaque; shared by threads */
 struct redrive_run;     /* one attempt, inside your function; its thread only */
 
 /* Your work. Return 0 for success. For failure return a negative errno (-ECONNREFUSED), or call
- * redrive_run_fail() with what is known and return its value. */
+ * redrive_run_fail() with what is known and return its value. Any other value is a failure about
+ * which nothing is known: class transient, counted as unclassified. */
 typedef int (*redrive_fn)(struct redrive_run *run, void *arg);
 
+/* What the job is. Pointers live until the function returns. */
 REDRIVE_API const char *redrive_run_job_id(const struct redrive_run *run);
 REDRIVE_API const char *redrive_run_task(const struct redrive_run *run);
-REDRIVE_API uint32_t redrive_run_attempt(const struct redrive_run *run); /* 1, 2, … */
-REDRIVE_API uint32_t redrive_run_max_attempts(const struct redrive_run *run);
 REDRIVE_API const void *redrive_run_payload(const struct redrive_run *run, size_t *ret_len);
-/* True once the job was cancelled or the handler is being stopped: return soon. */
+REDRIVE_API uint32_t redrive_run_attempt(const struct redrive_run *run); /* 1, 2, … */
+/* The most attempts that the policy allows after any class of failure. */
+REDRIVE_API uint32_t redrive_run_max_attempts(const struct redrive_run *run);
+/* Until the job's deadline or its policy's total_timeout, whichever is sooner: what to give to a
+ * connect or a read as its time-out. INT64_MAX when there is neither, never below 0. */
+REDRIVE_API int64_t redrive_run_remaining_ms(const struct redrive_run *run);
+/* True once the job was cancelled or the handler is being stopped: return soon. Costs two atomic
+ * loads. */
 REDRIVE_API bool redrive_run_cancelled(const struct redrive_run *run);
-/* Copies the facts of a failure; returns a value to return from the function. */
+
+/* Copies the facts of a failure and returns a value to return from the function; the last call
+ * counts, and none of them if the function returns 0 after all. Text beyond the limits is cut. If
+ * there is no memory for the strings, the numbers are kept. */
 REDRIVE_API int redrive_run_fail(struct redrive_run *run, const struct redrive_failure *failure);
-/* Copies a result for struct redrive_result; the last call counts. */
+
+#define REDRIVE_MESSAGE_MAX    4096
+#define REDRIVE_STACKTRACE_MAX 65536
+
+/* Copies a result for struct redrive_result. What the last attempt gave is handed out, also when
+ * the job failed. 0 or REDRIVE_E_NOMEM, which leaves the earlier result. */
 REDRIVE_API int redrive_run_result(struct redrive_run *run, const void *data, size_t len);
 
 enum redrive_event_type {
@@ -474,19 +495,31 @@ struct redrive_event {
     double error_rate;
 };
 
-/* Called from the thread that caused the event, with no lock held; it may call the handler. */
+/* Called from the thread that caused the event, with no lock held; it may call the handler, but
+ * not redrive_handler_free. The events of one job come in their order; those of different threads
+ * may arrive at the same time. */
 typedef void (*redrive_monitor_fn)(const struct redrive_event *event, void *ctx);
 
-/* Time, injected. `wait_ms` sleeps up to `ms` and may return early; NULL functions mean the
- * system's clock. A test gives a clock whose wait moves it. */
+/* Time, injected: give both functions, or neither for the system's clock (waiting and measuring
+ * by the monotonic one, timestamps by the wall clock).
+ *
+ * An injected clock is virtual time, which makes tests with many threads repeatable. It moves
+ * only when nothing else can happen: once every thread inside the handler is waiting, one of them
+ * calls `wait_ms` with the time to the nearest thing that is due, and no second one does so
+ * meanwhile. So time stands still while a function runs, unless the function moves the clock. The
+ * usual `wait_ms` adds `ms` to the clock; it may also sleep, and may return early. `now_ms` may be
+ * called with the handler locked, so it must not call it, and by several threads at once, also
+ * during a `wait_ms`. The clock may start anywhere and should not go back; if it does, things
+ * happen late, never early. */
 struct redrive_clock {
     int64_t (*now_ms)(void *ctx);
     void (*wait_ms)(int64_t ms, void *ctx);
     void *ctx;
 };
 
-/* Zeroed fields mean the defaults. Everything is copied by redrive_handler_new, strings too,
- * except the contexts of callbacks and the policy's borrowed parts. */
+/* Zeroed fields mean the defaults. Everything is copied by redrive_handler_new, strings and what
+ * the policy points at too; only the contexts of callbacks are borrowed, as long as the handler
+ * lives. */
 struct redrive_handler_options {
     const char *name;                             /* "redrive" */
     const struct redrive_policy *policy;          /* redrive_policy_init */
@@ -501,21 +534,31 @@ struct redrive_handler_options {
     struct redrive_clock clock;
 };
 
+/* NULL options mean all defaults. NULL when something in them is invalid or memory is out; `err`
+ * says which. Free it with redrive_handler_free. */
 REDRIVE_API struct redrive_handler *redrive_handler_new(
     const struct redrive_handler_options *options, struct redrive_err *err);
 
-/* No thread may be inside the handler any more: see redrive_handler_stop. */
+/* No thread may be inside the handler any more: see redrive_handler_stop. NULL does nothing. */
 REDRIVE_API void redrive_handler_free(struct redrive_handler *handler);
 
-/* Cancels every job that is waiting, asks running ones to return, waits until all callers have
- * left, and refuses new ones with REDRIVE_E_STOPPING. */
+/* Cancels every job that is waiting, asks running ones to return, refuses new ones with
+ * REDRIVE_E_STOPPING, and waits until all callers have left. It cannot be undone; the dead
+ * letters can still be read. Called from inside a job or a monitor it asks, but does not wait. */
 REDRIVE_API void redrive_handler_stop(struct redrive_handler *handler);
+
+REDRIVE_API const char *redrive_handler_name(const struct redrive_handler *handler);
+
+/* The handler with all defaults that redrive_call uses when it is given none: made on first use,
+ * shared by the process; do not free it. NULL when memory was out. */
+REDRIVE_API struct redrive_handler *redrive_handler_default(void);
 
 #define REDRIVE_ID_MAX 128
 
-/* What to run. Only `task` is required. */
+/* What to run. Only `task` is required. All pointers are borrowed until the call returns; a dead
+ * letter keeps copies. */
 struct redrive_job {
-    const char *id; /* up to REDRIVE_ID_MAX bytes; NULL: a new UUIDv7 */
+    const char *id; /* up to REDRIVE_ID_MAX bytes, unique among live jobs; NULL: a new UUIDv7 */
     const char *task;
     const char *service; /* the breaker's name; NULL: the task */
     const char *queue;
@@ -524,15 +567,16 @@ struct redrive_job {
     int priority; /* -100 … 100, higher first, where `concurrency` makes jobs wait */
     const void *payload;
     size_t payload_len;
-    const struct redrive_policy *policy; /* NULL: the handler's */
+    const struct redrive_policy *policy; /* NULL: the handler's. A dead letter's copy has the same
+                                            contexts of custom strategies */
     int64_t deadline_ms; /* from now; waiting of every kind counts, unlike total_timeout; 0: none */
 };
 
 struct redrive_result {
     char id[REDRIVE_ID_MAX + 1];
-    enum redrive_state state;
+    enum redrive_state state; /* completed, failed, dead_letter or cancelled */
     enum redrive_reason reason;
-    enum redrive_class class_;
+    enum redrive_class class_; /* of the last failure */
     uint32_t attempts;
     int64_t elapsed_ms;
     int64_t parked_ms;
@@ -544,22 +588,41 @@ struct redrive_result {
 REDRIVE_API void redrive_result_release(struct redrive_result *result);
 
 /* Runs `fn` in the calling thread until it succeeds or the policy has had enough. Returns 0 when
- * it completed, else REDRIVE_E_JOB_FAILED, _DEADLINE, _CANCELLED, _BREAKER_OPEN (on_open: reject),
- * _EXISTS (the id is in use), _STOPPING, _INVALID. `ret` may be NULL; it is filled either way and
- * belongs to the caller. */
+ * it completed. `ret` may be NULL; it is filled either way, whatever was in it, and belongs to the
+ * caller.
+ *
+ *   JOB_FAILED, DEADLINE   it ended without success: `ret` says how, and a dead letter was kept if
+ *                          the policy wants them (state dead_letter) and memory sufficed (else
+ *                          state failed)
+ *   CANCELLED              by redrive_cancel or redrive_handler_stop
+ *   INVALID, RANGE, EXISTS, STOPPING, BREAKER_OPEN, NOMEM
+ *                          refused: `fn` was not called and the job leaves no trace, neither event
+ *                          nor count (state failed). INVALID and RANGE: a field or the policy is
+ *                          wrong; EXISTS: a live job has this id; BREAKER_OPEN: on_open is reject
+ *
+ * Time spent parked or waiting for a turn does not count for total_timeout, but does for the
+ * deadline. A function may submit to its own handler: the inner job needs no further turn. */
 REDRIVE_API int redrive_submit(struct redrive_handler *handler, const struct redrive_job *job,
                                redrive_fn fn, void *arg, struct redrive_result *ret);
 
 /* redrive_submit in one line, for a job that is nothing but its task name. A NULL handler means
- * one with the defaults that the process shares. */
+ * redrive_handler_default(). */
 REDRIVE_API int redrive_call(struct redrive_handler *handler, const char *task, redrive_fn fn,
                              void *arg, struct redrive_result *ret);
 
-/* From another thread: a waiting job ends at once, a running one is asked to return and then is
- * not retried. NOT_FOUND when no such job is in the handler. */
+/* From another thread, or from a monitor: a waiting job ends at once, a running one is asked to
+ * return and then is not retried (it completes if it succeeds nevertheless). NOT_FOUND when no
+ * such job is in the handler. With an injected clock a call of wait_ms is not interrupted. */
 REDRIVE_API int redrive_cancel(struct redrive_handler *handler, const char *job_id);
 
-/* ---- Dead letters of a handler -------------------------------------------------------------- */
+/* ---- Dead letters of a handler --------------------------------------------------------------
+ *
+ * Kept in memory, oldest first, one for each job id: a later job with the same id that dies too
+ * takes the place of the earlier. An entry older than its policy's dlq_retention_days goes by
+ * itself (0: stays until removed).
+ */
+
+#define REDRIVE_HISTORY_MAX 100
 
 struct redrive_attempt_info {
     uint32_t attempt;
@@ -570,69 +633,86 @@ struct redrive_attempt_info {
     const char *message;
 };
 
+/* Absent strings are NULL. */
 struct redrive_dead_letter {
+    uint64_t seq; /* its place: rises with each entry that is added, never used again */
     const char *id;
     const char *task;
     const char *service;
+    const char *queue;
+    const char *user;
+    const char *project;
+    int priority;
     enum redrive_reason reason;
-    enum redrive_class class_;
+    enum redrive_class class_; /* of the last failure; success: it never ran */
     const char *error_type;
     const char *message;
     const char *stacktrace;
-    uint32_t attempts;
+    uint32_t attempts; /* of the last epoch */
     uint32_t max_attempts;
-    uint32_t epoch;
+    uint32_t epoch; /* 1, and one more with each redrive */
     int64_t failed_at_ms;
     uint64_t fingerprint;
     const void *payload;
     size_t payload_len;
-    const struct redrive_attempt_info *history; /* all epochs, oldest first */
-    size_t n_history;
+    const struct redrive_attempt_info *history; /* of all epochs, oldest first */
+    size_t n_history;                           /* the last REDRIVE_HISTORY_MAX are kept */
 };
 
 /* Which ones; zeroed fields match everything. */
 struct redrive_dlq_filter {
     const char *task;
     const char *service;
+    const char *queue;
     const char *error_type; /* exact, last component, or glob */
     const char *text;       /* found in the message */
-    uint32_t classes;       /* bit mask */
-    uint32_t reasons;       /* bit mask */
+    uint32_t classes;       /* bit 1u << enum redrive_class */
+    uint32_t reasons;       /* bit 1u << enum redrive_reason */
     uint64_t fingerprint;
-    int64_t failed_after_ms;
-    int64_t failed_before_ms;
-    const char *after_id; /* keyset page: entries that were added later than this one */
+    int64_t failed_after_ms;  /* at or after */
+    int64_t failed_before_ms; /* before */
+    uint64_t after_seq;       /* the next page: `seq` of the last entry of the page before */
     size_t limit;
 };
 
-/* Called for each match, oldest first, with the handler locked: do not call it from here. A
- * nonzero return ends the walk and is returned by it. */
+/* Called for each match, oldest first, with no lock held: it may call the handler, also to retry,
+ * edit or remove what it is shown. The entry is borrowed for the time of the call and does not
+ * change under it. A nonzero return ends the walk and is returned by it. */
 typedef int (*redrive_dlq_fn)(const struct redrive_dead_letter *entry, void *ctx);
 
+/* Walks over the matches; a NULL filter matches all. Entries that come or go meanwhile may be seen
+ * or not; none is seen twice. 0, or what `fn` returned. */
 REDRIVE_API int redrive_dlq_list(struct redrive_handler *handler,
                                  const struct redrive_dlq_filter *filter, redrive_dlq_fn fn,
                                  void *ctx);
+/* Shows one; what `fn` returned, or NOT_FOUND, or STATE while it is being retried. */
 REDRIVE_API int redrive_dlq_show(struct redrive_handler *handler, const char *id, redrive_dlq_fn fn,
                                  void *ctx);
 
-/* Runs it again with fresh attempts in a new epoch. The entry is gone exactly when the job is
- * back; if it dies again, it returns with both histories. */
+/* Runs it again, as redrive_submit would, with fresh attempts in a new epoch, under the policy
+ * and with the deadline (counted from now) that it had. The entry is gone exactly when the job is
+ * back; if the job dies again it returns, as the youngest, with the history of both. If the job is
+ * cancelled, or memory is out when it dies, the entry returns as it was. NOT_FOUND; STATE: it is
+ * being retried already; EXISTS: a job with its id is live; and all that redrive_submit returns. */
 REDRIVE_API int redrive_dlq_retry(struct redrive_handler *handler, const char *id, redrive_fn fn,
                                   void *arg, struct redrive_result *ret);
 
-/* Retries every match, at most `per_second` starts a second (0: no limit). With `dry_run` it only
- * counts. `ret_completed` counts those that succeeded. */
+/* Retries every match, one after the other in the calling thread, at most `per_second` starts a
+ * second (0: no limit). With `dry_run` it only counts. An entry that dies again is not retried
+ * twice. `ret_matched` counts those tried, `ret_completed` those that succeeded; either may be
+ * NULL. Returns 0 when all have been tried, whatever became of them, or STOPPING. */
 REDRIVE_API int redrive_dlq_retry_all(struct redrive_handler *handler,
                                       const struct redrive_dlq_filter *filter, redrive_fn fn,
                                       void *arg, double per_second, bool dry_run,
                                       size_t *ret_matched, size_t *ret_completed);
 
+/* Replaces the payload by a copy of `payload`; the rest stays as it is. Like redrive_dlq_remove:
+ * NOT_FOUND, or STATE while it is being retried. */
 REDRIVE_API int redrive_dlq_edit(struct redrive_handler *handler, const char *id,
                                  const void *payload, size_t len);
 REDRIVE_API int redrive_dlq_remove(struct redrive_handler *handler, const char *id);
 
-/* Removes what died at least `older_than_ms` ago; 0 means all. Entries older than their policy's
- * retention go by themselves. */
+/* Removes what died at least `older_than_ms` ago; 0 means all. `ret_removed` may be NULL. */
 REDRIVE_API int redrive_dlq_purge(struct redrive_handler *handler, int64_t older_than_ms,
                                   size_t *ret_removed);
 
@@ -641,6 +721,7 @@ struct redrive_dlq_stats {
     size_t by_class[REDRIVE_CLASS_COUNT];
     size_t by_reason[REDRIVE_REASON_COUNT];
     uint64_t dropped; /* pushed out by max_dead_letters since the start */
+    uint64_t lost;    /* never stored, for lack of memory, since the start */
 };
 REDRIVE_API void redrive_dlq_stats(struct redrive_handler *handler, struct redrive_dlq_stats *ret);
 
@@ -653,23 +734,31 @@ struct redrive_dlq_group {
     struct redrive_dead_letter example; /* the latest */
 };
 typedef int (*redrive_dlq_group_fn)(const struct redrive_dlq_group *group, void *ctx);
-/* Largest first; the rules of redrive_dlq_list apply. */
+/* Largest first, then latest first; `limit` counts groups. The rules of redrive_dlq_list apply.
+ * NOMEM before the first call, or not at all. */
 REDRIVE_API int redrive_dlq_groups(struct redrive_handler *handler,
                                    const struct redrive_dlq_filter *filter, redrive_dlq_group_fn fn,
                                    void *ctx);
 
-/* ---- Breakers, health and metrics of a handler ---------------------------------------------- */
+/* ---- Breakers, health and metrics of a handler ----------------------------------------------
+ *
+ * A breaker is made by its service's first job, or by redrive_breaker_configure, and lives as
+ * long as the handler: name services after what is called, not after whom it is called for. The
+ * functions that take a service return NOT_FOUND while it has no breaker.
+ */
 
-/* Gives a service its own breaker configuration, before its first job. */
+/* Gives a service its own breaker configuration, which is copied. STATE after its first job. */
 REDRIVE_API int redrive_breaker_configure(struct redrive_handler *handler, const char *service,
                                           const struct redrive_breaker_config *config,
                                           struct redrive_err *err);
 REDRIVE_API int redrive_breaker_get(struct redrive_handler *handler, const char *service,
                                     struct redrive_breaker_status *ret);
-/* Fills up to `max` entries; returns how many breakers there are. */
+/* Fills up to `max` entries, in the order in which the breakers were made; returns how many there
+ * are. */
 REDRIVE_API size_t redrive_breaker_list(struct redrive_handler *handler,
                                         struct redrive_breaker_status *ret, size_t max);
-/* By hand: close it, hold it open, or take it out of service. */
+/* By hand: close it, hold it open, or take it out of service. Parked jobs are let go at the pace
+ * of release_rate by the first and the last. */
 REDRIVE_API int redrive_breaker_reset(struct redrive_handler *handler, const char *service);
 REDRIVE_API int redrive_breaker_trip(struct redrive_handler *handler, const char *service);
 REDRIVE_API int redrive_breaker_disable(struct redrive_handler *handler, const char *service);
@@ -688,14 +777,17 @@ struct redrive_health {
 };
 REDRIVE_API void redrive_health(struct redrive_handler *handler, struct redrive_health *ret);
 
+/* Whatever has come in has ended or is inside: jobs_received + jobs_redriven = jobs_completed +
+ * jobs_dlq + jobs_failed + jobs_cancelled + running + waiting + parked + queued. */
 struct redrive_metrics {
     uint64_t jobs_received;
+    uint64_t jobs_redriven; /* from the dead letters */
     uint64_t jobs_completed;
-    uint64_t jobs_retried;
+    uint64_t jobs_retried; /* retries, not jobs */
     uint64_t jobs_dlq;
     uint64_t jobs_failed;
     uint64_t jobs_cancelled;
-    uint64_t jobs_parked;
+    uint64_t jobs_parked; /* times that a job was parked */
     uint64_t attempts;
     uint64_t unclassified;
     uint64_t failures_by_class[REDRIVE_CLASS_COUNT];
@@ -706,6 +798,7 @@ struct redrive_metrics {
     uint32_t running;
     uint32_t waiting; /* for a retry */
     uint32_t parked;
+    uint32_t queued; /* for their turn, where concurrency is limited */
 };
 REDRIVE_API void redrive_metrics(struct redrive_handler *handler, struct redrive_metrics *ret);
 

@@ -1,5 +1,6 @@
 #include "base/rng.h"
 
+#include <endian.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -9,20 +10,21 @@ static uint64_t rotl(uint64_t x, int k)
     return (x << k) | (x >> (64 - k));
 }
 
-/* Eight bytes a step, in little-endian order so that every machine agrees. */
+/* Eight bytes a step, read in little-endian order so that every machine agrees. */
 uint64_t rng_hash(const void *bytes, size_t len, uint64_t seed)
 {
     const unsigned char *p = bytes;
     uint64_t h = rng_mix(seed ^ (uint64_t)len);
+    uint64_t word;
 
-    while (len > 0) {
-        uint64_t word = 0;
-        size_t n = len < 8 ? len : 8;
-        for (size_t i = 0; i < n; i++)
-            word |= (uint64_t)p[i] << (8 * i);
-        h = rng_mix(rotl(h, 23) ^ word);
-        p += n;
-        len -= n;
+    for (; len >= 8; p += 8, len -= 8) {
+        memcpy(&word, p, 8);
+        h = rng_mix(rotl(h, 23) ^ le64toh(word));
+    }
+    if (len > 0) {
+        word = 0;
+        memcpy(&word, p, len);
+        h = rng_mix(rotl(h, 23) ^ le64toh(word));
     }
     return h;
 }

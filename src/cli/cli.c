@@ -26,7 +26,7 @@ const struct option GLOBAL_OPTIONS[] = {
     {.name = "store",
      INTO_STRING(struct globals, store),
      .placeholder = "URL",
-     .help = "where the jobs are kept: sqlite:FILE, postgres://…, redis://…, memory:"},
+     .help = "where jobs are kept: sqlite:FILE, postgres://…, redis://…, memory:"},
     {.name = "json",
      INTO_FLAG(struct globals, json),
      .help = "print data, and errors too, as JSON"},
@@ -129,16 +129,26 @@ static void peek_at_rest(struct globals *g, const char *const *words, size_t n_w
     }
 }
 
-static void report(struct cli *cli, const struct redrive_err *e)
+static void report(struct cli *cli, const struct redrive_err *e, enum report_kind kind)
 {
     struct buf text;
     buf_init(&text, 8192);
     if (cli->globals->json)
-        report_json(e, &text);
+        report_json(e, kind, &text);
     else
-        report_text(e, cli->err.color, &text);
+        report_text(e, kind, cli->err.color, &text);
     term_write(&cli->err, &text);
     buf_release(&text);
+}
+
+void cli_report(struct cli *cli, const struct redrive_err *e)
+{
+    report(cli, e, REPORT_ERROR);
+}
+
+void cli_warn(struct cli *cli, const struct redrive_err *warning)
+{
+    report(cli, warning, REPORT_WARNING);
 }
 
 int cli_main(const struct command *root, const struct option_source *source, int argc, char **argv)
@@ -163,11 +173,11 @@ int cli_main(const struct command *root, const struct option_source *source, int
         rc = run(&cli, n_words, &err);
     if (rc < 0) {
         err.code = rc;
-        report(&cli, &err);
+        cli_report(&cli, &err);
     }
     int lost_rc = term_close(&cli.out, &lost);
     if (lost_rc < 0)
-        report(&cli, &lost);
+        cli_report(&cli, &lost);
     invocation_release(&cli.invocation);
     return redrive_err_exit_code(rc < 0 ? rc : lost_rc);
 }

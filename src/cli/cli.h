@@ -43,6 +43,11 @@ int cli_print_help(struct cli *cli, const struct command_path *path, struct redr
 /* Prints name and version, as JSON if that is asked for. */
 int cli_print_version(struct cli *cli, struct redrive_err *err);
 
+/* Tells the user of an error, or of something that is not one, on standard error. A command calls
+ * this only when it has more than one to tell of: the error it returns is reported by cli_main. */
+void cli_report(struct cli *cli, const struct redrive_err *e);
+void cli_warn(struct cli *cli, const struct redrive_err *warning);
+
 /* Writes a finished text to standard output and releases it. Returns the failure of the buffer,
  * if there was one; then nothing is written. */
 int cli_print(struct cli *cli, struct buf *text, struct redrive_err *err);

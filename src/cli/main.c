@@ -1,9 +1,11 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/load_config.h"
 
 /* Listed in the order of help. */
 static const struct command *const COMMANDS[] = {
-    &cmd_completion, &cmd_help, &cmd_simulate, &cmd_version, &cmd_complete, NULL,
+    &cmd_policy, &cmd_simulate, &cmd_config,   &cmd_cron, &cmd_completion,
+    &cmd_help,   &cmd_version,  &cmd_complete, NULL,
 };
 
 static const struct command ROOT = {
@@ -21,7 +23,9 @@ static const struct command ROOT = {
     .options_size = sizeof(struct globals),
     .examples =
         (const struct example[]){
-            {"redrive help completion bash", "read about a command"},
+            {"redrive policy explain --profile records", "when would a failing job be retried?"},
+            {"redrive simulate --outage 15m", "what do retries do to a service that is down?"},
+            {"redrive config check", "is the configuration right?"},
             {"source <(redrive completion bash)", "complete commands and options in this shell"},
             {0},
         },
@@ -29,5 +33,5 @@ static const struct command ROOT = {
 
 int main(int argc, char **argv)
 {
-    return cli_main(&ROOT, NULL, argc, argv);
+    return cli_main(&ROOT, &CONFIG_FLAGS, argc, argv);
 }

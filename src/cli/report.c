@@ -9,9 +9,12 @@ static const char *message_of(const struct redrive_err *e)
     return e->message[0] ? e->message : redrive_err_text(e->code);
 }
 
-void report_text(const struct redrive_err *e, bool color, struct buf *out)
+void report_text(const struct redrive_err *e, enum report_kind kind, bool color, struct buf *out)
 {
-    style_add(out, color, STYLE_RED, STR("redrive:"));
+    if (kind == REPORT_ERROR)
+        style_add(out, color, STYLE_RED, STR("redrive:"));
+    else
+        style_add(out, color, STYLE_YELLOW, STR("warning:"));
     buf_putc(out, ' ');
     text_add_clean(out, str_of(message_of(e)));
     buf_putc(out, '\n');
@@ -28,12 +31,12 @@ void report_text(const struct redrive_err *e, bool color, struct buf *out)
     }
 }
 
-void report_json(const struct redrive_err *e, struct buf *out)
+void report_json(const struct redrive_err *e, enum report_kind kind, struct buf *out)
 {
     struct json_writer w;
     json_writer_init(&w, out);
     json_begin_object(&w);
-    json_key(&w, "error");
+    json_key(&w, kind == REPORT_ERROR ? "error" : "warning");
     json_begin_object(&w);
     json_field_cstr(&w, "code", redrive_err_name(e->code));
     json_field_cstr(&w, "message", message_of(e));

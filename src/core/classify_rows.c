@@ -7,6 +7,9 @@
 #include "core/type_name.h"
 #include "core/vocabulary.h"
 
+#define REGEX_MAX_BYTES   1024
+#define REGEX_MAX_REPEATS 1000
+
 struct row {
     enum redrive_source source;
     enum redrive_class class_;
@@ -82,8 +85,36 @@ static int compile_name(struct row *row, int (*number_of)(struct str), const cha
     return number > 0 ? 0 : bad_pattern(row, expected, err);
 }
 
+/* regcomp writes `x{100}` out a hundred times, and nested ones multiply: a pattern of thirty bytes
+ * can eat all memory. Escapes and brackets are not looked at; they only make it stricter. */
+static bool repeats_too_much(const char *pattern)
+{
+    long product = 1;
+    for (const char *p = strchr(pattern, '{'); p; p = strchr(p + 1, '{')) {
+        long most = 1;
+        for (const char *q = p + 1; *q && *q != '}'; q++) {
+            if (*q < '0' || *q > '9')
+                continue;
+            char *end;
+            long n = strtol(q, &end, 10);
+            most = n > most ? n : most;
+            q = end - 1;
+        }
+        if (most > REGEX_MAX_REPEATS / product)
+            return true;
+        product *= most;
+    }
+    return false;
+}
+
 static int compile_regex(struct row *row, struct redrive_err *err)
 {
+    if (strlen(row->pattern) > REGEX_MAX_BYTES || repeats_too_much(row->pattern)) {
+        bad_pattern(row, "a smaller regular expression", err);
+        err_hint(err, "at most %d bytes, and {m,n} that multiply to at most %d", REGEX_MAX_BYTES,
+                 REGEX_MAX_REPEATS);
+        return REDRIVE_E_INVALID;
+    }
     int rc = regcomp(&row->regex, row->pattern, REG_EXTENDED | REG_ICASE | REG_NOSUB);
     if (rc != 0) {
         char why[128];

@@ -39,10 +39,10 @@ static void check_report(const struct redrive_err *e, const char *text, const ch
 {
     struct buf out;
     buf_init(&out, 4096);
-    report_text(e, false, &out);
+    report_text(e, REPORT_ERROR, false, &out);
     assert_string_equal(buf_cstr(&out), text);
     buf_reset(&out);
-    report_json(e, &out);
+    report_json(e, REPORT_ERROR, &out);
     assert_string_equal(buf_cstr(&out), json);
     buf_release(&out);
 }
@@ -86,7 +86,7 @@ static void report_in_colour_marks_its_words(void **state)
     err_set(&e, REDRIVE_E_USAGE, "m");
     err_hint(&e, "h");
     buf_init(&out, 4096);
-    report_text(&e, true, &out);
+    report_text(&e, REPORT_ERROR, true, &out);
     assert_string_equal(buf_cstr(&out), "\033[31mredrive:\033[0m m\n\033[33mhint:\033[0m h\n");
     buf_release(&out);
 }

@@ -248,6 +248,37 @@ static void bad_rows_are_refused_with_their_number(void **state)
     }
 }
 
+static void a_regular_expression_that_would_eat_memory_is_refused(void **state)
+{
+    (void)state;
+    static const char *const PATTERNS[] = {
+        "((a{1,200}){1,200}){1,200}", "a{1001}",       "(x{50}){50}",
+        "a{99999999999999999999}",    "(a{40,}){40,}",
+    };
+    for (size_t i = 0; i < sizeof PATTERNS / sizeof PATTERNS[0]; i++) {
+        struct redrive_err err = {0};
+        struct redrive_classify_row row = {.source = REDRIVE_SOURCE_MESSAGE,
+                                           .pattern = PATTERNS[i],
+                                           .class_ = REDRIVE_CLASS_NETWORK,
+                                           .severity = REDRIVE_SEVERITY_OF_CLASS};
+        assert_int_equal(classify_row_check(&row, &err), REDRIVE_E_INVALID);
+        assert_string_equal(err.detail, "expected a smaller regular expression");
+    }
+    char longest[2000];
+    memset(longest, 'a', sizeof longest);
+    longest[1024] = '\0';
+    struct redrive_classify_row row = {.source = REDRIVE_SOURCE_MESSAGE,
+                                       .pattern = longest,
+                                       .class_ = REDRIVE_CLASS_NETWORK,
+                                       .severity = REDRIVE_SEVERITY_OF_CLASS};
+    assert_int_equal(classify_row_check(&row, NULL), 0);
+    longest[1024] = 'a';
+    longest[1025] = '\0';
+    assert_int_equal(classify_row_check(&row, NULL), REDRIVE_E_INVALID);
+    row.pattern = "a{3} b{20}";
+    assert_int_equal(classify_row_check(&row, NULL), 0);
+}
+
 static void classes_and_severities_out_of_range_are_refused(void **state)
 {
     (void)state;
@@ -279,6 +310,7 @@ int main(void)
         T(the_first_row_that_matches_wins),
         T(a_row_keeps_to_its_task_queue_service_and_user),
         T(bad_rows_are_refused_with_their_number),
+        T(a_regular_expression_that_would_eat_memory_is_refused),
         T(classes_and_severities_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

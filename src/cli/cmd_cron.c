@@ -1,0 +1,201 @@
+/* cmd_cron.c - `redrive cron`: when does a schedule fire? */
+#include "cli/commands.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/err.h"
+#include "base/json_writer.h"
+#include "cli/cli.h"
+#include "cli/table.h"
+#include "config/zone.h"
+#include "core/cron.h"
+#include "core/tz.h"
+
+#define OUTPUT_MAX (1024 * 1024)
+#define TIME_MAX   48
+
+struct next_options {
+    int64_t count;
+    const char *timezone;
+    const char *after;
+};
+
+static const struct option NEXT_OPTIONS[] = {
+    {.name = "count",
+     .letter = 'n',
+     INTO_INT(struct next_options, count),
+     .min = 1,
+     .max = 1000,
+     .placeholder = "N",
+     .default_text = "5",
+     .help = "how many ticks to print"},
+    {.name = "timezone",
+     .letter = 'z',
+     INTO_STRING(struct next_options, timezone),
+     .placeholder = "ZONE",
+     .default_text = "UTC",
+     .help = "whose clock the schedule means, such as Europe/Berlin"},
+    {.name = "after",
+     INTO_STRING(struct next_options, after),
+     .placeholder = "TIME",
+     .help = "start after this local time, 2026-03-28 or 2026-03-28T12:00, instead of now"},
+    {0},
+};
+
+static int parse_after(const char *text, const struct tz *tz, int64_t *ret_ms,
+                       struct redrive_err *err)
+{
+    struct civil c = {0};
+    int year, used = 0, date_used = 0;
+    int n = sscanf(text, "%4d-%2d-%2d%n%*1[T ]%2d:%2d%n", &year, &c.month, &c.day, &date_used,
+                   &c.hour, &c.minute, &used);
+    bool whole = (n == 3 && text[date_used] == '\0') || (n == 5 && used > 0 && text[used] == '\0');
+    if (!whole || year < 1970 || c.month < 1 || c.month > 12 || c.day < 1 ||
+        c.day > civil_days_in_month(year, c.month) || c.hour < 0 || c.hour > 23 || c.minute < 0 ||
+        c.minute > 59) {
+        err_set(err, REDRIVE_E_USAGE, "--after: '%s' is not a time", text);
+        err_detail(err, "expected a date, 2026-03-28, or a date and time, 2026-03-28T12:00");
+        return REDRIVE_E_USAGE;
+    }
+    c.year = year;
+    int64_t utc_s[2];
+    tz_local_to_utc(tz, &c, utc_s);
+    *ret_ms = utc_s[0] * 1000;
+    return 0;
+}
+
+static const char *format_time(const struct tz *tz, int64_t at_ms, char out[TIME_MAX])
+{
+    struct civil c = tz_local(tz, at_ms / 1000);
+    int offset = tz_offset_at(tz, at_ms / 1000) / 60;
+    int size = snprintf(out, TIME_MAX, "%04lld-%02d-%02dT%02d:%02d:%02d", (long long)c.year,
+                        c.month, c.day, c.hour, c.minute, c.second);
+    if (offset == 0)
+        snprintf(out + size, TIME_MAX - (size_t)size, "Z");
+    else
+        snprintf(out + size, TIME_MAX - (size_t)size, "%c%02d:%02d", offset < 0 ? '-' : '+',
+                 abs(offset) / 60, abs(offset) % 60);
+    return out;
+}
+
+struct ticks {
+    const struct cron *cron;
+    const struct tz *tz;
+    int64_t after_ms;
+    int64_t count;
+};
+
+static int put_json(const struct ticks *ticks, struct buf *out)
+{
+    struct json_writer w;
+    char text[TIME_MAX];
+    int64_t at_ms = ticks->after_ms;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_key(&w, "items");
+    json_begin_array(&w);
+    for (int64_t i = 0; i < ticks->count; i++) {
+        int rc = cron_next(ticks->cron, ticks->tz, at_ms, &at_ms);
+        if (rc < 0)
+            return rc;
+        json_begin_object(&w);
+        json_field_cstr(&w, "local", format_time(ticks->tz, at_ms, text));
+        json_field_cstr(&w, "utc", format_time(tz_utc(), at_ms, text));
+        json_field_int(&w, "at_ms", at_ms);
+        json_end_object(&w);
+    }
+    json_end_array(&w);
+    json_key(&w, "next");
+    json_put_null(&w);
+    json_end_object(&w);
+    return buf_putc(out, '\n');
+}
+
+static int put_table(const struct ticks *ticks, const struct term *term, struct buf *out)
+{
+    static const struct table_column COLUMNS[] = {
+        {"LOCAL", ALIGN_LEFT}, {"UTC", ALIGN_LEFT}, {"AFTER THE LAST", ALIGN_RIGHT}};
+    struct table t;
+    int64_t at_ms = ticks->after_ms;
+    int rc = 0;
+    table_init(&t, COLUMNS, 3);
+    for (int64_t i = 0; i < ticks->count && rc == 0; i++) {
+        char text[TIME_MAX], span[DURATION_TEXT_MAX];
+        int64_t last_ms = at_ms;
+        rc = cron_next(ticks->cron, ticks->tz, at_ms, &at_ms);
+        if (rc < 0)
+            break;
+        table_add(&t, format_time(ticks->tz, at_ms, text));
+        table_add(&t, format_time(tz_utc(), at_ms, text));
+        table_add(&t, i == 0 ? "" : duration_format(at_ms - last_ms, span));
+    }
+    if (rc == 0)
+        rc = table_render(&t, term->width, term->color, out);
+    table_release(&t);
+    return rc;
+}
+
+static int print_ticks(struct cli *cli, const struct ticks *ticks, struct redrive_err *err)
+{
+    struct buf out;
+    buf_init(&out, OUTPUT_MAX);
+    int rc = cli->globals->json ? put_json(ticks, &out) : put_table(ticks, &cli->out, &out);
+    if (rc < 0) {
+        buf_release(&out);
+        return err_set(err, rc, "the schedule has no further tick");
+    }
+    return cli_print(cli, &out, err);
+}
+
+static int run_next(struct cli *cli, struct redrive_err *err)
+{
+    const struct next_options *options = invocation_options(&cli->invocation);
+    struct cron cron;
+    struct tz tz = {0};
+    int rc = cron_parse(str_of(cli->invocation.args[0]), &cron, err);
+    if (rc == 0)
+        rc = zone_read(NULL, str_of(options->timezone), &tz, err);
+
+    struct ticks ticks = {&cron, &tz, clock_wall_ms(), options->count};
+    if (rc == 0 && options->after)
+        rc = parse_after(options->after, &tz, &ticks.after_ms, err);
+    if (rc == 0)
+        rc = print_ticks(cli, &ticks, err);
+    tz_release(&tz);
+    return rc;
+}
+
+static const struct command CMD_NEXT = {
+    .name = "next",
+    .summary = "print when a schedule fires next",
+    .arguments = "SCHEDULE",
+    .description = "A schedule has five fields (minute, hour, day of the month, month, day of the "
+                   "week) or is one of @hourly, @daily, @weekly, @monthly, @yearly. When clocks "
+                   "change no tick is lost and none comes twice: a local time that is jumped over "
+                   "fires right after the gap, one that comes twice fires the first time, and "
+                   "schedules for every hour follow elapsed time.",
+    .options = NEXT_OPTIONS,
+    .options_size = sizeof(struct next_options),
+    .examples =
+        (const struct example[]){
+            {"redrive cron next '*/2 * * * *'", "every two minutes"},
+            {"redrive cron next '30 2 * * *' -z Europe/Berlin --after 2026-03-28",
+             "what daylight saving does to half past two"},
+            {0},
+        },
+    .run = run_next,
+};
+
+const struct command cmd_cron = {
+    .name = "cron",
+    .summary = "look at schedules of periodic tasks",
+    .examples =
+        (const struct example[]){
+            {"redrive cron next '0 9 * * mon-fri' -z Asia/Tokyo", "nine o'clock on working days"},
+            {0},
+        },
+    .commands = (const struct command *const[]){&CMD_NEXT, NULL},
+};

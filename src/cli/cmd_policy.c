@@ -1,0 +1,277 @@
+/* cmd_policy.c - `redrive policy`: what a retry policy will do, before it does it. */
+#include "cli/commands.h"
+
+#include "base/duration.h"
+#include "base/err.h"
+#include "base/json_writer.h"
+#include "cli/cli.h"
+#include "cli/load_config.h"
+#include "cli/table.h"
+#include "core/explain.h"
+#include "core/policy.h"
+#include "core/vocabulary.h"
+
+#define OUTPUT_MAX (64u * 1024 * 1024)
+
+/* The class names without `success`, which is never retried. */
+#define XX(name, text, retried, counts, severity) text,
+static const char *const CLASSES[] = {REDRIVE_CLASS_MAP(XX) NULL};
+#undef XX
+
+struct explain_options {
+    const char *profile;
+    const char *task;
+    int class_; /* index into CLASSES + 1 */
+};
+
+static const struct option EXPLAIN_OPTIONS[] = {
+    {.name = "profile",
+     .letter = 'p',
+     INTO_STRING(struct explain_options, profile),
+     .placeholder = "NAME",
+     .help = "explain a named profile (see `redrive policy list`)"},
+    {.name = "task",
+     .letter = 't',
+     INTO_STRING(struct explain_options, task),
+     .placeholder = "NAME",
+     .help = "explain a task of the configuration, like the argument TASK"},
+    {.name = "class",
+     INTO_CHOICE(struct explain_options, class_),
+     .choices = CLASSES + 1,
+     .placeholder = "CLASS",
+     .default_text = "transient",
+     .help = "how every attempt fails"},
+    {0},
+};
+
+static void put_row_json(struct json_writer *w, const struct explain_row *row)
+{
+    json_begin_object(w);
+    json_field_int(w, "n", row->n);
+    if (row->min_ms == row->max_ms) {
+        json_field_int(w, "delay_ms", row->min_ms);
+    } else {
+        json_field_int(w, "min_ms", row->min_ms);
+        json_field_int(w, "max_ms", row->max_ms);
+    }
+    if (row->total_min_ms == row->total_max_ms) {
+        json_field_int(w, "total_ms", row->total_min_ms);
+    } else {
+        json_field_int(w, "total_min_ms", row->total_min_ms);
+        json_field_int(w, "total_max_ms", row->total_max_ms);
+    }
+    if (!row->certain)
+        json_field_bool(w, "certain", false);
+    json_end_object(w);
+}
+
+static void explain_as_json(struct explain *e, struct buf *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_key(&w, "retries");
+    json_begin_array(&w);
+    while (explain_next(e))
+        put_row_json(&w, &e->row);
+    json_end_array(&w);
+    json_field_cstr(&w, "then", redrive_state_name(e->end.state));
+    json_field_cstr(&w, "reason", redrive_reason_name(e->end.reason));
+    json_end_object(&w);
+    buf_putc(out, '\n');
+}
+
+static void add_span(struct table *t, int64_t min_ms, int64_t max_ms)
+{
+    char min[DURATION_TEXT_MAX], max[DURATION_TEXT_MAX];
+    if (min_ms == max_ms)
+        table_add(t, duration_format(min_ms, min));
+    else
+        table_addf(t, "%s … %s", duration_format(min_ms, min), duration_format(max_ms, max));
+}
+
+static void put_end(const struct explain *e, const char *class_name, struct buf *out)
+{
+    uint32_t attempts = e->row.n + 1;
+    buf_printf(out, "\nAfter %u attempt%s that failed as %s: %s (%s).\n", attempts,
+               attempts == 1 ? "" : "s", class_name, redrive_state_name(e->end.state),
+               redrive_reason_name(e->end.reason));
+    if (!e->row.certain)
+        buf_puts(out, "Retries marked ? are not reached by the slower schedules: the total "
+                      "time-out comes first.\n");
+}
+
+static void explain_as_table(struct explain *e, const char *class_name, const struct term *term,
+                             struct buf *out)
+{
+    static const struct table_column COLUMNS[] = {{"ATTEMPT", ALIGN_RIGHT},
+                                                  {"RETRY", ALIGN_RIGHT},
+                                                  {"WAITS BEFORE", ALIGN_LEFT},
+                                                  {"WAITED IN ALL", ALIGN_LEFT}};
+    struct table t;
+    table_init(&t, COLUMNS, 4);
+    table_add(&t, "1");
+    table_add(&t, "-");
+    table_add(&t, "-");
+    table_add(&t, "-");
+    while (explain_next(e)) {
+        table_addf(&t, "%u", e->row.n + 1);
+        table_addf(&t, "%u%s", e->row.n, e->row.certain ? "" : "?");
+        add_span(&t, e->row.min_ms, e->row.max_ms);
+        add_span(&t, e->row.total_min_ms, e->row.total_max_ms);
+    }
+    table_render(&t, term->width, term->color, out);
+    table_release(&t);
+    put_end(e, class_name, out);
+}
+
+static int print_explanation(struct cli *cli, const struct redrive_policy *policy, int class_,
+                             struct redrive_err *err)
+{
+    struct explain e;
+    struct buf out;
+    explain_init(&e, policy, (enum redrive_class)class_);
+    buf_init(&out, OUTPUT_MAX);
+    if (cli->globals->json)
+        explain_as_json(&e, &out);
+    else
+        explain_as_table(&e, CLASSES[class_], &cli->out, &out);
+    return cli_print(cli, &out, err);
+}
+
+static int unknown_task(const struct config *config, const char *name, struct redrive_err *err)
+{
+    struct words names = WORDS_INIT;
+    for (size_t i = 0; i < config->n_tasks; i++)
+        words_add(&names, "", config->tasks[i].name);
+    const char *nearest = words_nearest(&names, str_of(name));
+    err_set(err, REDRIVE_E_NOT_FOUND, "no task '%s' in the configuration", name);
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+    words_release(&names);
+    return REDRIVE_E_NOT_FOUND;
+}
+
+/* A name that the configuration does not know is a typo more often than an undeclared task. */
+static int explain_task(struct cli *cli, const char *name, int class_, struct redrive_err *err)
+{
+    struct config *config = NULL;
+    int rc = load_config(cli, &config, err);
+    if (rc < 0)
+        return rc;
+    const struct config_task *task = config_task(config, str_of(name));
+    if (name && task->name[0] == '\0') {
+        rc = unknown_task(config, name, err);
+    } else {
+        rc = print_explanation(cli, &task->retry, class_, err);
+    }
+    config_free(config);
+    return rc;
+}
+
+static int run_explain(struct cli *cli, struct redrive_err *err)
+{
+    const struct explain_options *options = invocation_options(&cli->invocation);
+    const char *task = cli->invocation.n_args > 0 ? cli->invocation.args[0] : options->task;
+    int class_ = options->class_ + 1;
+
+    if (options->profile && task)
+        return err_set(err, REDRIVE_E_USAGE, "--profile and a task exclude each other");
+    if (cli->invocation.n_args > 0 && options->task)
+        return err_set(err, REDRIVE_E_USAGE, "the task is given twice");
+    if (!options->profile)
+        return explain_task(cli, task, class_, err);
+
+    struct redrive_policy policy;
+    int rc = redrive_policy_profile(&policy, options->profile, err);
+    return rc < 0 ? rc : print_explanation(cli, &policy, class_, err);
+}
+
+static const struct command CMD_EXPLAIN = {
+    .name = "explain",
+    .summary = "show when a failing job is retried, and how it ends",
+    .arguments = "[TASK]",
+    .description = "Lists every retry of a job that fails each time: how long it waits before it, "
+                   "and how long it has waited in all. Where jitter makes a delay random, its "
+                   "bounds are shown. Without a profile or a task it explains the defaults of the "
+                   "configuration.",
+    .options = EXPLAIN_OPTIONS,
+    .options_size = sizeof(struct explain_options),
+    .examples =
+        (const struct example[]){
+            {"redrive policy explain --profile records", "2, 4, 8, 16, 32 minutes, then dead"},
+            {"redrive policy explain thumbnail -c redrive.yaml", "a task of a configuration"},
+            {"redrive policy explain --retry-max-retries 3", "try a setting out"},
+            {0},
+        },
+    .run = run_explain,
+};
+
+static void list_as_json(struct buf *out)
+{
+    size_t n;
+    const struct policy_profile *profiles = policy_profiles(&n);
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_key(&w, "items");
+    json_begin_array(&w);
+    for (size_t i = 0; i < n; i++) {
+        json_begin_object(&w);
+        json_field_cstr(&w, "name", profiles[i].name);
+        json_field_cstr(&w, "summary", profiles[i].summary);
+        json_end_object(&w);
+    }
+    json_end_array(&w);
+    json_key(&w, "next");
+    json_put_null(&w);
+    json_end_object(&w);
+    buf_putc(out, '\n');
+}
+
+static int run_list(struct cli *cli, struct redrive_err *err)
+{
+    struct buf out;
+    buf_init(&out, OUTPUT_MAX);
+    if (cli->globals->json) {
+        list_as_json(&out);
+        return cli_print(cli, &out, err);
+    }
+    static const struct table_column COLUMNS[] = {{"PROFILE", ALIGN_LEFT}, {"WHAT", ALIGN_LEFT}};
+    struct table t;
+    size_t n;
+    const struct policy_profile *profiles = policy_profiles(&n);
+    table_init(&t, COLUMNS, 2);
+    for (size_t i = 0; i < n; i++) {
+        table_add(&t, profiles[i].name);
+        table_add(&t, profiles[i].summary);
+    }
+    table_render(&t, cli->out.width, cli->out.color, &out);
+    table_release(&t);
+    return cli_print(cli, &out, err);
+}
+
+static const struct command CMD_LIST = {
+    .name = "list",
+    .summary = "list the named profiles",
+    .description = "A profile is a retry policy with a name, to start from: `profile: NAME` in a "
+                   "task's `retry` section, and whatever else stands there changes it.",
+    .examples =
+        (const struct example[]){
+            {"redrive policy list --json", "read the names in a script"},
+            {0},
+        },
+    .run = run_list,
+};
+
+const struct command cmd_policy = {
+    .name = "policy",
+    .summary = "look at retry policies",
+    .examples =
+        (const struct example[]){
+            {"redrive policy explain --profile records", "when a failing job is retried"},
+            {"redrive policy list", "which profiles there are"},
+            {0},
+        },
+    .commands = (const struct command *const[]){&CMD_EXPLAIN, &CMD_LIST, NULL},
+};

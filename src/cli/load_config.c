@@ -1,0 +1,117 @@
+#include "cli/load_config.h"
+
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+#define FLAGS_MAX 64
+
+/* One command line, one list. */
+static struct {
+    struct config_setting items[FLAGS_MAX];
+    size_t n;
+} flags;
+
+static bool known(void *ctx, struct str name)
+{
+    (void)ctx;
+    return config_flag_known(name);
+}
+
+/* A key that a global option sets as well is shown there only. */
+static bool find_flag(size_t index, struct config_flag *ret)
+{
+    for (size_t i = 0; config_flag_enumerate(i, ret); i++)
+        if (!option_find(GLOBAL_OPTIONS, str_of(ret->name)) && index-- == 0)
+            return true;
+    return false;
+}
+
+static bool enumerate(void *ctx, size_t index, struct option *ret)
+{
+    (void)ctx;
+    struct config_flag flag;
+    if (!find_flag(index, &flag))
+        return false;
+    *ret = (struct option){
+        .name = flag.name,
+        .type = OPTION_STRING,
+        .placeholder = "VALUE",
+        .help = flag.help,
+        .default_text = flag.default_text,
+        .choices = flag.choices,
+    };
+    return true;
+}
+
+static int remember(const char *name, const char *value, struct redrive_err *err)
+{
+    if (flags.n == FLAGS_MAX)
+        return err_set(err, REDRIVE_E_USAGE, "more than %d configuration flags", FLAGS_MAX);
+    flags.items[flags.n++] = (struct config_setting){name, value};
+    return 0;
+}
+
+/* The name on the command line may end in `=value`; the table's own lives for ever. */
+static int set(void *ctx, struct str name, const char *value, struct redrive_err *err)
+{
+    (void)ctx;
+    struct config_flag flag;
+    for (size_t i = 0; config_flag_enumerate(i, &flag); i++)
+        if (str_is(name, flag.name))
+            return remember(flag.name, value, err);
+    return err_set(err, REDRIVE_E_UNKNOWN, "unknown configuration flag");
+}
+
+const struct option_source CONFIG_FLAGS = {
+    .known = known,
+    .set = set,
+    .enumerate = enumerate,
+};
+
+/* Global options that name a key of the configuration. */
+static int remember_globals(const struct globals *globals, struct redrive_err *err)
+{
+    int rc = 0;
+    if (globals->store)
+        rc = remember("store", globals->store, err);
+    if (rc == 0 && globals->log_level >= 0)
+        rc = remember("log-level", log_level_name((enum log_level)globals->log_level), err);
+    if (rc == 0 && globals->log_format >= 0)
+        rc = remember("log-format", globals->log_format == LOG_JSON ? "json" : "text", err);
+    return rc;
+}
+
+static int report_errors(struct cli *cli, const struct config_report *report,
+                         struct redrive_err *err)
+{
+    const size_t last = report->n_errors - 1;
+    for (size_t i = 0; i < last; i++)
+        cli_report(cli, &report->errors[i]);
+    *err = report->errors[last];
+    if (report->n_omitted > 0)
+        err_hint(err, "%zu more errors were left out", report->n_omitted);
+    return err->code;
+}
+
+int load_config(struct cli *cli, struct config **ret, struct redrive_err *err)
+{
+    int rc = remember_globals(cli->globals, err);
+    if (rc < 0)
+        return rc;
+    struct config_sources sources = {
+        .path = cli->globals->config,
+        .path_required = cli->globals->config != NULL,
+        .environ = environ,
+        .flags = flags.items,
+        .n_flags = flags.n,
+    };
+    struct config_report report;
+    rc = config_load(&sources, ret, &report);
+    if (rc < 0)
+        return report_errors(cli, &report, err);
+    for (size_t i = 0; i < (*ret)->n_warnings; i++)
+        cli_warn(cli, &(*ret)->warnings[i]);
+    return 0;
+}

@@ -1,0 +1,162 @@
+#include "config/check.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "config/fields_task.h"
+#include "config/types.h"
+
+/* ---- Tasks by name -------------------------------------------------------------------------- */
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct config_task *left = *(const struct config_task *const *)a;
+    const struct config_task *right = *(const struct config_task *const *)b;
+    return strcmp(left->name, right->name);
+}
+
+static void index_tasks(struct binder *b)
+{
+    struct config *config = b->config;
+    config->tasks_by_name = arena_array(b->arena, config->n_tasks, sizeof(struct config_task *));
+    if (!config->tasks_by_name)
+        return;
+    for (size_t i = 0; i < config->n_tasks; i++)
+        config->tasks_by_name[i] = &config->tasks[i];
+    qsort(config->tasks_by_name, config->n_tasks, sizeof(struct config_task *), compare_names);
+}
+
+/* ---- Tasks that others name ----------------------------------------------------------------- */
+
+/* The task that an element names, or NULL. */
+typedef const char *task_of_fn(const struct config *config, size_t i);
+
+static const char *task_of_cron(const struct config *config, size_t i)
+{
+    return config->cron[i].task;
+}
+
+static const char *task_of_alert(const struct config *config, size_t i)
+{
+    return config->alerts[i].task;
+}
+
+static const char *task_of_row(const struct config *config, size_t i)
+{
+    return config->classify[i].task;
+}
+
+/* One that nobody declared is worth a warning, or with strict_tasks an error. */
+static void check_task(struct binder *b, const struct node *at, const char *task)
+{
+    const struct config *config = b->config;
+    if (config_task(config, str_of(task)) != &config->undeclared)
+        return;
+
+    char shown[NODE_SHOW_MAX];
+    node_show(str_of(task), shown);
+    const char *format = "task %s is not declared";
+    struct redrive_err *err = config->strict_tasks ? bind_error(b, at, format, shown)
+                                                   : bind_warning(b, at, format, shown);
+    const char **names = err ? arena_array(b->arena, config->n_tasks, sizeof *names) : NULL;
+    if (!names)
+        return;
+    for (size_t i = 0; i < config->n_tasks; i++)
+        names[i] = config->tasks[i].name;
+    bind_suggest(err, str_of(task), names, config->n_tasks);
+}
+
+/* Elements stand in the order of their nodes. */
+static void check_tasks_of(struct binder *b, const struct node *section, size_t n,
+                           task_of_fn *task_of)
+{
+    const struct node *child = section ? section->first : NULL;
+    for (size_t i = 0; child && i < n; i++, child = child->next) {
+        const char *task = task_of(b->config, i);
+        if (task)
+            check_task(b, node_find(child, STR("task")), task);
+    }
+}
+
+static void check_payloads(struct binder *b, const struct node *section)
+{
+    const struct config *config = b->config;
+    const struct node *child = section ? section->first : NULL;
+    for (size_t i = 0; child && i < config->n_cron; i++, child = child->next) {
+        const struct config_cron *entry = &config->cron[i];
+        const struct config_task *task = config_task(config, str_of(entry->task));
+        if (task->payload == CONFIG_PAYLOAD_REQUIRED && strcmp(entry->payload, "null") == 0)
+            bind_error(b, child, "task '%.60s' requires a payload", task->name);
+    }
+}
+
+/* ---- Tokens and doors ----------------------------------------------------------------------- */
+
+static int compare_tokens(const void *a, const void *b)
+{
+    const struct config_token *left = *(const struct config_token *const *)a;
+    const struct config_token *right = *(const struct config_token *const *)b;
+    int order = strcmp(left->name ? left->name : "", right->name ? right->name : "");
+    return order ? order : (left > right) - (left < right);
+}
+
+static void check_tokens(struct binder *b, const struct node *root)
+{
+    const struct config *config = b->config;
+    const struct node *list = node_find(root, STR("tokens"));
+    const struct config_token **sorted =
+        arena_array(b->arena, config->n_tokens, sizeof(struct config_token *));
+    const struct node **nodes = arena_array(b->arena, config->n_tokens, sizeof(struct node *));
+    size_t n = 0;
+
+    if (!list || !sorted || !nodes)
+        return;
+    for (const struct node *child = list->first; child && n < config->n_tokens; n++) {
+        sorted[n] = &config->tokens[n];
+        nodes[n] = child;
+        child = child->next;
+    }
+    qsort(sorted, n, sizeof(struct config_token *), compare_tokens);
+    for (size_t i = 1; i < n; i++) {
+        const char *name = sorted[i]->name, *before = sorted[i - 1]->name;
+        if (name && before && strcmp(name, before) == 0)
+            bind_error(b, nodes[sorted[i] - config->tokens], "another token has the name '%.60s'",
+                       name);
+    }
+}
+
+/* Without tokens whoever reaches the port may do everything. */
+static void check_door(struct binder *b, const struct node *root, const char *name,
+                       const char *address)
+{
+    const struct node *listen = node_find(root, STR("listen"));
+    const struct node *node = listen ? node_find(listen, str_of(name)) : NULL;
+    if (!node || !address || b->config->n_tokens > 0 || type_address_is_loopback(str_of(address)))
+        return;
+    struct redrive_err *err =
+        bind_error(b, node, "is open to other machines, but there are no tokens");
+    err_detail(err, "without tokens only loopback addresses are served");
+    err_hint(err, "add tokens, or listen on 127.0.0.1");
+}
+
+void check_whole(struct binder *b, const struct node *root)
+{
+    struct config *config = b->config;
+
+    /* Names may be missing then. */
+    if (b->arena->failed)
+        return;
+    task_init(b, &config->undeclared);
+    config->undeclared.retry = config->defaults.retry;
+    config->undeclared.heartbeat_ms = config->undeclared.lease_ms / 3;
+    index_tasks(b);
+    if (b->arena->failed)
+        return;
+    check_tasks_of(b, node_find(root, STR("cron")), config->n_cron, task_of_cron);
+    check_tasks_of(b, node_find(root, STR("alerts")), config->n_alerts, task_of_alert);
+    check_tasks_of(b, node_find(root, STR("classify")), config->n_classify, task_of_row);
+    check_payloads(b, node_find(root, STR("cron")));
+    check_tokens(b, root);
+    check_door(b, root, "http", config->listen.http);
+    check_door(b, root, "faktory", config->listen.faktory);
+}

@@ -1,0 +1,11 @@
+/* check.h - what only the whole of a configuration can tell. */
+#ifndef CONFIG_CHECK_H
+#define CONFIG_CHECK_H
+
+#include "config/bind.h"
+
+/* Completes b->config, all keys of which are bound from `root`: the task that stands for those
+ * that nobody declared, and the index by name. Then looks at what sections say of each other. */
+void check_whole(struct binder *b, const struct node *root);
+
+#endif

@@ -1,0 +1,266 @@
+/* config.h - the whole configuration as one typed struct.
+ *
+ * Four sources speak, each louder than the one before: the file (`redrive.yaml`), the `.env` file
+ * beside it, the environment, the flags. One rule names a setting in all of them:
+ * `retry.max_delay`, REDRIVE_RETRY_MAX_DELAY, --retry-max-delay. A loaded configuration has passed
+ * every check, is complete (what nobody set has its default) and never changes, so threads may
+ * share it. Everything in it belongs to it.
+ */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/json_writer.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "core/cron.h"
+#include "core/limit.h"
+#include "core/tz.h"
+#include "redrive.h"
+
+struct config_strings {
+    const char *const *items; /* ends with NULL, so that it can be an argv; NULL when empty */
+    size_t n;
+};
+
+/* ---- Tasks ------------------------------------------------------------------------------- */
+
+enum config_run_kind {
+    CONFIG_RUN_NONE, /* nobody here runs it: it waits for remote workers */
+    CONFIG_RUN_EXEC,
+    CONFIG_RUN_STREAM,
+    CONFIG_RUN_HTTP,
+};
+
+struct config_run {
+    enum config_run_kind kind;
+    struct config_strings exec;   /* argv, a process for each job */
+    struct config_strings stream; /* argv of long-lived processes */
+    const char *http;             /* URL */
+    uint32_t processes;           /* stream */
+    uint32_t concurrency;         /* jobs at one time in this process */
+    int64_t timeout_ms;           /* 0: none */
+};
+
+struct config_breaker {
+    struct redrive_breaker_config config;
+    const char *key; /* template of the breaker's name, see docs/configuration.md */
+};
+
+enum config_limit_per {
+    CONFIG_PER_TASK,
+    CONFIG_PER_USER,
+    CONFIG_PER_PROJECT,
+    CONFIG_PER_KEY,
+};
+
+struct config_limits {
+    struct rate rate; /* all zero: none */
+    enum config_limit_per per;
+    const char *key;      /* template, with CONFIG_PER_KEY */
+    uint32_t concurrency; /* 0: no limit */
+};
+
+enum config_payload {
+    CONFIG_PAYLOAD_OPTIONAL,
+    CONFIG_PAYLOAD_REQUIRED, /* a job without one is refused */
+};
+
+struct config_task {
+    const char *name;
+    const char *queue;
+    enum config_payload payload;
+    struct config_run run;
+    struct redrive_policy retry; /* complete: profile, defaults and class rules resolved */
+    struct config_breaker breaker;
+    struct config_limits limits;
+    int64_t lease_ms;
+    int64_t heartbeat_ms;
+};
+
+/* ---- Everything else --------------------------------------------------------------------- */
+
+enum config_overlap {
+    CONFIG_OVERLAP_ALLOW,
+    CONFIG_OVERLAP_SKIP,
+    CONFIG_OVERLAP_QUEUE_ONE,
+};
+
+struct config_cron {
+    const char *name;
+    const char *task;
+    const char *schedule; /* as written */
+    struct cron cron;
+    const char *timezone;
+    const struct tz *tz;
+    const char *payload; /* JSON */
+    enum config_overlap overlap;
+};
+
+enum config_scope {
+    CONFIG_SCOPE_ENQUEUE = 1 << 0,
+    CONFIG_SCOPE_WORK = 1 << 1,
+    CONFIG_SCOPE_READ = 1 << 2,
+    CONFIG_SCOPE_ADMIN = 1 << 3,
+};
+
+#define CONFIG_TOKEN_HASH_BYTES 32
+
+struct config_token {
+    const char *name;
+    uint8_t hash[CONFIG_TOKEN_HASH_BYTES]; /* SHA-256 of the token */
+    uint32_t scopes;                       /* bits of enum config_scope */
+    const char *tenant;
+};
+
+enum config_metric {
+    CONFIG_METRIC_DEAD_LETTERS,
+    CONFIG_METRIC_RETRY_BACKLOG,
+    CONFIG_METRIC_ERROR_RATE,
+    CONFIG_METRIC_HEALTH_SCORE,
+};
+
+enum config_compare {
+    CONFIG_ABOVE,
+    CONFIG_AT_LEAST,
+    CONFIG_BELOW,
+    CONFIG_AT_MOST,
+};
+
+struct config_condition {
+    enum config_metric metric;
+    enum config_compare compare;
+    double number;
+};
+
+struct config_alert {
+    struct config_condition when;
+    const char *task; /* NULL: all of them together */
+    const char *webhook;
+    struct config_strings command; /* argv */
+};
+
+struct config {
+    const char *path;  /* of the file that was read, or NULL */
+    const char *store; /* sqlite:PATH, postgres://…, redis://… or memory: */
+    struct {
+        const char *http; /* NULL: closed */
+        const char *faktory;
+    } listen;
+    struct {
+        enum log_level level;
+        enum log_format format;
+    } log;
+    bool strict_tasks;
+    struct {
+        struct redrive_policy retry;
+        struct config_breaker breaker;
+    } defaults;
+    struct config_task *tasks; /* in the order of the file */
+    size_t n_tasks;
+    struct redrive_classify_row *classify;
+    size_t n_classify;
+    struct config_cron *cron;
+    size_t n_cron;
+    struct config_token *tokens;
+    size_t n_tokens;
+    struct config_alert *alerts;
+    size_t n_alerts;
+    struct {
+        int64_t completed_ms;
+        int64_t cancelled_ms;
+    } retention;
+    struct {
+        const char *retry_queue; /* directories of `redrive batch`; NULL: not said */
+        const char *final_results;
+        const char *dead_letter_queue;
+    } paths;
+
+    struct redrive_err *warnings; /* worth telling, but nothing is wrong */
+    size_t n_warnings;
+
+    struct config_task undeclared;            /* stands for every task that is not in `tasks` */
+    const struct config_task **tasks_by_name; /* sorted */
+    struct config_owned *owned;               /* memory, time zones */
+};
+
+/* ---- Loading ----------------------------------------------------------------------------- */
+
+#define CONFIG_MAX_ERRORS   20
+#define CONFIG_MAX_WARNINGS 20
+
+/* Everything that is wrong: settings first, then the file from top to bottom. */
+struct config_report {
+    struct redrive_err errors[CONFIG_MAX_ERRORS];
+    uint32_t lines[CONFIG_MAX_ERRORS]; /* of the file; 0: a setting */
+    size_t n_errors;                   /* of `errors` */
+    size_t n_omitted;                  /* further ones, which had no room */
+};
+
+/* A flag: `--NAME VALUE`. */
+struct config_setting {
+    const char *name; /* without the dashes */
+    const char *value;
+};
+
+struct config_sources {
+    /* NULL: REDRIVE_CONFIG of the environment, or else ./redrive.yaml if there is one. */
+    const char *path;
+    bool path_required;                 /* whether it is an error when there is no file at `path` */
+    char *const *environ;               /* NAME=VALUE, ends with NULL; NULL: empty */
+    const struct config_setting *flags; /* the last of a name counts */
+    size_t n_flags;
+};
+
+/* Reads and checks. On failure returns the code of the first error, fills the report (which need
+ * not be initialized) and leaves `ret` NULL. */
+int config_load(const struct config_sources *sources, struct config **ret,
+                struct config_report *report);
+void config_free(struct config *config);
+
+/* The task of that name or, for one that nobody declared, the defaults, whose name is "". */
+const struct config_task *config_task(const struct config *config, struct str name);
+
+/* Writes the configuration in force as one JSON object in the form of the file. Passwords, token
+ * hashes and the paths of webhooks are written as `***`; but for them it gives the same
+ * configuration when it is read as a file again. */
+void config_write(const struct config *config, struct json_writer *w);
+
+/* ---- Flags and variables ----------------------------------------------------------------- */
+
+/* A key that can be set by a variable and by a flag. All strings live for ever. */
+struct config_flag {
+    const char *name;     /* retry-max-delay */
+    const char *key;      /* retry.max_delay */
+    const char *variable; /* REDRIVE_RETRY_MAX_DELAY */
+    const char *expects;  /* "a duration such as 500ms, 2m or 1h30m" */
+    const char *help;
+    const char *default_text;   /* or NULL */
+    const char *const *choices; /* ends with NULL; NULL: not a choice */
+};
+
+bool config_flag_known(struct str name);
+/* The flag with that number, from 0; false after the last. */
+bool config_flag_enumerate(size_t index, struct config_flag *ret);
+
+/* ---- Parts on their own ------------------------------------------------------------------ */
+
+/* A policy together with what it points to. */
+struct policy_box;
+
+/* Reads a policy in the form of the file's `retry` section, which here may also have `on`, on top
+ * of `defaults` (NULL: the built-in ones), of which it keeps no reference. An error names the
+ * first thing that is wrong. */
+int policy_parse_json(struct str json, const struct redrive_policy *defaults,
+                      struct policy_box **ret, struct redrive_err *err);
+const struct redrive_policy *policy_box_get(const struct policy_box *box);
+void policy_box_free(struct policy_box *box);
+
+/* The same for a breaker: the keys of the file's `breaker` section but for `key`. */
+int breaker_parse_json(struct str json, const struct redrive_breaker_config *defaults,
+                       struct redrive_breaker_config *ret, struct redrive_err *err);
+
+#endif

@@ -1,0 +1,10 @@
+/* fields_breaker.h - the table of a breaker that stands on its own. */
+#ifndef CONFIG_FIELDS_BREAKER_H
+#define CONFIG_FIELDS_BREAKER_H
+
+#include "config/schema.h"
+
+/* [struct redrive_breaker_config] a breaker without the key that tells breakers apart. */
+extern const struct table TABLE_BREAKER_JSON;
+
+#endif

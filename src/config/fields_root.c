@@ -1,0 +1,233 @@
+#include "config/fields_root.h"
+
+#include "config/check.h"
+#include "config/fields_alert.h"
+#include "config/fields_retry.h"
+#include "config/types.h"
+
+#define AT(member) .offset = offsetof(struct config, member)
+/* A member of a nameless struct inside struct config, counted from the start of that struct. */
+#define IN(part, member) \
+    .offset = offsetof(struct config, part.member) - offsetof(struct config, part)
+
+/* ---- Small tables --------------------------------------------------------------------------- */
+
+static const struct field LISTEN_FIELDS[] = {
+    {.name = "http",
+     .type = &TYPE_ADDRESS,
+     IN(listen, http),
+     .default_text = "127.0.0.1:7070",
+     .help = "where the HTTP API answers; `off` closes it"},
+    {.name = "faktory",
+     .type = &TYPE_ADDRESS,
+     IN(listen, faktory),
+     .default_text = "127.0.0.1:7419",
+     .help = "where Faktory clients and workers are served; `off` closes it"},
+};
+const struct table TABLE_LISTEN = {.name = "listen", FIELDS(LISTEN_FIELDS)};
+
+static const char *const LEVELS[] = {"debug", "info", "warning", "error", "off", NULL};
+static const char *const FORMATS[] = {"text", "json", NULL};
+
+static const struct field LOG_FIELDS[] = {
+    {.name = "level",
+     .type = &TYPE_WORD,
+     IN(log, level),
+     .words = LEVELS,
+     .default_text = "info",
+     .help = "the least that is written"},
+    {.name = "format",
+     .type = &TYPE_WORD,
+     IN(log, format),
+     .words = FORMATS,
+     .default_text = "text",
+     .help = "lines for people or for machines"},
+};
+const struct table TABLE_LOG = {.name = "log", FIELDS(LOG_FIELDS)};
+
+static const struct field RETENTION_FIELDS[] = {
+    {.name = "completed",
+     .type = &TYPE_DURATION,
+     IN(retention, completed_ms),
+     .default_text = "1d",
+     .help = "how long completed jobs are kept"},
+    {.name = "cancelled",
+     .type = &TYPE_DURATION,
+     IN(retention, cancelled_ms),
+     .default_text = "1d",
+     .help = "how long cancelled jobs are kept"},
+};
+const struct table TABLE_RETENTION = {.name = "retention", FIELDS(RETENTION_FIELDS)};
+
+static const struct field PATHS_FIELDS[] = {
+    {.name = "retry_queue",
+     .type = &TYPE_STRING,
+     IN(paths, retry_queue),
+     .help = "`redrive batch`: where its jobs wait"},
+    {.name = "final_results",
+     .type = &TYPE_STRING,
+     IN(paths, final_results),
+     .help = "`redrive batch`: where results are exported to"},
+    {.name = "dead_letter_queue",
+     .type = &TYPE_STRING,
+     IN(paths, dead_letter_queue),
+     .help = "`redrive batch`: where dead letters are exported to"},
+};
+const struct table TABLE_PATHS = {.name = "paths", FIELDS(PATHS_FIELDS)};
+
+/* ---- defaults ------------------------------------------------------------------------------- */
+
+static const struct field DEFAULTS_FIELDS[] = {
+    {.name = "retry",
+     .type = &TYPE_TABLE,
+     IN(defaults, retry),
+     .table = &TABLE_RETRY,
+     .help = "how tasks are retried that do not say otherwise"},
+    {.name = "on",
+     .type = &TYPE_CLASS_RULES,
+     IN(defaults, retry),
+     .help = "what differs for a failure class"},
+    {.name = "breaker",
+     .type = &TYPE_TABLE,
+     IN(defaults, breaker),
+     .table = &TABLE_BREAKER,
+     .help = "when work is held back"},
+};
+
+static void finish_defaults(struct binder *b, const struct node *map, void *object)
+{
+    (void)object;
+    b->default_rules = node_find(map, STR("on"));
+    policy_bind_rules(b, NULL, b->default_rules, &b->config->defaults.retry);
+}
+
+const struct table TABLE_DEFAULTS = {
+    .name = "defaults", FIELDS(DEFAULTS_FIELDS), .finish = finish_defaults};
+
+/* ---- The root ------------------------------------------------------------------------------- */
+
+/* Moved to `defaults` before anything is bound; the row is there for people and for hints. */
+static void bind_moved(struct binder *b, const struct field *field, const struct node *node,
+                       void *member)
+{
+    (void)b, (void)field, (void)node, (void)member;
+}
+
+const struct field_type TYPE_SHORT_FORM = {FIELD_NESTED, bind_moved, NULL, type_table_expects};
+
+static const struct field ROOT_FIELDS[] = {
+    {.name = "store",
+     .type = &TYPE_STORE,
+     AT(store),
+     .secret = true,
+     .default_text = "sqlite:redrive.db",
+     .help = "where jobs live"},
+    {.name = "listen",
+     .type = &TYPE_TABLE,
+     AT(listen),
+     .table = &TABLE_LISTEN,
+     .help = "the addresses of the server"},
+    {.name = "log",
+     .type = &TYPE_TABLE,
+     AT(log),
+     .table = &TABLE_LOG,
+     .help = "what is told while it runs"},
+    {.name = "strict_tasks",
+     .type = &TYPE_BOOL,
+     AT(strict_tasks),
+     .first = true,
+     .default_text = "false",
+     .help = "whether jobs of tasks that nobody declared are refused"},
+    {.name = "defaults",
+     .type = &TYPE_TABLE,
+     AT(defaults),
+     .table = &TABLE_DEFAULTS,
+     .first = true,
+     .help = "what holds for tasks that do not say otherwise"},
+    {.name = "retry",
+     .type = &TYPE_SHORT_FORM,
+     .table = &TABLE_RETRY,
+     .help = "short for `defaults.retry`"},
+    {.name = "breaker",
+     .type = &TYPE_SHORT_FORM,
+     .table = &TABLE_BREAKER,
+     .help = "short for `defaults.breaker`"},
+    {.name = "tasks",
+     .type = &TYPE_MAP,
+     AT(tasks),
+     .table = &TABLE_TASK,
+     .count_offset = offsetof(struct config, n_tasks),
+     .first = true,
+     .help = "the tasks, by name"},
+    {.name = "classify",
+     .type = &TYPE_LIST,
+     AT(classify),
+     .table = &TABLE_CLASSIFY,
+     .count_offset = offsetof(struct config, n_classify),
+     .help = "what kind of failure an error is: rows that come before the built-in ones, the first "
+             "match wins"},
+    {.name = "cron",
+     .type = &TYPE_MAP,
+     AT(cron),
+     .table = &TABLE_CRON,
+     .count_offset = offsetof(struct config, n_cron),
+     .help = "periodic jobs, by name"},
+    {.name = "tokens",
+     .type = &TYPE_LIST,
+     AT(tokens),
+     .table = &TABLE_TOKEN,
+     .count_offset = offsetof(struct config, n_tokens),
+     .help = "who may come in; with none, only this machine"},
+    {.name = "alerts",
+     .type = &TYPE_LIST,
+     AT(alerts),
+     .table = &TABLE_ALERT,
+     .count_offset = offsetof(struct config, n_alerts),
+     .help = "what somebody wants to be told; replaces the shipped four"},
+    {.name = "retention",
+     .type = &TYPE_TABLE,
+     AT(retention),
+     .table = &TABLE_RETENTION,
+     .help = "how long jobs that have ended are kept"},
+    {.name = "paths",
+     .type = &TYPE_TABLE,
+     AT(paths),
+     .table = &TABLE_PATHS,
+     .help = "directories of `redrive batch`"},
+};
+
+void config_init(struct binder *b)
+{
+    struct config *config = b->config;
+    config->store = "sqlite:redrive.db";
+    config->listen.http = "127.0.0.1:7070";
+    config->listen.faktory = "127.0.0.1:7419";
+    config->log.level = LOG_LEVEL_INFO;
+    config->log.format = LOG_TEXT;
+    redrive_policy_init(&config->defaults.retry);
+    redrive_breaker_config_init(&config->defaults.breaker.config);
+    config->defaults.breaker.key = "{task}";
+    config->retention.completed_ms = INT64_C(24) * 3600 * 1000;
+    config->retention.cancelled_ms = INT64_C(24) * 3600 * 1000;
+    alerts_init(b);
+}
+
+static void finish_root(struct binder *b, const struct node *root, void *object)
+{
+    (void)object;
+    check_whole(b, root);
+}
+
+const struct table TABLE_ROOT = {
+    .name = "top level", FIELDS(ROOT_FIELDS), .size = sizeof(struct config), .finish = finish_root};
+
+const struct table *table_at(size_t index)
+{
+    static const struct table *const TABLES[] = {
+        &TABLE_ROOT,      &TABLE_LISTEN,   &TABLE_LOG,        &TABLE_DEFAULTS, &TABLE_RETRY,
+        &TABLE_JITTER,    &TABLE_BREAKER,  &TABLE_CLASS_RULE, &TABLE_TASK,     &TABLE_RUN,
+        &TABLE_LIMITS,    &TABLE_CLASSIFY, &TABLE_CRON,       &TABLE_TOKEN,    &TABLE_ALERT,
+        &TABLE_RETENTION, &TABLE_PATHS,
+    };
+    return index < sizeof TABLES / sizeof TABLES[0] ? TABLES[index] : NULL;
+}

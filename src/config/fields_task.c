@@ -1,0 +1,277 @@
+#include "config/fields_task.h"
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "config/bind.h"
+#include "config/fields_retry.h"
+#include "config/types.h"
+
+#define DEFAULT_QUEUE       "default"
+#define DEFAULT_LEASE_MS    (30 * 1000)
+#define DEFAULT_TIMEOUT_MS  (5 * 60 * 1000)
+#define DEFAULT_CONCURRENCY 4
+
+/* ---- run ------------------------------------------------------------------------------------ */
+
+#define AT(member) .offset = offsetof(struct config_run, member)
+
+static const struct field RUN_FIELDS[] = {
+    {.name = "exec",
+     .type = &TYPE_STRINGS,
+     AT(exec),
+     .help = "program and arguments, a process for each job; no shell"},
+    {.name = "stream",
+     .type = &TYPE_STRINGS,
+     AT(stream),
+     .help = "program and arguments of long-lived processes: a JSON line in, a JSON line out"},
+    {.name = "http",
+     .type = &TYPE_URL,
+     AT(http),
+     .secret = true,
+     .help = "where the payload is POSTed to"},
+    {.name = "processes",
+     .type = &TYPE_COUNT,
+     AT(processes),
+     .min = 1,
+     .max = 10000,
+     .default_text = "1",
+     .help = "stream: how many processes"},
+    {.name = "concurrency",
+     .type = &TYPE_COUNT,
+     AT(concurrency),
+     .min = 1,
+     .max = 100000,
+     .default_text = "4; stream: `processes`",
+     .help = "jobs that run at one time"},
+    {.name = "timeout",
+     .type = &TYPE_DURATION,
+     AT(timeout_ms),
+     .default_text = "5m",
+     .help = "a run is ended after this time; 0: never"},
+};
+
+static void finish_run(struct binder *b, const struct node *map, void *object)
+{
+    struct config_run *run = object;
+    const struct node *exec = node_find(map, STR("exec"));
+    const struct node *stream = node_find(map, STR("stream"));
+    const struct node *http = node_find(map, STR("http"));
+    const struct node *processes = node_find(map, STR("processes"));
+    int given = !!exec + !!stream + !!http;
+
+    if (given != 1 && map->n_children > 0) {
+        struct redrive_err *err = bind_error(
+            b, map, given ? "says in several ways how to run" : "does not say what to run");
+        err_detail(err, "expected one of exec, stream and http");
+    }
+    if (processes && !stream)
+        err_detail(bind_error(b, processes, "only a stream has processes"),
+                   "jobs of exec and http run side by side by concurrency");
+    run->kind = exec     ? CONFIG_RUN_EXEC
+                : stream ? CONFIG_RUN_STREAM
+                : http   ? CONFIG_RUN_HTTP
+                         : CONFIG_RUN_NONE;
+    if (run->kind == CONFIG_RUN_STREAM && run->processes == 0)
+        run->processes = 1;
+    if (run->concurrency == 0)
+        run->concurrency = run->processes ? run->processes : DEFAULT_CONCURRENCY;
+}
+
+const struct table TABLE_RUN = {
+    .name = "run", FIELDS(RUN_FIELDS), .size = sizeof(struct config_run), .finish = finish_run};
+
+static void write_run(const struct field *field, const void *member, struct json_writer *w)
+{
+    const struct config_run *run = member;
+    if (run->kind != CONFIG_RUN_NONE)
+        type_table_write(field, member, w);
+}
+
+static const struct field_type TYPE_RUN = {FIELD_NESTED, type_table_bind, write_run,
+                                           type_table_expects};
+
+/* ---- limits --------------------------------------------------------------------------------- */
+
+static void bind_rate(struct binder *b, const struct field *field, const struct node *node,
+                      void *member)
+{
+    struct rate rate;
+    struct redrive_err why;
+    if (node->type != NODE_SCALAR) {
+        bind_expected(b, field, node);
+    } else if (rate_parse(node->text, &rate, &why) < 0) {
+        struct redrive_err *err = bind_expected(b, field, node);
+        if (*why.hint)
+            err_hint(err, "%s", why.hint);
+    } else {
+        *(struct rate *)member = rate;
+    }
+}
+
+static void write_rate(const struct field *field, const void *member, struct json_writer *w)
+{
+    const struct rate *rate = member;
+    char text[32];
+    if (rate->count == 0)
+        return;
+    snprintf(text, sizeof text, "%u/%s", (unsigned)rate->count,
+             rate->period_s == 1      ? "s"
+             : rate->period_s == 60   ? "min"
+             : rate->period_s == 3600 ? "h"
+                                      : "d");
+    json_field_cstr(w, field->name, text);
+}
+
+static const char *expects_rate(const struct field *field, char out[EXPECTS_MAX])
+{
+    (void)field, (void)out;
+    return "a rate such as 10/s, 60/min, 1000/h or 5000/d";
+}
+
+static const struct field_type TYPE_RATE = {FIELD_SCALAR, bind_rate, write_rate, expects_rate};
+
+static const char *const PER[] = {"task", "user", "project", "key", NULL};
+
+#undef AT
+#define AT(member) .offset = offsetof(struct config_limits, member)
+
+static const struct field LIMITS_FIELDS[] = {
+    {.name = "rate", .type = &TYPE_RATE, AT(rate), .first = true, .help = "starts over time"},
+    {.name = "burst",
+     .type = &TYPE_COUNT,
+     AT(rate.burst),
+     .min = 1,
+     .max = RATE_MAX_COUNT,
+     .default_text = "the number of `rate`",
+     .help = "starts that can be saved up"},
+    {.name = "concurrency",
+     .type = &TYPE_COUNT,
+     AT(concurrency),
+     .min = 1,
+     .max = 1e6,
+     .help = "jobs that run at one time, over all processes; not set: no limit"},
+    {.name = "per",
+     .type = &TYPE_WORD,
+     AT(per),
+     .words = PER,
+     .default_text = "task",
+     .help = "what each limit is counted for"},
+    {.name = "key",
+     .type = &TYPE_TEMPLATE,
+     AT(key),
+     .help = "with `per: key`: jobs with the same key share the limits"},
+};
+
+static void finish_limits(struct binder *b, const struct node *map, void *object)
+{
+    const struct config_limits *limits = object;
+    const struct node *key = node_find(map, STR("key"));
+    const struct node *burst = node_find(map, STR("burst"));
+
+    if (limits->per == CONFIG_PER_KEY && !key)
+        err_hint(bind_error(b, map, "'per: key' needs a key"), "add key: \"{payload.NAME}\"");
+    if (limits->per != CONFIG_PER_KEY && key)
+        err_hint(bind_error(b, key, "is not used"), "add per: key");
+    if (burst && limits->rate.count == 0)
+        err_hint(bind_error(b, burst, "is not used"), "add a rate");
+}
+
+const struct table TABLE_LIMITS = {.name = "limits",
+                                   FIELDS(LIMITS_FIELDS),
+                                   .size = sizeof(struct config_limits),
+                                   .finish = finish_limits};
+
+/* ---- tasks ---------------------------------------------------------------------------------- */
+
+static const char *const PAYLOADS[] = {"optional", "required", NULL};
+
+#undef AT
+#define AT(member) .offset = offsetof(struct config_task, member)
+
+static const struct field TASK_FIELDS[] = {
+    {.name = "queue",
+     .type = &TYPE_NAME,
+     AT(queue),
+     .default_text = DEFAULT_QUEUE,
+     .help = "where its jobs wait"},
+    {.name = "payload",
+     .type = &TYPE_WORD,
+     AT(payload),
+     .words = PAYLOADS,
+     .default_text = "optional",
+     .help = "whether a job without a payload is refused"},
+    {.name = "run",
+     .type = &TYPE_RUN,
+     AT(run),
+     .table = &TABLE_RUN,
+     .help = "how a job is carried out; not set: by remote workers"},
+    {.name = "retry",
+     .type = &TYPE_TABLE,
+     AT(retry),
+     .table = &TABLE_RETRY,
+     .help = "what differs from `defaults.retry`"},
+    {.name = "on",
+     .type = &TYPE_CLASS_RULES,
+     AT(retry),
+     .help = "what differs for a failure class"},
+    {.name = "breaker",
+     .type = &TYPE_TABLE,
+     AT(breaker),
+     .table = &TABLE_BREAKER,
+     .help = "what differs from `defaults.breaker`"},
+    {.name = "limits",
+     .type = &TYPE_TABLE,
+     AT(limits),
+     .table = &TABLE_LIMITS,
+     .help = "how much of it may run"},
+    {.name = "lease",
+     .type = &TYPE_DURATION,
+     AT(lease_ms),
+     .min = 1000,
+     .max = 7 * 24 * 3600e3,
+     .default_text = "30s",
+     .help = "a worker not heard of for this long has lost the job"},
+    {.name = "heartbeat",
+     .type = &TYPE_DURATION,
+     AT(heartbeat_ms),
+     .min = 100,
+     .max = 24 * 3600e3,
+     .default_text = "a third of `lease`",
+     .help = "how often a worker extends its lease"},
+};
+
+void task_init(struct binder *b, void *object)
+{
+    struct config_task *task = object;
+    *task = (struct config_task){
+        .name = "",
+        .queue = DEFAULT_QUEUE,
+        .run = {.timeout_ms = DEFAULT_TIMEOUT_MS, .concurrency = 0},
+        .retry = b->config->defaults.retry,
+        .breaker = b->config->defaults.breaker,
+        .lease_ms = DEFAULT_LEASE_MS,
+    };
+    /* They are made anew from the backoff that this task will have. */
+    memset(task->retry.on, 0, sizeof task->retry.on);
+}
+
+static void finish_task(struct binder *b, const struct node *map, void *object)
+{
+    struct config_task *task = object;
+
+    policy_bind_rules(b, b->default_rules, node_find(map, STR("on")), &task->retry);
+    if (task->heartbeat_ms == 0) {
+        task->heartbeat_ms = task->lease_ms / 3;
+    } else if (task->heartbeat_ms >= task->lease_ms) {
+        struct redrive_err *err =
+            bind_error(b, node_find(map, STR("heartbeat")), "is not shorter than the lease");
+        err_hint(err, "a third of the lease leaves room for two that are lost");
+    }
+}
+
+const struct table TABLE_TASK = {.name = "tasks",
+                                 FIELDS(TASK_FIELDS),
+                                 .size = sizeof(struct config_task),
+                                 .init = task_init,
+                                 .finish = finish_task};

@@ -1,0 +1,23 @@
+/* foreign.h - variables that other retry systems use, as defaults where nothing else speaks.
+ *
+ *     MAX_RETRIES, MAX_RETRY_ATTEMPTS   runs in all
+ *     RETRY_BASE_DELAY                  seconds, doubled with each retry
+ *     RETRY_DELAY_SECONDS               seconds, always the same
+ *     RETRY_MAX_DELAY                   seconds
+ *     DATABASE_URL, REDIS_URL           the store
+ *
+ * A value that makes no sense here is left alone, with a warning: it was not meant for us.
+ */
+#ifndef CONFIG_FOREIGN_H
+#define CONFIG_FOREIGN_H
+
+#include "config/layers.h"
+
+struct variables;
+
+bool foreign_known(struct str name);
+
+/* After all other settings are in the document. */
+void foreign_apply(struct layers *layers, const struct variables *variables);
+
+#endif

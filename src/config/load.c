@@ -1,0 +1,243 @@
+#include "config/config.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "config/bind.h"
+#include "config/dotenv.h"
+#include "config/env.h"
+#include "config/fields_root.h"
+#include "config/foreign.h"
+#include "config/owned.h"
+#include "config/zone.h"
+
+#define DEFAULT_PATH "redrive.yaml"
+
+/* Everything that is needed for the time of one load. */
+struct loading {
+    const struct config_sources *sources;
+    const char *path; /* of the file */
+    bool path_required;
+    struct binder binder;
+    struct arena document;
+    struct layers layers;
+    struct variables variables;
+};
+
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+static void choose_path(struct loading *l)
+{
+    const char *variable = env_get(l->sources->environ, "REDRIVE_CONFIG");
+    l->path = l->sources->path ? l->sources->path : variable ? variable : DEFAULT_PATH;
+    l->path_required = l->sources->path ? l->sources->path_required : variable != NULL;
+}
+
+static int cannot_read(struct loading *l, const char *path, const struct redrive_err *why)
+{
+    const struct node where = {.style = NODE_SETTING, .source = path};
+    struct redrive_err *err = bind_error(&l->binder, &where, "%s", why->message);
+    err_hint(err, "%s", why->hint);
+    if (err)
+        err->code = why->code;
+    l->document.failed |= why->code == REDRIVE_E_NOMEM;
+    return why->code;
+}
+
+static int read_document(struct loading *l)
+{
+    struct redrive_err why;
+    struct buf text;
+
+    buf_init(&text, NODE_MAX_BYTES + 1);
+    int rc = file_read(l->path, NODE_MAX_BYTES, &text, &why);
+    bool found = rc == 0;
+    if (rc == REDRIVE_E_NOT_FOUND && !l->path_required)
+        rc = 0;
+    if (rc < 0) {
+        cannot_read(l, l->path, &why);
+    } else {
+        if (found)
+            l->binder.config->path = arena_dup(l->binder.arena, str_of(l->path));
+        rc = node_from_yaml(&l->document, buf_str(&text), l->path, &l->layers.root, &why);
+        if (rc < 0 && rc != REDRIVE_E_NOMEM) {
+            rc = why.code = REDRIVE_E_CONFIG;
+            l->binder.report->errors[l->binder.report->n_errors++] = why;
+        }
+    }
+    buf_release(&text);
+    return rc;
+}
+
+/* A `.env` that cannot be read as a file is most often a directory of another tool. */
+static void read_dotenv(struct loading *l)
+{
+    struct redrive_err why;
+    struct buf text;
+    const char *slash = strrchr(l->path, '/');
+    const char *path =
+        slash ? arena_printf(&l->document, "%.*s/.env", (int)(slash - l->path), l->path) : ".env";
+    if (!path)
+        return;
+    buf_init(&text, DOTENV_MAX_BYTES + 1);
+    int rc = file_read(path, DOTENV_MAX_BYTES, &text, &why);
+    const struct node where = {.style = NODE_SETTING, .source = path};
+    if (rc == 0)
+        env_gather_dotenv(&l->layers, buf_str(&text), path, &l->variables);
+    else if (rc == REDRIVE_E_IO)
+        err_detail(bind_warning(&l->binder, &where, "is not a file"), "%s", why.message);
+    else if (rc != REDRIVE_E_NOT_FOUND)
+        cannot_read(l, path, &why);
+    buf_release(&text);
+}
+
+/* ---- Settings ------------------------------------------------------------------------------- */
+
+static void apply_flags(struct loading *l)
+{
+    for (size_t i = 0; i < l->sources->n_flags; i++) {
+        const struct config_setting *flag = &l->sources->flags[i];
+        const struct key *key = key_find_flag(str_of(flag->name));
+        const char *source = arena_printf(&l->document, "--%s", flag->name);
+        if (!source)
+            return;
+        if (key) {
+            layer_set(&l->layers, key, LAYER_FLAGS, str_of(flag->value ? flag->value : ""), source);
+            continue;
+        }
+        const struct node where = {.style = NODE_SETTING, .source = source};
+        struct redrive_err *err = bind_error(&l->binder, &where, "is not a setting");
+        const char *nearest = key_suggest_flag(str_of(flag->name));
+        if (nearest)
+            err_hint(err, "did you mean '--%s'?", nearest);
+    }
+}
+
+static void apply_settings(struct loading *l)
+{
+    read_dotenv(l);
+    env_gather(&l->layers, l->sources->environ, &l->variables);
+    layer_short_forms(&l->layers);
+    env_apply(&l->layers, &l->variables);
+    apply_flags(l);
+    foreign_apply(&l->layers, &l->variables);
+}
+
+/* ---- Loading -------------------------------------------------------------------------------- */
+
+static int load(struct loading *l)
+{
+    int rc = read_document(l);
+    if (rc < 0)
+        return rc;
+    apply_settings(l);
+    config_init(&l->binder);
+    bind_table(&l->binder, &TABLE_ROOT, l->layers.root, l->binder.config);
+    if (l->binder.arena->failed || l->document.failed)
+        return REDRIVE_E_NOMEM;
+    return l->binder.n_errors ? REDRIVE_E_CONFIG : 0;
+}
+
+/* Binding visits sections in an order of its own; people read from the top. */
+static void sort_report(struct config_report *report)
+{
+    for (size_t i = 1; i < report->n_errors; i++) {
+        for (size_t j = i; j > 0 && report->lines[j - 1] > report->lines[j]; j--) {
+            struct redrive_err err = report->errors[j];
+            uint32_t line = report->lines[j];
+            report->errors[j] = report->errors[j - 1];
+            report->lines[j] = report->lines[j - 1];
+            report->errors[j - 1] = err;
+            report->lines[j - 1] = line;
+        }
+    }
+}
+
+static struct config *config_new(void)
+{
+    struct arena arena;
+    arena_init(&arena);
+    struct config *config = arena_alloc(&arena, sizeof *config);
+    struct config_owned *owned = arena_alloc(&arena, sizeof *owned);
+    if (!config || !owned) {
+        arena_release(&arena);
+        return NULL;
+    }
+    owned->arena = arena;
+    config->owned = owned;
+    return config;
+}
+
+int config_load(const struct config_sources *sources, struct config **ret,
+                struct config_report *report)
+{
+    struct loading l = {.sources = sources};
+    const char *zone_dir = env_get(sources->environ, "TZDIR");
+
+    memset(report, 0, sizeof *report);
+    *ret = NULL;
+    struct config *config = config_new();
+    if (!config) {
+        report->n_errors = 1;
+        return err_nomem(&report->errors[0]);
+    }
+    arena_init(&l.document);
+    l.binder = (struct binder){.arena = &config->owned->arena,
+                               .report = report,
+                               .config = config,
+                               .zone_dir = zone_dir ? zone_dir : ZONE_DIR,
+                               .code = REDRIVE_E_CONFIG};
+    l.layers = (struct layers){.binder = &l.binder, .arena = &l.document};
+    choose_path(&l);
+    int rc = load(&l);
+    arena_release(&l.document);
+    if (rc == 0) {
+        *ret = config;
+        return 0;
+    }
+    config_free(config);
+    if (rc == REDRIVE_E_NOMEM) {
+        *report = (struct config_report){.n_errors = 1};
+        return err_nomem(&report->errors[0]);
+    }
+    sort_report(report);
+    return report->errors[0].code;
+}
+
+void config_free(struct config *config)
+{
+    if (!config)
+        return;
+    for (struct zone *zone = config->owned->zones; zone; zone = zone->next)
+        tz_release(&zone->tz);
+    /* The arena holds itself. */
+    struct arena arena = config->owned->arena;
+    arena_release(&arena);
+}
+
+/* ---- Asking --------------------------------------------------------------------------------- */
+
+static int compare_name(const void *key, const void *element)
+{
+    const struct str *name = key;
+    const struct config_task *task = *(const struct config_task *const *)element;
+    int order = strncmp(name->ptr, task->name, name->len);
+    return order ? order : (task->name[name->len] ? -1 : 0);
+}
+
+const struct config_task *config_task(const struct config *config, struct str name)
+{
+    if (!name.ptr || config->n_tasks == 0)
+        return &config->undeclared;
+    const struct config_task *const *found = bsearch(&name, config->tasks_by_name, config->n_tasks,
+                                                     sizeof(struct config_task *), compare_name);
+    return found ? *found : &config->undeclared;
+}
+
+void config_write(const struct config *config, struct json_writer *w)
+{
+    json_begin_object(w);
+    table_write(&TABLE_ROOT, config, w);
+    json_end_object(w);
+}

@@ -1,0 +1,19 @@
+/* owned.h - what a configuration frees with itself. */
+#ifndef CONFIG_OWNED_H
+#define CONFIG_OWNED_H
+
+#include "config/arena.h"
+#include "core/tz.h"
+
+struct zone {
+    struct zone *next;
+    const char *name;
+    struct tz tz;
+};
+
+struct config_owned {
+    struct arena arena; /* holds the configuration itself, too */
+    struct zone *zones;
+};
+
+#endif

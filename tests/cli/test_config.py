@@ -1,0 +1,110 @@
+"""`redrive config`: what is wrong is said with its place and the nearest right word."""
+
+import json
+import pathlib
+
+import pytest
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "redrive.yaml"
+
+
+def check(redrive, tmp_path, text, *words, **env):
+    (tmp_path / "redrive.yaml").write_text(text)
+    return redrive("config", "check", *words, cwd=tmp_path, env=env)
+
+
+def test_the_example_is_right(redrive):
+    page = redrive.output("config", "check", "-c", str(EXAMPLE))
+    assert page.splitlines()[0] == f"{EXAMPLE}: ok"
+
+
+def test_no_file_means_the_defaults(redrive, tmp_path):
+    result = redrive("config", "check", cwd=tmp_path)
+    assert result.returncode == 0
+    assert result.stdout.startswith("defaults (no file): ok\n")
+
+
+def test_a_file_that_was_named_must_be_there(redrive, tmp_path):
+    result = redrive("config", "check", "-c", "missing.yaml", cwd=tmp_path)
+    assert result.returncode in (1, 2)
+    assert "missing.yaml" in result.stderr
+
+
+def test_every_error_of_a_file_is_told(redrive, tmp_path):
+    result = check(
+        redrive,
+        tmp_path,
+        "tasks:\n"
+        "  enrich:\n"
+        "    retry: {max_dealy: 5s}\n"
+        "  notify:\n"
+        "    retry: {initial_delay: 5}\n"
+        "    breaker: {on_open: prak}\n",
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    lines = result.stderr.splitlines()
+    heads = [line for line in lines if line.startswith("redrive: ")]
+    assert [head.split(":")[2] for head in heads] == ["3", "5", "6"]
+    assert "hint: did you mean 'max_delay'?" in lines
+    assert any("unit" in line for line in lines)
+    assert "hint: did you mean 'park'?" in lines
+
+
+def test_errors_are_one_json_object_a_line(redrive, tmp_path):
+    result = check(redrive, tmp_path, "stroe: x\nlisten: 5\n", "--json")
+    errors = [json.loads(line)["error"] for line in result.stderr.splitlines()]
+    assert len(errors) == 2
+    assert errors[0]["hint"] == "did you mean 'store'?"
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "max_delay: -5s",
+        "multiplier: .nan",
+        "multiplier: 0.5",
+        "max_delay: 1s, min_delay: 2s",
+        "max_retries: 100001",
+        "max_retries: 3, max_attempts: 4",
+    ],
+)
+def test_absurd_policies_are_refused_at_load(redrive, tmp_path, policy):
+    result = check(redrive, tmp_path, "retry: {%s}\n" % policy)
+    assert result.returncode == 2
+    assert result.stderr.startswith("redrive: redrive.yaml:1: ")
+
+
+def test_flags_beat_environment_beats_dotenv_beats_file(redrive, tmp_path):
+    (tmp_path / "redrive.yaml").write_text("retry: {max_delay: 10s}\n")
+
+    def max_delay(*flags, **env):
+        result = redrive("config", "show", *flags, cwd=tmp_path, env=env)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)["defaults"]["retry"]["max_delay"]
+
+    assert max_delay() == "10s"
+    (tmp_path / ".env").write_text("REDRIVE_RETRY_MAX_DELAY=20s\n")
+    assert max_delay() == "20s"
+    assert max_delay(REDRIVE_RETRY_MAX_DELAY="30s") == "30s"
+    assert max_delay("--retry-max-delay", "40s", REDRIVE_RETRY_MAX_DELAY="30s") == "40s"
+
+
+def test_a_wrong_flag_is_named_as_it_was_written(redrive, tmp_path):
+    result = redrive("config", "check", "--retry-max-delay=5", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "--retry-max-delay" in result.stderr
+
+
+def test_what_is_shown_can_be_read_again(redrive, tmp_path):
+    shown = redrive.output("config", "show", "-c", str(EXAMPLE))
+    again = tmp_path / "again.yaml"
+    again.write_text(shown.replace("sha256:***", "sha256:" + "0" * 64))
+    result = redrive("config", "check", "-c", str(again), cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_variable_that_nobody_knows_is_a_warning(redrive, tmp_path):
+    result = redrive("config", "check", cwd=tmp_path, env={"REDRIVE_RETRY_MAX_DEALY": "5s"})
+    assert result.returncode == 0
+    assert result.stderr.startswith("warning: ")
+    assert "REDRIVE_RETRY_MAX_DELAY" in result.stderr

@@ -1,0 +1,106 @@
+"""`redrive policy`: the schedules that people rely on, as the program prints them."""
+
+import json
+import pathlib
+
+import pytest
+
+VECTORS = pathlib.Path(__file__).resolve().parents[1] / "vectors" / "backoff.json"
+CASES = {case["name"]: case for case in json.loads(VECTORS.read_text("utf-8"))["cases"]}
+
+# profile -> the case that has its numbers
+PROFILES = {
+    "records": "records",
+    "handler": "handler",
+    "tasks-network": "tasks-network",
+    "tasks-rate-limit": "tasks-rate-limit",
+    "tasks-database": "tasks-database",
+    "thumbnail": "thumbnail",
+    "joke": "joke",
+    "joke-linear": "joke-linear",
+    "periodic": "periodic-joke",
+    "rescue": "rescue-stalled",
+    "faktory": "faktory",
+}
+
+
+def explain(redrive, *words, **options):
+    return json.loads(redrive.output("policy", "explain", "--json", *words, **options))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_profiles_give_their_numbers(redrive, profile):
+    case = CASES[PROFILES[profile]]
+    answer = explain(redrive, "--profile", profile)
+    assert answer["then"] == case["then"]
+    rows = answer["retries"]
+    assert [row["n"] for row in rows] == list(range(1, len(rows) + 1))
+    if case["delay_ms"] is not None:
+        assert [row["delay_ms"] for row in rows] == case["delay_ms"]
+        totals = [sum(case["delay_ms"][: i + 1]) for i in range(len(rows))]
+        assert [row["total_ms"] for row in rows] == totals
+    else:
+        assert [[row["min_ms"], row["max_ms"]] for row in rows] == case["bounds_ms"]
+
+
+def test_list_names_every_profile(redrive):
+    answer = json.loads(redrive.output("policy", "list", "--json"))
+    assert [item["name"] for item in answer["items"]] == list(PROFILES)
+    assert answer["next"] is None
+    page = redrive.output("policy", "list")
+    assert all(name in page for name in PROFILES)
+
+
+def test_table_says_how_it_ends(redrive):
+    page = redrive.output("policy", "explain", "--profile", "thumbnail")
+    assert page.splitlines()[0].split() == ["ATTEMPT", "RETRY", "WAITS", "BEFORE", "WAITED", "IN", "ALL"]
+    assert page.endswith("After 3 attempts that failed as transient: dead_letter (exhausted).\n")
+
+
+def test_classes_that_are_not_retried_end_at_once(redrive):
+    answer = explain(redrive, "--profile", "records", "--class", "validation")
+    assert answer == {"retries": [], "then": "dead_letter", "reason": "not_retriable"}
+    page = redrive.output("policy", "explain", "--profile", "records", "--class", "validation")
+    assert page.endswith("After 1 attempt that failed as validation: dead_letter (not_retriable).\n")
+
+
+def test_total_timeout_shows_what_is_not_certain(redrive):
+    answer = explain(redrive, "--retry-total-timeout", "5s")
+    assert "certain" not in answer["retries"][1]
+    assert answer["retries"][2]["certain"] is False
+    assert "time-out comes first" in redrive.output("policy", "explain", "--retry-total-timeout", "5s")
+
+
+def test_tasks_of_a_configuration_are_explained(redrive, tmp_path):
+    config = tmp_path / "redrive.yaml"
+    config.write_text(
+        "tasks:\n"
+        "  enrich:\n"
+        "    retry: {max_attempts: 3, strategy: fixed, initial_delay: 4s, jitter: none}\n"
+        "    on:\n"
+        "      database: {strategy: linear, initial_delay: 5s, backoff_factor: 5}\n"
+    )
+    for words in (["enrich"], ["--task", "enrich"]):
+        answer = explain(redrive, "-c", str(config), *words)
+        assert [row["delay_ms"] for row in answer["retries"]] == [4000, 4000]
+    answer = explain(redrive, "-c", str(config), "enrich", "--class", "database")
+    assert [row["delay_ms"] for row in answer["retries"]] == [5000, 10000]
+
+
+@pytest.mark.parametrize(
+    "words, code, message, hint",
+    [
+        (["--profile", "recrods"], 2, "unknown profile 'recrods'", "did you mean 'records'?"),
+        (["--profile", "records", "x"], 2, "--profile and a task exclude each other", None),
+        (["a", "--task", "b"], 2, "the task is given twice", None),
+        (["nobody"], 1, "no task 'nobody' in the configuration", None),
+        (["--class", "transent"], 2, None, "did you mean transient?"),
+        (["--retry-max-dealy", "5s"], 2, None, "did you mean --retry-max-delay?"),
+    ],
+)
+def test_wrong_use_is_explained(redrive, tmp_path, words, code, message, hint):
+    result = redrive("policy", "explain", "--json", *words, cwd=tmp_path)
+    error = json.loads(result.stderr)["error"]
+    assert (result.returncode, result.stdout) == (code, "")
+    assert message is None or error["message"] == message
+    assert hint is None or error["hint"] == hint

@@ -1,0 +1,164 @@
+/* docs/configuration.md and examples/redrive.yaml say what the tables say, and what they show
+ * loads. The argument is the root of the sources. */
+#include "sandbox.h"
+
+#include "base/file.h"
+#include "config/schema.h"
+#include "core/policy.h"
+
+static const char *source_root;
+
+static char *read_source(const char *name)
+{
+    char path[4200];
+    struct redrive_err err;
+    struct buf text;
+    buf_init(&text, 1u << 20);
+    snprintf(path, sizeof path, "%s/%s", source_root, name);
+    if (file_read(path, 1u << 20, &text, &err) < 0)
+        fail_msg("%s: %s", path, err.message);
+    return buf_detach(&text, NULL);
+}
+
+/* The text between the heading of a table's section and the next heading. */
+static char *section_of(const char *doc, const struct table *table)
+{
+    char heading[64];
+    snprintf(heading, sizeof heading, "\n### `%s`\n", table->name);
+    const char *start = strstr(doc, heading);
+    if (!start)
+        fail_msg("there is no section %s", heading);
+    start += strlen(heading);
+    const char *end = strstr(start, "\n##");
+    return str_dup((struct str){start, end ? (size_t)(end - start) : strlen(start)});
+}
+
+/* The row of a key, with what Markdown would take for emphasis made plain. */
+static void row_of(const struct table *table, const struct field *field, struct buf *out)
+{
+    char row[1024], expects[EXPECTS_MAX];
+    const char *standard = table == &TABLE_CLASS_RULE ? "inherited"
+                           : field->default_text      ? field->default_text
+                           : field->required          ? "required"
+                                                      : "";
+    snprintf(row, sizeof row, "| `%s` | %s | %s | %s |\n", field->name,
+             field->type->expects(field, expects), standard, field->help);
+    buf_reset(out);
+    for (const char *p = row; *p; p++) {
+        if (*p == '*')
+            buf_putc(out, '\\');
+        buf_putc(out, *p);
+    }
+}
+
+static void every_key_is_documented_and_nothing_else(void **state)
+{
+    (void)state;
+    char *doc = read_source("docs/configuration.md");
+    const struct table *table;
+    struct buf row;
+
+    buf_init(&row, 4096);
+    for (size_t i = 0; (table = table_at(i)); i++) {
+        char *section = section_of(doc, table);
+        for (size_t j = 0; j < table->n_fields; j++) {
+            row_of(table, &table->fields[j], &row);
+            char *found = strstr(section, buf_cstr(&row));
+            if (!found)
+                fail_msg("%s lacks the row %s", table->name, buf_cstr(&row));
+            /* So that what is left over is not in the table. */
+            memset(found, ' ', row.len - 1);
+        }
+        const char *stray = strstr(section, "\n| `");
+        if (stray)
+            fail_msg("%s has a row that is no key: %.40s", table->name, stray);
+        free(section);
+    }
+    buf_release(&row);
+    free(doc);
+}
+
+static void every_profile_is_documented(void **state)
+{
+    (void)state;
+    char *doc = read_source("docs/configuration.md");
+    size_t n;
+    const struct policy_profile *profiles = policy_profiles(&n);
+    for (size_t i = 0; i < n; i++) {
+        char row[256];
+        snprintf(row, sizeof row, "\n| `%s` | %s |\n", profiles[i].name, profiles[i].summary);
+        if (!strstr(doc, row))
+            fail_msg("there is no row for %s", profiles[i].name);
+    }
+    free(doc);
+}
+
+static void every_file_in_the_manual_loads(void **state)
+{
+    struct sandbox *s = *state;
+    char *doc = read_source("docs/configuration.md");
+    size_t n = 0;
+    for (char *block = doc; (block = strstr(block, "```yaml\n")); n++) {
+        block += strlen("```yaml\n");
+        char *end = strstr(block, "```\n");
+        assert_non_null(end);
+        *end = '\0';
+        sandbox_good(s, block);
+        if (s->config->n_warnings)
+            fail_msg("%s", s->config->warnings[0].message);
+        block = end + 1;
+    }
+    assert_true(n >= 5);
+    free(doc);
+}
+
+static void the_manual_shows_the_delays_it_promises(void **state)
+{
+    struct sandbox *s = *state;
+    char *doc = read_source("docs/configuration.md");
+    char *block = strstr(doc, "```yaml\ndefaults:\n") + strlen("```yaml\n");
+    *strstr(block, "```\n") = '\0';
+    sandbox_good(s, block);
+    const struct redrive_policy *p = &config_task(s->config, STR("report"))->retry;
+    for (uint32_t i = 1; i <= 5; i++)
+        assert_int_equal(redrive_policy_delay(p, i, "x", 0), (2 << (i - 1)) * 60000);
+    assert_int_equal(p->dlq_retention_days, 30);
+    p = &config_task(s->config, STR("sync"))->retry;
+    assert_int_equal(p->max_retries, 8);
+    assert_int_equal(p->on[REDRIVE_CLASS_NETWORK]->max_retries, 20);
+    assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->backoff.initial_delay_ms, 5000);
+    free(doc);
+}
+
+static void the_example_loads_without_a_word(void **state)
+{
+    struct sandbox *s = *state;
+    char *text = read_source("examples/redrive.yaml");
+    const struct config *c = sandbox_good(s, text);
+    if (c->n_warnings)
+        fail_msg("%s", c->warnings[0].message);
+    assert_int_equal(c->n_tasks, 3);
+    assert_int_equal(config_task(c, STR("thumbnail"))->run.kind, CONFIG_RUN_EXEC);
+    assert_int_equal(config_task(c, STR("enrich"))->run.kind, CONFIG_RUN_STREAM);
+    assert_int_equal(config_task(c, STR("webhook"))->run.kind, CONFIG_RUN_HTTP);
+    assert_int_equal(config_task(c, STR("thumbnail"))->retry.max_retries, 2);
+    assert_int_equal(config_task(c, STR("webhook"))->retry.max_retries, 25);
+    assert_int_equal(c->n_cron, 1);
+    assert_int_equal(c->n_classify, 3);
+    free(text);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        T(every_key_is_documented_and_nothing_else),
+        T(every_profile_is_documented),
+        IN_SANDBOX(every_file_in_the_manual_loads),
+        IN_SANDBOX(the_manual_shows_the_delays_it_promises),
+        IN_SANDBOX(the_example_loads_without_a_word),
+    };
+    if (argc != 2)
+        return 2;
+    source_root = argv[1];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

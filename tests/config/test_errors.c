@@ -1,0 +1,423 @@
+/* What people are told when a file is wrong: where, what, what was expected, and what to do. */
+#include "sandbox.h"
+
+static const struct bad {
+    const char *yaml;
+    const char *message;
+    const char *detail; /* NULL: not looked at */
+    const char *hint;
+} BAD[] = {
+    /* ---- keys ---- */
+    {"tasks:\n  enrich:\n    retry:\n      max_dealy: 5s\n",
+     "redrive.yaml:4: unknown key 'max_dealy' in tasks.enrich.retry",
+     "expected one of strategy, initial_delay, max_delay, min_delay, multiplier, backoff_factor, "
+     "exponent, jitter, max_retries, max_attempts, total_timeout, enable_dlq, dlq_retention_days, "
+     "retry_on, give_up_on, profile, base_backoff_minutes",
+     "did you mean 'max_delay'?"},
+    {"stroe: memory\n", "redrive.yaml:1: unknown key 'stroe'", NULL, "did you mean 'store'?"},
+    {"rety: {}\n", "redrive.yaml:1: unknown key 'rety'", NULL, "did you mean 'retry'?"},
+    {"\nmax_delay: 5s\n", "redrive.yaml:2: unknown key 'max_delay'", NULL,
+     "did you mean 'retry.max_delay'?"},
+    {"tasks: {a: {timeout: 5s}}\n", "redrive.yaml:1: unknown key 'timeout' in tasks.a", NULL,
+     "did you mean 'run.timeout'?"},
+    {"tasks: {a: {qqqqqq: 5s}}\n", "redrive.yaml:1: unknown key 'qqqqqq' in tasks.a",
+     "expected one of queue, payload, run, retry, on, breaker, limits, lease, heartbeat", ""},
+    {"tasks: {a: {<<: {queue: b}}}\n", "redrive.yaml:1: unknown key '<<' in tasks.a", NULL,
+     "merging is not supported: write the keys out"},
+    {"\"\\e[31mred\": 1\n", "redrive.yaml:1: unknown key '?[31mred'", NULL, NULL},
+    {"retry: {max_retries: 1,\n max_attempts: 2}\n",
+     "redrive.yaml:2: both 'max_attempts' and 'max_retries' are given in retry",
+     "they say the same thing in two ways", "keep one of them"},
+    {"retry: {base_backoff_minutes: 1, initial_delay: 2s}\n",
+     "redrive.yaml:1: both 'base_backoff_minutes' and 'initial_delay' are given in retry", NULL,
+     NULL},
+    {"cron:\n  a: {task: x}\n", "redrive.yaml:2: cron.a: key 'schedule' is missing",
+     "expected a cron expression such as \"*/15 * * * *\" or @daily", NULL},
+    {"tasks: {\"a b\": }\n", "redrive.yaml:1: 'a b' cannot be a name in tasks",
+     "expected 1 to 128 bytes without spaces", NULL},
+    {"tasks: {\"\": }\n", "redrive.yaml:1: '' cannot be a name in tasks", NULL, NULL},
+
+    /* ---- kinds of values ---- */
+    {"store:\n", "redrive.yaml:1: store: has no value", NULL, NULL},
+    {"store: [a]\n", "redrive.yaml:1: store: found a list", NULL, NULL},
+    {"store: redrive.db\n", "redrive.yaml:1: store: is not a store",
+     "expected sqlite:PATH, postgres://..., redis://... or memory",
+     "put 'sqlite:' in front of a file's path"},
+    {"store: postgrse://u:secret@h/db\n", "redrive.yaml:1: store: is not a store", NULL,
+     "did you mean 'postgres'?"},
+    {"store: \"memory:x\"\n", "redrive.yaml:1: store: is not a store", NULL, NULL},
+    {"store: \"sqlite:\"\n", "redrive.yaml:1: store: is not a store", NULL, NULL},
+    {"store: postgres:db\n", "redrive.yaml:1: store: is not a store", NULL, NULL},
+    {"listen: 7070\n", "redrive.yaml:1: listen: found a plain value",
+     "expected a map of http, faktory", NULL},
+    {"listen: {http: 7070}\n", "redrive.yaml:1: listen.http: '7070' is not understood",
+     "expected an address such as 127.0.0.1:7070 or [::1]:7070, or off", NULL},
+    {"listen: {http: \"127.0.0.1:x\"}\n",
+     "redrive.yaml:1: listen.http: '127.0.0.1:x' is not understood", NULL, NULL},
+    {"listen: {http: \"127.0.0.1:65536\"}\n",
+     "redrive.yaml:1: listen.http: '127.0.0.1:65536' is not understood", NULL, NULL},
+    {"listen: {http: \"::1:80\"}\n", "redrive.yaml:1: listen.http: '::1:80' is not understood",
+     NULL, NULL},
+    {"listen: {http: \":80\"}\n", "redrive.yaml:1: listen.http: ':80' is not understood", NULL,
+     NULL},
+    {"listen: {http: \"a b:80\"}\n", "redrive.yaml:1: listen.http: 'a b:80' is not understood",
+     NULL, NULL},
+    {"listen: {http: \"a:\"}\n", "redrive.yaml:1: listen.http: 'a:' is not understood", NULL, NULL},
+    {"listen: {http: [a]}\n", "redrive.yaml:1: listen.http: found a list", NULL, NULL},
+    {"strict_tasks: yes\n", "redrive.yaml:1: strict_tasks: 'yes' is not understood",
+     "expected true or false", "did you mean 'true'?"},
+    {"strict_tasks: 0\n", "redrive.yaml:1: strict_tasks: '0' is not understood", NULL,
+     "did you mean 'false'?"},
+    {"strict_tasks: \"true\"\n",
+     "redrive.yaml:1: strict_tasks: 'true', in quotes, is not understood", NULL, ""},
+    {"strict_tasks: {a: b}\n", "redrive.yaml:1: strict_tasks: found a map", NULL, NULL},
+    {"log: {level: inof}\n", "redrive.yaml:1: log.level: unknown word 'inof'",
+     "expected debug, info, warning, error or off", "did you mean 'info'?"},
+    {"log: {level: [info]}\n", "redrive.yaml:1: log.level: found a list", NULL, NULL},
+    {"tasks: [a]\n", "redrive.yaml:1: tasks: found a list",
+     "expected a map by name, such as NAME: {...}", NULL},
+    {"tasks: {a: 5}\n", "redrive.yaml:1: tasks.a: found a plain value", NULL, NULL},
+    {"classify: {a: b}\n", "redrive.yaml:1: classify: found a map", "expected a list of maps",
+     NULL},
+    {"tasks: {a: {queue: \"a b\"}}\n", "redrive.yaml:1: tasks.a.queue: 'a b' is not understood",
+     "expected a name of at most 128 bytes without spaces", NULL},
+    {"tasks: {a: {queue: \"\"}}\n", "redrive.yaml:1: tasks.a.queue: '' is not understood", NULL,
+     NULL},
+    {"paths: {retry_queue: \"\"}\n", "redrive.yaml:1: paths.retry_queue: '' is not understood",
+     "expected some text", NULL},
+
+    /* ---- numbers ---- */
+    {"retry: {max_retries: -1}\n", "redrive.yaml:1: retry.max_retries: '-1' is out of range",
+     "expected a whole number from 0 to 100000", NULL},
+    {"retry: {max_retries: 100001}\n",
+     "redrive.yaml:1: retry.max_retries: '100001' is out of range", NULL, NULL},
+    {"retry: {max_retries: 99999999999999999999}\n",
+     "redrive.yaml:1: retry.max_retries: '99999999999999999999' is out of range", NULL, NULL},
+    {"retry: {max_retries: 5.0}\n", "redrive.yaml:1: retry.max_retries: '5.0' is not understood",
+     NULL, NULL},
+    {"retry: {max_retries: 1e3}\n", "redrive.yaml:1: retry.max_retries: '1e3' is not understood",
+     NULL, NULL},
+    {"retry: {max_retries: five}\n", "redrive.yaml:1: retry.max_retries: 'five' is not understood",
+     NULL, NULL},
+    {"retry: {max_retries: -}\n", "redrive.yaml:1: retry.max_retries: '-' is not understood", NULL,
+     NULL},
+    {"retry: {max_retries: \"5\"}\n",
+     "redrive.yaml:1: retry.max_retries: '5', in quotes, is not understood", NULL, NULL},
+    {"retry: {max_attempts: 0}\n", "redrive.yaml:1: retry.max_attempts: '0' is out of range",
+     "expected a whole number from 1 to 100001", NULL},
+    {"retry: {multiplier: 0.5}\n", "redrive.yaml:1: retry.multiplier: '0.5' is out of range",
+     "expected a number from 1 to 1000", NULL},
+    {"retry: {multiplier: .nan}\n", "redrive.yaml:1: retry.multiplier: '.nan' is not understood",
+     NULL, NULL},
+    {"retry: {multiplier: .inf}\n", "redrive.yaml:1: retry.multiplier: '.inf' is not understood",
+     NULL, NULL},
+    {"retry: {backoff_factor: -1}\n", "redrive.yaml:1: retry.backoff_factor: '-1' is out of range",
+     NULL, NULL},
+    {"retry: {base_backoff_minutes: -2}\n",
+     "redrive.yaml:1: retry.base_backoff_minutes: '-2' is out of range", NULL, NULL},
+    {"breaker: {failure_rate: 50}\n", "redrive.yaml:1: breaker.failure_rate: '50' is out of range",
+     "expected a number from 0 to 1", NULL},
+    {"breaker: {half_open_max: 17}\n",
+     "redrive.yaml:1: breaker.half_open_max: '17' is out of range", NULL, NULL},
+
+    /* ---- durations ---- */
+    {"retry:\n  max_delay: 5\n", "redrive.yaml:2: retry.max_delay: '5' has no unit",
+     "expected a duration such as 500ms, 2m or 1h30m", "add a unit, for instance 5s"},
+    {"retry: {max_delay: -5s}\n", "redrive.yaml:1: retry.max_delay: '-5s' is negative", NULL, ""},
+    {"retry: {max_delay: 5sec}\n", "redrive.yaml:1: retry.max_delay: '5sec' is not a duration",
+     NULL, NULL},
+    {"retry: {max_delay: 200000d}\n", "redrive.yaml:1: retry.max_delay: '200000d' is out of range",
+     NULL, NULL},
+    {"retry: {max_delay: [5s]}\n", "redrive.yaml:1: retry.max_delay: found a list", NULL, NULL},
+    {"tasks: {a: {lease: 500ms}}\n", "redrive.yaml:1: tasks.a.lease: '500ms' is out of range",
+     "expected a duration such as 500ms, 2m or 1h30m, at least 1s, at most 7d", NULL},
+
+    /* ---- policies ---- */
+    {"retry: {max_delay: 50ms}\n", "redrive.yaml:1: retry.max_delay: max_delay is below min_delay",
+     "max_delay is 50ms, min_delay is 100ms", NULL},
+    {"tasks:\n  a:\n    retry:\n      min_delay: 2m\n",
+     "redrive.yaml:4: tasks.a.retry.min_delay: max_delay is below min_delay", NULL, NULL},
+    {"tasks: {a: {on: {network: {min_delay: 2m}}}}\n",
+     "redrive.yaml:1: tasks.a.on.network.min_delay: max_delay is below min_delay", NULL, NULL},
+    {"retry: {strategy: exponental}\n", "redrive.yaml:1: retry.strategy: unknown word 'exponental'",
+     "expected exponential, linear, fixed, immediate or polynomial", "did you mean 'exponential'?"},
+    {"retry: {strategy: custom}\n", "redrive.yaml:1: retry.strategy: unknown word 'custom'", NULL,
+     NULL},
+    {"retry: {profile: thmbnail}\n", "redrive.yaml:1: retry.profile: unknown profile 'thmbnail'",
+     NULL, "did you mean 'thumbnail'?"},
+    {"retry: {profile: [a]}\n", "redrive.yaml:1: retry.profile: found a list", NULL, NULL},
+    {"retry: {jitter: ful}\n", "redrive.yaml:1: retry.jitter: 'ful' is not understood", NULL,
+     "did you mean 'full'?"},
+    {"retry: {jitter: [full]}\n", "redrive.yaml:1: retry.jitter: found a list", NULL, NULL},
+    {"retry: {jitter: {max: 3}}\n", "redrive.yaml:1: retry.jitter: key 'mode' is missing", NULL,
+     NULL},
+    {"retry: {jitter: {mode: full, max: 3}}\n",
+     "redrive.yaml:1: retry.jitter.max: jitter mode 'full' takes no max", NULL, NULL},
+    {"retry: {jitter: {mode: spread, min: 0.5}}\n",
+     "redrive.yaml:1: retry.jitter.min: jitter mode 'spread' takes no min", NULL, NULL},
+    {"retry: {jitter: {mode: spread, max: 2}}\n",
+     "redrive.yaml:1: retry.jitter.max: '2' is out of range", "expected a number from 0 to 1",
+     NULL},
+    {"retry: {jitter: {mode: add, min: 0.5}}\n",
+     "redrive.yaml:1: retry.jitter.min: min 0.5 is above max 0.3", NULL, NULL},
+    {"retry: {jitter: {mode: step, max: 5}}\n", "redrive.yaml:1: retry.jitter.max: '5' has no unit",
+     NULL, NULL},
+    {"retry: {jitter: {mode: step, max: }}\n", "redrive.yaml:1: retry.jitter.max: has no value",
+     "expected a number for add (to 10) and spread (to 1), a duration for step", NULL},
+    {"retry: {jitter: {mode: add, min: }}\n", "redrive.yaml:1: retry.jitter.min: has no value",
+     "expected a number from 0 to 10", NULL},
+    {"retry: {retry_on: network}\n", "redrive.yaml:1: retry.retry_on: 'network' is not understood",
+     "expected a list of failure classes and error types", "write a list: [network]"},
+    {"retry: {retry_on: }\n", "redrive.yaml:1: retry.retry_on: found nothing", NULL, ""},
+    {"retry: {retry_on: [success]}\n",
+     "redrive.yaml:1: retry.retry_on[1]: success is not a failure", NULL, NULL},
+    {"retry: {retry_on: [a, [b]]}\n", "redrive.yaml:1: retry.retry_on[2]: found a list", NULL,
+     NULL},
+    {"retry: {give_up_on: [\"a b\"]}\n",
+     "redrive.yaml:1: retry.give_up_on[1]: 'a b' is no class or error type", NULL, NULL},
+    {"tasks:\n  a:\n    on:\n      netwrok: {}\n",
+     "redrive.yaml:4: unknown class 'netwrok' in tasks.a.on", NULL, "did you mean 'network'?"},
+    {"tasks: {a: {on: {success: {}}}}\n", "redrive.yaml:1: unknown class 'success' in tasks.a.on",
+     NULL, NULL},
+    {"tasks: {a: {on: [network]}}\n", "redrive.yaml:1: tasks.a.on: found a list",
+     "expected a map of failure classes", NULL},
+    {"tasks: {a: {on: {network: 5}}}\n", "redrive.yaml:1: tasks.a.on.network: found a plain value",
+     NULL, NULL},
+    {"tasks: {a: {on: {network: {total_timeout: 5s}}}}\n",
+     "redrive.yaml:1: unknown key 'total_timeout' in tasks.a.on.network", NULL, NULL},
+
+    /* ---- breakers and templates ---- */
+    {"breaker: {recovery_max: 1s}\n",
+     "redrive.yaml:1: breaker.recovery_max: recovery_max is below recovery_timeout",
+     "recovery_max is 1s, recovery_timeout is 30s", NULL},
+    {"breaker: {on_open: parc}\n", "redrive.yaml:1: breaker.on_open: unknown word 'parc'",
+     "expected park, dead_letter or reject", "did you mean 'park'?"},
+    {"breaker: {key: \"{tsk}\"}\n", "redrive.yaml:1: breaker.key: unknown placeholder 'tsk'", NULL,
+     "did you mean 'task'?"},
+    {"breaker: {key: \"{payload}\"}\n",
+     "redrive.yaml:1: breaker.key: unknown placeholder 'payload'", NULL, NULL},
+    {"breaker: {key: \"{payload.}\"}\n",
+     "redrive.yaml:1: breaker.key: unknown placeholder 'payload.'", NULL, NULL},
+    {"breaker: {key: \"{payload..a}\"}\n",
+     "redrive.yaml:1: breaker.key: unknown placeholder 'payload..a'", NULL, NULL},
+    {"breaker: {key: \"{payloads.a}\"}\n",
+     "redrive.yaml:1: breaker.key: unknown placeholder 'payloads.a'", NULL, NULL},
+    {"breaker: {key: \"{task\"}\n", "redrive.yaml:1: breaker.key: '{' without '}'",
+     "expected text with placeholders such as {task} or {payload.host}", NULL},
+    {"breaker: {key: \"task}\"}\n", "redrive.yaml:1: breaker.key: '}' without '{'", NULL, NULL},
+    {"breaker: {key: {task: }}\n", "redrive.yaml:1: breaker.key: found a map", NULL, NULL},
+
+    /* ---- tasks ---- */
+    {"tasks: {a: {run: {exec: echo hi}}}\n",
+     "redrive.yaml:1: tasks.a.run.exec: 'echo hi' is not understood", "expected a list of text",
+     "write a list: [echo, hi]"},
+    {"tasks: {a: {run: {exec: []}}}\n", "redrive.yaml:1: tasks.a.run.exec: found an empty list",
+     NULL, NULL},
+    {"tasks: {a: {run: {exec: [a, [b]]}}}\n", "redrive.yaml:1: tasks.a.run.exec[2]: found a list",
+     NULL, NULL},
+    {"tasks: {a: {run: {exec: [a, ~]}}}\n", "redrive.yaml:1: tasks.a.run.exec[2]: found nothing",
+     NULL, NULL},
+    {"tasks: {a: {run: {exec: [a], http: \"http://x\"}}}\n",
+     "redrive.yaml:1: tasks.a.run: says in several ways how to run",
+     "expected one of exec, stream and http", NULL},
+    {"tasks: {a: {run: {timeout: 5s}}}\n", "redrive.yaml:1: tasks.a.run: does not say what to run",
+     NULL, NULL},
+    {"tasks: {a: {run: {exec: [a], processes: 2}}}\n",
+     "redrive.yaml:1: tasks.a.run.processes: only a stream has processes", NULL, NULL},
+    {"tasks: {a: {run: {http: ftp://x}}}\n",
+     "redrive.yaml:1: tasks.a.run.http: cannot be understood",
+     "expected a URL that begins with http:// or https://", NULL},
+    {"tasks: {a: {run: {http: \"http:///x\"}}}\n",
+     "redrive.yaml:1: tasks.a.run.http: cannot be understood", NULL, NULL},
+    {"tasks: {a: {run: {http: \"http://x/a b\"}}}\n",
+     "redrive.yaml:1: tasks.a.run.http: cannot be understood", NULL, NULL},
+    {"tasks: {a: {limits: {rate: 60/minute}}}\n",
+     "redrive.yaml:1: tasks.a.limits.rate: '60/minute' is not understood",
+     "expected a rate such as 10/s, 60/min, 1000/h or 5000/d", NULL},
+    {"tasks: {a: {limits: {rate: [1]}}}\n", "redrive.yaml:1: tasks.a.limits.rate: found a list",
+     NULL, NULL},
+    {"tasks: {a: {limits: {rate: 1/s, per: usr}}}\n",
+     "redrive.yaml:1: tasks.a.limits.per: unknown word 'usr'", NULL, "did you mean 'user'?"},
+    {"tasks: {a: {limits: {rate: 1/s, per: key}}}\n",
+     "redrive.yaml:1: tasks.a.limits: 'per: key' needs a key", NULL, "add key: \"{payload.NAME}\""},
+    {"tasks: {a: {limits: {rate: 1/s, key: x}}}\n",
+     "redrive.yaml:1: tasks.a.limits.key: is not used", NULL, "add per: key"},
+    {"tasks: {a: {limits: {burst: 5}}}\n", "redrive.yaml:1: tasks.a.limits.burst: is not used",
+     NULL, "add a rate"},
+    {"tasks: {a: {heartbeat: 30s}}\n",
+     "redrive.yaml:1: tasks.a.heartbeat: is not shorter than the lease", NULL, NULL},
+    {"tasks: {a: {payload: yes}}\n", "redrive.yaml:1: tasks.a.payload: unknown word 'yes'",
+     "expected optional or required", NULL},
+
+    /* ---- classify ---- */
+    {"classify: [{class: network}]\n", "redrive.yaml:1: classify[1]: does not say what to look at",
+     "expected one of status, error_type, http_status, sqlstate, curl, errno, signal, exit_code "
+     "and "
+     "message",
+     NULL},
+    {"classify: [{curl: 1, errno: 1, class: network}]\n",
+     "redrive.yaml:1: classify[1]: looks at several things", NULL, "write a row for each"},
+    {"classify: [{curl: 1}]\n", "redrive.yaml:1: classify[1]: key 'class' is missing", NULL, NULL},
+    {"classify:\n  - {curl: 1, class: network}\n  - {http_status: 5xx, class: transient}\n",
+     "redrive.yaml:3: classify[2].http_status: bad http_status pattern '5xx'",
+     "expected a number or a range such as 500-599", NULL},
+    {"classify: [{message: \"(\", class: network}]\n",
+     "redrive.yaml:1: classify[1].message: bad message pattern '('", NULL, NULL},
+    {"classify: [{message: [a], class: network}]\n",
+     "redrive.yaml:1: classify[1].message: found a list",
+     "expected a POSIX extended regular expression", NULL},
+    {"classify: [{curl: 1, class: netwrok}]\n",
+     "redrive.yaml:1: classify[1].class: unknown word 'netwrok'", NULL, "did you mean 'network'?"},
+
+    /* ---- cron ---- */
+    {"cron: {a: {task: x, schedule: \"61 * * * *\"}}\n",
+     "redrive.yaml:1: cron.a.schedule: invalid cron expression: minute 61 is out of range", NULL,
+     NULL},
+    {"cron: {a: {task: x, schedule: [1]}}\n", "redrive.yaml:1: cron.a.schedule: found a list", NULL,
+     NULL},
+    {"cron: {a: {task: x, schedule: '@daily', timezone: Europe/Berln}}\n",
+     "redrive.yaml:1: cron.a.timezone: unknown time zone 'Europe/Berln'", NULL,
+     "a zone is named like Europe/Berlin; they come with the package tzdata"},
+    {"cron: {a: {task: x, schedule: '@daily', timezone: ../../etc/passwd}}\n",
+     "redrive.yaml:1: cron.a.timezone: unknown time zone '../../etc/passwd'", NULL, NULL},
+    {"cron: {a: {task: x, schedule: '@daily', timezone: ~}}\n",
+     "redrive.yaml:1: cron.a.timezone: has no value",
+     "expected a time zone such as UTC or "
+     "Europe/Berlin",
+     NULL},
+    {"cron: {a: {task: x, schedule: '@daily', timezone: [UTC]}}\n",
+     "redrive.yaml:1: cron.a.timezone: found a list", NULL, NULL},
+    {"cron:\n  a:\n    task: x\n    schedule: '@daily'\n    payload:\n      ok: yes\n",
+     "redrive.yaml:6: cron.a.payload.ok: 'yes' could be text or not",
+     "readers of YAML disagree about it", "put it in quotes, or write it as JSON does"},
+    {"tasks: {x: {payload: required}}\ncron: {a: {task: x, schedule: '@daily'}}\n",
+     "redrive.yaml:2: cron.a: task 'x' requires a payload", NULL, NULL},
+
+    /* ---- tokens ---- */
+    {"tokens: [{name: a, scopes: [admin], hash: my-secret-token}]\n",
+     "redrive.yaml:1: tokens[1].hash: cannot be understood",
+     "expected sha256: and the 64 hexadecimal digits of the token's hash",
+     "printf %s \"$TOKEN\" | sha256sum"},
+    {"tokens: [{name: a, scopes: [admin], hash: sha256:"
+     "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdeg}]\n",
+     "redrive.yaml:1: tokens[1].hash: cannot be understood", NULL, NULL},
+    {"tokens: [{name: a, scopes: [enque]}]\n",
+     "redrive.yaml:1: tokens[1].scopes[1]: unknown scope 'enque'", NULL, "did you mean 'enqueue'?"},
+    {"tokens: [{name: a, scopes: admin}]\n",
+     "redrive.yaml:1: tokens[1].scopes: 'admin' is not understood",
+     "expected a list of enqueue, work, read and admin", "write a list: [admin]"},
+    {"tokens: [{name: a, scopes: [[admin]]}]\n",
+     "redrive.yaml:1: tokens[1].scopes[1]: found a list", NULL, NULL},
+    {"tokens:\n - {name: a}\n - {name: b}\n - {name: a}\n - {scopes: [admin]}\n",
+     "redrive.yaml:4: tokens[3]: another token has the name 'a'", NULL, NULL},
+
+    /* ---- alerts ---- */
+    {"alerts: [{when: dead_leters > 5}]\n",
+     "redrive.yaml:1: alerts[1].when: unknown metric 'dead_leters'",
+     "expected dead_letters, retry_backlog, error_rate or health_score",
+     "did you mean 'dead_letters'?"},
+    {"alerts: [{when: error_rate > 10}]\n",
+     "redrive.yaml:1: alerts[1].when: error_rate is never above 1", NULL,
+     "write a share: 0.1 means 10 %"},
+    {"alerts: [{when: dead_letters = 5}]\n",
+     "redrive.yaml:1: alerts[1].when: 'dead_letters = 5' is not understood",
+     "expected a condition such as \"dead_letters > 100\"", NULL},
+    {"alerts: [{when: dead_letters > many}]\n",
+     "redrive.yaml:1: alerts[1].when: 'dead_letters > many' is not understood", NULL, NULL},
+    {"alerts: [{when: dead_letters > -1}]\n",
+     "redrive.yaml:1: alerts[1].when: 'dead_letters > -1' is not understood", NULL, NULL},
+    {"alerts: [{when: [a]}]\n", "redrive.yaml:1: alerts[1].when: found a list", NULL, NULL},
+    {"alerts: [{when: dead_letters > 5, webhook: \"gopher://user:secret@x\"}]\n",
+     "redrive.yaml:1: alerts[1].webhook: cannot be understood", NULL, NULL},
+};
+
+static void every_mistake_is_explained(void **state)
+{
+    struct sandbox *s = *state;
+    for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++) {
+        if (sandbox_load_text(s, BAD[i].yaml) != REDRIVE_E_CONFIG)
+            fail_msg("was accepted: %s", BAD[i].yaml);
+        const struct redrive_err *err = sandbox_error(s, BAD[i].message);
+        assert_int_equal(err->code, REDRIVE_E_CONFIG);
+        if (BAD[i].detail)
+            assert_string_equal(err->detail, BAD[i].detail);
+        if (BAD[i].hint)
+            assert_string_equal(err->hint, BAD[i].hint);
+    }
+}
+
+static void a_refused_file_leaks_no_secret(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_load_text(s, "store: postgrse://u:hunter2@h/db\n"
+                         "tokens: [{name: a, scopes: [admin], hash: hunter2}]\n"
+                         "alerts: [{when: dead_letters > 5, webhook: \"gopher://hunter2\"}]\n");
+    assert_int_equal(s->report.n_errors, 3);
+    for (size_t i = 0; i < s->report.n_errors; i++) {
+        assert_null(strstr(s->report.errors[i].message, "hunter2"));
+        assert_null(strstr(s->report.errors[i].detail, "hunter2"));
+        assert_null(strstr(s->report.errors[i].hint, "hunter2"));
+    }
+}
+
+static void all_mistakes_are_told_from_top_to_bottom(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_load_text(s, "lgo: {}\n"
+                         "tasks: {a: {qeue: b}}\n"
+                         "retry: {max_delay: 5}\n"
+                         "strict_tasks: maybe\n"
+                         "store: x\n");
+    assert_int_equal(s->report.n_errors, 5);
+    assert_int_equal(s->report.n_omitted, 0);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(s->report.lines[i], i + 1);
+}
+
+static void the_report_keeps_what_is_nearest_to_the_top(void **state)
+{
+    struct sandbox *s = *state;
+    char text[4000] = "x0: 1\ntasks:\n", line[64];
+    for (int i = 3; i < 33; i++) {
+        snprintf(line, sizeof line, "  t%d: {qeue: x}\n", i);
+        strcat(text, line);
+    }
+    sandbox_load_text(s, text);
+    assert_int_equal(s->report.n_errors, CONFIG_MAX_ERRORS);
+    assert_int_equal(s->report.n_omitted, 11);
+    assert_string_equal(s->report.errors[0].message, "redrive.yaml:1: unknown key 'x0'");
+    assert_int_equal(s->report.lines[CONFIG_MAX_ERRORS - 1], 21);
+}
+
+static void text_has_a_limit(void **state)
+{
+    struct sandbox *s = *state;
+    char text[6000] = "paths: {retry_queue: ";
+    memset(text + strlen(text), 'x', 5000);
+    strcat(text, "}\n");
+    assert_int_equal(sandbox_load_text(s, text), REDRIVE_E_CONFIG);
+    assert_string_equal(
+        sandbox_error(s, "redrive.yaml:1: paths.retry_queue: text is too long")->detail,
+        "at most 4096 bytes");
+}
+
+static void mistakes_in_inherited_rules_are_told_once(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_load_text(s, "defaults:\n  on: {network: {max_dealy: 5s}}\ntasks: {a: , b: , c: }\n");
+    assert_int_equal(s->report.n_errors, 1);
+    sandbox_error(s, "redrive.yaml:2: unknown key 'max_dealy' in defaults.on.network");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_SANDBOX(every_mistake_is_explained),
+        IN_SANDBOX(a_refused_file_leaks_no_secret),
+        IN_SANDBOX(all_mistakes_are_told_from_top_to_bottom),
+        IN_SANDBOX(the_report_keeps_what_is_nearest_to_the_top),
+        IN_SANDBOX(text_has_a_limit),
+        IN_SANDBOX(mistakes_in_inherited_rules_are_told_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,428 @@
+/* Who is heard when several speak: the file, .env, the environment, flags, other programs. */
+#include "sandbox.h"
+
+#define ENVIRON(...) ((const char *[]){__VA_ARGS__, NULL})
+#define FLAGS(s, ...)                                                \
+    do {                                                             \
+        static const struct config_setting flags_[] = {__VA_ARGS__}; \
+        (s)->flags = flags_;                                         \
+        (s)->n_flags = sizeof flags_ / sizeof flags_[0];             \
+    } while (0)
+
+static void the_louder_source_wins(void **state)
+{
+    struct sandbox *s = *state;
+    static const char *const EXPECTED[16] = {
+        "1m",  "11s", "12s", "12s", "13s", "13s", "13s", "13s",
+        "14s", "14s", "14s", "14s", "14s", "14s", "14s", "14s",
+    };
+    static const struct config_setting flag = {"retry-max-delay", "14s"};
+    const char *variables[] = {"REDRIVE_RETRY_MAX_DELAY=13s", NULL};
+
+    for (int sources = 0; sources < 16; sources++) {
+        sandbox_write("redrive.yaml", sources & 1 ? "retry: {max_delay: 11s}\n" : "");
+        sandbox_write(".env", sources & 2 ? "REDRIVE_RETRY_MAX_DELAY=12s\n" : "");
+        s->environ = sources & 4 ? variables : NULL;
+        s->flags = &flag;
+        s->n_flags = sources & 8 ? 1 : 0;
+        assert_int_equal(sandbox_load(s), 0);
+        check_dumped(s, "defaults.retry.max_delay", EXPECTED[sources]);
+    }
+}
+
+static void settings_reach_tasks_that_say_nothing(void **state)
+{
+    struct sandbox *s = *state;
+    FLAGS(s, {"retry-max-delay", "9s"}, {"breaker-failure-threshold", "2"});
+    sandbox_good(s, "tasks:\n  a:\n  b: {retry: {max_delay: 20s}, breaker: {min_calls: 3}}\n");
+    check_dumped(s, "tasks.a.retry.max_delay", "9s");
+    check_dumped(s, "tasks.b.retry.max_delay", "20s");
+    check_dumped(s, "tasks.b.breaker.failure_threshold", "2");
+    assert_int_equal(config_task(s->config, STR("other"))->retry.backoff.max_delay_ms, 9000);
+    assert_int_equal(config_task(s->config, STR("other"))->breaker.config.failure_threshold, 2);
+}
+
+static void errors_name_where_a_setting_comes_from(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_write(".env", "# comment\n\nexport REDRIVE_BREAKER_WINDOW=5\n");
+    s->environ = ENVIRON("REDRIVE_RETRY_MAX_DELAY=5");
+    FLAGS(s, {"retry-initial-delay", "soon"});
+    assert_int_equal(sandbox_load_text(s, "lgo: {}\n"), REDRIVE_E_CONFIG);
+    assert_int_equal(s->report.n_errors, 4);
+    assert_string_equal(sandbox_error(s, ".env:3: REDRIVE_BREAKER_WINDOW: '5' has no unit")->hint,
+                        "add a unit, for instance 5s");
+    sandbox_error(s, "REDRIVE_RETRY_MAX_DELAY: '5' has no unit");
+    sandbox_error(s, "--retry-initial-delay: 'soon' is not a duration");
+    /* Settings come before the file. */
+    assert_string_equal(s->report.errors[3].message, "redrive.yaml:1: unknown key 'lgo'");
+}
+
+static void a_flag_given_twice_counts_as_the_last(void **state)
+{
+    struct sandbox *s = *state;
+    FLAGS(s, {"store", "memory:"}, {"store", "sqlite:a.db"});
+    assert_int_equal(sandbox_load(s), 0);
+    assert_string_equal(s->config->store, "sqlite:a.db");
+}
+
+static void a_louder_alternative_takes_the_other_away(void **state)
+{
+    struct sandbox *s = *state;
+    FLAGS(s, {"retry-max-attempts", "3"});
+    sandbox_good(s, "retry: {max_retries: 9}\n");
+    check_dumped(s, "defaults.retry.max_retries", "2");
+
+    FLAGS(s, {"retry-max-retries", "3"});
+    sandbox_good(s, "retry: {max_attempts: 9}\n");
+    check_dumped(s, "defaults.retry.max_retries", "3");
+
+    FLAGS(s, {"retry-initial-delay", "3s"});
+    sandbox_good(s, "retry: {base_backoff_minutes: 2}\n");
+    check_dumped(s, "defaults.retry.initial_delay", "3s");
+    check_dumped(s, "defaults.retry.jitter", "full");
+}
+
+static void two_alternatives_said_equally_loud_are_refused(void **state)
+{
+    struct sandbox *s = *state;
+    FLAGS(s, {"retry-max-attempts", "3"}, {"retry-max-retries", "3"});
+    assert_int_equal(sandbox_load(s), REDRIVE_E_CONFIG);
+    sandbox_error(s, "--retry-max-attempts: both 'max_attempts' and 'max_retries' are given in "
+                     "defaults.retry");
+}
+
+static void a_profile_said_louder_beats_the_keys_of_the_file(void **state)
+{
+    struct sandbox *s = *state;
+    FLAGS(s, {"retry-profile", "thumbnail"}, {"retry-min-delay", "2s"});
+    sandbox_good(s, "retry: {strategy: linear, initial_delay: 9s, max_attempts: 9, jitter: full, "
+                    "enable_dlq: false}\n");
+    check_dumped(s, "defaults.retry.strategy", "fixed");
+    check_dumped(s, "defaults.retry.initial_delay", "5s");
+    check_dumped(s, "defaults.retry.max_retries", "2");
+    check_dumped(s, "defaults.retry.jitter", "none");
+    check_dumped(s, "defaults.retry.min_delay", "2s");
+    /* A profile is a schedule, and no more. */
+    check_dumped(s, "defaults.retry.enable_dlq", "false");
+
+    FLAGS(s, {"retry-base-backoff-minutes", "2"});
+    sandbox_good(s, "retry: {strategy: linear, initial_delay: 9s, max_delay: 10s, jitter: full}\n");
+    check_dumped(s, "defaults.retry.strategy", "exponential");
+    check_dumped(s, "defaults.retry.initial_delay", "2m");
+    check_dumped(s, "defaults.retry.jitter", "none");
+}
+
+static void an_empty_variable_counts_as_not_set(void **state)
+{
+    struct sandbox *s = *state;
+    s->environ = ENVIRON("REDRIVE_STORE=", "DATABASE_URL=");
+    sandbox_write(".env", "REDRIVE_LOG_LEVEL=\n");
+    sandbox_good(s, "store: memory\n");
+    assert_string_equal(s->config->store, "memory:");
+}
+
+static void a_value_that_is_not_text_is_refused(void **state)
+{
+    struct sandbox *s = *state;
+    s->environ = ENVIRON("REDRIVE_STORE=sqlite:\xFF");
+    assert_int_equal(sandbox_load(s), REDRIVE_E_CONFIG);
+    sandbox_error(s, "REDRIVE_STORE: the value is not UTF-8 text");
+}
+
+/* ---- .env ----------------------------------------------------------------------------------- */
+
+static void dotenv_stands_beside_the_file(void **state)
+{
+    struct sandbox *s = *state;
+    assert_int_equal(mkdir("etc", 0700), 0);
+    sandbox_write("etc/redrive.yaml", "store: memory\n");
+    sandbox_write("etc/.env", "REDRIVE_LOG_LEVEL=loud\n");
+    sandbox_write(".env", "REDRIVE_STORE=sqlite:wrong.db\n");
+    s->environ = ENVIRON("REDRIVE_CONFIG=etc/redrive.yaml");
+    assert_int_equal(sandbox_load(s), REDRIVE_E_CONFIG);
+    assert_int_equal(s->report.n_errors, 1);
+    sandbox_error(s, "etc/.env:1: REDRIVE_LOG_LEVEL: unknown word 'loud'");
+
+    sandbox_write("etc/.env", "REDRIVE_LOG_LEVEL=off\n");
+    assert_int_equal(sandbox_load(s), 0);
+    assert_string_equal(s->config->path, "etc/redrive.yaml");
+    assert_string_equal(s->config->store, "memory:");
+    assert_int_equal(s->config->log.level, LOG_LEVEL_OFF);
+}
+
+static void every_bad_line_of_dotenv_is_told(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_write(".env", "A=1\nwrong\nREDRIVE_STORE='memory:\nREDRIVE_LOG_LEVEL=info\n"
+                          "REDRIVE_LOG_LEVEL=debug\n");
+    assert_int_equal(sandbox_load(s), REDRIVE_E_CONFIG);
+    assert_int_equal(s->report.n_errors, 3);
+    sandbox_error(s, ".env:2: there is no '=' after the name");
+    sandbox_error(s, ".env:3: the quote is not closed");
+    assert_string_equal(sandbox_error(s, ".env:5: REDRIVE_LOG_LEVEL: is given twice")->detail,
+                        "first at .env:4: REDRIVE_LOG_LEVEL");
+}
+
+static void a_dotenv_directory_is_somebody_elses(void **state)
+{
+    struct sandbox *s = *state;
+    assert_int_equal(mkdir(".env", 0700), 0);
+    assert_int_equal(sandbox_load(s), 0);
+    sandbox_warning(s, ".env: is not a file");
+}
+
+static void a_dotenv_that_is_too_big_is_refused(void **state)
+{
+    struct sandbox *s = *state;
+    FILE *file = fopen(".env", "w");
+    for (int i = 0; i < 300 * 1024; i++)
+        fputc('#', file);
+    fclose(file);
+    assert_int_equal(sandbox_load(s), REDRIVE_E_TOO_BIG);
+    sandbox_error(s, ".env: cannot read file: input is over the size limit");
+}
+
+/* ---- The file ------------------------------------------------------------------------------- */
+
+static void no_file_means_the_defaults(void **state)
+{
+    struct sandbox *s = *state;
+    assert_int_equal(sandbox_load(s), 0);
+    assert_null(s->config->path);
+    assert_string_equal(s->config->store, "sqlite:redrive.db");
+    sandbox_good(s, "");
+    assert_string_equal(s->config->path, "redrive.yaml");
+}
+
+static void a_file_that_was_asked_for_must_be_there(void **state)
+{
+    struct sandbox *s = *state;
+    struct config_sources sources = {.path = "x.yaml", .path_required = true};
+    assert_int_equal(config_load(&sources, &s->config, &s->report), REDRIVE_E_NOT_FOUND);
+    sandbox_error(s, "x.yaml: cannot read file: not found");
+
+    sources.path_required = false;
+    assert_int_equal(config_load(&sources, &s->config, &s->report), 0);
+    config_free(s->config);
+    s->config = NULL;
+
+    s->environ = ENVIRON("REDRIVE_CONFIG=y.yaml");
+    assert_int_equal(sandbox_load(s), REDRIVE_E_NOT_FOUND);
+    sandbox_error(s, "y.yaml: cannot read file: not found");
+}
+
+static void a_broken_file_is_told_with_its_line(void **state)
+{
+    struct sandbox *s = *state;
+    assert_int_equal(sandbox_load_text(s, "a: 1\na: 2\n"), REDRIVE_E_CONFIG);
+    sandbox_error(s, "redrive.yaml:2: key 'a' is given twice");
+    assert_int_equal(sandbox_load_text(s, "- a\n"), REDRIVE_E_CONFIG);
+    sandbox_error(s, "redrive.yaml:1: found a list");
+    assert_int_equal(sandbox_load_text(s, "just text\n"), REDRIVE_E_CONFIG);
+    sandbox_error(s, "redrive.yaml:1: found a plain value");
+}
+
+/* ---- Short forms ---------------------------------------------------------------------------- */
+
+static void retry_and_breaker_may_stand_at_the_top(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "retry: {max_delay: 7s}\nbreaker: {window: 8s}\n"
+                    "defaults: {retry: {min_delay: 2s}, breaker: }\n");
+    check_dumped(s, "defaults.retry.max_delay", "7s");
+    check_dumped(s, "defaults.retry.min_delay", "2s");
+    check_dumped(s, "defaults.breaker.window", "8s");
+    sandbox_good(s, "retry:\ndefaults:\n");
+    sandbox_good(s, "retry:\ndefaults: {retry: {min_delay: 2s}}\n");
+    check_dumped(s, "defaults.retry.min_delay", "2s");
+    sandbox_good(s, "retry: {min_delay: 2s}\ndefaults:\n");
+    check_dumped(s, "defaults.retry.min_delay", "2s");
+}
+
+static void the_same_key_in_both_forms_is_refused(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_load_text(s, "defaults:\n  retry: {max_delay: 7s}\nretry:\n  max_delay: 8s\n");
+    assert_int_equal(s->report.n_errors, 1);
+    assert_string_equal(sandbox_error(s, "redrive.yaml:4: 'retry.max_delay' is also given as "
+                                         "'defaults.retry.max_delay'")
+                            ->detail,
+                        "on line 2");
+    sandbox_load_text(s, "defaults: {retry: {max_retries: 7}}\nretry: {max_attempts: 8}\n");
+    sandbox_error(s, "redrive.yaml:2: both 'max_attempts' and 'max_retries' are given in retry");
+}
+
+static void a_short_form_keeps_its_own_name_in_messages(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_load_text(s, "retry: {max_delay: 7, foo: 1}\n");
+    sandbox_error(s, "redrive.yaml:1: retry.max_delay: '7' has no unit");
+    sandbox_error(s, "redrive.yaml:1: unknown key 'foo' in retry");
+    sandbox_load_text(s, "retry: 5\ndefaults: {retry: {max_retries: 7}}\n");
+    sandbox_error(s, "redrive.yaml:1: retry: found a plain value");
+    sandbox_load_text(s, "retry: 5\n");
+    sandbox_error(s, "redrive.yaml:1: retry: found a plain value");
+    sandbox_load_text(s, "retry: {foo: 5}\ndefaults: 7\n");
+    sandbox_error(s, "redrive.yaml:2: defaults: found a plain value");
+    sandbox_load_text(s, "retry: {foo: 5}\ndefaults: {retry: {bar: 7}}\n");
+    sandbox_error(s, "redrive.yaml:1: unknown key 'foo' in retry");
+    sandbox_error(s, "redrive.yaml:2: unknown key 'bar' in defaults.retry");
+}
+
+static void settings_do_not_hide_a_section_of_the_wrong_kind(void **state)
+{
+    struct sandbox *s = *state;
+    FLAGS(s, {"retry-max-delay", "5s"}, {"log-level", "debug"});
+    sandbox_load_text(s, "log: loud\n");
+    sandbox_error(s, "redrive.yaml:1: log: found a plain value");
+}
+
+/* ---- Variables of other programs ------------------------------------------------------------ */
+
+static void attempts_of_other_programs_count_the_first_run(void **state)
+{
+    struct sandbox *s = *state;
+    s->environ = ENVIRON("MAX_RETRIES=5");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.max_retries", "4");
+    s->environ = ENVIRON("MAX_RETRY_ATTEMPTS=3");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.max_retries", "2");
+    s->environ = ENVIRON("MAX_RETRY_ATTEMPTS=3", "MAX_RETRIES=5");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.max_retries", "4");
+    s->environ = ENVIRON("MAX_RETRIES=0");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.max_retries", "0");
+}
+
+static void delays_of_other_programs_are_seconds(void **state)
+{
+    struct sandbox *s = *state;
+    s->environ = ENVIRON("RETRY_BASE_DELAY=2.0", "RETRY_MAX_DELAY=300.0", "MAX_RETRIES=5");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.strategy", "exponential");
+    check_dumped(s, "defaults.retry.initial_delay", "2s");
+    check_dumped(s, "defaults.retry.multiplier", "2");
+    check_dumped(s, "defaults.retry.max_delay", "5m");
+    check_dumped(s, "defaults.retry.jitter", "none");
+
+    s->environ = ENVIRON("RETRY_DELAY_SECONDS=5");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.strategy", "fixed");
+    check_dumped(s, "defaults.retry.initial_delay", "5s");
+    check_dumped(s, "defaults.retry.max_delay", "1m");
+    check_dumped(s, "defaults.retry.jitter", "none");
+
+    s->environ = ENVIRON("RETRY_DELAY_SECONDS=90");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.max_delay", "1m30s");
+    assert_int_equal(s->config->n_warnings, 0);
+
+    s->environ = ENVIRON("RETRY_DELAY_SECONDS=5", "RETRY_BASE_DELAY=0.5");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.strategy", "exponential");
+    check_dumped(s, "defaults.retry.initial_delay", "500ms");
+}
+
+static void any_key_of_ours_beats_other_programs(void **state)
+{
+    struct sandbox *s = *state;
+    s->environ = ENVIRON("MAX_RETRIES=5", "RETRY_BASE_DELAY=2", "REDRIVE_RETRY_STRATEGY=linear",
+                         "DATABASE_URL=postgres://h/db");
+    sandbox_good(s, "retry: {max_retries: 9}\nstore: memory\n");
+    check_dumped(s, "defaults.retry.max_retries", "9");
+    check_dumped(s, "defaults.retry.strategy", "linear");
+    check_dumped(s, "defaults.retry.initial_delay", "2s");
+    assert_string_equal(s->config->store, "memory:");
+
+    s->environ = ENVIRON("MAX_RETRIES=5", "RETRY_BASE_DELAY=2", "RETRY_MAX_DELAY=7");
+    sandbox_good(s, "retry: {profile: thumbnail}\n");
+    check_dumped(s, "defaults.retry.max_retries", "2");
+    check_dumped(s, "defaults.retry.initial_delay", "5s");
+    check_dumped(s, "defaults.retry.max_delay", "1m");
+    sandbox_good(s, "retry: {base_backoff_minutes: 2}\n");
+    check_dumped(s, "defaults.retry.initial_delay", "2m");
+    check_dumped(s, "defaults.retry.jitter", "none");
+
+    sandbox_good(s, "tasks: {a: {retry: {max_retries: 9, initial_delay: 1s}}, b: }\n");
+    check_dumped(s, "tasks.a.retry.max_retries", "9");
+    check_dumped(s, "tasks.b.retry.max_retries", "4");
+}
+
+static void other_programs_may_speak_in_dotenv(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_write(".env", "MAX_RETRY_ATTEMPTS=3\nRETRY_DELAY_SECONDS=5\n");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.max_retries", "2");
+    s->environ = ENVIRON("MAX_RETRY_ATTEMPTS=8");
+    assert_int_equal(sandbox_load(s), 0);
+    check_dumped(s, "defaults.retry.max_retries", "7");
+    check_dumped(s, "defaults.retry.strategy", "fixed");
+}
+
+static void what_makes_no_sense_of_other_programs_is_ignored(void **state)
+{
+    struct sandbox *s = *state;
+    s->environ = ENVIRON("MAX_RETRIES=many", "RETRY_BASE_DELAY=-1", "RETRY_DELAY_SECONDS=soon",
+                         "RETRY_MAX_DELAY=1e99", "DATABASE_URL=mysql://u:secret@h/db");
+    assert_int_equal(sandbox_load(s), 0);
+    assert_int_equal(s->config->n_warnings, 5);
+    sandbox_warning(s, "MAX_RETRIES: is ignored: it makes no sense as a number of attempts");
+    sandbox_warning(s, "RETRY_BASE_DELAY: is ignored: it makes no sense as a number of seconds");
+    sandbox_warning(s, "DATABASE_URL: is ignored: it makes no sense as a store");
+    assert_string_equal(s->config->store, "sqlite:redrive.db");
+    check_dumped(s, "defaults.retry.max_retries", "5");
+}
+
+static void urls_of_other_programs_name_the_store(void **state)
+{
+    struct sandbox *s = *state;
+    s->environ = ENVIRON("DATABASE_URL=postgresql+asyncpg://u:p@h/db");
+    assert_int_equal(sandbox_load(s), 0);
+    assert_string_equal(s->config->store, "postgresql://u:p@h/db");
+    s->environ = ENVIRON("REDIS_URL=redis://h:6379/0");
+    assert_int_equal(sandbox_load(s), 0);
+    assert_string_equal(s->config->store, "redis://h:6379/0");
+    s->environ = ENVIRON("REDIS_URL=redis://h:6379/0", "DATABASE_URL=postgres://a+b@h/db");
+    assert_int_equal(sandbox_load(s), 0);
+    assert_string_equal(s->config->store, "postgres://a+b@h/db");
+    FLAGS(s, {"store", "memory:"});
+    assert_int_equal(sandbox_load(s), 0);
+    assert_string_equal(s->config->store, "memory:");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_SANDBOX(the_louder_source_wins),
+        IN_SANDBOX(settings_reach_tasks_that_say_nothing),
+        IN_SANDBOX(errors_name_where_a_setting_comes_from),
+        IN_SANDBOX(a_flag_given_twice_counts_as_the_last),
+        IN_SANDBOX(a_louder_alternative_takes_the_other_away),
+        IN_SANDBOX(two_alternatives_said_equally_loud_are_refused),
+        IN_SANDBOX(a_profile_said_louder_beats_the_keys_of_the_file),
+        IN_SANDBOX(an_empty_variable_counts_as_not_set),
+        IN_SANDBOX(a_value_that_is_not_text_is_refused),
+        IN_SANDBOX(dotenv_stands_beside_the_file),
+        IN_SANDBOX(every_bad_line_of_dotenv_is_told),
+        IN_SANDBOX(a_dotenv_directory_is_somebody_elses),
+        IN_SANDBOX(a_dotenv_that_is_too_big_is_refused),
+        IN_SANDBOX(no_file_means_the_defaults),
+        IN_SANDBOX(a_file_that_was_asked_for_must_be_there),
+        IN_SANDBOX(a_broken_file_is_told_with_its_line),
+        IN_SANDBOX(retry_and_breaker_may_stand_at_the_top),
+        IN_SANDBOX(the_same_key_in_both_forms_is_refused),
+        IN_SANDBOX(a_short_form_keeps_its_own_name_in_messages),
+        IN_SANDBOX(settings_do_not_hide_a_section_of_the_wrong_kind),
+        IN_SANDBOX(attempts_of_other_programs_count_the_first_run),
+        IN_SANDBOX(delays_of_other_programs_are_seconds),
+        IN_SANDBOX(any_key_of_ours_beats_other_programs),
+        IN_SANDBOX(other_programs_may_speak_in_dotenv),
+        IN_SANDBOX(what_makes_no_sense_of_other_programs_is_ignored),
+        IN_SANDBOX(urls_of_other_programs_name_the_store),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

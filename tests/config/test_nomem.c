@@ -1,0 +1,107 @@
+/* Memory may run out at any allocation: the load fails cleanly, and nothing is lost. The linker
+ * sends the allocations of this program's own code through here. */
+#include "sandbox.h"
+
+static long until_failure; /* how many allocations succeed before one fails; -1: all */
+static bool has_failed;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static bool fails_now(void)
+{
+    if (until_failure < 0)
+        return false;
+    has_failed |= until_failure == 0;
+    return until_failure-- == 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails_now() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails_now() ? NULL : __real_realloc(old, size);
+}
+
+static void a_load_survives_every_failure_to_allocate(void **state)
+{
+    struct sandbox *s = *state;
+    static const char *variables[] = {"REDRIVE_LOG_LEVEL=debug", "MAX_RETRIES=5", "REDRIVE_X=1",
+                                      NULL};
+    static const struct config_setting flag = {"retry-max-delay", "30s"};
+    struct config_sources sources = {
+        .environ = (char *const *)variables, .flags = &flag, .n_flags = 1};
+    FILE *file = fopen("redrive.yaml", "w");
+    fputs("retry: {retry_on: [network, A, B]}\n"
+          "defaults: {retry: {min_delay: 1s}, on: {network: {max_delay: 5s}}}\n"
+          "cron: {a: {task: t0, schedule: '@daily', timezone: Europe/Berlin, payload: {a: [1]}}}\n"
+          "tokens: [{name: a, scopes: [read], hash: sha256:"
+          "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]\n"
+          "tasks:\n",
+          file);
+    for (int i = 0; i < 200; i++)
+        fprintf(file, "  t%d: {run: {exec: [a, b]}, on: {system: {max_retries: 3}}}\n", i);
+    fclose(file);
+    sandbox_write(".env", "REDRIVE_STORE=memory:\n");
+
+    int tries = 0;
+    for (long n = 0;; n++, tries++) {
+        until_failure = n;
+        has_failed = false;
+        int rc = config_load(&sources, &s->config, &s->report);
+        until_failure = -1;
+        if (!has_failed) {
+            assert_int_equal(rc, 0);
+            break;
+        }
+        assert_int_equal(rc, REDRIVE_E_NOMEM);
+        assert_null(s->config);
+        assert_true(s->report.n_errors > 0);
+    }
+    assert_true(tries > 20);
+}
+
+static void a_policy_survives_every_failure_to_allocate(void **state)
+{
+    (void)state;
+    struct redrive_err err;
+    struct policy_box *box = NULL;
+    for (long n = 0;; n++) {
+        until_failure = n;
+        has_failed = false;
+        int rc = policy_parse_json(STR("{\"retry_on\": [\"A\", \"network\"], \"max_delay\": \"5s\","
+                                       "\"on\": {\"network\": {\"initial_delay\": \"1s\"}}}"),
+                                   NULL, &box, &err);
+        until_failure = -1;
+        if (!has_failed) {
+            assert_int_equal(rc, 0);
+            break;
+        }
+        assert_int_equal(rc, REDRIVE_E_NOMEM);
+        assert_int_equal(err.code, REDRIVE_E_NOMEM);
+        assert_null(box);
+    }
+    policy_box_free(box);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_SANDBOX(a_load_survives_every_failure_to_allocate),
+        T(a_policy_survives_every_failure_to_allocate),
+    };
+    until_failure = -1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

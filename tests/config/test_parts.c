@@ -1,0 +1,198 @@
+/* Policies and breakers that come on their own, as JSON. */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "config/config.h"
+
+static struct redrive_err err;
+
+static struct policy_box *policy(const char *json, const struct redrive_policy *defaults)
+{
+    struct policy_box *box = NULL;
+    if (policy_parse_json(str_of(json), defaults, &box, &err) < 0)
+        fail_msg("%s", err.message);
+    return box;
+}
+
+static void refuses(const char *json, int code, const char *message)
+{
+    struct policy_box *box = NULL;
+    assert_int_equal(policy_parse_json(str_of(json), NULL, &box, &err), code);
+    assert_null(box);
+    assert_int_equal(err.code, code);
+    assert_string_equal(err.message, message);
+}
+
+static void an_empty_policy_is_the_default_one(void **state)
+{
+    (void)state;
+    struct redrive_policy standard;
+    redrive_policy_init(&standard);
+    struct policy_box *box = policy("{}", NULL);
+    const struct redrive_policy *p = policy_box_get(box);
+    assert_int_equal(p->max_retries, standard.max_retries);
+    assert_int_equal(p->backoff.max_delay_ms, standard.backoff.max_delay_ms);
+    policy_box_free(box);
+    policy_box_free(NULL);
+}
+
+static void keys_are_those_of_the_file(void **state)
+{
+    (void)state;
+    struct policy_box *box =
+        policy("{\"strategy\": \"polynomial\", \"exponent\": 4, \"initial_delay\": \"15s\","
+               " \"max_delay\": \"40d\", \"jitter\": {\"mode\": \"step\", \"max\": \"30s\"},"
+               " \"max_retries\": 25, \"retry_on\": [\"network\", \"A.B\"],"
+               " \"on\": {\"database\": {\"max_attempts\": 3}}}",
+               NULL);
+    const struct redrive_policy *p = policy_box_get(box);
+    assert_int_equal(p->backoff.strategy, REDRIVE_STRATEGY_POLYNOMIAL);
+    assert_int_equal(p->backoff.max_delay_ms, INT64_C(40) * 86400000);
+    assert_int_equal(p->backoff.jitter.step_ms, 30000);
+    assert_int_equal(p->max_retries, 25);
+    assert_string_equal(p->retry_on.types[0], "A.B");
+    assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->max_retries, 2);
+    assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->backoff.initial_delay_ms, 15000);
+    policy_box_free(box);
+}
+
+static void a_box_outlives_what_it_was_made_from(void **state)
+{
+    (void)state;
+    struct policy_box *first = policy("{\"retry_on\": [\"First\"], \"give_up_on\": [\"Second\"],"
+                                      " \"on\": {\"network\": {\"initial_delay\": \"9s\"}}}",
+                                      NULL);
+    struct policy_box *second =
+        policy("{\"profile\": \"thumbnail\", \"on\": {\"network\": {\"multiplier\": 7}}}",
+               policy_box_get(first));
+    policy_box_free(first);
+
+    const struct redrive_policy *p = policy_box_get(second);
+    assert_int_equal(p->backoff.strategy, REDRIVE_STRATEGY_FIXED);
+    assert_string_equal(p->retry_on.types[0], "First");
+    assert_string_equal(p->give_up_on.types[0], "Second");
+    assert_int_equal(p->on[REDRIVE_CLASS_NETWORK]->backoff.initial_delay_ms, 9000);
+    assert_true(p->on[REDRIVE_CLASS_NETWORK]->backoff.multiplier == 7);
+    policy_box_free(second);
+}
+
+static void what_is_wrong_with_a_policy_is_told(void **state)
+{
+    (void)state;
+    refuses("{\"max_dealy\": \"5s\"}", REDRIVE_E_INVALID, "unknown key 'max_dealy'");
+    assert_string_equal(err.hint, "did you mean 'max_delay'?");
+    refuses("{\"max_delay\": 5}", REDRIVE_E_INVALID, "max_delay: '5' has no unit");
+    refuses("{\"max_retries\": \"5\"}", REDRIVE_E_INVALID,
+            "max_retries: '5', in quotes, is not understood");
+    refuses("{\"on\": {\"netwrok\": {}}}", REDRIVE_E_INVALID, "unknown class 'netwrok' in on");
+    refuses("{\"on\": {\"network\": {\"max_delay\": \"1ms\"}}}", REDRIVE_E_INVALID,
+            "on.network.max_delay: max_delay is below min_delay");
+    refuses("{\"jitter\": null}", REDRIVE_E_INVALID, "jitter: has no value");
+    refuses("[]", REDRIVE_E_INVALID, "found an empty list");
+    struct policy_box *box = NULL;
+    assert_int_equal(policy_parse_json(STR("{"), NULL, &box, &err), REDRIVE_E_PARSE);
+    assert_int_equal(policy_parse_json(STR("{}{}"), NULL, &box, NULL), REDRIVE_E_PARSE);
+}
+
+static void a_breaker_is_read_in_the_same_way(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config standard, got, base;
+    redrive_breaker_config_init(&standard);
+    assert_int_equal(breaker_parse_json(STR("{}"), NULL, &got, &err), 0);
+    assert_int_equal(got.window_ms, standard.window_ms);
+    assert_true(got.failure_rate == standard.failure_rate);
+
+    base = standard;
+    base.failure_rate = 0;
+    assert_int_equal(breaker_parse_json(STR("{\"failure_threshold\": 6, \"window\": \"20s\","
+                                            " \"on_open\": \"reject\"}"),
+                                        &base, &got, &err),
+                     0);
+    assert_int_equal(got.failure_threshold, 6);
+    assert_true(got.failure_rate == 0);
+    assert_int_equal(got.window_ms, 20000);
+    assert_int_equal(got.on_open, REDRIVE_ON_OPEN_REJECT);
+
+    assert_int_equal(breaker_parse_json(STR("{\"key\": \"x\"}"), NULL, &got, &err),
+                     REDRIVE_E_INVALID);
+    assert_string_equal(err.message, "unknown key 'key'");
+    assert_int_equal(breaker_parse_json(STR("{\"window\": \"1ms\"}"), NULL, &got, &err),
+                     REDRIVE_E_INVALID);
+    assert_string_equal(err.message, "window: '1ms' is out of range");
+    assert_int_equal(got.window_ms, 20000);
+}
+
+/* Calls `check` with the member `name` of each case in a file of vectors. */
+static size_t for_each_case(const char *file, const char *name, void (*check)(struct str json))
+{
+    char path[4096];
+    struct json_reader reader;
+    struct json_string key;
+    struct str value;
+    struct buf text;
+    size_t n = 0;
+
+    buf_init(&text, 1u << 20);
+    snprintf(path, sizeof path, "%s/%s", getenv("REDRIVE_VECTORS"), file);
+    assert_int_equal(file_read(path, 1u << 20, &text, NULL), 0);
+    json_reader_init(&reader, buf_str(&text), NULL);
+    json_enter_object(&reader);
+    while (json_next_key(&reader, &key) > 0) {
+        if (!json_string_is(key, "cases")) {
+            json_skip(&reader, NULL);
+            continue;
+        }
+        json_enter_array(&reader);
+        while (json_next_item(&reader) > 0) {
+            json_enter_object(&reader);
+            while (json_next_key(&reader, &key) > 0) {
+                json_skip(&reader, &value);
+                if (json_string_is(key, name)) {
+                    check(value);
+                    n++;
+                }
+            }
+        }
+    }
+    assert_int_equal(json_error(&reader, NULL), 0);
+    json_reader_release(&reader);
+    buf_release(&text);
+    return n;
+}
+
+static void check_policy(struct str json)
+{
+    struct policy_box *box = NULL;
+    if (policy_parse_json(json, NULL, &box, &err) < 0)
+        fail_msg("%s", err.message);
+    policy_box_free(box);
+}
+
+static void check_breaker(struct str json)
+{
+    struct redrive_breaker_config breaker;
+    if (breaker_parse_json(json, NULL, &breaker, &err) < 0)
+        fail_msg("%s", err.message);
+}
+
+static void the_vectors_are_policies_and_breakers(void **state)
+{
+    (void)state;
+    assert_true(for_each_case("backoff.json", "policy", check_policy) > 10);
+    assert_true(for_each_case("breaker.json", "config", check_breaker) > 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(an_empty_policy_is_the_default_one),   T(keys_are_those_of_the_file),
+        T(a_box_outlives_what_it_was_made_from), T(what_is_wrong_with_a_policy_is_told),
+        T(a_breaker_is_read_in_the_same_way),    T(the_vectors_are_policies_and_breakers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

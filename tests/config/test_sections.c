@@ -1,0 +1,551 @@
+/* What each section of a good file becomes. */
+#include "sandbox.h"
+
+#include "core/vocabulary.h"
+
+static const struct config_task *task(const struct sandbox *s, const char *name)
+{
+    const struct config_task *found = config_task(s->config, str_of(name));
+    assert_string_equal(found->name, name);
+    return found;
+}
+
+static void built_in_defaults_hold(void **state)
+{
+    struct sandbox *s = *state;
+    const struct config *c = sandbox_good(s, "");
+    struct redrive_policy policy;
+    struct redrive_breaker_config breaker;
+
+    redrive_policy_init(&policy);
+    redrive_breaker_config_init(&breaker);
+    assert_int_equal(c->defaults.retry.backoff.strategy, policy.backoff.strategy);
+    assert_int_equal(c->defaults.retry.backoff.jitter.mode, policy.backoff.jitter.mode);
+    assert_int_equal(c->defaults.retry.total_timeout_ms, policy.total_timeout_ms);
+    assert_int_equal(c->defaults.breaker.config.window_ms, breaker.window_ms);
+    assert_int_equal(c->defaults.breaker.config.probe_lease_ms, breaker.probe_lease_ms);
+    assert_string_equal(c->defaults.breaker.key, "{task}");
+    assert_string_equal(c->listen.http, "127.0.0.1:7070");
+    assert_string_equal(c->listen.faktory, "127.0.0.1:7419");
+    assert_int_equal(c->log.level, LOG_LEVEL_INFO);
+    assert_int_equal(c->log.format, LOG_TEXT);
+    assert_false(c->strict_tasks);
+    assert_int_equal(c->retention.completed_ms, 86400000);
+    assert_int_equal(c->retention.cancelled_ms, 86400000);
+    assert_int_equal(c->n_tasks + c->n_cron + c->n_classify + c->n_tokens, 0);
+    assert_int_equal(c->n_warnings, 0);
+}
+
+static void an_undeclared_task_has_the_defaults(void **state)
+{
+    struct sandbox *s = *state;
+    const struct config *c = sandbox_good(
+        s, "defaults:\n  retry: {max_retries: 9}\n  on: {network: {initial_delay: 4s}}\n"
+           "tasks: {b: {queue: q}, a: , c: }\n");
+    assert_string_equal(task(s, "a")->queue, "default");
+    assert_string_equal(task(s, "b")->queue, "q");
+    const struct config_task *other = config_task(c, STR("nobody"));
+    assert_ptr_equal(other, config_task(c, (struct str){0}));
+    assert_ptr_equal(other, config_task(c, STR("bb")));
+    assert_ptr_equal(other, config_task(c, STR("")));
+    assert_string_equal(other->name, "");
+    assert_string_equal(other->queue, "default");
+    assert_int_equal(other->run.kind, CONFIG_RUN_NONE);
+    assert_int_equal(other->retry.max_retries, 9);
+    assert_int_equal(other->retry.on[REDRIVE_CLASS_NETWORK]->backoff.initial_delay_ms, 4000);
+    assert_int_equal(other->lease_ms, 30000);
+    assert_int_equal(other->heartbeat_ms, 10000);
+}
+
+static void levels_and_formats_are_those_of_the_log(void **state)
+{
+    struct sandbox *s = *state;
+    for (int level = LOG_LEVEL_DEBUG; level <= LOG_LEVEL_OFF; level++) {
+        char text[64];
+        snprintf(text, sizeof text, "log: {level: %s, format: json}\n",
+                 log_level_name((enum log_level)level));
+        assert_int_equal(sandbox_good(s, text)->log.level, level);
+        assert_int_equal(s->config->log.format, LOG_JSON);
+    }
+}
+
+/* ---- Policies ------------------------------------------------------------------------------- */
+
+static void every_strategy_but_custom_can_be_named(void **state)
+{
+    struct sandbox *s = *state;
+    size_t n;
+    const char *const *words = vocabulary_words(VOCABULARY_STRATEGY, &n);
+    for (size_t i = 0; i < n; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "retry: {strategy: %s}\n", words[i]);
+        int rc = sandbox_load_text(s, text);
+        if (i == REDRIVE_STRATEGY_CUSTOM)
+            assert_int_equal(rc, REDRIVE_E_CONFIG);
+        else
+            assert_int_equal(s->config->defaults.retry.backoff.strategy, i);
+    }
+}
+
+static void jitter_has_many_forms(void **state)
+{
+    struct sandbox *s = *state;
+    static const struct {
+        const char *text;
+        struct redrive_jitter jitter;
+    } FORMS[] = {
+        {"true", {REDRIVE_JITTER_FULL, 0, 0, 0}},
+        {"false", {REDRIVE_JITTER_NONE, 0, 0, 0}},
+        {"none", {REDRIVE_JITTER_NONE, 0, 0, 0}},
+        {"equal", {REDRIVE_JITTER_EQUAL, 0, 0, 0}},
+        {"decorrelated", {REDRIVE_JITTER_DECORRELATED, 0, 0, 0}},
+        {"add", {REDRIVE_JITTER_ADD, 0.1, 0.3, 0}},
+        {"spread", {REDRIVE_JITTER_SPREAD, 0, 0.1, 0}},
+        {"step", {REDRIVE_JITTER_STEP, 0, 0, 1000}},
+        {"{mode: full}", {REDRIVE_JITTER_FULL, 0, 0, 0}},
+        {"{mode: add, min: 0, max: 2}", {REDRIVE_JITTER_ADD, 0, 2, 0}},
+        {"{mode: add, max: 0.5}", {REDRIVE_JITTER_ADD, 0.1, 0.5, 0}},
+        {"{mode: spread, max: 0.25}", {REDRIVE_JITTER_SPREAD, 0, 0.25, 0}},
+        {"{max: 30s, mode: step}", {REDRIVE_JITTER_STEP, 0, 0, 30000}},
+    };
+    for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
+        char text[96];
+        snprintf(text, sizeof text, "retry: {jitter: %s}\n", FORMS[i].text);
+        const struct redrive_jitter *got = &sandbox_good(s, text)->defaults.retry.backoff.jitter;
+        assert_int_equal(got->mode, FORMS[i].jitter.mode);
+        assert_true(got->min == FORMS[i].jitter.min);
+        assert_true(got->max == FORMS[i].jitter.max);
+        assert_int_equal(got->step_ms, FORMS[i].jitter.step_ms);
+    }
+}
+
+static void a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "defaults:\n"
+                    "  retry: {strategy: linear, max_retries: 9, initial_delay: 4s,\n"
+                    "          dlq_retention_days: 30, give_up_on: [validation]}\n"
+                    "tasks:\n"
+                    "  plain: {retry: {profile: thumbnail}}\n"
+                    "  more: {retry: {max_attempts: 7, profile: thumbnail}}\n"
+                    "  none: {retry: {initial_delay: 6s}}\n");
+    const struct redrive_policy *p = &task(s, "plain")->retry;
+    assert_int_equal(p->backoff.strategy, REDRIVE_STRATEGY_FIXED);
+    assert_int_equal(p->backoff.initial_delay_ms, 5000);
+    assert_int_equal(p->max_retries, 2);
+    assert_int_equal(p->total_timeout_ms, 0);
+    assert_int_equal(p->dlq_retention_days, 30);
+    assert_int_equal(p->give_up_on.classes, 1u << REDRIVE_CLASS_VALIDATION);
+    assert_int_equal(task(s, "more")->retry.max_retries, 6);
+    p = &task(s, "none")->retry;
+    assert_int_equal(p->backoff.strategy, REDRIVE_STRATEGY_LINEAR);
+    assert_int_equal(p->backoff.initial_delay_ms, 6000);
+    assert_int_equal(p->max_retries, 9);
+}
+
+static void base_backoff_minutes_doubles_without_end(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "retry:\n  max_retries: 5\n  base_backoff_minutes: 2\n");
+    const struct redrive_policy *p = &s->config->defaults.retry;
+    for (uint32_t n = 1; n <= 5; n++)
+        assert_int_equal(redrive_policy_delay(p, n, "x", 0), (2 << (n - 1)) * 60 * 1000);
+    assert_int_equal(p->total_timeout_ms, 0);
+    assert_int_equal(s->config->n_warnings, 0);
+    sandbox_good(s, "retry:\n  max_delay: 3m\n  base_backoff_minutes: 2\n  jitter: full\n");
+    check_dumped(s, "defaults.retry.max_delay", "3m");
+    check_dumped(s, "defaults.retry.jitter", "full");
+}
+
+static void lists_hold_classes_and_types(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tasks:\n  a:\n    retry:\n"
+                    "      retry_on: [network, FileNotFoundError, rate_limited, \"*Timeout*\"]\n"
+                    "      give_up_on: [httpx.HTTPError]\n"
+                    "  b: {retry: {retry_on: []}}\n");
+    const struct redrive_match *match = &task(s, "a")->retry.retry_on;
+    assert_int_equal(match->classes,
+                     1u << REDRIVE_CLASS_NETWORK | 1u << REDRIVE_CLASS_RATE_LIMITED);
+    assert_int_equal(match->n_types, 2);
+    assert_string_equal(match->types[0], "FileNotFoundError");
+    assert_string_equal(match->types[1], "*Timeout*");
+    assert_string_equal(task(s, "a")->retry.give_up_on.types[0], "httpx.HTTPError");
+    assert_int_equal(task(s, "b")->retry.retry_on.n_types, 0);
+    assert_int_equal(s->config->n_warnings, 0);
+}
+
+static void a_type_that_looks_like_a_misspelt_class_is_worth_a_warning(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "retry:\n  retry_on: [netwrok, Transient, timeout]\n");
+    assert_int_equal(s->config->n_warnings, 1);
+    assert_string_equal(
+        sandbox_warning(s, "redrive.yaml:2: retry.retry_on[1]: 'netwrok' is taken for the name of "
+                           "an error type")
+            ->hint,
+        "did you mean 'network'?");
+}
+
+static void class_rules_start_from_the_task_and_inherit_from_the_defaults(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "defaults:\n"
+                    "  retry: {initial_delay: 2s, jitter: none}\n"
+                    "  on:\n"
+                    "    network: {multiplier: 5}\n"
+                    "    database: {strategy: linear, max_retries: 2}\n"
+                    "tasks:\n"
+                    "  a:\n"
+                    "    retry: {initial_delay: 3s}\n"
+                    "    on: {network: {max_delay: 9s}, rate_limited: {max_attempts: 8}}\n"
+                    "  b:\n");
+    const struct redrive_policy *p = &task(s, "a")->retry;
+    const struct redrive_class_rule *network = p->on[REDRIVE_CLASS_NETWORK];
+    assert_int_equal(network->backoff.initial_delay_ms, 3000);
+    assert_true(network->backoff.multiplier == 5);
+    assert_int_equal(network->backoff.max_delay_ms, 9000);
+    assert_int_equal(network->backoff.jitter.mode, REDRIVE_JITTER_NONE);
+    assert_int_equal(network->max_retries, -1);
+    assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->backoff.strategy, REDRIVE_STRATEGY_LINEAR);
+    assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->backoff.initial_delay_ms, 3000);
+    assert_int_equal(p->on[REDRIVE_CLASS_DATABASE]->max_retries, 2);
+    assert_int_equal(p->on[REDRIVE_CLASS_RATE_LIMITED]->max_retries, 7);
+    assert_null(p->on[REDRIVE_CLASS_TRANSIENT]);
+
+    p = &task(s, "b")->retry;
+    assert_int_equal(p->on[REDRIVE_CLASS_NETWORK]->backoff.initial_delay_ms, 2000);
+    assert_int_equal(p->on[REDRIVE_CLASS_NETWORK]->backoff.max_delay_ms, 60000);
+    assert_null(p->on[REDRIVE_CLASS_RATE_LIMITED]);
+}
+
+static void a_first_delay_above_the_cap_is_worth_a_warning(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tasks:\n  a:\n    retry:\n      initial_delay: 5m\n");
+    assert_string_equal(sandbox_warning(s, "redrive.yaml:4: tasks.a.retry.initial_delay: "
+                                           "initial_delay is above max_delay")
+                            ->detail,
+                        "every delay will be 1m");
+}
+
+/* ---- Tasks ---------------------------------------------------------------------------------- */
+
+static void a_task_runs_in_one_of_four_ways(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tasks:\n"
+                    "  a: {run: {exec: [./a.sh, --fast, 5], timeout: 0}}\n"
+                    "  b: {run: {stream: [python3, b.py], processes: 3}}\n"
+                    "  b1: {run: {stream: [b], concurrency: 7}}\n"
+                    "  c: {run: {http: \"https://example.com/hook\", concurrency: 9}}\n"
+                    "  d: {run: }\n");
+    const struct config_run *run = &task(s, "a")->run;
+    assert_int_equal(run->kind, CONFIG_RUN_EXEC);
+    assert_int_equal(run->exec.n, 3);
+    assert_string_equal(run->exec.items[2], "5");
+    assert_null(run->exec.items[3]);
+    assert_int_equal(run->timeout_ms, 0);
+    assert_int_equal(run->concurrency, 4);
+    run = &task(s, "b")->run;
+    assert_int_equal(run->kind, CONFIG_RUN_STREAM);
+    assert_int_equal(run->processes, 3);
+    assert_int_equal(run->concurrency, 3);
+    assert_int_equal(run->timeout_ms, 300000);
+    assert_int_equal(task(s, "b1")->run.processes, 1);
+    assert_int_equal(task(s, "b1")->run.concurrency, 7);
+    run = &task(s, "c")->run;
+    assert_int_equal(run->kind, CONFIG_RUN_HTTP);
+    assert_string_equal(run->http, "https://example.com/hook");
+    assert_int_equal(run->concurrency, 9);
+    assert_int_equal(task(s, "d")->run.kind, CONFIG_RUN_NONE);
+}
+
+static void limits_have_a_rate_and_what_they_are_counted_for(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tasks:\n"
+                    "  a: {limits: {burst: 5, rate: 60/min, per: user, concurrency: 10}}\n"
+                    "  b: {limits: {rate: 2/s, per: key, key: \"{payload.host}\"}}\n"
+                    "  c: {limits: {rate: 2/h}}\n"
+                    "  d: {limits: {rate: 2/d}}\n");
+    const struct config_limits *limits = &task(s, "a")->limits;
+    assert_int_equal(limits->rate.count, 60);
+    assert_int_equal(limits->rate.period_s, 60);
+    assert_int_equal(limits->rate.burst, 5);
+    assert_int_equal(limits->per, CONFIG_PER_USER);
+    assert_int_equal(limits->concurrency, 10);
+    assert_int_equal(task(s, "b")->limits.per, CONFIG_PER_KEY);
+    assert_string_equal(task(s, "b")->limits.key, "{payload.host}");
+    check_dumped(s, "tasks.a.limits.rate", "60/min");
+    check_dumped(s, "tasks.b.limits.rate", "2/s");
+    check_dumped(s, "tasks.c.limits.rate", "2/h");
+    check_dumped(s, "tasks.d.limits.rate", "2/d");
+    assert_int_equal(task(s, "d")->limits.per, CONFIG_PER_TASK);
+}
+
+static void a_heartbeat_is_a_third_of_the_lease_unless_given(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tasks: {a: {lease: 6s}, b: {lease: 1m, heartbeat: 59s, payload: required}}\n");
+    assert_int_equal(task(s, "a")->heartbeat_ms, 2000);
+    assert_int_equal(task(s, "b")->heartbeat_ms, 59000);
+    assert_int_equal(task(s, "b")->payload, CONFIG_PAYLOAD_REQUIRED);
+    assert_int_equal(task(s, "a")->payload, CONFIG_PAYLOAD_OPTIONAL);
+}
+
+static void a_breaker_inherits_key_by_key(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "breaker: {key: \"{service}\", min_calls: 7}\n"
+                    "tasks: {a: {breaker: {window: 20s}}, "
+                    "b: {breaker: {key: \"x:{task}:{payload.a.b}:{user}{tenant}{queue}\"}}}\n");
+    assert_string_equal(task(s, "a")->breaker.key, "{service}");
+    assert_int_equal(task(s, "a")->breaker.config.min_calls, 7);
+    assert_int_equal(task(s, "a")->breaker.config.window_ms, 20000);
+    assert_string_equal(task(s, "b")->breaker.key, "x:{task}:{payload.a.b}:{user}{tenant}{queue}");
+}
+
+/* ---- The rest ------------------------------------------------------------------------------- */
+
+static void every_source_can_classify(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tasks: {t: }\n"
+                    "classify:\n"
+                    "  - {status: DONE, class: success}\n"
+                    "  - {error_type: \"Quota*\", class: rate_limited, severity: critical}\n"
+                    "  - {http_status: 500-599, class: transient, queue: q, service: s, user: u}\n"
+                    "  - {sqlstate: 40, class: database}\n"
+                    "  - {curl: 28, class: network}\n"
+                    "  - {errno: ECONNRESET, class: network}\n"
+                    "  - {signal: SIGKILL, class: system}\n"
+                    "  - {exit_code: 3, class: validation}\n"
+                    "  - {message: \"no such bucket\", class: permanent, task: t}\n");
+    const struct redrive_classify_row *rows = s->config->classify;
+    assert_int_equal(s->config->n_classify, REDRIVE_SOURCE_COUNT);
+    for (int i = 0; i < REDRIVE_SOURCE_COUNT; i++)
+        assert_int_equal(rows[i].source, i);
+    assert_int_equal(rows[0].class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(rows[0].severity, REDRIVE_SEVERITY_OF_CLASS);
+    assert_string_equal(rows[1].pattern, "Quota*");
+    assert_int_equal(rows[1].class_, REDRIVE_CLASS_RATE_LIMITED);
+    assert_int_equal(rows[1].severity, REDRIVE_SEVERITY_CRITICAL);
+    assert_string_equal(rows[2].queue, "q");
+    assert_string_equal(rows[2].service, "s");
+    assert_string_equal(rows[2].user, "u");
+    assert_null(rows[2].task);
+    assert_string_equal(rows[8].task, "t");
+}
+
+static void cron_entries_have_a_zone_and_a_payload(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tasks: {t: }\n"
+                    "cron:\n"
+                    "  a: {task: t, schedule: \"*/2 * * * *\"}\n"
+                    "  b:\n"
+                    "    task: t\n"
+                    "    schedule: \"@daily\"\n"
+                    "    timezone: Europe/Berlin\n"
+                    "    payload: {n: 5, s: five, ok: true, none: , list: [1, {}]}\n"
+                    "    overlap: queue_one\n"
+                    "  c: {task: t, schedule: \"@daily\", timezone: Europe/Berlin, payload: ~}\n"
+                    "  d: {task: t, schedule: \"@daily\", timezone: UTC, overlap: allow}\n");
+    const struct config_cron *cron = s->config->cron;
+    assert_int_equal(s->config->n_cron, 4);
+    assert_string_equal(cron[0].name, "a");
+    assert_string_equal(cron[0].payload, "null");
+    assert_int_equal(cron[0].overlap, CONFIG_OVERLAP_SKIP);
+    assert_ptr_equal(cron[0].tz, tz_utc());
+    assert_string_equal(cron[1].payload,
+                        "{\"n\":5,\"s\":\"five\",\"ok\":true,\"none\":null,\"list\":[1,{}]}");
+    assert_int_equal(cron[1].overlap, CONFIG_OVERLAP_QUEUE_ONE);
+    assert_string_equal(cron[1].timezone, "Europe/Berlin");
+    /* 2026-07-01 in Berlin */
+    assert_int_equal(tz_offset_at(cron[1].tz, INT64_C(1782864000)), 7200);
+    /* Read once, shared. */
+    assert_ptr_equal(cron[1].tz, cron[2].tz);
+    assert_int_equal(cron[3].overlap, CONFIG_OVERLAP_ALLOW);
+    int64_t next;
+    assert_int_equal(cron_next(&cron[0].cron, cron[0].tz, 0, &next), 0);
+    assert_int_equal(next, 120000);
+}
+
+static void tzdir_says_where_zones_are(void **state)
+{
+    struct sandbox *s = *state;
+    const char *variables[] = {"TZDIR=zones", NULL};
+    s->environ = variables;
+    assert_int_equal(sandbox_load_text(s, "tasks: {t: }\ncron: {a: {task: t, schedule: '@daily', "
+                                          "timezone: Europe/Berlin}}\n"),
+                     REDRIVE_E_CONFIG);
+    assert_string_equal(
+        sandbox_error(s, "redrive.yaml:2: cron.a.timezone: unknown time zone 'Europe/Berlin'")
+            ->detail,
+        "there is no such file below zones");
+    assert_int_equal(mkdir("zones", 0700), 0);
+    sandbox_write("zones/Mine", "not a zone");
+    assert_int_equal(sandbox_load_text(s, "tasks: {t: }\ncron: {a: {task: t, schedule: '@daily', "
+                                          "timezone: Mine}}\n"),
+                     REDRIVE_E_CONFIG);
+    sandbox_error(s, "redrive.yaml:2: cron.a.timezone: unknown time zone 'Mine'");
+}
+
+static void tokens_have_scopes_and_a_tenant(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tokens:\n"
+                    "  - {name: ci, scopes: [enqueue, read], tenant: acme,\n"
+                    "     hash: \"sha256:00ff0123456789abcdefABCDEF0123456789abcdef0123456789abcd"
+                    "ef012345\"}\n"
+                    "  - {name: root, scopes: [admin, work],\n"
+                    "     hash: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789"
+                    "abcdef}\n");
+    const struct config_token *tokens = s->config->tokens;
+    assert_int_equal(s->config->n_tokens, 2);
+    assert_int_equal(tokens[0].scopes, CONFIG_SCOPE_ENQUEUE | CONFIG_SCOPE_READ);
+    assert_string_equal(tokens[0].tenant, "acme");
+    assert_int_equal(tokens[0].hash[0], 0);
+    assert_int_equal(tokens[0].hash[1], 0xff);
+    assert_int_equal(tokens[0].hash[31], 0x45);
+    assert_string_equal(tokens[1].tenant, "default");
+    assert_int_equal(tokens[1].scopes, CONFIG_SCOPE_ADMIN | CONFIG_SCOPE_WORK);
+}
+
+static void four_alerts_are_shipped_and_a_list_replaces_them(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "");
+    const struct config_alert *alerts = s->config->alerts;
+    assert_int_equal(s->config->n_alerts, 4);
+    assert_int_equal(alerts[0].when.metric, CONFIG_METRIC_DEAD_LETTERS);
+    assert_true(alerts[0].when.number == 100);
+    assert_int_equal(alerts[3].when.metric, CONFIG_METRIC_HEALTH_SCORE);
+    assert_int_equal(alerts[3].when.compare, CONFIG_BELOW);
+    assert_true(alerts[3].when.number == 0.5);
+
+    sandbox_good(s, "tasks: {t: }\nalerts:\n"
+                    "  - {when: retry_backlog>=5000, command: [./page, me], task: t}\n"
+                    "  - {when: \"health_score  <= 0.25\", webhook: \"http://127.0.0.1:9/a\"}\n"
+                    "  - {when: error_rate < 1}\n"
+                    "  - {when: dead_letters > 1e3}\n");
+    alerts = s->config->alerts;
+    assert_int_equal(s->config->n_alerts, 4);
+    assert_int_equal(alerts[0].when.compare, CONFIG_AT_LEAST);
+    assert_true(alerts[0].when.number == 5000);
+    assert_string_equal(alerts[0].command.items[1], "me");
+    assert_string_equal(alerts[0].task, "t");
+    assert_int_equal(alerts[1].when.compare, CONFIG_AT_MOST);
+    assert_string_equal(alerts[1].webhook, "http://127.0.0.1:9/a");
+    assert_int_equal(alerts[2].when.compare, CONFIG_BELOW);
+    assert_true(alerts[3].when.number == 1000);
+
+    assert_int_equal(sandbox_good(s, "alerts: []\n")->n_alerts, 0);
+    assert_int_equal(sandbox_good(s, "alerts:\n")->n_alerts, 0);
+}
+
+static void unknown_tasks_are_warned_of_or_refused(void **state)
+{
+    struct sandbox *s = *state;
+    static const char TEXT[] = "tasks: {enrich: }\n"
+                               "cron: {a: {task: enrihc, schedule: '@daily'}}\n"
+                               "alerts: [{when: dead_letters > 1, task: x}]\n"
+                               "classify: [{curl: 1, class: network, task: y}]\n";
+    sandbox_good(s, TEXT);
+    assert_int_equal(s->config->n_warnings, 3);
+    assert_string_equal(
+        sandbox_warning(s, "redrive.yaml:2: cron.a.task: task 'enrihc' is not declared")->hint,
+        "did you mean 'enrich'?");
+    sandbox_warning(s, "redrive.yaml:3: alerts[1].task: task 'x' is not declared");
+    sandbox_warning(s, "redrive.yaml:4: classify[1].task: task 'y' is not declared");
+
+    static const struct config_setting strict = {"strict-tasks", "true"};
+    s->flags = &strict;
+    s->n_flags = 1;
+    assert_int_equal(sandbox_load(s), REDRIVE_E_CONFIG);
+    assert_int_equal(s->report.n_errors, 3);
+    sandbox_error(s, "redrive.yaml:2: cron.a.task: task 'enrihc' is not declared");
+}
+
+static void doors_open_to_others_need_tokens(void **state)
+{
+    struct sandbox *s = *state;
+    static const char TOKENS[] =
+        "tokens: [{name: a, scopes: [admin], hash: sha256:"
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]\n";
+    static const struct {
+        const char *address;
+        bool loopback;
+    } ADDRESSES[] = {
+        {"127.0.0.1:1", true},
+        {"127.1.2.3:0", true},
+        {"localhost:65535", true},
+        {"\"[::1]:1\"", true},
+        {"off", true},
+        {"0.0.0.0:1", false},
+        {"10.0.0.1:1", false},
+        {"\"[::]:1\"", false},
+        {"example.com:1", false},
+        {"127.evil.com:1", false},
+        {"127.0.0.1.evil.com:1", false},
+    };
+    for (size_t i = 0; i < sizeof ADDRESSES / sizeof ADDRESSES[0]; i++) {
+        char text[400];
+        snprintf(text, sizeof text, "listen: {http: %s, faktory: %s}\n", ADDRESSES[i].address,
+                 ADDRESSES[i].address);
+        int rc = sandbox_load_text(s, text);
+        assert_int_equal(rc == 0, ADDRESSES[i].loopback);
+        if (rc < 0) {
+            sandbox_error(s, "redrive.yaml:1: listen.http: is open to other machines, but there "
+                             "are no tokens");
+            assert_int_equal(s->report.n_errors, 2);
+        }
+        strcat(text, TOKENS);
+        sandbox_good(s, text);
+    }
+}
+
+static void stores_are_known_by_their_scheme(void **state)
+{
+    struct sandbox *s = *state;
+    static const char *const GOOD[] = {
+        "sqlite:a.db",      "sqlite:/var/a.db", "memory:",          "postgres://h/db",
+        "postgresql:///db", "redis://h:1/0",    "rediss://u:p@h/1", "sqlite::memory:"};
+    for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "store: \"%s\"\n", GOOD[i]);
+        assert_string_equal(sandbox_good(s, text)->store, GOOD[i]);
+    }
+    assert_string_equal(sandbox_good(s, "store: memory\n")->store, "memory:");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_SANDBOX(built_in_defaults_hold),
+        IN_SANDBOX(an_undeclared_task_has_the_defaults),
+        IN_SANDBOX(levels_and_formats_are_those_of_the_log),
+        IN_SANDBOX(every_strategy_but_custom_can_be_named),
+        IN_SANDBOX(jitter_has_many_forms),
+        IN_SANDBOX(a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys),
+        IN_SANDBOX(base_backoff_minutes_doubles_without_end),
+        IN_SANDBOX(lists_hold_classes_and_types),
+        IN_SANDBOX(a_type_that_looks_like_a_misspelt_class_is_worth_a_warning),
+        IN_SANDBOX(class_rules_start_from_the_task_and_inherit_from_the_defaults),
+        IN_SANDBOX(a_first_delay_above_the_cap_is_worth_a_warning),
+        IN_SANDBOX(a_task_runs_in_one_of_four_ways),
+        IN_SANDBOX(limits_have_a_rate_and_what_they_are_counted_for),
+        IN_SANDBOX(a_heartbeat_is_a_third_of_the_lease_unless_given),
+        IN_SANDBOX(a_breaker_inherits_key_by_key),
+        IN_SANDBOX(every_source_can_classify),
+        IN_SANDBOX(cron_entries_have_a_zone_and_a_payload),
+        IN_SANDBOX(tzdir_says_where_zones_are),
+        IN_SANDBOX(tokens_have_scopes_and_a_tenant),
+        IN_SANDBOX(four_alerts_are_shipped_and_a_list_replaces_them),
+        IN_SANDBOX(unknown_tasks_are_warned_of_or_refused),
+        IN_SANDBOX(doors_open_to_others_need_tokens),
+        IN_SANDBOX(stores_are_known_by_their_scheme),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

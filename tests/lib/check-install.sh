@@ -1,0 +1,51 @@
+#!/bin/sh
+# check-install.sh BUILD_DIR EXAMPLE CC... - what `meson install` puts down is enough to build and
+# run a program, against the shared library and the static one, and the header is fit for C++.
+set -eu
+build=$1 example=$2
+shift 2
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+meson install -C "$build" --no-rebuild --quiet --destdir "$dir/root" >"$dir/log" 2>&1 ||
+    { cat "$dir/log"; exit 1; }
+header=$(find "$dir/root" -name redrive.h)
+pc=$(find "$dir/root" -name redrive.pc)
+archive=$(find "$dir/root" -name libredrive.a)
+export PKG_CONFIG_PATH="${pc%/*}" PKG_CONFIG_SYSROOT_DIR="$dir/root"
+libdir=${archive%/*}
+
+pkg-config --exists redrive
+# shellcheck disable=SC2046
+"$@" -Wall -Wextra -Werror -o "$dir/shared" "$example" $(pkg-config --cflags --libs redrive)
+# shellcheck disable=SC2046
+"$@" -Wall -Wextra -Werror -o "$dir/static" "$example" $(pkg-config --cflags redrive) \
+    "$archive" $(pkg-config --libs --static redrive | sed 's/-lredrive//')
+
+# A program with names like ours of its own.
+cat >"$dir/clash.c" <<'END'
+#include <redrive.h>
+int map_get(void) { return 7; }
+int decide(void) { return 8; }
+static int fn(struct redrive_run *run, void *arg) { (void)run; (void)arg; return 0; }
+int main(void) { return redrive_call(NULL, "t", fn, NULL, NULL) + map_get() + decide() - 15; }
+END
+"$@" -I"${header%/*}" -o "$dir/clash" "$dir/clash.c" "$archive" -lm -pthread
+"$dir/clash"
+
+if ldd "$dir/static" | grep -q libredrive; then
+    echo "the static program needs the shared library"
+    exit 1
+fi
+LD_LIBRARY_PATH="$libdir" ldd "$dir/shared" | grep -q 'libredrive\.so\.0'
+LD_LIBRARY_PATH="$libdir" "$dir/shared" >"$dir/shared.out"
+"$dir/static" >"$dir/static.out"
+for out in "$dir/shared.out" "$dir/static.out"; do
+    grep -q 'breaker fetch-rates is now closed' "$out"
+    grep -q 'convert: redriven' "$out"
+done
+
+if command -v g++ >/dev/null; then
+    printf '#include <redrive.h>\nint main() { return redrive_version() == nullptr; }\n' >"$dir/x.cc"
+    g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"${header%/*}" "$dir/x.cc"
+fi

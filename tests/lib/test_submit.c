@@ -1,0 +1,625 @@
+/* One job in one thread: retries, ends, refusals, what the function sees and says. */
+#include "fixture.h"
+
+#include <signal.h>
+
+/* ---- Retries --------------------------------------------------------------------------------- */
+
+static void a_success_runs_once_and_waits_for_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_result result;
+    assert_int_equal(redrive_call(f.handler, "t", succeed, NULL, &result), 0);
+    assert_int_equal(result.state, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(result.reason, REDRIVE_REASON_NONE);
+    assert_int_equal(result.class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(result.attempts, 1);
+    assert_int_equal(result.elapsed_ms, 0);
+    assert_int_equal(result.error.code, 0);
+    assert_int_equal(strlen(result.id), 36);
+    assert_null(result.data);
+    assert_int_equal(fixture_elapsed_ms(&f), 0);
+    fixture_release(&f);
+}
+
+static void retries_follow_the_policy_and_then_end_in_the_dead_letters(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.policy.max_retries = 3;
+    fixture_new_handler(&f);
+    struct script script = {.failures = ALWAYS, .code = -ETIMEDOUT};
+    struct redrive_result result;
+    assert_int_equal(redrive_call(f.handler, "t", run_script, &script, &result),
+                     REDRIVE_E_JOB_FAILED);
+    assert_int_equal(script.calls, 4);
+    assert_int_equal(result.attempts, 4);
+    assert_int_equal(result.reason, REDRIVE_REASON_EXHAUSTED);
+    assert_int_equal(result.class_, REDRIVE_CLASS_NETWORK);
+    assert_int_equal(result.elapsed_ms, (1 + 2 + 4) * SECOND);
+    assert_int_equal(result.error.code, REDRIVE_E_JOB_FAILED);
+    assert_string_equal(result.error.message, "t failed after 4 of 4 attempts: exhausted");
+    assert_string_equal(result.error.detail, "network: Connection timed out");
+    fixture_release(&f);
+}
+
+static void without_dead_letters_a_job_just_fails(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.policy.enable_dlq = false;
+    fixture_new_handler(&f);
+    struct redrive_result result;
+    assert_int_equal(redrive_call(f.handler, "t", find_input_malformed, NULL, &result),
+                     REDRIVE_E_JOB_FAILED);
+    assert_int_equal(result.state, REDRIVE_STATE_FAILED);
+    assert_string_equal(result.error.hint, "");
+    assert_int_equal(dlq_of(f.handler).total_jobs, 0);
+    assert_int_equal(metrics_of(f.handler).jobs_failed, 1);
+    fixture_release(&f);
+}
+
+static int64_t five_times_n(uint32_t n, uint64_t seed, void *ctx)
+{
+    *(uint64_t *)ctx = seed;
+    return 5 * n;
+}
+
+static void a_custom_strategy_is_asked_for_each_delay(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    uint64_t seed = 0;
+    struct redrive_policy policy = f.policy;
+    policy.max_retries = 3;
+    policy.backoff.strategy = REDRIVE_STRATEGY_CUSTOM;
+    policy.backoff.min_delay_ms = 0;
+    policy.backoff.custom = five_times_n;
+    policy.backoff.custom_ctx = &seed;
+    struct redrive_job job = {.task = "t", .policy = &policy};
+    struct redrive_result result;
+    assert_int_equal(redrive_submit(f.handler, &job, refuse_connection, NULL, &result),
+                     REDRIVE_E_JOB_FAILED);
+    assert_int_equal(result.elapsed_ms, 5 + 10 + 15);
+    assert_int_not_equal(seed, 0);
+    fixture_release(&f);
+}
+
+static int ask_for_90_seconds(struct redrive_run *run, void *arg)
+{
+    (void)arg;
+    if (redrive_run_attempt(run) > 1)
+        return 0;
+    return redrive_run_fail(
+        run, &(struct redrive_failure){.http_status = 429, .retry_after_ms = 90 * SECOND});
+}
+
+static void a_delay_that_was_asked_for_is_kept(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_result result;
+    assert_int_equal(redrive_call(f.handler, "t", ask_for_90_seconds, NULL, &result), 0);
+    assert_true(result.elapsed_ms >= 90 * SECOND && result.elapsed_ms <= 99 * SECOND);
+    assert_int_equal(metrics_of(f.handler).failures_by_class[REDRIVE_CLASS_RATE_LIMITED], 1);
+    fixture_release(&f);
+}
+
+static int crash(struct redrive_run *run, void *arg)
+{
+    (void)arg;
+    return redrive_run_fail(run, &(struct redrive_failure){.signal = SIGSEGV});
+}
+
+static void the_third_crash_in_a_row_is_poison(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_result result;
+    assert_int_equal(redrive_call(f.handler, "t", crash, NULL, &result), REDRIVE_E_JOB_FAILED);
+    assert_int_equal(result.reason, REDRIVE_REASON_POISON);
+    assert_int_equal(result.attempts, 3);
+    fixture_release(&f);
+}
+
+static void a_class_may_have_its_own_delays_and_limit(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    struct redrive_class_rule network = {.backoff = f.policy.backoff, .max_retries = 7};
+    network.backoff.strategy = REDRIVE_STRATEGY_FIXED;
+    network.backoff.initial_delay_ms = 10 * SECOND;
+    f.policy.on[REDRIVE_CLASS_NETWORK] = &network;
+    f.policy.max_retries = 1;
+    f.breaker.failure_threshold = 0;
+    f.breaker.failure_rate = 0;
+    fixture_new_handler(&f);
+    memset(&network, 0xff, sizeof network); /* the handler has its own copy */
+    struct redrive_result result;
+    assert_int_equal(redrive_call(f.handler, "t", refuse_connection, NULL, &result),
+                     REDRIVE_E_JOB_FAILED);
+    assert_int_equal(result.attempts, 8);
+    assert_int_equal(result.elapsed_ms, 70 * SECOND);
+    assert_string_equal(result.error.message, "t failed after 8 of 8 attempts: exhausted");
+    fixture_release(&f);
+}
+
+static void lists_of_error_types_decide_what_is_retried(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    char type[] = "OrderError";
+    const char *types[] = {type};
+    f.policy.retry_on = (struct redrive_match){.types = types, .n_types = 1};
+    f.policy.max_retries = 2;
+    fixture_new_handler(&f);
+    memset(type, 'x', sizeof type - 1);
+    struct redrive_result result;
+    redrive_call(f.handler, "t", find_input_malformed, NULL, &result);
+    assert_int_equal(result.attempts, 3);
+    redrive_call(f.handler, "t", refuse_connection, NULL, &result);
+    assert_int_equal(result.attempts, 1);
+    fixture_release(&f);
+}
+
+static void your_rows_come_before_the_built_in_ones(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    const struct redrive_classify_row rows[] = {
+        {.source = REDRIVE_SOURCE_ERRNO,
+         .pattern = "ECONNREFUSED",
+         .class_ = REDRIVE_CLASS_PERMANENT,
+         .severity = REDRIVE_SEVERITY_CRITICAL,
+         .user = "eve"},
+        {.source = REDRIVE_SOURCE_MESSAGE,
+         .pattern = "no such (bucket|key)",
+         .class_ = REDRIVE_CLASS_PERMANENT,
+         .severity = REDRIVE_SEVERITY_OF_CLASS},
+    };
+    f.options.classify = rows;
+    f.options.n_classify = 2;
+    fixture_new_handler(&f);
+    struct redrive_result result;
+    struct redrive_job job = {.task = "t", .user = "eve"};
+    redrive_submit(f.handler, &job, refuse_connection, NULL, &result);
+    assert_int_equal(result.class_, REDRIVE_CLASS_PERMANENT);
+    assert_int_equal(result.attempts, 1);
+    job.user = "ada";
+    redrive_submit(f.handler, &job, refuse_connection, NULL, &result);
+    assert_int_equal(result.class_, REDRIVE_CLASS_NETWORK);
+    fixture_release(&f);
+}
+
+/* ---- Time limits ----------------------------------------------------------------------------- */
+
+static void a_retry_beyond_the_total_timeout_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.policy.total_timeout_ms = 5 * SECOND;
+    fixture_new_handler(&f);
+    struct redrive_result result;
+    assert_int_equal(redrive_call(f.handler, "t", refuse_connection, NULL, &result),
+                     REDRIVE_E_DEADLINE);
+    assert_int_equal(result.reason, REDRIVE_REASON_DEADLINE);
+    assert_int_equal(result.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(result.class_, REDRIVE_CLASS_NETWORK);
+    assert_int_equal(result.attempts, 3); /* at 0, 1 and 3 s; the next would be at 7 s */
+    assert_int_equal(result.elapsed_ms, 3 * SECOND);
+    fixture_release(&f);
+}
+
+static void a_deadline_ends_the_retries_too(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_job job = {.task = "t", .deadline_ms = 2 * SECOND};
+    struct redrive_result result;
+    assert_int_equal(redrive_submit(f.handler, &job, refuse_connection, NULL, &result),
+                     REDRIVE_E_DEADLINE);
+    assert_int_equal(result.attempts, 2);
+    fixture_release(&f);
+}
+
+static int check_remaining(struct redrive_run *run, void *arg)
+{
+    int64_t *expected = arg;
+    assert_int_equal(redrive_run_remaining_ms(run), expected[redrive_run_attempt(run) - 1]);
+    return redrive_run_attempt(run) < 3 ? -EAGAIN : 0;
+}
+
+static void a_function_knows_how_much_time_is_left(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    int64_t expected[] = {4000, 3000, 1000};
+    struct redrive_job job = {.task = "t", .deadline_ms = 4 * SECOND};
+    assert_int_equal(redrive_submit(f.handler, &job, check_remaining, expected, NULL), 0);
+
+    int64_t by_policy[] = {5 * MINUTE, 5 * MINUTE - 1000, 5 * MINUTE - 3000};
+    assert_int_equal(redrive_call(f.handler, "t", check_remaining, by_policy, NULL), 0);
+
+    struct redrive_policy endless = f.policy;
+    endless.total_timeout_ms = 0;
+    int64_t forever[] = {INT64_MAX, INT64_MAX, INT64_MAX};
+    job = (struct redrive_job){.task = "t", .policy = &endless};
+    assert_int_equal(redrive_submit(f.handler, &job, check_remaining, forever, NULL), 0);
+    fixture_release(&f);
+}
+
+static int outlive_the_deadline(struct redrive_run *run, void *arg)
+{
+    struct fixture *f = arg;
+    atomic_fetch_add(&f->clock.now_ms, MINUTE);
+    assert_int_equal(redrive_run_remaining_ms(run), 0);
+    return 0;
+}
+
+static void what_succeeds_late_has_succeeded(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_job job = {.task = "t", .deadline_ms = SECOND};
+    assert_int_equal(redrive_submit(f.handler, &job, outlive_the_deadline, &f, NULL), 0);
+    fixture_release(&f);
+}
+
+/* ---- What the function sees and says --------------------------------------------------------- */
+
+static int look_around(struct redrive_run *run, void *arg)
+{
+    size_t len = 0;
+    assert_string_equal(redrive_run_job_id(run), "my-id");
+    assert_string_equal(redrive_run_task(run), "t");
+    assert_memory_equal(redrive_run_payload(run, &len), "a\0b", 3);
+    assert_int_equal(len, 3);
+    assert_non_null(redrive_run_payload(run, NULL));
+    assert_int_equal(redrive_run_max_attempts(run), 6);
+    assert_false(redrive_run_cancelled(run));
+    int *attempts = arg;
+    assert_int_equal(redrive_run_attempt(run), ++*attempts);
+    return *attempts < 3 ? -EAGAIN : 0;
+}
+
+static void a_function_sees_its_job(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    int attempts = 0;
+    struct redrive_job job = {.id = "my-id", .task = "t", .payload = "a\0b", .payload_len = 3};
+    struct redrive_result result;
+    assert_int_equal(redrive_submit(f.handler, &job, look_around, &attempts, &result), 0);
+    assert_string_equal(result.id, "my-id");
+    fixture_release(&f);
+}
+
+static int return_it(struct redrive_run *run, void *arg)
+{
+    (void)run;
+    return *(int *)arg;
+}
+
+static void a_value_that_says_nothing_is_transient_and_unclassified(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.policy.max_retries = 0;
+    fixture_new_handler(&f);
+    struct redrive_result result;
+    redrive_call(f.handler, "t", return_it, &(int){3}, &result);
+    assert_int_equal(result.class_, REDRIVE_CLASS_TRANSIENT);
+    assert_string_equal(result.error.detail, "transient: the function returned 3");
+    redrive_call(f.handler, "t", return_it, &(int){INT32_MIN}, &result);
+    assert_int_equal(result.class_, REDRIVE_CLASS_TRANSIENT);
+    assert_int_equal(metrics_of(f.handler).unclassified, 2);
+    redrive_call(f.handler, "t", return_it, &(int){-ENOSPC}, &result);
+    assert_int_equal(result.class_, REDRIVE_CLASS_SYSTEM);
+    assert_int_equal(metrics_of(f.handler).unclassified, 2);
+    fixture_release(&f);
+}
+
+static int fail_without_facts(struct redrive_run *run, void *arg)
+{
+    (void)arg;
+    return redrive_run_fail(run, NULL);
+}
+
+static void a_failure_without_facts_is_a_failure(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.policy.max_retries = 0;
+    fixture_new_handler(&f);
+    struct redrive_result result;
+    assert_int_equal(redrive_call(f.handler, "t", fail_without_facts, NULL, &result),
+                     REDRIVE_E_JOB_FAILED);
+    assert_int_equal(result.class_, REDRIVE_CLASS_TRANSIENT);
+    assert_string_equal(result.error.detail, "");
+    fixture_release(&f);
+}
+
+static int speak_twice(struct redrive_run *run, void *arg)
+{
+    (void)arg;
+    redrive_run_fail(run, &(struct redrive_failure){.http_status = 500, .message = "first"});
+    return redrive_run_fail(run, &(struct redrive_failure){.status = "PERMANENT_FAIL",
+                                                           .message = "second",
+                                                           .sqlstate = "40001"});
+}
+
+static int fall_back(struct redrive_run *run, void *arg)
+{
+    (void)arg;
+    redrive_run_fail(run, &(struct redrive_failure){.http_status = 500});
+    redrive_run_result(run, "partial", 7);
+    redrive_run_result(run, "whole", 5);
+    return 0;
+}
+
+static int say_success(struct redrive_run *run, void *arg)
+{
+    (void)arg;
+    return redrive_run_fail(run, &(struct redrive_failure){.status = "SUCCESS"});
+}
+
+static void the_last_word_counts(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_result result;
+    redrive_call(f.handler, "t", speak_twice, NULL, &result);
+    assert_int_equal(result.class_, REDRIVE_CLASS_PERMANENT);
+    assert_string_equal(result.error.detail, "permanent: second");
+
+    assert_int_equal(redrive_call(f.handler, "t", fall_back, NULL, &result), 0);
+    assert_int_equal(result.len, 5);
+    assert_memory_equal(result.data, "whole", 5);
+    redrive_result_release(&result);
+    assert_null(result.data);
+    redrive_result_release(&result);
+    redrive_result_release(NULL);
+
+    assert_int_equal(redrive_call(f.handler, "t", say_success, NULL, NULL), 0);
+    fixture_release(&f);
+}
+
+static int give_a_result_and_fail(struct redrive_run *run, void *arg)
+{
+    (void)arg;
+    assert_int_equal(redrive_run_result(run, "404 page", 8), 0);
+    if (redrive_run_attempt(run) == 1)
+        return -EAGAIN;
+    return redrive_run_result(run, NULL, 0) == 0 ? -ENOENT : 0;
+}
+
+static void a_result_is_handed_out_also_when_the_job_failed(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_result result;
+    assert_int_not_equal(redrive_call(f.handler, "t", give_a_result_and_fail, NULL, &result), 0);
+    assert_int_equal(result.len, 0);
+    assert_non_null(result.data);
+    redrive_result_release(&result);
+    assert_int_not_equal(redrive_call(f.handler, "t", give_a_result_and_fail, NULL, NULL), 0);
+    fixture_release(&f);
+}
+
+static int be_verbose(struct redrive_run *run, void *arg)
+{
+    char *text = arg;
+    return redrive_run_fail(
+        run, &(struct redrive_failure){.http_status = 400, .message = text, .stacktrace = text});
+}
+
+static int check_cut(const struct redrive_dead_letter *entry, void *ctx)
+{
+    (void)ctx;
+    assert_int_equal(strlen(entry->message), REDRIVE_MESSAGE_MAX);
+    assert_int_equal(strlen(entry->stacktrace), REDRIVE_STACKTRACE_MAX);
+    assert_int_equal(strlen(entry->history[0].message), 255);
+    return 0;
+}
+
+static void endless_messages_are_cut(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    size_t len = REDRIVE_STACKTRACE_MAX + 1000;
+    char *text = malloc(len + 1);
+    memset(text, 'x', len);
+    text[len] = '\0';
+    redrive_call(f.handler, "t", be_verbose, text, NULL);
+    free(text);
+    assert_int_equal(redrive_dlq_list(f.handler, NULL, check_cut, NULL), 0);
+    fixture_release(&f);
+}
+
+static int submit_another(struct redrive_run *run, void *arg)
+{
+    struct fixture *f = arg;
+    struct script script = {.failures = 2, .code = -EAGAIN};
+    assert_int_equal(redrive_call(f->handler, "inner", run_script, &script, NULL), 0);
+    return redrive_run_attempt(run) < 2 ? -EAGAIN : 0;
+}
+
+static void a_function_may_submit_to_its_own_handler(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.options.concurrency = 1;
+    fixture_new_handler(&f);
+    struct redrive_result result;
+    assert_int_equal(redrive_call(f.handler, "outer", submit_another, &f, &result), 0);
+    assert_int_equal(result.elapsed_ms, 3000 + 1000 + 3000);
+    assert_int_equal(metrics_of(f.handler).attempts, 2 + 6);
+    check_balance(f.handler);
+    fixture_release(&f);
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+static void refuses(struct fixture *f, const struct redrive_job *job, int code, const char *message)
+{
+    struct redrive_result result;
+    memset(&result, 0xff, sizeof result);
+    struct script script = {0};
+    assert_int_equal(redrive_submit(f->handler, job, run_script, &script, &result), code);
+    assert_int_equal(redrive_submit(f->handler, job, run_script, &script, NULL), code);
+    assert_int_equal(script.calls, 0);
+    assert_int_equal(result.state, REDRIVE_STATE_FAILED);
+    assert_int_equal(result.attempts, 0);
+    assert_int_equal(result.error.code, code);
+    assert_string_equal(result.error.message, message);
+    assert_null(result.data);
+    assert_int_equal(metrics_of(f->handler).jobs_received, 0);
+}
+
+static void a_wrong_job_is_refused_and_leaves_no_trace(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    char long_id[REDRIVE_ID_MAX + 2];
+    memset(long_id, 'x', sizeof long_id);
+    long_id[sizeof long_id - 1] = '\0';
+    struct redrive_policy policy = f.policy;
+    policy.max_retries = -1;
+
+    refuses(&f, NULL, REDRIVE_E_INVALID, "handler, job and function are required");
+    refuses(&f, &(struct redrive_job){0}, REDRIVE_E_INVALID, "job.task is required");
+    refuses(&f, &(struct redrive_job){.task = ""}, REDRIVE_E_INVALID, "job.task is required");
+    refuses(&f, &(struct redrive_job){.task = "t", .service = ""}, REDRIVE_E_INVALID,
+            "job.service is empty");
+    refuses(&f, &(struct redrive_job){.task = "t", .id = ""}, REDRIVE_E_INVALID,
+            "job.id must have 1 to 128 bytes");
+    refuses(&f, &(struct redrive_job){.task = "t", .id = long_id}, REDRIVE_E_INVALID,
+            "job.id must have 1 to 128 bytes");
+    refuses(&f, &(struct redrive_job){.task = "t", .priority = 101}, REDRIVE_E_RANGE,
+            "job.priority 101 is not between -100 and 100");
+    refuses(&f, &(struct redrive_job){.task = "t", .priority = -101}, REDRIVE_E_RANGE,
+            "job.priority -101 is not between -100 and 100");
+    refuses(&f, &(struct redrive_job){.task = "t", .payload_len = 1}, REDRIVE_E_INVALID,
+            "job.payload is NULL, but payload_len is not 0");
+    refuses(&f, &(struct redrive_job){.task = "t", .deadline_ms = -1}, REDRIVE_E_RANGE,
+            "job.deadline_ms is not between 0 and 100 years");
+    refuses(&f, &(struct redrive_job){.task = "t", .deadline_ms = INT64_MAX}, REDRIVE_E_RANGE,
+            "job.deadline_ms is not between 0 and 100 years");
+    struct redrive_result result;
+    struct redrive_job job = {.task = "t", .policy = &policy};
+    assert_int_equal(redrive_submit(f.handler, &job, succeed, NULL, &result), REDRIVE_E_RANGE);
+    job.policy = NULL;
+    assert_int_equal(redrive_submit(f.handler, &job, NULL, NULL, NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_submit(NULL, &job, succeed, NULL, NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_call(f.handler, NULL, succeed, NULL, NULL), REDRIVE_E_INVALID);
+    fixture_release(&f);
+}
+
+static int submit_own_id(struct redrive_run *run, void *arg)
+{
+    struct redrive_job job = {.id = redrive_run_job_id(run), .task = "t"};
+    struct redrive_result result;
+    assert_int_equal(redrive_submit(arg, &job, succeed, NULL, &result), REDRIVE_E_EXISTS);
+    assert_string_equal(result.id, "one");
+    assert_string_equal(result.error.detail, "id one");
+    return 0;
+}
+
+static void a_live_id_is_taken_and_free_again_afterwards(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_job job = {.id = "one", .task = "t"};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(redrive_submit(f.handler, &job, submit_own_id, f.handler, NULL), 0);
+    assert_int_equal(metrics_of(f.handler).jobs_received, 2);
+    fixture_release(&f);
+}
+
+static void an_id_of_the_longest_length_is_kept_whole(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    char id[REDRIVE_ID_MAX + 1];
+    memset(id, 'x', REDRIVE_ID_MAX);
+    id[REDRIVE_ID_MAX] = '\0';
+    struct redrive_result result;
+    struct redrive_job job = {.id = id, .task = "t"};
+    assert_int_equal(redrive_submit(f.handler, &job, succeed, NULL, &result), 0);
+    assert_string_equal(result.id, id);
+    fixture_release(&f);
+}
+
+static void ids_of_one_seed_repeat_and_rise(void **state)
+{
+    (void)state;
+    char ids[2][4][REDRIVE_ID_MAX + 1];
+    for (int round = 0; round < 2; round++) {
+        struct fixture f;
+        fixture_init(&f);
+        for (int i = 0; i < 4; i++) {
+            struct redrive_result result;
+            redrive_call(f.handler, "t", succeed, NULL, &result);
+            strcpy(ids[round][i], result.id);
+            if (i > 0)
+                assert_true(strcmp(ids[round][i - 1], ids[round][i]) < 0);
+        }
+        fixture_release(&f);
+    }
+    assert_memory_equal(ids[0][3], ids[1][3], 37);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_success_runs_once_and_waits_for_nothing),
+        T(retries_follow_the_policy_and_then_end_in_the_dead_letters),
+        T(without_dead_letters_a_job_just_fails),
+        T(a_custom_strategy_is_asked_for_each_delay),
+        T(a_delay_that_was_asked_for_is_kept),
+        T(the_third_crash_in_a_row_is_poison),
+        T(a_class_may_have_its_own_delays_and_limit),
+        T(lists_of_error_types_decide_what_is_retried),
+        T(your_rows_come_before_the_built_in_ones),
+        T(a_retry_beyond_the_total_timeout_is_not_waited_for),
+        T(a_deadline_ends_the_retries_too),
+        T(a_function_knows_how_much_time_is_left),
+        T(what_succeeds_late_has_succeeded),
+        T(a_function_sees_its_job),
+        T(a_value_that_says_nothing_is_transient_and_unclassified),
+        T(a_failure_without_facts_is_a_failure),
+        T(the_last_word_counts),
+        T(a_result_is_handed_out_also_when_the_job_failed),
+        T(endless_messages_are_cut),
+        T(a_function_may_submit_to_its_own_handler),
+        T(a_wrong_job_is_refused_and_leaves_no_trace),
+        T(a_live_id_is_taken_and_free_again_afterwards),
+        T(an_id_of_the_longest_length_is_kept_whole),
+        T(ids_of_one_seed_repeat_and_rise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
