@@ -130,14 +130,8 @@
        "JOIN tenants t USING (tenant_id) WHERE t.name = s.tenant AND queue = s.key) "             \
        "ORDER BY 1, 2")                                                                           \
     XX(OLDEST_READY,                                                                              \
-       "WITH RECURSIVE level (line_id, priority) AS (SELECT line_id, (SELECT max(priority) "      \
-       "FROM jobs j WHERE state = 2 AND j.line_id = l.line_id) FROM lines l "                     \
-       "JOIN tenants t USING (tenant_id) WHERE t.name = ?1 AND queue = ?2 "                       \
-       "UNION ALL SELECT line_id, (SELECT max(priority) FROM jobs j WHERE state = 2 "             \
-       "AND j.line_id = level.line_id AND j.priority < level.priority) FROM level "               \
-       "WHERE priority IS NOT NULL) SELECT coalesce(min((SELECT created_ms FROM jobs j "          \
-       "WHERE state = 2 AND j.line_id = level.line_id AND j.priority = level.priority "           \
-       "ORDER BY seq LIMIT 1)), 0) FROM level WHERE priority IS NOT NULL")                        \
+       "SELECT coalesce(min(j.created_ms), 0) FROM tenants t JOIN lines l USING (tenant_id) "     \
+       "JOIN jobs j ON j.line_id = l.line_id AND j.state = 2 WHERE t.name = ?1 AND l.queue = ?2") \
     XX(NEXT_DUE, "SELECT j.process_after_ms FROM jobs j JOIN lines l USING (line_id) "            \
                  "JOIN tenants t ON t.tenant_id = l.tenant_id WHERE j.state < 2 AND t.name = ?1 " \
                  "AND l.queue = ?2 ORDER BY j.process_after_ms LIMIT 1")                          \
