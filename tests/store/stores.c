@@ -14,6 +14,7 @@ struct kind {
 
 static const struct kind KINDS[] = {
     {"memory", false},
+    {"sqlite", true},
 };
 
 static const struct kind *find(const char *name)

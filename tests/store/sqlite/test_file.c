@@ -1,0 +1,403 @@
+/* What the store says of a file that is not as it should be, and how it makes its own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "base/rng.h"
+#include "kit.h"
+
+static const struct store_options CREATE = {.create = true};
+
+static const char *path_of(const struct kit *kit)
+{
+    return strchr(kit->url, ':') + 1;
+}
+
+static void exec_on(const char *path, const char *sql)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void check_mode(const char *path, const char *suffix)
+{
+    char name[STORES_URL_MAX + 8];
+    struct stat st;
+    snprintf(name, sizeof name, "%s%s", path, suffix);
+    assert_int_equal(stat(name, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+}
+
+static void files_are_for_their_owner_only_whatever_the_umask(void **state)
+{
+    (void)state;
+    static const mode_t MASKS[] = {0, 0022, 0077, 0277};
+    for (size_t i = 0; i < sizeof MASKS / sizeof MASKS[0]; i++) {
+        struct kit kit;
+        mode_t before = umask(MASKS[i]);
+        char url[STORES_URL_MAX];
+        umask(before);
+        stores_new_url("sqlite", url);
+        umask(MASKS[i]);
+        struct redrive_err err;
+        kit = (struct kit){.now_ms = KIT_START_MS};
+        snprintf(kit.url, sizeof kit.url, "%s", url);
+        assert_int_equal(store_open(url, &CREATE, &kit.store, &err), 0);
+        PUT(&kit, .id = STR("a"));
+        umask(before);
+        check_mode(path_of(&kit), "");
+        check_mode(path_of(&kit), "-wal");
+        check_mode(path_of(&kit), "-shm");
+        kit.owns_url = true;
+        kit_close(&kit);
+    }
+}
+
+/* Opens what is at the kit's place and gives the code. */
+static int reopen(struct kit *kit, const struct store_options *options, struct redrive_err *err)
+{
+    store_close(kit->store);
+    kit->store = NULL;
+    *err = (struct redrive_err){0};
+    return store_open(kit->url, options, &kit->store, err);
+}
+
+static void a_newer_schema_is_refused_with_both_versions(void **state)
+{
+    struct kit *kit = *state;
+    struct redrive_err err;
+    exec_on(path_of(kit), "PRAGMA user_version = 99");
+    assert_int_equal(reopen(kit, &CREATE, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "version 99"));
+    assert_non_null(strstr(err.message, "version 2"));
+    exec_on(path_of(kit), "PRAGMA user_version = 2");
+    assert_int_equal(reopen(kit, &CREATE, &err), 0);
+}
+
+static void an_older_schema_is_brought_up_to_date(void **state)
+{
+    struct kit *kit = *state;
+    struct redrive_err err;
+    int64_t seq = PUT(kit, .id = STR("a"));
+    store_close(kit->store);
+    kit->store = NULL;
+    exec_on(path_of(kit), "DROP VIEW job_counts; DROP VIEW job_events; DROP VIEW attempts;"
+                          "DROP VIEW jobs_by_status; DROP VIEW failed_jobs;"
+                          "DROP VIEW dead_letter_queue; DROP VIEW final_results;"
+                          "DROP VIEW retry_queue; PRAGMA user_version = 1");
+    assert_int_equal(reopen(kit, &(struct store_options){0}, &err), 0);
+    exec_on(path_of(kit), "SELECT * FROM job_counts");
+    assert_int_equal(kit_state(kit, seq), REDRIVE_STATE_QUEUED);
+}
+
+static void a_database_of_another_program_is_left_alone(void **state)
+{
+    struct kit *kit = *state;
+    struct redrive_err err;
+    char command[STORES_URL_MAX + 16];
+    store_close(kit->store);
+    kit->store = NULL;
+    unlink(path_of(kit));
+    exec_on(path_of(kit), "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)");
+    assert_int_equal(reopen(kit, &CREATE, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "another program"));
+    snprintf(command, sizeof command, "%s-wal", path_of(kit));
+    assert_int_not_equal(access(command, F_OK), 0);
+    exec_on(path_of(kit), "SELECT x FROM theirs");
+}
+
+static void write_file(const char *path, const char *bytes, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, n), (ssize_t)n);
+    close(fd);
+}
+
+static void what_is_no_database_is_said_to_be_none(void **state)
+{
+    struct kit *kit = *state;
+    struct redrive_err err;
+    char text[8192];
+    memset(text, 'x', sizeof text);
+    store_close(kit->store);
+    kit->store = NULL;
+    write_file(path_of(kit), text, sizeof text);
+    assert_int_equal(reopen(kit, &CREATE, &err), REDRIVE_E_CORRUPT);
+    assert_non_null(strstr(err.message, "not a SQLite database"));
+    assert_true(err.hint[0] != '\0');
+}
+
+static void an_empty_file_is_set_up_only_when_that_is_asked_for(void **state)
+{
+    struct kit *kit = *state;
+    struct redrive_err err;
+    store_close(kit->store);
+    kit->store = NULL;
+    write_file(path_of(kit), "", 0);
+    assert_int_equal(reopen(kit, &(struct store_options){0}, &err), REDRIVE_E_NOT_FOUND);
+    unlink(path_of(kit));
+    assert_int_equal(reopen(kit, &(struct store_options){0}, &err), REDRIVE_E_NOT_FOUND);
+    assert_int_not_equal(access(path_of(kit), F_OK), 0);
+    assert_int_equal(reopen(kit, &CREATE, &err), 0);
+}
+
+static void a_directory_and_a_missing_one_are_named(void **state)
+{
+    struct kit *kit = *state;
+    struct redrive_err err;
+    struct store *store;
+    char url[STORES_URL_MAX + 32];
+    snprintf(url, sizeof url, "%.*s", (int)(strrchr(kit->url, '/') - kit->url), kit->url);
+    assert_int_equal(store_open(url, &CREATE, &store, &err), REDRIVE_E_INVALID);
+    assert_non_null(strstr(err.message, "directory"));
+    snprintf(url, sizeof url, "%s/none/jobs.db", kit->url);
+    assert_true(store_open(url, &CREATE, &store, &err) < 0);
+    snprintf(url, sizeof url, "%.*s/none/jobs.db", (int)(strrchr(kit->url, '/') - kit->url),
+             kit->url);
+    assert_int_equal(store_open(url, &CREATE, &store, &err), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(store_open("sqlite:", &CREATE, &store, &err), REDRIVE_E_INVALID);
+}
+
+/* Root may do everything, so somebody else has to try. */
+static int code_as_nobody(const char *url, int mode)
+{
+    const char *path = strchr(url, ':') + 1;
+    char folder[STORES_URL_MAX];
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(chmod(path, (mode_t)mode), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct store *store;
+        if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+            _exit(99);
+        _exit(-store_open(url, &CREATE, &store, NULL));
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return -WEXITSTATUS(status);
+}
+
+static void files_that_may_not_be_read_or_written_are_denied(void **state)
+{
+    struct kit *kit = *state;
+    assert_int_equal(code_as_nobody(kit->url, 0000), REDRIVE_E_DENIED);
+    assert_int_equal(code_as_nobody(kit->url, 0444), REDRIVE_E_DENIED);
+}
+
+static void names_that_sqlite_knows_are_only_names_of_files(void **state)
+{
+    (void)state;
+    struct store *store;
+    char folder[] = "/tmp/redrive-names-XXXXXX", old[1024];
+    assert_non_null(getcwd(old, sizeof old));
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(store_open("sqlite::memory:", &CREATE, &store, NULL), 0);
+    store_close(store);
+    assert_int_equal(store_open("sqlite:file:x?mode=memory", &CREATE, &store, NULL), 0);
+    store_close(store);
+    assert_int_equal(unlink(":memory:"), 0);
+    assert_int_equal(unlink("file:x?mode=memory"), 0);
+    assert_int_equal(chdir(old), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* ---- Damage ------------------------------------------------------------------------------- */
+
+#define DAMAGE_JOBS   60
+#define DAMAGE_ROUNDS 400
+
+static void payload_of(int i, char ret[200])
+{
+    snprintf(ret, 200, "{\"job\":%d,\"text\":\"%0150d\"}", i, i * 7919);
+}
+
+/* Every job that is given has the id and payload that were submitted. */
+static void check_given(const struct job_page *page)
+{
+    for (size_t i = 0; i < page->n; i++) {
+        char payload[200], id[16];
+        int n = (int)page->jobs[i].status.seq - 1;
+        payload_of(n, payload);
+        snprintf(id, sizeof id, "job-%d", n);
+        check_str(page->jobs[i].spec.payload, payload);
+        check_str(page->jobs[i].spec.id, id);
+    }
+}
+
+/* 0 when the store noticed nothing. What it gives must be right in any case. */
+static int read_damaged(const char *url)
+{
+    struct store *store;
+    struct redrive_err err = {0};
+    struct job_page page = {0};
+    const struct job_filter filter = {.limit = STORE_PAGE_MAX};
+    int rc = store_open(url, &(struct store_options){0}, &store, &err);
+    if (rc == 0) {
+        rc = store_ops(store)->list(store, &filter, &page, &err);
+        check_given(&page);
+        job_page_release(&page);
+        const struct claim_filter claim = {.limit = 100};
+        int64_t now, version;
+        if (rc == 0)
+            rc = store_ops(store)->begin(store, KIT_START_MS, &now, &version, &err);
+        if (rc == 0)
+            rc = store_ops(store)->ready(store, &claim, &page, &err);
+        check_given(&page);
+        job_page_release(&page);
+        store_close(store);
+    }
+    assert_true(rc == 0 || err.message[0] != '\0');
+    return rc;
+}
+
+static void flipped_bits_are_never_served(void **state)
+{
+    struct kit *kit = *state;
+    for (int i = 0; i < DAMAGE_JOBS; i++) {
+        char payload[200], id[16];
+        payload_of(i, payload);
+        snprintf(id, sizeof id, "job-%d", i);
+        PUT(kit, .id = str_of(id), .payload = str_of(payload));
+    }
+    store_close(kit->store);
+    kit->store = NULL;
+    int fd = open(path_of(kit), O_RDWR | O_CLOEXEC);
+    struct stat st;
+    assert_int_equal(fstat(fd, &st), 0);
+    char *whole = malloc((size_t)st.st_size);
+    assert_int_equal(pread(fd, whole, (size_t)st.st_size, 0), st.st_size);
+    close(fd);
+    struct rng rng;
+    int noticed = 0;
+    rng_seed(&rng, 7);
+    for (int i = 0; i < DAMAGE_ROUNDS; i++) {
+        size_t at = rng_below(&rng, (uint64_t)st.st_size);
+        char bit = (char)(1 << rng_below(&rng, 8));
+        whole[at] ^= bit;
+        write_file(path_of(kit), whole, (size_t)st.st_size);
+        noticed += read_damaged(kit->url) != 0;
+        whole[at] ^= bit;
+    }
+    free(whole);
+    /* Most bits of a small file are unused, or are those of indexes that nobody asked. */
+    assert_true(noticed > 0);
+}
+
+/* ---- No space ----------------------------------------------------------------------------- */
+
+/* Fills until the disk is full; everything that was committed must be there afterwards. */
+static void fill_until_full(struct kit *kit, int64_t *ret_last)
+{
+    static char big[20000];
+    memset(big, '1', sizeof big);
+    struct redrive_err err = {0};
+    struct arena arena;
+    arena_init(&arena);
+    *ret_last = 0;
+    for (int i = 0; i < 2000; i++) {
+        char id[16];
+        int64_t now, version;
+        struct submit_result result;
+        snprintf(id, sizeof id, "f-%d", i);
+        const struct job_spec spec = {
+            .tenant = STR("acme"), .id = str_of(id), .payload = {big, sizeof big}};
+        int rc = store_ops(kit->store)->begin(kit->store, KIT_START_MS, &now, &version, &err);
+        if (rc == 0)
+            rc = store_ops(kit->store)->submit(kit->store, &spec, 1, &result, &arena, &err);
+        if (rc == 0)
+            rc = store_ops(kit->store)->commit(kit->store, &err);
+        if (rc != 0) {
+            store_ops(kit->store)->rollback(kit->store);
+            assert_int_equal(rc, REDRIVE_E_IO);
+            assert_int_equal(err.code, REDRIVE_E_IO);
+            assert_true(err.hint[0] != '\0');
+            arena_release(&arena);
+            return;
+        }
+        *ret_last = result.seq;
+    }
+    fail_msg("the disk never got full");
+}
+
+static void a_full_disk_loses_nothing_and_ends(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/redrive-full-XXXXXX";
+    struct kit kit = {.now_ms = KIT_START_MS};
+    struct redrive_err err;
+    int64_t last;
+    assert_non_null(mkdtemp(folder));
+    if (mount("tmpfs", folder, "tmpfs", 0, "size=2m") != 0) {
+        rmdir(folder);
+        skip();
+    }
+    snprintf(kit.url, sizeof kit.url, "sqlite:%s/jobs.db", folder);
+    assert_int_equal(store_open(kit.url, &CREATE, &kit.store, &err), 0);
+    fill_until_full(&kit, &last);
+    assert_true(last > 10);
+    assert_int_equal(kit_state(&kit, last), REDRIVE_STATE_QUEUED);
+    assert_null(kit_job(&kit, last + 1));
+    assert_int_equal(mount("tmpfs", folder, "tmpfs", MS_REMOUNT, "size=8m"), 0);
+    assert_int_equal(PUT(&kit, .id = STR("again")), last + 1);
+    kit_close(&kit);
+    assert_int_equal(umount(folder), 0);
+    rmdir(folder);
+}
+
+/* The same with a limit on the size of files, for where nothing can be mounted. */
+static void a_file_that_may_not_grow_loses_nothing(void **state)
+{
+    struct kit *kit = *state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        const struct rlimit limit = {1 << 20, 1 << 20};
+        int64_t last;
+        signal(SIGXFSZ, SIG_IGN);
+        struct store *store;
+        if (store_open(kit->url, &CREATE, &store, NULL) != 0)
+            _exit(1);
+        struct kit mine = {.store = store, .now_ms = KIT_START_MS};
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
+            _exit(2);
+        fill_until_full(&mine, &last);
+        _exit(last > 10 ? 0 : 3);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    PUT(kit, .id = STR("again"));
+}
+
+int main(void)
+{
+    setenv("REDRIVE_TEST_STORE", "sqlite", 1);
+    const struct CMUnitTest tests[] = {
+        T(files_are_for_their_owner_only_whatever_the_umask),
+        F(a_newer_schema_is_refused_with_both_versions),
+        F(an_older_schema_is_brought_up_to_date),
+        F(a_database_of_another_program_is_left_alone),
+        F(what_is_no_database_is_said_to_be_none),
+        F(an_empty_file_is_set_up_only_when_that_is_asked_for),
+        F(a_directory_and_a_missing_one_are_named),
+        F(files_that_may_not_be_read_or_written_are_denied),
+        T(names_that_sqlite_knows_are_only_names_of_files),
+        F(flipped_bits_are_never_served),
+        T(a_full_disk_loses_nothing_and_ends),
+        F(a_file_that_may_not_grow_loses_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,197 @@
+/* The views say what the store knows, and every query of docs/sql.md runs. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <sqlite3.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "core/vocabulary.h"
+#include "kit.h"
+
+#define ANSWER_MAX 512
+
+static sqlite3 *shell_of(const struct kit *kit)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open_v2(strchr(kit->url, ':') + 1, &db, SQLITE_OPEN_READONLY, NULL),
+                     SQLITE_OK);
+    return db;
+}
+
+static int add_row(void *ret, int n, char **values, char **names)
+{
+    char *text = ret;
+    (void)names;
+    for (int i = 0; i < n; i++) {
+        size_t len = strlen(text);
+        snprintf(text + len, ANSWER_MAX - len, "%s%s",
+                 i     ? "|"
+                 : len ? "\n"
+                       : "",
+                 values[i] ? values[i] : "-");
+    }
+    return 0;
+}
+
+/* Rows by lines, columns by bars, NULL as a dash: exactly this. */
+static void check_answer(const struct kit *kit, const char *sql, const char *expected)
+{
+    char answer[ANSWER_MAX] = "";
+    sqlite3 *db = shell_of(kit);
+    char *message = NULL;
+    if (sqlite3_exec(db, sql, add_row, answer, &message) != SQLITE_OK)
+        fail_msg("%s: %s", sql, message);
+    assert_string_equal(answer, expected);
+    sqlite3_close(db);
+}
+
+static void fail_once(struct kit *kit, int64_t seq, struct decision d)
+{
+    const struct settle_move move = {
+        .seq = seq,
+        .token = kit_start(kit, seq),
+        .decision = &d,
+        .error = {REDRIVE_CLASS_NETWORK, STR("ConnectError"), STR("refused"), STR("at f()"), 111},
+        .fingerprint = 0xfeed,
+    };
+    check_move(kit_settle_with(kit, &move), 0, d.state);
+}
+
+/* One job in every state that a view shows. */
+static void fill(struct kit *kit)
+{
+    int64_t a = PUT(kit, .id = STR("waits"), .task = STR("thumbnail"), .payload = STR("[1]"));
+    fail_once(kit, a, decision_retrying(60000));
+    int64_t b = PUT(kit, .id = STR("dies"), .task = STR("thumbnail"), .payload = STR("[2]"));
+    fail_once(kit, b, decision_retrying(0));
+    kit_promote(kit, 1, &(int64_t){0});
+    kit->now_ms += 1500;
+    fail_once(kit, b, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
+    int64_t c = PUT(kit, .id = STR("works"), .payload = STR("[3]"));
+    const struct decision done = decision_completed();
+    const struct settle_move move = {
+        .seq = c, .token = kit_start(kit, c), .decision = &done, .result = STR("{\"ok\":1}")};
+    check_move(kit_settle_with(kit, &move), 0, REDRIVE_STATE_COMPLETED);
+    int64_t d = PUT(kit, .id = STR("runs"), .payload = STR("[4]"));
+    kit_start(kit, d);
+    int64_t e = PUT(kit, .id = STR("fails"), .payload = STR("[5]"));
+    fail_once(kit, e, decision_ended(REDRIVE_STATE_FAILED, REDRIVE_REASON_NOT_RETRIABLE));
+}
+
+static void views_show_each_job_where_it_belongs(void **state)
+{
+    struct kit *kit = *state;
+    fill(kit);
+    check_answer(kit,
+                 "SELECT sample_id, payload, error_msg, retry_count, process_after "
+                 "FROM retry_queue",
+                 "waits|[1]|refused|1|2023-11-14 22:14:20.000");
+    check_answer(kit,
+                 "SELECT sample_id, payload, result, retry_count, completed_at "
+                 "FROM final_results",
+                 "works|[3]|{\"ok\":1}|0|2023-11-14 22:13:21.500");
+    check_answer(kit,
+                 "SELECT sample_id, payload, error_msg, retry_count, failed_at, error_class, "
+                 "error_type, stacktrace, reason, fingerprint FROM dead_letter_queue",
+                 "dies|[2]|refused|2|2023-11-14 22:13:21.500|network|ConnectError|at f()|exhausted|"
+                 "000000000000feed");
+    check_answer(kit,
+                 "SELECT id, job_id, job_type, status, attempts, max_attempts, last_error, "
+                 "error_stacktrace, input_data FROM failed_jobs ORDER BY id",
+                 "2|dies|thumbnail|FAILED|2|5|refused|at f()|[2]\n"
+                 "5|fails|mail|FAILED|1|5|refused|at f()|[5]");
+    check_answer(kit,
+                 "SELECT id, type, status, attempts, last_error, started_at IS NULL "
+                 "FROM jobs_by_status WHERE status IN ('running', 'completed') ORDER BY 1",
+                 "runs|mail|running|1|-|0\nworks|mail|completed|1|-|0");
+    check_answer(kit, "SELECT * FROM job_counts ORDER BY task_name",
+                 "acme|main|mail|0|0|0|1|0|1|1|0|0\nacme|main|thumbnail|0|1|0|0|0|0|0|1|0");
+}
+
+static void attempts_and_events_tell_the_whole_life(void **state)
+{
+    struct kit *kit = *state;
+    fill(kit);
+    check_answer(kit,
+                 "SELECT job_id, attempt, outcome, class, code, delay_ms, next_at "
+                 "FROM attempts ORDER BY job_id, attempt",
+                 "dies|1|retrying|network|111|0|2023-11-14 22:13:20.000\n"
+                 "dies|2|dead_letter|network|111|0|-\n"
+                 "fails|1|failed|network|111|0|-\n"
+                 "runs|1|running|success|0|0|-\n"
+                 "waits|1|retrying|network|111|60000|2023-11-14 22:14:20.000\n"
+                 "works|1|completed|success|0|0|-");
+    check_answer(kit,
+                 "SELECT type, attempts FROM job_events WHERE job_id = 'dies' "
+                 "ORDER BY at, attempts, type <> 'started'",
+                 "deferred|0\nstarted|1\ndeferred_for_retry|1\nstarted|2\ndead_letter|2");
+    check_answer(kit, "SELECT count(*) FROM job_events WHERE type = 'deferred_for_retry'", "2");
+}
+
+static void words_of_the_tables_are_those_of_the_program(void **state)
+{
+    struct kit *kit = *state;
+    static const struct {
+        enum vocabulary vocabulary;
+        const char *sql;
+    } TABLES[] = {
+        {VOCABULARY_STATE, "SELECT name FROM states ORDER BY state"},
+        {VOCABULARY_CLASS, "SELECT name FROM classes ORDER BY class"},
+        {VOCABULARY_REASON, "SELECT name FROM reasons ORDER BY reason"},
+    };
+    for (size_t i = 0; i < sizeof TABLES / sizeof TABLES[0]; i++) {
+        char expected[ANSWER_MAX] = "";
+        size_t n;
+        const char *const *words = vocabulary_words(TABLES[i].vocabulary, &n);
+        for (size_t k = 0; k < n; k++) {
+            size_t len = strlen(expected);
+            snprintf(expected + len, sizeof expected - len, "%s%s", k ? "\n" : "", words[k]);
+        }
+        check_answer(kit, TABLES[i].sql, expected);
+    }
+}
+
+static void every_query_of_the_manual_runs(void **state)
+{
+    struct kit *kit = *state;
+    struct buf text;
+    struct redrive_err err;
+    char path[1024];
+    int ran = 0;
+    fill(kit);
+    snprintf(path, sizeof path, "%s/sql.md", getenv("REDRIVE_DOCS"));
+    buf_init(&text, 1 << 20);
+    assert_int_equal(file_read(path, 1 << 20, &text, &err), 0);
+    sqlite3 *db = shell_of(kit);
+    for (const char *at = strstr(buf_cstr(&text), "```sql\n"); at; at = strstr(at, "```sql\n")) {
+        at += strlen("```sql\n");
+        const char *end = strstr(at, "```");
+        assert_non_null(end);
+        sqlite3_stmt *st = NULL;
+        if (sqlite3_prepare_v2(db, at, (int)(end - at), &st, NULL) != SQLITE_OK)
+            fail_msg("%.*s: %s", (int)(end - at), at, sqlite3_errmsg(db));
+        int rc;
+        while ((rc = sqlite3_step(st)) == SQLITE_ROW)
+            ;
+        assert_int_equal(rc, SQLITE_DONE);
+        sqlite3_finalize(st);
+        ran++;
+        at = end + 3;
+    }
+    assert_true(ran >= 15);
+    sqlite3_close(db);
+    buf_release(&text);
+}
+
+int main(void)
+{
+    setenv("REDRIVE_TEST_STORE", "sqlite", 1);
+    const struct CMUnitTest tests[] = {
+        F(views_show_each_job_where_it_belongs),
+        F(attempts_and_events_tell_the_whole_life),
+        F(words_of_the_tables_are_those_of_the_program),
+        F(every_query_of_the_manual_runs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
