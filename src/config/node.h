@@ -16,7 +16,7 @@
 
 #include "base/json_writer.h"
 #include "base/str.h"
-#include "config/arena.h"
+#include "base/arena.h"
 #include "redrive.h"
 
 #define NODE_MAX_BYTES (1024u * 1024)

@@ -2,7 +2,7 @@
 #ifndef CONFIG_OWNED_H
 #define CONFIG_OWNED_H
 
-#include "config/arena.h"
+#include "base/arena.h"
 #include "core/tz.h"
 
 struct zone {

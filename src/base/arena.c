@@ -1,4 +1,4 @@
-#include "config/arena.h"
+#include "base/arena.h"
 
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,12 +1,11 @@
 /* arena.h - memory that is given back all at once.
  *
- * A configuration is a few hundred small strings and structs that live exactly as long as each
- * other; so is the document it was read from. Both are built in an arena and freed with it.
- * Running out of memory sticks in `failed`, so that a long row of allocations needs one check at
- * its end; each single result may still be NULL.
+ * For what is built of many small pieces that live exactly as long as each other: a configuration,
+ * a page of jobs. Running out of memory sticks in `failed`, so that a long row of allocations needs
+ * one check at its end; each single result may still be NULL.
  */
-#ifndef CONFIG_ARENA_H
-#define CONFIG_ARENA_H
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,92 @@
+/* job.h - a job as the stores keep it.
+ *
+ * Plain data. Strings are slices: of the caller's memory on the way in, of a struct job_page's
+ * arena on the way out. Absent strings are {NULL, 0}. Times are wall-clock milliseconds; 0 means
+ * "not yet" or "never".
+ */
+#ifndef STORE_JOB_H
+#define STORE_JOB_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+#include "core/breaker.h"
+#include "redrive.h"
+
+/* How a failure is remembered. */
+struct job_error {
+    enum redrive_class class_; /* REDRIVE_CLASS_SUCCESS: there was none */
+    struct str type;
+    struct str message;
+    struct str stacktrace;
+    int32_t code; /* HTTP status, exit code, signal … whichever decided */
+};
+
+/* What never changes after submit, except by an edit of a dead letter's payload. */
+struct job_spec {
+    struct str tenant;
+    struct str id; /* unique within the tenant */
+    struct str task;
+    struct str queue;
+    struct str payload; /* JSON, kept byte for byte */
+    struct str user;
+    struct str project;
+    struct str service;
+    struct str unique_key;
+    bool unique_forever;      /* the first ever, even after its row is retired */
+    struct str policy;        /* JSON of a per-job override, or absent */
+    struct str breaker_key;   /* which breaker it meets; absent: none */
+    struct str limit_key;     /* which limit it falls under; absent: none */
+    int32_t priority;         /* -100 … 100 */
+    int32_t max_attempts;     /* for display; the policy decides */
+    int64_t process_after_ms; /* for submit; from then on the status has it, and reads give 0 */
+    int64_t deadline_ms;
+};
+
+/* Where it is now. */
+struct job_status {
+    int64_t seq; /* order of submission, unique in the store */
+    enum redrive_state state;
+    enum redrive_reason reason; /* of a job that ended without success */
+    bool parked_by_limit;       /* parked: by a limit rather than by its breaker */
+    uint32_t epoch;             /* redrives so far */
+    uint32_t attempts;          /* starts of this epoch that count */
+    uint32_t deferrals;         /* times it was parked, snoozed or released */
+    uint32_t crashes;           /* in a row */
+    int64_t process_after_ms;
+    int64_t created_ms;
+    int64_t updated_ms;
+    int64_t first_started_ms; /* of this epoch */
+    int64_t started_ms;
+    int64_t finished_ms;
+    int64_t held_ms;       /* parked since first_started_ms */
+    int64_t held_since_ms; /* while parked */
+    uint64_t token;        /* of the lease; 0: none */
+    int64_t lease_until_ms;
+    struct str worker;
+    struct breaker_permit permit; /* under which it runs */
+    struct job_error error;       /* the latest */
+    struct str result;
+    uint64_t fingerprint;
+};
+
+struct job {
+    struct job_spec spec;
+    struct job_status status;
+};
+
+/* One attempt, for the history; store.h says which have a row. */
+struct job_attempt {
+    uint32_t epoch;
+    uint32_t number; /* 0: the start was taken back */
+    int64_t started_ms;
+    int64_t ended_ms;
+    struct str worker;
+    enum redrive_state outcome; /* the state that the attempt led to */
+    struct job_error error;
+    int64_t delay_ms;
+    struct str why;  /* why the delay is what it is: delay_why_name */
+    int64_t next_ms; /* process_after, of retrying and scheduled; else 0 */
+};
+
+#endif

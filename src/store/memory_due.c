@@ -1,0 +1,146 @@
+/* memory_due.c - jobs whose time has come: due, expired, or to be let out of a lane. */
+#include "store/memory_int.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "core/probe.h"
+
+typedef int (*job_order_fn)(const void *left, const void *right);
+
+static int compare_ms(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static const struct job_status *status_of(const void *element)
+{
+    return &(*(const struct job *const *)element)->status;
+}
+
+static int by_seq(const void *left, const void *right)
+{
+    return compare_ms(status_of(left)->seq, status_of(right)->seq);
+}
+
+static int by_due(const void *left, const void *right)
+{
+    int order = compare_ms(status_of(left)->process_after_ms, status_of(right)->process_after_ms);
+    return order != 0 ? order : by_seq(left, right);
+}
+
+static int by_lease(const void *left, const void *right)
+{
+    int order = compare_ms(status_of(left)->lease_until_ms, status_of(right)->lease_until_ms);
+    return order != 0 ? order : by_seq(left, right);
+}
+
+static struct probe_candidate candidate_of(const void *element)
+{
+    const struct job *job = *(const struct job *const *)element;
+    return (struct probe_candidate){
+        .attempts = job->status.attempts,
+        .max_attempts = (uint32_t)job->spec.max_attempts,
+        .age_order = (uint64_t)job->status.seq,
+    };
+}
+
+static int by_probe(const void *left, const void *right)
+{
+    return probe_precedes(candidate_of(left), candidate_of(right)) ? -1 : 1;
+}
+
+/* The jobs in these states, sorted; the caller frees them. NULL: no memory. */
+static const struct job **sorted(const struct mem_state *state, uint32_t states, job_order_fn order,
+                                 size_t *ret_n)
+{
+    const struct job **jobs = calloc(state->jobs.n + 1, sizeof(const struct job *));
+    size_t n = 0;
+    for (size_t i = 0; jobs && i < state->jobs.n; i++)
+        if (states >> job_at(state, i)->status.state & 1)
+            jobs[n++] = job_at(state, i);
+    if (n > 0)
+        qsort(jobs, n, sizeof(const struct job *), order);
+    *ret_n = n;
+    return jobs;
+}
+
+int memory_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
+                       struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    int rc = memory_need_unit(m, err);
+    if (rc < 0)
+        return rc;
+    const uint32_t locked = 1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING;
+    size_t n, moved = 0;
+    const struct job **jobs = sorted(&m->unit, locked, by_due, &n);
+    if (!jobs)
+        return err_nomem(err);
+    while (moved < n && moved < limit && jobs[moved]->status.process_after_ms <= m->now_ms) {
+        struct move_result ignored;
+        struct job *job;
+        if (memory_take(m, jobs[moved]->status.seq, locked, &ignored, &job) < 0) {
+            free(jobs);
+            return err_nomem(err);
+        }
+        memory_become(m, job, REDRIVE_STATE_QUEUED, 0, &ignored);
+        moved++;
+    }
+    *ret_moved = moved;
+    *ret_next_ms = moved < n ? jobs[moved]->status.process_after_ms : 0;
+    free(jobs);
+    return 0;
+}
+
+int memory_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                   struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    job_page_release(ret);
+    int rc = memory_need_unit(m, err);
+    if (rc < 0)
+        return rc;
+    size_t n, given = 0;
+    const struct job **jobs = sorted(&m->unit, 1u << REDRIVE_STATE_RUNNING, by_lease, &n);
+    if (!jobs)
+        return err_nomem(err);
+    while (given < n && given < limit && jobs[given]->status.lease_until_ms <= m->now_ms)
+        given++;
+    rc = memory_page(jobs, given, ret, err);
+    if (rc == 0) {
+        *ret_next_ms = given < n ? jobs[given]->status.lease_until_ms : 0;
+        ret->more = given < n && *ret_next_ms <= m->now_ms;
+    }
+    free(jobs);
+    return rc;
+}
+
+static bool is_in_lane(const struct job *job, struct str tenant, struct str lane)
+{
+    struct str key = job->status.parked_by_limit ? job->spec.limit_key : job->spec.breaker_key;
+    return str_eq(job->spec.tenant, tenant) && str_eq(key, lane);
+}
+
+int memory_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+                  size_t limit, struct job_page *ret, struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    job_page_release(ret);
+    int rc = memory_need_unit(m, err);
+    if (rc < 0)
+        return rc;
+    size_t n, in_lane = 0;
+    const struct job **jobs =
+        sorted(&m->unit, 1u << REDRIVE_STATE_PARKED, probe_order ? by_probe : by_seq, &n);
+    if (!jobs)
+        return err_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        if (is_in_lane(jobs[i], tenant, lane))
+            jobs[in_lane++] = jobs[i];
+    rc = memory_page(jobs, in_lane < limit ? in_lane : limit, ret, err);
+    if (rc == 0)
+        ret->more = in_lane > limit;
+    free(jobs);
+    return rc;
+}

@@ -1,0 +1,184 @@
+/* memory_int.h - the inside of the memory store.
+ *
+ * The reference for all others, so plain on purpose: tables are arrays that are walked from end to
+ * end. A unit works on a second version of all tables (memory_table.h); a commit puts it in the
+ * place of the first, a rollback throws it away. Nothing is ever undone.
+ *
+ * Locks. A place has one writer at a time. The mutex guards what is committed: taken to read it, to
+ * begin, to commit. The unit's own version belongs to the writer and needs none.
+ */
+#ifndef STORE_MEMORY_INT_H
+#define STORE_MEMORY_INT_H
+
+#include <pthread.h>
+
+#include "store/memory_table.h"
+#include "store/store.h"
+
+/* A row of the history. */
+struct mem_attempt {
+    int64_t seq; /* of the job */
+    struct job_attempt attempt;
+};
+
+/* A key that is unique for ever, of a job that is gone. */
+struct mem_key {
+    struct str tenant;
+    struct str key;
+    struct str id;
+    int64_t seq;
+    enum redrive_state state;
+};
+
+extern const struct mem_kind MEM_JOB;     /* struct job */
+extern const struct mem_kind MEM_ATTEMPT; /* struct mem_attempt */
+extern const struct mem_kind MEM_KEY;     /* struct mem_key */
+extern const struct mem_kind MEM_SHARED;  /* struct shared_row */
+extern const struct mem_kind MEM_COUNTER; /* struct counter */
+
+/* All that a store keeps. */
+struct mem_state {
+    struct mem_table jobs; /* by seq */
+    struct mem_table attempts;
+    struct mem_table keys;
+    struct mem_table shared;   /* by kind, tenant, key */
+    struct mem_table counters; /* by tenant, name, label */
+    int64_t last_seq;
+    int64_t shared_version;
+};
+
+/* What handles of the same name have in common. */
+struct mem_place {
+    char *name; /* NULL: nobody else can find it */
+    unsigned handles;
+    struct mem_place *next;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* a unit has ended */
+    bool busy;              /* somebody has a unit */
+    uint64_t commits;
+    struct mem_state committed;
+};
+
+struct memory {
+    struct store_base base;
+    struct mem_place *place;
+    int64_t busy_wait_ms;
+    uint64_t seen_commits;
+    bool in_unit;
+    int64_t now_ms; /* the unit's */
+    struct mem_state unit;
+    char *turn; /* the tenant that was first when all were asked for ready jobs */
+};
+
+static inline struct memory *memory_of(struct store *store)
+{
+    return (struct memory *)(void *)store;
+}
+
+static inline const struct job *job_at(const struct mem_state *state, size_t i)
+{
+    return table_at(&state->jobs, i);
+}
+
+/* Byte order. */
+int mem_str_cmp(struct str a, struct str b);
+
+/* -- memory_unit.c -- */
+
+void mem_state_init(struct mem_state *state);
+void mem_state_release(struct mem_state *state);
+
+int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                 int64_t *ret_shared_version, struct redrive_err *err);
+int memory_commit(struct store *store, struct redrive_err *err);
+void memory_rollback(struct store *store);
+int memory_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err);
+
+/* 0, or REDRIVE_E_STATE when there is no unit. */
+int memory_need_unit(const struct memory *m, struct redrive_err *err);
+
+/* What a read sees: the unit's version, or else what is committed, until memory_unlook. */
+const struct mem_state *memory_look(struct memory *m);
+void memory_unlook(struct memory *m);
+
+/* -- memory_row.c -- */
+
+/* The place of a job in the table, or false. */
+bool memory_find(const struct mem_state *state, int64_t seq, size_t *ret_i);
+
+/* The row of a job that is in one of the states (bit mask), for changing, in *ret_job; else the
+ * refusal in *ret and NULL. Fails with REDRIVE_E_NOMEM only. */
+int memory_take(struct memory *m, int64_t seq, uint32_t states, struct move_result *ret,
+                struct job **ret_job);
+
+/* Moves a job and does what every such move does; `ended_ms` is for ends, 0: now. */
+void memory_become(const struct memory *m, struct job *job, enum redrive_state to, int64_t ended_ms,
+                   struct move_result *ret);
+
+/* Copies chosen jobs into a page. */
+int memory_page(const struct job *const *jobs, size_t n, struct job_page *ret,
+                struct redrive_err *err);
+
+/* -- The slots, by subject -- */
+
+int memory_submit(struct store *store, const struct job_spec *specs, size_t n,
+                  struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+
+/* memory_claim.c */
+int memory_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                 struct redrive_err *err);
+
+/* memory_move.c */
+int memory_start(struct store *store, const struct start_move *moves, size_t n,
+                 struct move_result *ret, struct redrive_err *err);
+int memory_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
+                struct move_result *ret, struct redrive_err *err);
+int memory_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
+                  struct redrive_err *err);
+int memory_settle(struct store *store, const struct settle_move *moves, size_t n,
+                  struct move_result *ret, struct redrive_err *err);
+int memory_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+                  struct move_result *ret, struct redrive_err *err);
+
+/* memory_change.c */
+int memory_change(struct store *store, const struct change_move *moves, size_t n,
+                  struct move_result *ret, struct redrive_err *err);
+int memory_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
+                 size_t *ret_removed, struct redrive_err *err);
+
+/* memory_due.c */
+int memory_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
+                       struct redrive_err *err);
+int memory_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                   struct redrive_err *err);
+int memory_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+                  size_t limit, struct job_page *ret, struct redrive_err *err);
+
+/* memory_shared.c */
+int memory_shared_put(struct store *store, const struct shared_row *rows, size_t n,
+                      struct move_result *ret, struct redrive_err *err);
+int memory_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
+                       struct shared_page *ret, struct redrive_err *err);
+int memory_counters_add(struct store *store, const struct counter *counters, size_t n,
+                        struct redrive_err *err);
+int memory_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
+                         struct redrive_err *err);
+bool memory_is_paused(const struct mem_state *state, struct str tenant, struct str queue);
+
+/* memory_list.c */
+int memory_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                struct redrive_err *err);
+int memory_history(struct store *store, int64_t seq, struct attempt_page *ret,
+                   struct redrive_err *err);
+
+/* Whether a job matches, but for the keyset. */
+bool memory_matches(const struct job_filter *filter, const struct job *job);
+
+/* memory_sum.c */
+int memory_queues(struct store *store, struct str tenant, struct queue_page *ret,
+                  struct redrive_err *err);
+int memory_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                  struct redrive_err *err);
+
+#endif

@@ -1,0 +1,152 @@
+/* memory_sum.c - how many jobs there are, by queue and by error. */
+#include "store/memory_int.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+
+/* The count of a queue, which is made when it is not there yet; the page has room. */
+static struct queue_count *queue_of(struct queue_page *page, struct str tenant, struct str queue)
+{
+    for (size_t i = 0; i < page->n; i++)
+        if (str_eq(page->queues[i].queue, queue) && str_eq(page->queues[i].tenant, tenant))
+            return &page->queues[i];
+    struct queue_count *q = &page->queues[page->n++];
+    q->tenant = (struct str){arena_dup(&page->arena, tenant), tenant.len};
+    q->queue = (struct str){arena_dup(&page->arena, queue), queue.len};
+    return q;
+}
+
+static void take_earlier(int64_t *earliest_ms, int64_t ms)
+{
+    if (*earliest_ms == 0 || ms < *earliest_ms)
+        *earliest_ms = ms;
+}
+
+static void count_job(struct queue_count *q, const struct job_status *s)
+{
+    q->by_state[s->state]++;
+    if (s->state == REDRIVE_STATE_QUEUED)
+        take_earlier(&q->oldest_ready_ms, s->created_ms);
+    if (s->state == REDRIVE_STATE_SCHEDULED || s->state == REDRIVE_STATE_RETRYING)
+        take_earlier(&q->next_due_ms, s->process_after_ms);
+}
+
+static int by_name(const void *left, const void *right)
+{
+    const struct queue_count *a = left, *b = right;
+    int order = mem_str_cmp(a->tenant, b->tenant);
+    return order != 0 ? order : mem_str_cmp(a->queue, b->queue);
+}
+
+static void count_queues(const struct mem_state *state, struct str tenant, struct queue_page *page)
+{
+    page->queues = arena_array(&page->arena, state->jobs.n + state->shared.n, sizeof *page->queues);
+    if (!page->queues)
+        return;
+    for (size_t i = 0; i < state->jobs.n && !page->arena.failed; i++) {
+        const struct job *job = job_at(state, i);
+        if (tenant.len == 0 || str_eq(tenant, job->spec.tenant))
+            count_job(queue_of(page, job->spec.tenant, job->spec.queue), &job->status);
+    }
+    for (size_t i = 0; i < state->shared.n && !page->arena.failed; i++) {
+        const struct shared_row *row = table_at(&state->shared, i);
+        if (row->kind == SHARED_PAUSE && (tenant.len == 0 || str_eq(tenant, row->tenant)))
+            queue_of(page, row->tenant, row->key)->paused = true;
+    }
+    if (!page->arena.failed && page->n > 0)
+        qsort(page->queues, page->n, sizeof *page->queues, by_name);
+}
+
+int memory_queues(struct store *store, struct str tenant, struct queue_page *ret,
+                  struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    queue_page_release(ret);
+    count_queues(memory_look(m), tenant, ret);
+    memory_unlook(m);
+    if (!ret->arena.failed)
+        return 0;
+    queue_page_release(ret);
+    return err_nomem(err);
+}
+
+/* Groups whose examples are still the store's own rows. */
+static struct group_count *group_of(struct group_count *groups, size_t *n, uint64_t fingerprint)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (groups[i].fingerprint == fingerprint)
+            return &groups[i];
+    groups[*n] = (struct group_count){.fingerprint = fingerprint, .first_ms = INT64_MAX};
+    return &groups[(*n)++];
+}
+
+static void group_job(struct group_count *group, const struct job *job)
+{
+    int64_t ended_ms = job->status.finished_ms;
+    group->count++;
+    if (ended_ms < group->first_ms)
+        group->first_ms = ended_ms;
+    /* Jobs come by seq, so that the later of two of the same time is the higher. */
+    if (group->count == 1 || ended_ms >= group->last_ms) {
+        group->last_ms = ended_ms;
+        group->example = *job;
+    }
+}
+
+static int largest_first(const void *left, const void *right)
+{
+    const struct group_count *a = left, *b = right;
+    if (a->count != b->count)
+        return a->count > b->count ? -1 : 1;
+    if (a->last_ms != b->last_ms)
+        return a->last_ms > b->last_ms ? -1 : 1;
+    return a->example.status.seq > b->example.status.seq ? -1 : 1;
+}
+
+static size_t count_groups(const struct mem_state *state, const struct job_filter *filter,
+                           struct group_count *groups)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < state->jobs.n; i++) {
+        const struct job *job = job_at(state, i);
+        if (job->status.fingerprint != 0 && memory_matches(filter, job))
+            group_job(group_of(groups, &n, job->status.fingerprint), job);
+    }
+    if (n > 0)
+        qsort(groups, n, sizeof *groups, largest_first);
+    return n;
+}
+
+static int list_groups(const struct mem_state *state, const struct job_filter *filter,
+                       struct group_page *ret, struct redrive_err *err)
+{
+    struct group_count *groups = calloc(state->jobs.n + 1, sizeof *groups);
+    if (!groups)
+        return err_nomem(err);
+    size_t n = count_groups(state, filter, groups);
+    ret->n = n < filter->limit ? n : filter->limit;
+    ret->groups = arena_array(&ret->arena, ret->n, sizeof *ret->groups);
+    for (size_t i = 0; ret->groups && i < ret->n; i++) {
+        ret->groups[i] = groups[i];
+        table_copy_out(&MEM_JOB, &ret->groups[i].example, &groups[i].example, &ret->arena);
+    }
+    free(groups);
+    if (!ret->arena.failed)
+        return 0;
+    group_page_release(ret);
+    return err_nomem(err);
+}
+
+int memory_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                  struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    group_page_release(ret);
+    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
+        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d groups, not %zu", STORE_PAGE_MAX,
+                       filter->limit);
+    int rc = list_groups(memory_look(m), filter, ret, err);
+    memory_unlook(m);
+    return rc;
+}

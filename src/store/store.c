@@ -1,0 +1,91 @@
+#include "store/store.h"
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/suggest.h"
+
+static const struct store_ops *const STORES[] = {
+    &STORE_MEMORY,
+};
+#define N_STORES (sizeof STORES / sizeof STORES[0])
+
+static int unknown_scheme(struct str scheme, struct redrive_err *err)
+{
+    const char *names[N_STORES];
+    char list[128] = "";
+    size_t len = 0;
+    for (size_t i = 0; i < N_STORES; i++) {
+        names[i] = STORES[i]->scheme;
+        int added = snprintf(list + len, sizeof list - len, "%s%s:", i ? ", " : "", names[i]);
+        if (added > 0 && (size_t)added < sizeof list - len)
+            len += (size_t)added;
+    }
+    int rc =
+        err_set(err, REDRIVE_E_UNKNOWN, "there is no store '%.*s'", (int)scheme.len, scheme.ptr);
+    err_detail(err, "stores are %s", list);
+    const char *nearest = suggest(scheme, names, N_STORES);
+    if (nearest)
+        err_hint(err, "did you mean '%s:'?", nearest);
+    return rc;
+}
+
+int store_open(const char *url, const struct store_options *options, struct store **ret,
+               struct redrive_err *err)
+{
+    static const struct store_options DEFAULTS = {0};
+    const char *colon = url ? strchr(url, ':') : NULL;
+    if (!colon) {
+        int rc = err_set(err, REDRIVE_E_INVALID, "'%s' does not name a store", url ? url : "");
+        err_detail(err, "a store is written KIND:PLACE");
+        err_hint(err, "for a file write sqlite:%s", url && *url ? url : "redrive.db");
+        return rc;
+    }
+    struct str scheme = {url, (size_t)(colon - url)};
+    for (size_t i = 0; i < N_STORES; i++)
+        if (str_is(scheme, STORES[i]->scheme))
+            return STORES[i]->open(str_of(colon + 1), options ? options : &DEFAULTS, ret, err);
+    return unknown_scheme(scheme, err);
+}
+
+void store_close(struct store *store)
+{
+    if (store)
+        store_ops(store)->close(store);
+}
+
+void job_page_release(struct job_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct job_page){0};
+}
+
+void attempt_page_release(struct attempt_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct attempt_page){0};
+}
+
+void queue_page_release(struct queue_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct queue_page){0};
+}
+
+void group_page_release(struct group_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct group_page){0};
+}
+
+void shared_page_release(struct shared_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct shared_page){0};
+}
+
+void counter_page_release(struct counter_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct counter_page){0};
+}

@@ -1,0 +1,444 @@
+/* store.h - the contract of every place where jobs live.
+ *
+ * A store keeps; it does not decide. What becomes of a job is computed by the engine with the
+ * core's pure functions and handed to the store as a move, which the store carries out if, and
+ * only if, what the engine saw is still true: the token of a lease, the state of a job.
+ *
+ * Work is done in units:
+ *
+ *     store_begin(store, now_ms, &shared_version, err)
+ *     … any number of moves and reads …
+ *     store_commit(store, err)            or store_rollback(store)
+ *
+ * Rules
+ *   1. All moves of a unit become visible and durable together, when store_commit returns 0; after
+ *      store_rollback, or a store_commit that failed with anything but REDRIVE_E_IO, none has
+ *      happened. After REDRIVE_E_IO from store_commit nobody knows: all did, or none.
+ *   2. A move that cannot be made (stale token, wrong state, taken key) says so in its own result,
+ *      changes nothing, and fails none of its neighbours.
+ *   3. A slot that returns a negative code has failed as a whole: the unit must be rolled back.
+ *   4. Within a unit, reads see the unit's own moves. Nobody else does before the commit.
+ *   5. Two units never both start the same job, hand out the same probe, or make the same cron
+ *      tick, whatever processes they run in.
+ *   6. What is durable after a commit survives as the store's `durability` says.
+ *   7. A store handle is used by one thread at a time. Several processes may open the same store.
+ *   8. Only the moves of core/state.h are made.
+ *   9. Pages belong to the caller, who releases them; what they hold lives in them. A read that
+ *      fails leaves its page empty.
+ *  10. There is one unit a handle at a time: a second begin, a commit or a move without a unit are
+ *      REDRIVE_E_STATE; a rollback without one does nothing.
+ *  11. A move of a job that is not there is REDRIVE_E_NOT_FOUND, its `state` means nothing.
+ *  12. An empty string is as good as an absent one, in filters and in keys.
+ *
+ * What a move leaves in the row, beside the state
+ *   every one   updated = the unit's time
+ *   submit      created = the unit's time; process_after = the spec's, or the unit's time when it
+ *               has none. A seq is never given twice, not even after its job is gone.
+ *   start       attempts + 1, started, first_started (if 0), token, lease, worker, permit
+ *   leaving running, by settle or cancel
+ *               token, lease and permit 0; worker and started stay
+ *   settle      reason and crashes = the decision's; process_after = the unit's time + delay for
+ *               retrying and scheduled, else as it was; error and fingerprint unless the error's
+ *               class is success; result unless absent
+ *   settle that takes the attempt back
+ *               attempts - 1, deferrals + 1; back at 0 attempts also first_started = held = 0, so
+ *               that the epoch's time starts with a start that counts
+ *   park        deferrals + 1, held_since = the unit's time
+ *   leaving parked, however
+ *               held_since = 0, parked_by_limit = false; held grows by the time in between if the
+ *               job has started in this epoch (time before the first start is not counted anyway)
+ *   an end      finished = the settle's `ended_ms`, or the unit's time
+ *   redrive     epoch + 1, attempts = crashes = 0, reason none, process_after = the unit's time,
+ *               first_started = held = finished = 0; the rest stays
+ *
+ * History. Each start that has ended leaves a row, but for the start that is an epoch's first
+ * attempt and a success: the job's own row tells all about that one (number 1, started, worker,
+ * ended = finished), and history reads it from there. So it does the attempt that is running
+ * (outcome running, ended 0). A running job that is cancelled by hand leaves a row as well.
+ *
+ * The shared version is a number that rises whenever anything changes that processes cache: a
+ * breaker, a pause, a limit, a task definition. An engine that sees another number than last time
+ * reads those again before it decides anything in this unit.
+ */
+#ifndef STORE_STORE_H
+#define STORE_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "core/breaker.h"
+#include "core/decide.h"
+#include "core/limit.h"
+#include "core/release.h"
+#include "redrive.h"
+#include "store/job.h"
+
+/* What truly differs between stores; nobody tests a store's name. */
+enum store_capability {
+    STORE_SHARED = 1 << 0,      /* other processes, or machines, may use it too */
+    STORE_SQL = 1 << 1,         /* people can query it: views exist */
+    STORE_SERVER_TIME = 1 << 2, /* it has a clock of its own, and ignores `now_ms` */
+    STORE_NOTIFIES = 1 << 3,    /* store_wait returns early when another process has changed it */
+};
+
+enum store_durability {
+    STORE_FORGETS,          /* gone with the process */
+    STORE_SURVIVES_PROCESS, /* kill -9 loses nothing; power loss may */
+    STORE_SURVIVES_POWER,
+};
+
+/* ---- Moves -------------------------------------------------------------------------------- */
+
+/* The answer to one move. */
+struct move_result {
+    int code;                 /* 0, or REDRIVE_E_STATE, _NOT_FOUND, _EXISTS … */
+    enum redrive_state state; /* the job's, after the move or its refusal */
+};
+
+struct submit_result {
+    int code; /* 0; REDRIVE_E_EXISTS with the fields of the job that holds id or key */
+    int64_t seq;
+    enum redrive_state state;
+    struct str id; /* of the job that now stands for the submit; in the page given to submit */
+};
+
+/* From where jobs are taken, and how many. */
+struct claim_filter {
+    struct str tenant;        /* absent: tenants in turn */
+    const struct str *queues; /* in order of preference; none: all that are not paused */
+    size_t n_queues;
+    const struct str *tasks; /* none: all */
+    size_t n_tasks;
+    const struct str *skip_lanes; /* breaker and limit keys that are known to be blocked */
+    size_t n_skip_lanes;
+    size_t limit; /* at most this many are given */
+};
+
+/* queued → running. The store sets attempts+1, started, and the lease. */
+struct start_move {
+    int64_t seq;
+    uint64_t token; /* never 0, never used before for this job */
+    int64_t lease_until_ms;
+    struct str worker;
+    struct breaker_permit permit;
+};
+
+/* running → what decide() said; by the holder of the token only. */
+struct settle_move {
+    int64_t seq;
+    uint64_t token;
+    const struct decision *decision;
+    struct job_error error; /* class_ success: leave the last error alone */
+    struct str result;      /* absent: leave it alone */
+    uint64_t fingerprint;   /* of the error */
+    int64_t ended_ms;       /* of the attempt, and of a job that ends with it; 0: the unit's time */
+};
+
+/* A waiting or dead job, by hand or by the clock. */
+enum change_kind {
+    CHANGE_CANCEL,  /* any live state → cancelled */
+    CHANGE_RUN_NOW, /* scheduled, retrying → queued, process_after = now */
+    CHANGE_REDRIVE, /* dead_letter, failed → queued: attempts 0, epoch + 1 */
+    CHANGE_END, /* scheduled, retrying, queued, parked → dead_letter or failed, `reason`; another
+                 * `to` is REDRIVE_E_INVALID */
+    CHANGE_REMOVE, /* ended → gone, with its history */
+    CHANGE_EDIT,   /* dead_letter: another payload */
+};
+
+struct change_move {
+    int64_t seq;
+    enum change_kind kind;
+    enum redrive_state to;      /* END */
+    enum redrive_reason reason; /* END */
+    struct str payload;         /* EDIT */
+};
+
+/* ---- Pages ------------------------------------------------------------------------------------
+ *
+ * What a read gives: rows, and the memory that their strings live in. Zeroed pages may be
+ * released; a read releases what its page held before.
+ */
+struct job_page {
+    struct job *jobs;
+    size_t n;
+    bool more; /* there are further ones after the last */
+    struct arena arena;
+};
+void job_page_release(struct job_page *page);
+
+struct attempt_page {
+    struct job_attempt *attempts;
+    size_t n;
+    struct arena arena;
+};
+void attempt_page_release(struct attempt_page *page);
+
+enum job_order {
+    ORDER_OLDEST,   /* by seq */
+    ORDER_NEWEST,   /* by seq, from the end */
+    ORDER_FINISHED, /* by the time of the end, the latest first, then the highest seq; jobs that
+                     * have not ended come last */
+};
+
+/* Which jobs; zeroed fields match everything. Bit masks have bit 1u << value. A bound on the time
+ * of the end matches only jobs that have ended. */
+struct job_filter {
+    struct str tenant;
+    struct str id;
+    struct str task;
+    struct str queue;
+    struct str user;
+    struct str unique_key;
+    uint32_t states;  /* bit mask */
+    uint32_t classes; /* of the last error; bit mask */
+    uint32_t reasons; /* bit mask */
+    struct str error_type;
+    struct str text; /* in the message of the last error, case and all */
+    uint64_t fingerprint;
+    int64_t finished_after_ms;  /* at or after */
+    int64_t finished_before_ms; /* before */
+    enum job_order order;
+    int64_t after_seq; /* keyset: what follows this one in the order; 0: from the start */
+    int64_t after_ms;  /* with ORDER_FINISHED: its time */
+    size_t limit;      /* 1 … STORE_PAGE_MAX, else REDRIVE_E_RANGE */
+};
+
+#define STORE_PAGE_MAX 1000
+
+/* How many jobs of a queue are in each state, and how long the oldest queued one has waited. */
+struct queue_count {
+    struct str tenant;
+    struct str queue;
+    uint64_t by_state[REDRIVE_STATE_COUNT];
+    int64_t oldest_ready_ms; /* created; 0: none is queued */
+    int64_t next_due_ms;     /* of its time-locked jobs; 0: none */
+    bool paused;
+};
+struct queue_page {
+    struct queue_count *queues;
+    size_t n;
+    struct arena arena;
+};
+void queue_page_release(struct queue_page *page);
+
+/* Dead letters whose errors look alike. Jobs without a fingerprint are in no group. */
+struct group_count {
+    uint64_t fingerprint;
+    uint64_t count;
+    int64_t first_ms; /* finished */
+    int64_t last_ms;
+    struct job example; /* the latest; of several the highest seq */
+};
+struct group_page {
+    struct group_count *groups;
+    size_t n;
+    struct arena arena;
+};
+void group_page_release(struct group_page *page);
+
+/* ---- What processes share ---------------------------------------------------------------------
+ *
+ * Small rows that every process keeps a copy of. Each put compares and sets: it is refused with
+ * REDRIVE_E_STATE when the row is no longer at `version`, and moves it to version + 1. Version 0
+ * means that there is no row yet, or no longer: taking a row away needs its version as well, and
+ * is refused in the same way when there is none. Each successful put raises the shared version.
+ */
+enum shared_kind {
+    SHARED_BREAKER, /* struct breaker, its configuration and the pace of its release */
+    SHARED_BUCKET,  /* struct bucket of a rate limit */
+    SHARED_PAUSE,   /* a queue that is paused: no value, the row says it all */
+    SHARED_TASK,    /* the definition of a task, as JSON */
+    SHARED_CRON,    /* an entry of the timetable, as JSON, and its last tick */
+};
+
+struct shared_row {
+    enum shared_kind kind;
+    struct str tenant;
+    struct str key;
+    struct str value; /* bytes; the store does not look inside */
+    int64_t version;
+    bool removed; /* put: take the row away */
+};
+struct shared_page {
+    struct shared_row *rows;
+    size_t n;
+    struct arena arena;
+};
+void shared_page_release(struct shared_page *page);
+
+/* Numbers that only grow, added up over all processes. */
+struct counter {
+    struct str tenant;
+    struct str name;  /* "completed", "retried", "unclassified" … */
+    struct str label; /* task, queue, class …; may be empty */
+    int64_t value;    /* added by counters_add, the sum in counters_list */
+};
+struct counter_page {
+    struct counter *counters;
+    size_t n;
+    struct arena arena;
+};
+void counter_page_release(struct counter_page *page);
+
+/* ---- The slots --------------------------------------------------------------------------------
+ */
+
+struct store; /* each store's own; starts with a struct store_base */
+
+struct store_base {
+    const struct store_ops *ops;
+    enum store_durability durability;
+};
+
+static inline const struct store_base *store_base(const struct store *store)
+{
+    return (const struct store_base *)(const void *)store;
+}
+
+/* The slots of a store: store_ops(s)->begin(s, …). */
+static inline const struct store_ops *store_ops(const struct store *store)
+{
+    return store_base(store)->ops;
+}
+
+struct store_options {
+    bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND */
+    int64_t busy_wait_ms; /* how long to wait for others before REDRIVE_E_IO; 0: 5 s */
+};
+
+struct store_ops {
+    const char *scheme; /* of its URLs: "sqlite" in sqlite:redrive.db */
+    uint32_t capabilities;
+
+    /* Opens what follows the scheme in the URL. Refuses a store that a newer version has set up
+     * (REDRIVE_E_STATE) and brings an older one up to date. */
+    int (*open)(struct str place, const struct store_options *options, struct store **ret,
+                struct redrive_err *err);
+    /* Rolls an open unit back. Accepts NULL. */
+    void (*close)(struct store *store);
+
+    /* -- Units -- */
+
+    /* Waits for its turn where the store has one writer. `ret_now_ms` is the unit's time: now_ms,
+     * or the server's. */
+    int (*begin)(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                 int64_t *ret_shared_version, struct redrive_err *err);
+    int (*commit)(struct store *store, struct redrive_err *err);
+    void (*rollback)(struct store *store);
+
+    /* -- Moves; all need a unit -- */
+
+    /* – → queued, or scheduled when process_after is later than the unit's time. Refused with
+     * REDRIVE_E_EXISTS and the job that stands for it, in this order:
+     *   a second submit of an id: that job;
+     *   a key that is to be unique for ever, and that any job holds: the one with the lowest seq;
+     *   a key that a live job, or one that is unique for ever, holds: that job.
+     * Of jobs that are gone only those that were unique for ever still hold their key: their seq,
+     * id and last state are remembered. Order of submission is order of seq. */
+    int (*submit)(struct store *store, const struct job_spec *specs, size_t n,
+                  struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+
+    /* The queued jobs that a claim would take, best first: by queue in the filter's order, then
+     * higher priority, then lower seq. Looks at no job that is time-locked, running or ended, and
+     * reads at most 4 × limit rows of others than it gives. A paused queue, though named, and a
+     * skipped lane have none. `more` says that there are queued jobs that it has not looked at. On
+     * stores that several units use at once they are locked against other claims until the unit
+     * ends.
+     * Without a tenant no tenant waits for another: of k tenants with ready jobs, each one's best
+     * is among those given by any k calls in a row. How a page is shared is the store's choice, but
+     * the jobs of one tenant come in the order above. */
+    int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                 struct redrive_err *err);
+
+    /* queued → running: attempts + 1, token, lease, worker, permit, started (and first_started). */
+    int (*start)(struct store *store, const struct start_move *moves, size_t n,
+                 struct move_result *ret, struct redrive_err *err);
+
+    /* queued → parked; deferrals + 1. */
+    int (*park)(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
+                struct move_result *ret, struct redrive_err *err);
+
+    /* The parked jobs of a lane (a limit's key if they were parked by a limit, else a breaker's),
+     * in the order of core/probe.h, or oldest first. */
+    int (*parked)(struct store *store, struct str tenant, struct str lane, bool probe_order,
+                  size_t limit, struct job_page *ret, struct redrive_err *err);
+
+    /* parked → queued; the time that it was held is added up. */
+    int (*unpark)(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
+                  struct redrive_err *err);
+
+    /* running → what the decision says, by the token's holder. A history row is written unless it
+     * was a first-attempt success. Stale token: REDRIVE_E_STATE. */
+    int (*settle)(struct store *store, const struct settle_move *moves, size_t n,
+                  struct move_result *ret, struct redrive_err *err);
+
+    /* Moves the end of a lease, by the token's holder; never to an earlier time. */
+    int (*extend)(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+                  struct move_result *ret, struct redrive_err *err);
+
+    /* scheduled, retrying → queued for up to `limit` jobs whose time has come (process_after ≤ the
+     * unit's time), earliest first, then by seq. `ret_next_ms` is when the first of those that are
+     * left is due, 0 when none is time-locked. */
+    int (*promote_due)(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
+                       struct redrive_err *err);
+
+    /* Running jobs whose lease has ended (lease_until ≤ the unit's time), longest ago first, then
+     * by seq. `ret_next_ms`: the first end of a lease among the other running jobs, 0: there is
+     * none. */
+    int (*expired)(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                   struct redrive_err *err);
+
+    /* By hand or by the clock; see enum change_kind. A redrive whose unique key a live job holds is
+     * refused with REDRIVE_E_EXISTS. */
+    int (*change)(struct store *store, const struct change_move *moves, size_t n,
+                  struct move_result *ret, struct redrive_err *err);
+
+    /* Removes up to `limit` jobs in these states that ended before a time, with their history, the
+     * earliest end first, then by seq. States that are not an end are passed over; keys that are
+     * unique for ever are remembered. */
+    int (*sweep)(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
+                 size_t *ret_removed, struct redrive_err *err);
+
+    /* Puts rows that processes share; a refusal (stale version) is in its own result. */
+    int (*shared_put)(struct store *store, const struct shared_row *rows, size_t n,
+                      struct move_result *ret, struct redrive_err *err);
+    int (*counters_add)(struct store *store, const struct counter *counters, size_t n,
+                        struct redrive_err *err);
+
+    /* -- Reads; within a unit or outside of one -- */
+
+    int (*list)(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                struct redrive_err *err);
+    /* Oldest first; the latest attempt included. None when there is no such job. */
+    int (*history)(struct store *store, int64_t seq, struct attempt_page *ret,
+                   struct redrive_err *err);
+    /* Every queue that has a job or is paused, by tenant, then name. */
+    int (*queues)(struct store *store, struct str tenant, struct queue_page *ret,
+                  struct redrive_err *err);
+    /* Of the jobs that match, up to filter->limit groups, the largest first, then the latest seen,
+     * then the highest seq of an example. Order and keyset of the filter have no say. */
+    int (*groups)(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                  struct redrive_err *err);
+    /* By tenant, then key; as bytes. An absent tenant: all of them, here and in the others. */
+    int (*shared_list)(struct store *store, enum shared_kind kind, struct str tenant,
+                       struct shared_page *ret, struct redrive_err *err);
+    /* By tenant, then name, then label. */
+    int (*counters_list)(struct store *store, struct str tenant, struct counter_page *ret,
+                         struct redrive_err *err);
+
+    /* -- Waiting; outside of a unit -- */
+
+    /* Returns when another process may have changed something, or after `timeout_ms`. */
+    int (*wait)(struct store *store, int64_t timeout_ms, struct redrive_err *err);
+};
+
+/* Finds the store by the scheme of the URL. REDRIVE_E_UNKNOWN names the schemes there are. */
+int store_open(const char *url, const struct store_options *options, struct store **ret,
+               struct redrive_err *err);
+void store_close(struct store *store);
+
+extern const struct store_ops STORE_MEMORY;
+extern const struct store_ops STORE_SQLITE;
+
+#endif
