@@ -70,7 +70,8 @@ REDRIVE_API const char *redrive_version(void);
     XX(DEADLINE, -17, "deadline passed", false, 504, 3)            \
     XX(JOB_FAILED, -18, "the job failed", false, 500, 3)           \
     XX(STOPPING, -19, "shutting down", true, 503, 1)               \
-    XX(INTERNAL, -20, "internal error", false, 500, 1)
+    XX(INTERNAL, -20, "internal error", false, 500, 1)             \
+    XX(CORRUPT, -21, "stored data is damaged", false, 500, 1)
 
 enum redrive_error {
 #define XX(name, number, text, retryable, http, exit_code) REDRIVE_E_##name = (number),

@@ -7,6 +7,7 @@
 
 static const struct store_ops *const STORES[] = {
     &STORE_MEMORY,
+    &STORE_SQLITE,
 };
 #define N_STORES (sizeof STORES / sizeof STORES[0])
 

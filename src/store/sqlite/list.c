@@ -1,0 +1,305 @@
+#include "base/err.h"
+#include "store/sqlite/private.h"
+
+/* The conditions that a filter may set, each a constant piece; their values are bound to the
+ * numbers in them, whichever are used. */
+enum {
+    P_TENANT = 1,
+    P_ID,
+    P_TASK,
+    P_QUEUE,
+    P_USER,
+    P_KEY,
+    P_STATES,
+    P_CLASSES,
+    P_REASONS,
+    P_TYPE,
+    P_TEXT,
+    P_FINGERPRINT,
+    P_AFTER,
+    P_BEFORE,
+    P_KEYSET_SEQ,
+    P_KEYSET_MS,
+    P_STATE,
+    P_LIMIT,
+};
+
+#define SQL_LIST_MAX 8192
+#define ENDED_MASK   ((1u << REDRIVE_STATE_COUNT) - (1u << REDRIVE_STATE_COMPLETED))
+#define ENDED_STATES (REDRIVE_STATE_COUNT - REDRIVE_STATE_COMPLETED)
+
+static void add_conditions(struct buf *sql, const struct job_filter *f)
+{
+    const struct {
+        bool used;
+        const char *text;
+    } pieces[] = {
+        {f->tenant.len, " AND j.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1)"},
+        {f->id.len, " AND j.id = ?2"},
+        {f->task.len, " AND j.line_id IN (SELECT line_id FROM lines WHERE task = ?3)"},
+        {f->queue.len, " AND j.line_id IN (SELECT line_id FROM lines WHERE queue = ?4)"},
+        {f->user.len, " AND s.user = ?5"},
+        {f->unique_key.len, " AND j.unique_key = ?6"},
+        {f->states, " AND ?7 >> j.state & 1"},
+        {f->classes, " AND ?8 >> j.error_class & 1"},
+        {f->reasons, " AND ?9 >> j.reason & 1"},
+        {f->error_type.len, " AND h.error_type = ?10"},
+        {f->text.len, " AND instr(h.error_message, ?11) > 0"},
+        {f->fingerprint, " AND j.fingerprint = ?12"},
+        {f->finished_after_ms, " AND j.state >= 5 AND j.finished_ms >= ?13"},
+        {f->finished_before_ms, " AND j.state >= 5 AND j.finished_ms < ?14"},
+    };
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
+        if (pieces[i].used)
+            buf_puts(sql, pieces[i].text);
+}
+
+static void add_order(struct buf *sql, const struct job_filter *f)
+{
+    static const char *const KEYSETS[] = {
+        [ORDER_OLDEST] = " AND j.seq > ?15",
+        [ORDER_NEWEST] = " AND j.seq < ?15",
+        [ORDER_FINISHED] = " AND (j.finished_ms, j.seq) < (?16, ?15)",
+    };
+    static const char *const ORDERS[] = {
+        [ORDER_OLDEST] = " ORDER BY j.seq",
+        [ORDER_NEWEST] = " ORDER BY j.seq DESC",
+        [ORDER_FINISHED] = " ORDER BY j.finished_ms DESC, j.seq DESC",
+    };
+    enum job_order order = f->order <= ORDER_FINISHED ? f->order : ORDER_OLDEST;
+    if (f->after_seq)
+        buf_puts(sql, KEYSETS[order]);
+    buf_puts(sql, ORDERS[order]);
+}
+
+/* A number that the text does not mention is out of range, which is no harm. */
+static void bind_filter(sqlite3_stmt *st, const struct job_filter *f)
+{
+    bind_key(st, P_TENANT, f->tenant);
+    bind_key(st, P_ID, f->id);
+    bind_key(st, P_TASK, f->task);
+    bind_key(st, P_QUEUE, f->queue);
+    bind_key(st, P_USER, f->user);
+    bind_key(st, P_KEY, f->unique_key);
+    bind_int(st, P_STATES, f->states);
+    bind_int(st, P_CLASSES, f->classes);
+    bind_int(st, P_REASONS, f->reasons);
+    bind_key(st, P_TYPE, f->error_type);
+    bind_key(st, P_TEXT, f->text);
+    bind_int(st, P_FINGERPRINT, (int64_t)f->fingerprint);
+    bind_int(st, P_AFTER, f->finished_after_ms);
+    bind_int(st, P_BEFORE, f->finished_before_ms);
+    bind_int(st, P_KEYSET_SEQ, f->after_seq);
+    bind_int(st, P_KEYSET_MS, f->after_ms);
+    bind_int(st, P_LIMIT, (int64_t)f->limit + 1);
+}
+
+static int prepare(struct store *store, const struct buf *sql, const struct job_filter *f,
+                   sqlite3_stmt **ret, struct redrive_err *err)
+{
+    if (buf_failed(sql))
+        return err_nomem(err);
+    int rc = sqlite3_prepare_v2(store->db, buf_cstr(sql), (int)sql->len, ret, NULL);
+    if (rc != SQLITE_OK)
+        return sql_error(store, rc, err);
+    bind_filter(*ret, f);
+    return 0;
+}
+
+/* By the end: a cursor on each state's part of the index jobs_ended, merged. */
+static int merge_ended(struct store *store, const struct job_filter *f, const struct buf *sql,
+                       struct job_page *ret, struct redrive_err *err)
+{
+    sqlite3_stmt *cursors[ENDED_STATES] = {NULL};
+    struct page_maker maker;
+    int rc = page_start(&maker, store, ret, f->limit, err);
+    for (size_t i = 0; rc == 0 && i < ENDED_STATES; i++) {
+        int state = REDRIVE_STATE_COMPLETED + (int)i;
+        if (!(f->states >> state & 1))
+            continue;
+        rc = prepare(store, sql, f, &cursors[i], err);
+        if (rc == 0) {
+            bind_int(cursors[i], P_STATE, state);
+            rc = sql_step(store, cursors[i], err);
+        }
+        if (rc == 0) {
+            sqlite3_finalize(cursors[i]);
+            cursors[i] = NULL;
+        }
+        rc = rc > 0 ? 0 : rc;
+    }
+    while (rc == 0) {
+        sqlite3_stmt **best = NULL;
+        for (size_t i = 0; i < ENDED_STATES; i++) {
+            sqlite3_stmt *st = cursors[i];
+            if (!st)
+                continue;
+            int64_t ms = sqlite3_column_int64(st, 6), seq = sqlite3_column_int64(st, 0);
+            if (!best || ms > sqlite3_column_int64(*best, 6) ||
+                (ms == sqlite3_column_int64(*best, 6) && seq > sqlite3_column_int64(*best, 0)))
+                best = &cursors[i];
+        }
+        if (!best)
+            break;
+        if (ret->n == f->limit) {
+            ret->more = true;
+            break;
+        }
+        rc = page_add(&maker, *best, err);
+        if (rc != 0)
+            break;
+        rc = sql_step(store, *best, err);
+        if (rc == 0) {
+            sqlite3_finalize(*best);
+            *best = NULL;
+        }
+        rc = rc > 0 ? 0 : rc;
+    }
+    for (size_t i = 0; i < ENDED_STATES; i++)
+        sqlite3_finalize(cursors[i]);
+    if (rc != 0)
+        job_page_release(ret);
+    return rc;
+}
+
+int sqlite_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                struct redrive_err *err)
+{
+    struct buf sql;
+    job_page_release(ret);
+    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
+        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d jobs, not %zu", STORE_PAGE_MAX,
+                       filter->limit);
+    const bool by_end = filter->order == ORDER_FINISHED && filter->states != 0 &&
+                        (filter->states & ~ENDED_MASK) == 0;
+    buf_init(&sql, SQL_LIST_MAX);
+    buf_puts(&sql, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE ");
+    buf_puts(&sql, by_end ? "j.state >= 5 AND j.state = ?17" : "1");
+    add_conditions(&sql, filter);
+    add_order(&sql, filter);
+    buf_puts(&sql, " LIMIT ?18");
+    int rc = view_begin(store, err);
+    if (rc == 0 && by_end) {
+        rc = merge_ended(store, filter, &sql, ret, err);
+    } else if (rc == 0) {
+        sqlite3_stmt *st = NULL;
+        rc = prepare(store, &sql, filter, &st, err);
+        if (rc == 0)
+            rc = page_fill(store, st, filter->limit, ret, err);
+        sqlite3_finalize(st);
+    }
+    view_end(store);
+    buf_release(&sql);
+    return rc;
+}
+
+/* ---- Groups ------------------------------------------------------------------------------- */
+
+struct group {
+    struct group_count count;
+    int64_t example;
+};
+
+static bool is_larger(const struct group *a, const struct group *b)
+{
+    if (a->count.count != b->count.count)
+        return a->count.count > b->count.count;
+    if (a->count.last_ms != b->count.last_ms)
+        return a->count.last_ms > b->count.last_ms;
+    return a->example > b->example;
+}
+
+/* Keeps the largest groups, in order; the array has room for `limit` of them. */
+static size_t keep_group(struct group *groups, size_t n, size_t limit, const struct group *group)
+{
+    size_t at = n;
+    if (group->count.count == 0)
+        return n;
+    while (at > 0 && is_larger(group, &groups[at - 1]))
+        at--;
+    if (at == limit)
+        return n;
+    n = n < limit ? n + 1 : n;
+    memmove(&groups[at + 1], &groups[at], (n - 1 - at) * sizeof *groups);
+    groups[at] = *group;
+    return n;
+}
+
+/* Rows come by fingerprint, then end, then seq: the last of a group is its example. */
+static int count_groups(struct store *store, sqlite3_stmt *st, size_t limit, struct group *groups,
+                        size_t *ret_n, struct redrive_err *err)
+{
+    struct group now = {0};
+    int rc;
+    *ret_n = 0;
+    while ((rc = sql_step(store, st, err)) > 0) {
+        uint64_t fingerprint = (uint64_t)sqlite3_column_int64(st, 0);
+        int64_t ms = sqlite3_column_int64(st, 1);
+        if (fingerprint != now.count.fingerprint) {
+            *ret_n = keep_group(groups, *ret_n, limit, &now);
+            now = (struct group){.count = {.fingerprint = fingerprint, .first_ms = ms}};
+        }
+        now.count.count++;
+        now.count.last_ms = ms;
+        now.example = sqlite3_column_int64(st, 2);
+    }
+    *ret_n = keep_group(groups, *ret_n, limit, &now);
+    return rc;
+}
+
+static int read_example(struct store *store, const struct group *group, struct group_page *page,
+                        struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_READ, err);
+    if (!st)
+        return store->last_error;
+    struct group_count *ret = &page->groups[page->n++];
+    *ret = group->count;
+    bind_int(st, 1, group->example);
+    int rc = sql_step(store, st, err);
+    if (rc > 0)
+        rc = job_read(store, st, &page->arena, &ret->example, err);
+    sqlite3_reset(st);
+    return rc;
+}
+
+static int list_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                       struct redrive_err *err)
+{
+    struct buf sql;
+    sqlite3_stmt *st = NULL;
+    size_t n;
+    struct group *groups = arena_array(&ret->arena, filter->limit, sizeof *groups);
+    ret->groups = arena_array(&ret->arena, filter->limit, sizeof *ret->groups);
+    if (!groups || !ret->groups)
+        return err_nomem(err);
+    buf_init(&sql, SQL_LIST_MAX);
+    buf_puts(&sql, "SELECT j.fingerprint, j.finished_ms, j.seq FROM jobs j" JOB_SIDES
+                   " WHERE j.fingerprint <> 0");
+    add_conditions(&sql, filter);
+    buf_puts(&sql, " ORDER BY 1, 2, 3");
+    int rc = prepare(store, &sql, filter, &st, err);
+    if (rc == 0)
+        rc = count_groups(store, st, filter->limit, groups, &n, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = read_example(store, &groups[i], ret, err);
+    sqlite3_finalize(st);
+    buf_release(&sql);
+    return rc;
+}
+
+int sqlite_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                  struct redrive_err *err)
+{
+    group_page_release(ret);
+    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
+        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d groups, not %zu", STORE_PAGE_MAX,
+                       filter->limit);
+    int rc = view_begin(store, err);
+    if (rc == 0)
+        rc = list_groups(store, filter, ret, err);
+    view_end(store);
+    if (rc != 0)
+        group_page_release(ret);
+    return rc;
+}

@@ -1,0 +1,227 @@
+/* private.h - what the files of the SQLite store share, and nobody else sees.
+ *
+ * Invariants
+ *   1. Whatever is written is written between begin and commit, in one BEGIN IMMEDIATE.
+ *   2. A statement that has been stepped is reset before its slot returns, so that no read
+ *      transaction outlives a call and the log can always be checkpointed.
+ *   3. What the handle keeps in memory (lines, the counts that a unit has moved, the next seq) is
+ *      what the file says, or is thrown away: a rollback forgets it.
+ */
+#ifndef STORE_SQLITE_PRIVATE_H
+#define STORE_SQLITE_PRIVATE_H
+
+#include <sqlite3.h>
+
+#include "base/buf.h"
+#include "base/map.h"
+#include "store/sqlite/statements.h"
+#include "store/store.h"
+
+/* Jobs of one task in one queue of one tenant. */
+struct line {
+    int64_t id;
+    int64_t tenant_id;
+    struct str tenant; /* the line's own copies */
+    struct str queue;
+    struct str task;
+    bool touched; /* by this unit */
+    int64_t moved[REDRIVE_STATE_COUNT];
+    struct line *next_touched;
+};
+
+struct lines {
+    struct map by_name;
+    struct line **by_id; /* index: id; NULL: not read yet */
+    size_t n_by_id;
+    struct line *touched;
+    bool added; /* by this unit: a rollback takes them away */
+    struct buf key;
+};
+
+struct store {
+    struct store_base base;
+    sqlite3 *db;
+    char *path;
+    int last_error; /* why sql_use gave NULL */
+    bool in_unit;
+    bool meta_moved;
+    int64_t now_ms;
+    int64_t next_seq;
+    int64_t shared_version;
+    int64_t pauses_version; /* the shared version that `pauses` was read at */
+    int64_t data_version;   /* changes when another connection has committed */
+    int64_t last_tenant;    /* that a claim gave the first turn */
+    struct map pauses;      /* of tenant and queue */
+    struct lines lines;
+    struct buf scratch;
+    sqlite3_stmt **cursors; /* SQL_READY, several times */
+    size_t n_cursors;
+    sqlite3_stmt *statements[STATEMENT_COUNT];
+};
+
+/* ---- statement.c: the way to SQLite ------------------------------------------------------- */
+
+/* The prepared statement, ready to be bound, or NULL: then `last_error` is the code. */
+sqlite3_stmt *sql_use(struct store *store, enum statement which, struct redrive_err *err);
+
+/* 1 for a row, 0 at the end, or a negative code; at the end and after an error it is reset. */
+int sql_step(struct store *store, sqlite3_stmt *st, struct redrive_err *err);
+
+/* Runs a statement that gives no rows: 0 or a negative code. */
+int sql_run(struct store *store, sqlite3_stmt *st, struct redrive_err *err);
+int sql_exec(struct store *store, enum statement which, struct redrive_err *err);
+
+/* Turns the connection's last error into one of ours, with a hint. */
+int sql_error(struct store *store, int rc, struct redrive_err *err);
+
+/* Rows that contradict each other. */
+int sql_damaged(struct store *store, int64_t seq, const char *what, struct redrive_err *err);
+
+/* Strings are borrowed until the statement has run. An absent string is NULL; bind_key makes it
+ * '' and bind_option makes '' NULL. */
+void bind_int(sqlite3_stmt *st, int i, int64_t value);
+void bind_str(sqlite3_stmt *st, int i, struct str s);
+void bind_key(sqlite3_stmt *st, int i, struct str s);
+void bind_option(sqlite3_stmt *st, int i, struct str s);
+
+/* A slice of SQLite's memory, valid until the next step. */
+struct str column_str(sqlite3_stmt *st, int i);
+/* A copy in the arena; NULL gives the absent string. */
+struct str column_dup(sqlite3_stmt *st, int i, struct arena *arena);
+
+/* ---- lines.c ------------------------------------------------------------------------------ */
+
+void lines_init(struct lines *lines);
+void lines_release(struct lines *lines);
+/* Finds it, and with `add` makes it; *ret is NULL when there is none. */
+int line_named(struct store *store, struct str tenant, struct str queue, struct str task, bool add,
+               struct line **ret, struct redrive_err *err);
+int line_numbered(struct store *store, int64_t id, struct line **ret, struct redrive_err *err);
+/* A job has come (from < 0), gone (to < 0) or moved. */
+void line_count(struct store *store, struct line *line, int from, int to);
+int lines_flush(struct store *store, struct redrive_err *err);
+void lines_forget(struct store *store);
+
+/* ---- unit.c ------------------------------------------------------------------------------- */
+
+int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                 int64_t *ret_shared_version, struct redrive_err *err);
+int sqlite_commit(struct store *store, struct redrive_err *err);
+void sqlite_rollback(struct store *store);
+int sqlite_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err);
+/* REDRIVE_E_STATE unless a unit is open. */
+int unit_needed(struct store *store, struct redrive_err *err);
+/* One view for a read of several statements; within a unit the unit's own. */
+int view_begin(struct store *store, struct redrive_err *err);
+void view_end(struct store *store);
+
+/* ---- row.c: the part of a job that moves -------------------------------------------------- */
+
+struct row {
+    int64_t seq;
+    int64_t tenant_id;
+    struct line *line;
+    enum redrive_state was; /* when it was read */
+    bool has_key;
+    int64_t error_at; /* 0: none */
+    enum redrive_class error_class;
+    uint64_t fingerprint;
+    struct job_status s; /* without worker, error and result */
+    struct str worker;   /* absent: stays */
+};
+
+/* 1, 0 when there is none, or a negative code. */
+int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err);
+/* Writes it back, counts the move, and says so in the answer. */
+int row_write(struct store *store, struct row *row, struct move_result *ret,
+              struct redrive_err *err);
+/* Reads the job that a move is about. 1: go on; 0: refused, the answer says why. `from` is a mask
+ * of states. */
+int row_for_move(struct store *store, int64_t seq, uint32_t from, struct row *ret_row,
+                 struct move_result *ret, struct redrive_err *err);
+/* What leaving running or parked means for the row. */
+void row_leave(struct store *store, struct row *row);
+/* Takes a job away with all that belongs to it. */
+int row_remove(struct store *store, struct row *row, struct redrive_err *err);
+
+/* A line of the history about the attempt that ends; *ret_id is its number. */
+struct attempt_end {
+    uint32_t number;
+    int64_t ended_ms;
+    enum redrive_state outcome;
+    const struct job_error *error;
+    int64_t delay_ms;
+    const char *why;
+    int64_t next_ms;
+};
+int history_add(struct store *store, const struct row *row, const struct attempt_end *end,
+                int64_t *ret_id, struct redrive_err *err);
+
+/* ---- read.c: whole jobs ------------------------------------------------------------------- */
+
+/* The sum over what does not change, by which damage is noticed. */
+uint64_t spec_sum(int64_t seq, const struct job_spec *spec);
+
+/* A page that is being filled. */
+struct page_maker {
+    struct store *store;
+    struct job_page *page;
+    size_t capacity;
+};
+int page_start(struct page_maker *maker, struct store *store, struct job_page *page,
+               size_t capacity, struct redrive_err *err);
+/* Adds the job that a statement of JOB_COLUMNS stands on. */
+int page_add(struct page_maker *maker, sqlite3_stmt *st, struct redrive_err *err);
+int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct job *ret,
+             struct redrive_err *err);
+/* Runs the statement to its end into a page of at most `capacity`. */
+int page_fill(struct store *store, sqlite3_stmt *st, size_t capacity, struct job_page *page,
+              struct redrive_err *err);
+
+/* ---- the slots ----------------------------------------------------------------------------- */
+
+int sqlite_open(struct str place, const struct store_options *options, struct store **ret,
+                struct redrive_err *err);
+void sqlite_close(struct store *store);
+int sqlite_submit(struct store *store, const struct job_spec *specs, size_t n,
+                  struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+int sqlite_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                 struct redrive_err *err);
+int sqlite_start(struct store *store, const struct start_move *moves, size_t n,
+                 struct move_result *ret, struct redrive_err *err);
+int sqlite_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
+                struct move_result *ret, struct redrive_err *err);
+int sqlite_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+                  size_t limit, struct job_page *ret, struct redrive_err *err);
+int sqlite_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
+                  struct redrive_err *err);
+int sqlite_settle(struct store *store, const struct settle_move *moves, size_t n,
+                  struct move_result *ret, struct redrive_err *err);
+int sqlite_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+                  struct move_result *ret, struct redrive_err *err);
+int sqlite_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
+                       struct redrive_err *err);
+int sqlite_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                   struct redrive_err *err);
+int sqlite_change(struct store *store, const struct change_move *moves, size_t n,
+                  struct move_result *ret, struct redrive_err *err);
+int sqlite_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
+                 size_t *ret_removed, struct redrive_err *err);
+int sqlite_shared_put(struct store *store, const struct shared_row *rows, size_t n,
+                      struct move_result *ret, struct redrive_err *err);
+int sqlite_counters_add(struct store *store, const struct counter *counters, size_t n,
+                        struct redrive_err *err);
+int sqlite_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                struct redrive_err *err);
+int sqlite_history(struct store *store, int64_t seq, struct attempt_page *ret,
+                   struct redrive_err *err);
+int sqlite_queues(struct store *store, struct str tenant, struct queue_page *ret,
+                  struct redrive_err *err);
+int sqlite_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                  struct redrive_err *err);
+int sqlite_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
+                       struct shared_page *ret, struct redrive_err *err);
+int sqlite_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
+                         struct redrive_err *err);
+
+#endif

@@ -1,0 +1,176 @@
+#include "base/err.h"
+#include "core/state.h"
+#include "store/sqlite/private.h"
+
+int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_ROW_READ, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, seq);
+    int rc = sql_step(store, st, err);
+    if (rc <= 0)
+        return rc;
+    int64_t state = sqlite3_column_int64(st, 0);
+    int64_t line_id = sqlite3_column_int64(st, 1);
+    *ret = (struct row){
+        .seq = seq,
+        .tenant_id = sqlite3_column_int64(st, 2),
+        .has_key = sqlite3_column_int(st, 22) != 0,
+        .error_class = (enum redrive_class)sqlite3_column_int(st, 19),
+        .error_at = sqlite3_column_int64(st, 20),
+        .fingerprint = (uint64_t)sqlite3_column_int64(st, 21),
+        .s =
+            {
+                .seq = seq,
+                .process_after_ms = sqlite3_column_int64(st, 3),
+                .lease_until_ms = sqlite3_column_int64(st, 4),
+                .finished_ms = sqlite3_column_int64(st, 5),
+                .attempts = (uint32_t)sqlite3_column_int64(st, 6),
+                .parked_by_limit = sqlite3_column_int(st, 7) != 0,
+                .epoch = (uint32_t)sqlite3_column_int64(st, 8),
+                .reason = (enum redrive_reason)sqlite3_column_int(st, 9),
+                .deferrals = (uint32_t)sqlite3_column_int64(st, 10),
+                .crashes = (uint32_t)sqlite3_column_int64(st, 11),
+                .first_started_ms = sqlite3_column_int64(st, 12),
+                .started_ms = sqlite3_column_int64(st, 13),
+                .held_ms = sqlite3_column_int64(st, 14),
+                .held_since_ms = sqlite3_column_int64(st, 15),
+                .token = (uint64_t)sqlite3_column_int64(st, 16),
+                .permit = {.generation = (uint64_t)sqlite3_column_int64(st, 17),
+                           .probe = (uint64_t)sqlite3_column_int64(st, 18)},
+            },
+    };
+    sqlite3_reset(st);
+    if (state < 0 || state >= REDRIVE_STATE_COUNT)
+        return sql_damaged(store, seq, "its state is none of those there are", err);
+    ret->s.state = ret->was = (enum redrive_state)state;
+    rc = line_numbered(store, line_id, &ret->line, err);
+    return rc == 0 ? 1 : rc;
+}
+
+int row_write(struct store *store, struct row *row, struct move_result *ret,
+              struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_ROW_WRITE, err);
+    if (!st)
+        return store->last_error;
+    const struct job_status *s = &row->s;
+    const int64_t values[] = {
+        row->seq,
+        (int64_t)s->state,
+        s->process_after_ms,
+        s->lease_until_ms,
+        s->finished_ms,
+        s->attempts,
+        s->parked_by_limit,
+        s->epoch,
+        (int64_t)s->reason,
+        s->deferrals,
+        s->crashes,
+        s->first_started_ms,
+        s->started_ms,
+        s->held_ms,
+        s->held_since_ms,
+        (int64_t)s->token,
+        (int64_t)s->permit.generation,
+        (int64_t)s->permit.probe,
+        (int64_t)row->error_class,
+        row->error_at,
+        (int64_t)row->fingerprint,
+        store->now_ms,
+    };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        bind_int(st, (int)i + 1, values[i]);
+    if (row->error_at == 0)
+        sqlite3_bind_null(st, 20);
+    bind_str(st, 23, row->worker);
+    int rc = sql_run(store, st, err);
+    if (rc != 0)
+        return rc;
+    if (row->was != s->state)
+        line_count(store, row->line, (int)row->was, (int)s->state);
+    row->was = s->state;
+    if (ret)
+        *ret = (struct move_result){.code = 0, .state = s->state};
+    return 0;
+}
+
+int row_for_move(struct store *store, int64_t seq, uint32_t from, struct row *ret_row,
+                 struct move_result *ret, struct redrive_err *err)
+{
+    int rc = row_read(store, seq, ret_row, err);
+    if (rc < 0)
+        return rc;
+    if (rc == 0) {
+        *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
+        return 0;
+    }
+    if (!(from >> ret_row->s.state & 1)) {
+        *ret = (struct move_result){.code = REDRIVE_E_STATE, .state = ret_row->s.state};
+        return 0;
+    }
+    return 1;
+}
+
+void row_leave(struct store *store, struct row *row)
+{
+    struct job_status *s = &row->s;
+    if (row->was == REDRIVE_STATE_RUNNING) {
+        s->token = 0;
+        s->lease_until_ms = 0;
+        s->permit = (struct breaker_permit){0};
+    }
+    if (row->was == REDRIVE_STATE_PARKED) {
+        if (s->first_started_ms != 0 && store->now_ms > s->held_since_ms)
+            s->held_ms += store->now_ms - s->held_since_ms;
+        s->held_since_ms = 0;
+        s->parked_by_limit = false;
+    }
+}
+
+int row_remove(struct store *store, struct row *row, struct redrive_err *err)
+{
+    static const enum statement STEPS[] = {
+        STATEMENT_FOREVER_KEEP, STATEMENT_HISTORY_REMOVE, STATEMENT_RESULT_REMOVE,
+        STATEMENT_SPEC_REMOVE,  STATEMENT_JOB_REMOVE,
+    };
+    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0]; i++) {
+        sqlite3_stmt *st = sql_use(store, STEPS[i], err);
+        if (!st)
+            return store->last_error;
+        bind_int(st, 1, row->seq);
+        int rc = sql_run(store, st, err);
+        if (rc != 0)
+            return rc;
+    }
+    line_count(store, row->line, (int)row->was, -1);
+    return 0;
+}
+
+int history_add(struct store *store, const struct row *row, const struct attempt_end *end,
+                int64_t *ret_id, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_HISTORY_ADD, err);
+    if (!st)
+        return store->last_error;
+    const struct job_error *error = end->error;
+    bind_int(st, 1, row->seq);
+    bind_int(st, 2, row->s.epoch);
+    bind_int(st, 3, end->number);
+    bind_int(st, 4, row->s.started_ms);
+    bind_int(st, 5, end->ended_ms);
+    bind_int(st, 6, (int64_t)end->outcome);
+    bind_int(st, 7, end->delay_ms);
+    bind_int(st, 8, end->next_ms);
+    bind_int(st, 9, (int64_t)error->class_);
+    bind_int(st, 10, error->code);
+    bind_str(st, 11, str_of(end->why));
+    bind_str(st, 12, error->type);
+    bind_str(st, 13, error->message);
+    bind_str(st, 14, error->stacktrace);
+    int rc = sql_run(store, st, err);
+    if (rc == 0)
+        *ret_id = sqlite3_last_insert_rowid(store->db);
+    return rc;
+}

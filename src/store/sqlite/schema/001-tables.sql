@@ -1,0 +1,171 @@
+-- The tables of a store.
+--
+-- A life writes as little as can be: one row of jobs and one of specs at submit, the row of jobs
+-- again at start and at settle. What never changes stands in specs, so that a large payload is
+-- written once; what few jobs have (results, errors) stands in rows of its own. Times are
+-- milliseconds since 1970 UTC, 0 means never; the views show them as text.
+
+-- The one row of facts about the whole store.
+CREATE TABLE meta (
+    one            INTEGER PRIMARY KEY CHECK (one = 1),
+    next_seq       INTEGER NOT NULL,
+    shared_version INTEGER NOT NULL
+) STRICT;
+INSERT INTO meta VALUES (1, 1, 1);
+
+-- The words behind the numbers, for the views.
+CREATE TABLE states  (state  INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+CREATE TABLE classes (class  INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+CREATE TABLE reasons (reason INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;
+INSERT INTO states VALUES (0, 'scheduled'), (1, 'retrying'), (2, 'queued'), (3, 'running'),
+    (4, 'parked'), (5, 'completed'), (6, 'failed'), (7, 'dead_letter'), (8, 'cancelled');
+INSERT INTO classes VALUES (0, 'success'), (1, 'transient'), (2, 'rate_limited'), (3, 'network'),
+    (4, 'system'), (5, 'database'), (6, 'permanent'), (7, 'validation'), (8, 'authentication');
+INSERT INTO reasons VALUES (0, 'none'), (1, 'exhausted'), (2, 'not_retriable'), (3, 'deadline'),
+    (4, 'poison'), (5, 'breaker_open'), (6, 'manual');
+
+CREATE TABLE tenants (
+    tenant_id INTEGER PRIMARY KEY,
+    name      TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- A line is where jobs of one task stand in one queue, and how many are in each state. The counts
+-- are kept by the unit that moves the jobs, one update a line, so that nobody ever counts rows.
+CREATE TABLE lines (
+    line_id     INTEGER PRIMARY KEY,
+    tenant_id   INTEGER NOT NULL REFERENCES tenants,
+    queue       TEXT NOT NULL,
+    task        TEXT NOT NULL,
+    scheduled   INTEGER NOT NULL DEFAULT 0,
+    retrying    INTEGER NOT NULL DEFAULT 0,
+    queued      INTEGER NOT NULL DEFAULT 0,
+    running     INTEGER NOT NULL DEFAULT 0,
+    parked      INTEGER NOT NULL DEFAULT 0,
+    completed   INTEGER NOT NULL DEFAULT 0,
+    failed      INTEGER NOT NULL DEFAULT 0,
+    dead_letter INTEGER NOT NULL DEFAULT 0,
+    cancelled   INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (tenant_id, queue, task)
+) STRICT;
+
+-- Where each job is now. Columns that indexes ask for come first.
+CREATE TABLE jobs (
+    seq               INTEGER PRIMARY KEY,
+    state             INTEGER NOT NULL,
+    line_id           INTEGER NOT NULL,
+    tenant_id         INTEGER NOT NULL,
+    priority          INTEGER NOT NULL,
+    process_after_ms  INTEGER NOT NULL,
+    lease_until_ms    INTEGER NOT NULL,
+    finished_ms       INTEGER NOT NULL,
+    max_attempts      INTEGER NOT NULL,
+    attempts          INTEGER NOT NULL,
+    parked_by_limit   INTEGER NOT NULL,
+    unique_forever    INTEGER NOT NULL,
+    unique_key        TEXT,
+    lane              TEXT,              -- parked: the key of what holds it
+    id                TEXT NOT NULL,
+    epoch             INTEGER NOT NULL,
+    reason            INTEGER NOT NULL,
+    deferrals         INTEGER NOT NULL,
+    crashes           INTEGER NOT NULL,
+    created_ms        INTEGER NOT NULL,
+    updated_ms        INTEGER NOT NULL,
+    first_started_ms  INTEGER NOT NULL,
+    started_ms        INTEGER NOT NULL,
+    held_ms           INTEGER NOT NULL,
+    held_since_ms     INTEGER NOT NULL,
+    token             INTEGER NOT NULL,
+    permit_generation INTEGER NOT NULL,
+    permit_probe      INTEGER NOT NULL,
+    error_class       INTEGER NOT NULL,
+    error_at          INTEGER,           -- the row of history that tells of the latest error
+    fingerprint       INTEGER NOT NULL,
+    worker            TEXT
+) STRICT;
+
+CREATE UNIQUE INDEX jobs_by_id ON jobs (tenant_id, id);
+
+-- One partial index a state, so that a claim walks over nothing but ready jobs, and none is
+-- longer than the number of jobs in its state. The rowid, seq, is the last column of each.
+CREATE INDEX jobs_ready    ON jobs (line_id, priority DESC)        WHERE state = 2;
+CREATE INDEX jobs_due      ON jobs (process_after_ms)              WHERE state < 2;
+CREATE INDEX jobs_leased   ON jobs (lease_until_ms)                WHERE state = 3;
+CREATE INDEX jobs_parked   ON jobs (tenant_id, lane)               WHERE state = 4;
+CREATE INDEX jobs_probes   ON jobs (tenant_id, lane, max_attempts - attempts DESC) WHERE state = 4;
+CREATE INDEX jobs_ended    ON jobs (state, finished_ms)            WHERE state >= 5;
+
+-- One unique key, one live job: the index refuses a second one, whatever the code does.
+CREATE UNIQUE INDEX jobs_live_key ON jobs (tenant_id, unique_key)
+    WHERE unique_key IS NOT NULL AND state < 5;
+CREATE INDEX jobs_any_key ON jobs (tenant_id, unique_key, unique_forever)
+    WHERE unique_key IS NOT NULL;
+
+-- What does not change after submit (an edit of a dead letter's payload excepted), with a sum
+-- over all of it that every reader checks.
+CREATE TABLE specs (
+    seq         INTEGER PRIMARY KEY,
+    deadline_ms INTEGER NOT NULL,
+    sum         INTEGER NOT NULL,
+    breaker_key TEXT,
+    limit_key   TEXT,
+    user        TEXT,
+    project     TEXT,
+    service     TEXT,
+    policy      TEXT,
+    payload     TEXT
+) STRICT;
+
+CREATE TABLE results (
+    seq    INTEGER PRIMARY KEY,
+    result TEXT NOT NULL
+) STRICT;
+
+-- Each start that has ended, but for an epoch's first attempt that was a success.
+CREATE TABLE history (
+    history_id    INTEGER PRIMARY KEY,
+    seq           INTEGER NOT NULL,
+    epoch         INTEGER NOT NULL,
+    number        INTEGER NOT NULL,
+    started_ms    INTEGER NOT NULL,
+    ended_ms      INTEGER NOT NULL,
+    outcome       INTEGER NOT NULL,
+    delay_ms      INTEGER NOT NULL,
+    next_ms       INTEGER NOT NULL,
+    error_class   INTEGER NOT NULL,
+    error_code    INTEGER NOT NULL,
+    why           TEXT NOT NULL,
+    worker        TEXT,
+    error_type    TEXT,
+    error_message TEXT,
+    stacktrace    TEXT
+) STRICT;
+CREATE INDEX history_of_job ON history (seq);
+
+-- Keys that were unique for ever, of jobs that are gone.
+CREATE TABLE forever_keys (
+    tenant_id  INTEGER NOT NULL,
+    unique_key TEXT NOT NULL,
+    seq        INTEGER NOT NULL,
+    id         TEXT NOT NULL,
+    state      INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, unique_key)
+) STRICT, WITHOUT ROWID;
+
+-- Small rows that processes keep copies of; see enum shared_kind.
+CREATE TABLE shared (
+    kind    INTEGER NOT NULL,
+    tenant  TEXT NOT NULL,
+    key     TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    value   BLOB,
+    PRIMARY KEY (kind, tenant, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE counters (
+    tenant TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    label  TEXT NOT NULL,
+    value  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, name, label)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,169 @@
+#include "base/err.h"
+#include "store/sqlite/private.h"
+
+/* Fills the answer with the job that a statement of (seq, state, id) finds. 1, 0 when there is
+ * none, or a negative code. */
+static int found(struct store *store, sqlite3_stmt *st, struct submit_result *ret,
+                 struct arena *arena, struct redrive_err *err)
+{
+    int rc = sql_step(store, st, err);
+    if (rc <= 0)
+        return rc;
+    ret->code = REDRIVE_E_EXISTS;
+    ret->seq = sqlite3_column_int64(st, 0);
+    ret->state = (enum redrive_state)sqlite3_column_int(st, 1);
+    ret->id = column_dup(st, 2, arena);
+    sqlite3_reset(st);
+    return arena->failed ? err_nomem(err) : 1;
+}
+
+static int find(struct store *store, enum statement which, int64_t tenant_id, struct str key,
+                struct submit_result *ret, struct arena *arena, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, which, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, tenant_id);
+    bind_key(st, 2, key);
+    return found(store, st, ret, arena, err);
+}
+
+static int find_key(struct store *store, int64_t tenant_id, struct str key, bool forever,
+                    struct submit_result *ret, struct arena *arena, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_FIND_KEY, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, tenant_id);
+    bind_key(st, 2, key);
+    bind_int(st, 3, forever);
+    return found(store, st, ret, arena, err);
+}
+
+/* A key that is to be unique for ever: whoever holds it, the lowest seq. */
+static int first_holder(struct store *store, int64_t tenant_id, struct str key,
+                        struct submit_result *ret, struct arena *arena, struct redrive_err *err)
+{
+    struct submit_result other;
+    int gone = find(store, STATEMENT_FIND_GONE_KEY, tenant_id, key, ret, arena, err);
+    if (gone < 0)
+        return gone;
+    int any = gone;
+    for (int forever = 0; forever <= 1; forever++) {
+        int rc = find_key(store, tenant_id, key, forever, &other, arena, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 1 && (!any || other.seq < ret->seq))
+            *ret = other;
+        any |= rc;
+    }
+    return any;
+}
+
+static int key_holder(struct store *store, int64_t tenant_id, const struct job_spec *spec,
+                      struct submit_result *ret, struct arena *arena, struct redrive_err *err)
+{
+    struct str key = spec->unique_key;
+    if (spec->unique_forever)
+        return first_holder(store, tenant_id, key, ret, arena, err);
+    int rc = find(store, STATEMENT_FIND_LIVE_KEY, tenant_id, key, ret, arena, err);
+    if (rc == 0)
+        rc = find_key(store, tenant_id, key, true, ret, arena, err);
+    if (rc == 0)
+        rc = find(store, STATEMENT_FIND_GONE_KEY, tenant_id, key, ret, arena, err);
+    return rc;
+}
+
+static int add_job(struct store *store, const struct job_spec *spec, struct line *line, int64_t seq,
+                   enum redrive_state state, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_ADD, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, seq);
+    bind_int(st, 2, (int64_t)state);
+    bind_int(st, 3, line->id);
+    bind_int(st, 4, line->tenant_id);
+    bind_int(st, 5, spec->priority);
+    bind_int(st, 6, spec->process_after_ms ? spec->process_after_ms : store->now_ms);
+    bind_int(st, 7, spec->max_attempts);
+    bind_int(st, 8, spec->unique_forever);
+    bind_option(st, 9, spec->unique_key);
+    bind_key(st, 10, spec->id);
+    bind_int(st, 11, store->now_ms);
+    /* The index on ids refuses a second one, so that the usual case needs no look before. */
+    int rc = sqlite3_step(st);
+    if (rc == SQLITE_CONSTRAINT) {
+        sqlite3_reset(st);
+        return REDRIVE_E_EXISTS;
+    }
+    rc = rc == SQLITE_DONE ? 0 : sql_error(store, rc, err);
+    sqlite3_reset(st);
+    return rc;
+}
+
+static int add_spec(struct store *store, const struct job_spec *spec, int64_t seq,
+                    struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_SPEC_ADD, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, seq);
+    bind_int(st, 2, spec->deadline_ms);
+    bind_int(st, 3, (int64_t)spec_sum(seq, spec));
+    bind_option(st, 4, spec->breaker_key);
+    bind_option(st, 5, spec->limit_key);
+    bind_str(st, 6, spec->user);
+    bind_str(st, 7, spec->project);
+    bind_str(st, 8, spec->service);
+    bind_str(st, 9, spec->policy);
+    bind_str(st, 10, spec->payload);
+    return sql_run(store, st, err);
+}
+
+static int submit_one(struct store *store, const struct job_spec *spec, struct submit_result *ret,
+                      struct arena *arena, struct redrive_err *err)
+{
+    struct line *line;
+    int rc = line_named(store, spec->tenant, spec->queue, spec->task, true, &line, err);
+    if (rc != 0)
+        return rc;
+    if (spec->unique_key.len) {
+        /* An id that is taken is the answer before a key that is taken. */
+        rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, ret, arena, err);
+        if (rc == 0)
+            rc = key_holder(store, line->tenant_id, spec, ret, arena, err);
+        if (rc != 0)
+            return rc < 0 ? rc : 0;
+    }
+    int64_t seq = store->next_seq;
+    enum redrive_state state =
+        spec->process_after_ms > store->now_ms ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED;
+    rc = add_job(store, spec, line, seq, state, err);
+    if (rc == REDRIVE_E_EXISTS) {
+        rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, ret, arena, err);
+        return rc == 0 ? sql_damaged(store, seq, "its number or id is taken and is not", err)
+                       : (rc < 0 ? rc : 0);
+    }
+    if (rc == 0)
+        rc = add_spec(store, spec, seq, err);
+    if (rc != 0)
+        return rc;
+    store->next_seq++;
+    store->meta_moved = true;
+    line_count(store, line, -1, (int)state);
+    char *id = arena_dup(arena, spec->id);
+    if (!id)
+        return err_nomem(err);
+    *ret = (struct submit_result){.seq = seq, .state = state, .id = {id, spec->id.len}};
+    return 0;
+}
+
+int sqlite_submit(struct store *store, const struct job_spec *specs, size_t n,
+                  struct submit_result *ret, struct arena *arena, struct redrive_err *err)
+{
+    int rc = unit_needed(store, err);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = submit_one(store, &specs[i], &ret[i], arena, err);
+    return rc;
+}

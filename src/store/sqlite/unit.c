@@ -1,0 +1,148 @@
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "store/sqlite/private.h"
+
+/* How often store_wait looks. PRAGMA data_version compares a number in the shared memory of the
+ * log: some microseconds and no disk, so that a process which waits all day costs a few hundredths
+ * of a percent of a core. Watching the log with inotify would wake at every page that is written,
+ * before its commit, and need the same look; it also runs out of watches. */
+#define LOOK_EVERY_MS 20
+
+int unit_needed(struct store *store, struct redrive_err *err)
+{
+    return store->in_unit ? 0 : err_set(err, REDRIVE_E_STATE, "no unit is open");
+}
+
+static int read_one(struct store *store, enum statement which, int64_t *ret,
+                    struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, which, err);
+    if (!st)
+        return store->last_error;
+    int rc = sql_step(store, st, err);
+    if (rc < 0)
+        return rc;
+    *ret = sqlite3_column_int64(st, 0);
+    sqlite3_reset(st);
+    return 0;
+}
+
+static int read_meta(struct store *store, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_META_READ, err);
+    if (!st)
+        return store->last_error;
+    int rc = sql_step(store, st, err);
+    if (rc == 0)
+        return sql_damaged(store, 0, "the row about the store is gone", err);
+    if (rc < 0)
+        return rc;
+    store->next_seq = sqlite3_column_int64(st, 0);
+    store->shared_version = sqlite3_column_int64(st, 1);
+    sqlite3_reset(st);
+    return 0;
+}
+
+int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                 int64_t *ret_shared_version, struct redrive_err *err)
+{
+    if (store->in_unit)
+        return err_set(err, REDRIVE_E_STATE, "a unit is already open");
+    int rc = sql_exec(store, STATEMENT_BEGIN, err);
+    if (rc != 0)
+        return rc;
+    store->in_unit = true;
+    store->meta_moved = false;
+    store->now_ms = now_ms;
+    rc = read_meta(store, err);
+    /* Nobody else can commit before this unit ends: what they do later is news for a wait. */
+    if (rc == 0)
+        rc = read_one(store, STATEMENT_DATA_VERSION, &store->data_version, err);
+    if (rc != 0) {
+        sqlite_rollback(store);
+        return rc;
+    }
+    if (ret_now_ms)
+        *ret_now_ms = now_ms;
+    if (ret_shared_version)
+        *ret_shared_version = store->shared_version;
+    return 0;
+}
+
+static int write_meta(struct store *store, struct redrive_err *err)
+{
+    if (!store->meta_moved)
+        return 0;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_META_WRITE, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, store->next_seq);
+    bind_int(st, 2, store->shared_version);
+    return sql_run(store, st, err);
+}
+
+int sqlite_commit(struct store *store, struct redrive_err *err)
+{
+    int rc = unit_needed(store, err);
+    if (rc != 0)
+        return rc;
+    rc = lines_flush(store, err);
+    if (rc == 0)
+        rc = write_meta(store, err);
+    if (rc == 0)
+        rc = sql_exec(store, STATEMENT_COMMIT, err);
+    if (rc != 0) {
+        sqlite_rollback(store);
+        return rc;
+    }
+    store->in_unit = false;
+    return 0;
+}
+
+void sqlite_rollback(struct store *store)
+{
+    if (!store->in_unit)
+        return;
+    /* After some errors (no space, no memory) SQLite has already done it. */
+    if (!sqlite3_get_autocommit(store->db))
+        (void)sql_exec(store, STATEMENT_ROLLBACK, NULL);
+    store->in_unit = false;
+    store->pauses_version = -1;
+    lines_forget(store);
+}
+
+int view_begin(struct store *store, struct redrive_err *err)
+{
+    return store->in_unit ? 0 : sql_exec(store, STATEMENT_BEGIN_READ, err);
+}
+
+void view_end(struct store *store)
+{
+    if (!store->in_unit && !sqlite3_get_autocommit(store->db))
+        (void)sql_exec(store, STATEMENT_COMMIT, NULL);
+}
+
+int sqlite_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err)
+{
+    if (store->in_unit)
+        return err_set(err, REDRIVE_E_STATE, "a unit is open: nobody else can change anything");
+    const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
+    for (;;) {
+        int64_t version;
+        int rc = read_one(store, STATEMENT_DATA_VERSION, &version, err);
+        if (rc != 0)
+            return rc;
+        if (version != store->data_version) {
+            store->data_version = version;
+            return 0;
+        }
+        int64_t left_ms = until_ms - clock_monotonic_ms();
+        if (left_ms <= 0)
+            return 0;
+        int64_t nap_ms = left_ms < LOOK_EVERY_MS ? left_ms : LOOK_EVERY_MS;
+        struct timespec nap = {.tv_nsec = nap_ms * 1000000};
+        nanosleep(&nap, NULL);
+    }
+}
