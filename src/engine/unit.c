@@ -59,9 +59,9 @@ static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stag
     if (rc == 0 && e->touched) {
         *ret_stage = STAGE_COMMIT;
         rc = e->ops->commit(e->store, err);
-    } else {
-        e->ops->rollback(e->store);
     }
+    if (rc < 0 || !e->touched)
+        e->ops->rollback(e->store);
     if (rc < 0) {
         engine_forget(e);
         return rc;
