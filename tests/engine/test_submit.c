@@ -64,7 +64,8 @@ static int64_t submit_again(struct bed *bed, const struct job_spec *spec, bool *
 {
     struct submit_op op;
     assert_int_equal(submit_op_init(&op, bed->engine, spec, 1, NULL), 0);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    if (engine_apply_one(bed->engine, &op.op, NULL) < 0)
+        fail_msg("%s: %s", op.op.err.message, op.op.err.detail);
     assert_int_equal(op.answers[0].code, 0);
     int64_t seq = op.answers[0].seq;
     *ret_existed = op.answers[0].existed;
