@@ -171,6 +171,8 @@ int committer_run(struct committer *c, struct op *op, struct redrive_err *err)
         .answered = PTHREAD_COND_INITIALIZER,
     };
     op->done = wake_caller;
+    /* It stays until the answer is there. */
+    /* cppcheck-suppress autoVariables */
     op->done_ctx = &caller;
     committer_submit(c, op);
     pthread_mutex_lock(&caller.mutex);

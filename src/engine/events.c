@@ -147,7 +147,7 @@ int events_count(struct engine *e, struct redrive_err *err)
 static enum log_level level_of(const struct engine_event *event)
 {
     if (event->class_ == REDRIVE_CLASS_SUCCESS)
-        return LOG_LEVEL_INFO;
+        return event->reason == REDRIVE_REASON_NONE ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING;
     return event->severity >= REDRIVE_SEVERITY_ERROR ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
 }
 
@@ -158,7 +158,7 @@ static void write_log(const struct engine *e, const struct engine_event *event)
     if (!log_wants(e->options.log, level))
         return;
     (void)snprintf(attempt, sizeof attempt, "%u/%d", event->attempt, event->max_attempts);
-    if (event->class_ == REDRIVE_CLASS_SUCCESS)
+    if (event->class_ == REDRIVE_CLASS_SUCCESS && event->reason == REDRIVE_REASON_NONE)
         log_event(e->options.log, level, event->at_ms, engine_event_name(event->kind),
                   LOG_STR("job", event->id), LOG_STR("task", event->task),
                   LOG_S("attempt", attempt));

@@ -247,9 +247,9 @@ int lanes_save(struct engine *e, struct redrive_err *err)
 
 static int load_row(struct engine *e, const struct shared_row *row, struct redrive_err *err)
 {
-    struct lane *lane;
+    struct lane *lane = NULL;
     int rc = lane_new(e, row->kind, row->tenant, row->key, &lane, err);
-    if (rc < 0)
+    if (!lane)
         return rc;
     lane->version = row->version;
     if (!lane_decode(lane, row->value))

@@ -12,7 +12,7 @@ static int unpark(struct engine *e, struct lane *lane, bool probe_order, uint32_
 {
     struct job_page page = {0};
     int64_t seqs[BATCH];
-    struct move_result results[BATCH];
+    struct move_result results[BATCH] = {{0}};
     size_t limit = n < BATCH ? n : BATCH;
     *ret_moved = 0;
     int rc = e->ops->parked(e->store, str_of(lane->tenant), str_of(lane->key), probe_order, limit,

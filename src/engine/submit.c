@@ -131,7 +131,7 @@ static size_t refuse_some(const struct engine *e, struct submit_op *op)
     size_t refused = 0;
     for (size_t i = 0; i < op->n; i++) {
         struct submit_answer *a = &op->answers[i];
-        if (a->code == REDRIVE_E_BREAKER_OPEN || a->code == REDRIVE_E_CANCELLED)
+        if (!a->invalid)
             a->code = 0;
         if (a->code == 0 && is_rejected(e, &op->specs[i]))
             a->code = err_set(&a->err, REDRIVE_E_BREAKER_OPEN, "circuit breaker '%.*s' is open",
@@ -204,6 +204,7 @@ int submit_op_init(struct submit_op *op, const struct engine *e, const struct jo
     for (size_t i = 0; i < n; i++) {
         op->specs[i] = specs[i];
         op->answers[i].code = complete(e, &op->specs[i], &op->arena, &op->answers[i].err);
+        op->answers[i].invalid = op->answers[i].code < 0;
     }
     return 0;
 }

@@ -22,6 +22,7 @@
 struct submit_answer {
     int code; /* 0, or why it was refused */
     struct redrive_err err;
+    bool invalid; /* refused before the store was asked */
     bool existed; /* no new job: this one stands for it */
     int64_t seq;
     struct str id;
