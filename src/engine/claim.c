@@ -178,6 +178,7 @@ static int start(struct engine *e, struct claim_op *op, struct job *job, struct 
         return rc;
     become_running(e, job, &move);
     engine_want(e, move.lease_until_ms);
+    running_add(&e->running, job);
     const struct engine_event event = event_of(e, ENGINE_EVENT_STARTED, job);
     event_add(e, &event);
     return keep(op, job) ? 0 : err_nomem(err);

@@ -32,6 +32,7 @@ static int build(struct engine *e, struct redrive_err *err)
     rng_seed(&e->rng, seed);
     id_gen_init(&e->ids, rng_mix(seed));
     lanes_init(&e->lanes, rng_mix(seed + 1));
+    running_init(&e->running, rng_mix(seed + 2));
     init_builtin(&e->builtin);
     if (e->options.payload_max_bytes == 0)
         e->options.payload_max_bytes = ENGINE_PAYLOAD_MAX_BYTES;
@@ -71,6 +72,7 @@ void engine_close(struct engine *e)
     if (!e)
         return;
     lanes_release(&e->lanes);
+    running_release(&e->running);
     arena_release(&e->arena);
     classifier_free(e->classifier);
     store_close(e->store);

@@ -9,6 +9,7 @@
 #include "core/quantile.h"
 #include "engine/engine.h"
 #include "engine/lane.h"
+#include "engine/running.h"
 #include "engine/unit.h"
 
 /* An entry of the timetable, as the store has it. */
@@ -40,6 +41,7 @@ struct engine {
     struct lanes lanes;
     struct cron_mark *cron; /* one for each of the configuration's */
 
+    struct running running;
     int64_t wake_ms; /* when engine_tick is wanted; INT64_MAX: never */
     int64_t sweep_ms;
     struct health health;

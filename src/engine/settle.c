@@ -91,6 +91,12 @@ int settle_job(struct engine *e, const struct job *job, struct settlement *s,
 
 static int settle_one(struct engine *e, struct settlement *s, struct redrive_err *err)
 {
+    const struct job *known = running_get(&e->running, s->seq, s->token);
+    if (known && (s->tenant.len == 0 || str_eq(s->tenant, known->spec.tenant))) {
+        int settled = settle_job(e, known, s, err);
+        running_drop(&e->running, s->seq);
+        return settled;
+    }
     struct job_page page = {0};
     int rc = engine_find(e, s->tenant, s->id, s->seq, &page, err);
     s->ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};

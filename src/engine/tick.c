@@ -36,6 +36,7 @@ static int apply_rescue(struct engine *e, struct op *op, struct redrive_err *err
             .outcome = {.ending = ENDING_LEASE_LOST},
         };
         rc = settle_job(e, &page.jobs[i], &s, err);
+        running_drop(&e->running, page.jobs[i].status.seq);
     }
     engine_want(e, next_ms);
     job_page_release(&page);
