@@ -221,7 +221,7 @@ static void finish_root(struct binder *b, const struct node *root, void *object)
 const struct table TABLE_ROOT = {
     .name = "top level", FIELDS(ROOT_FIELDS), .size = sizeof(struct config), .finish = finish_root};
 
-const struct table *table_at(size_t index)
+const struct table *section_at(size_t index)
 {
     static const struct table *const TABLES[] = {
         &TABLE_ROOT,      &TABLE_LISTEN,   &TABLE_LOG,        &TABLE_DEFAULTS, &TABLE_RETRY,

@@ -78,7 +78,7 @@ const struct field *table_find(const struct table *table, struct str name);
 void table_write(const struct table *table, const void *object, struct json_writer *w);
 
 /* Every table once, the root first; `index` from 0; NULL after the last. For the reference. */
-const struct table *table_at(size_t index);
+const struct table *section_at(size_t index);
 
 extern const struct table TABLE_ROOT;
 extern const struct table TABLE_LISTEN;

@@ -59,7 +59,7 @@ static void every_key_is_documented_and_nothing_else(void **state)
     struct buf row;
 
     buf_init(&row, 4096);
-    for (size_t i = 0; (table = table_at(i)); i++) {
+    for (size_t i = 0; (table = section_at(i)); i++) {
         char *section = section_of(doc, table);
         for (size_t j = 0; j < table->n_fields; j++) {
             row_of(table, &table->fields[j], &row);

@@ -130,7 +130,7 @@ static void tables_are_complete(void **state)
 {
     (void)state;
     const struct table *table;
-    for (size_t i = 0; (table = table_at(i)); i++) {
+    for (size_t i = 0; (table = section_at(i)); i++) {
         assert_true(table->n_fields > 0 && table->n_fields <= 32);
         for (size_t j = 0; j < table->n_fields; j++) {
             const struct field *field = &table->fields[j];

@@ -1,0 +1,43 @@
+/* change.h - what people do to jobs: cancel, run now, redrive, kill, edit, remove, purge. */
+#ifndef ENGINE_CHANGE_H
+#define ENGINE_CHANGE_H
+
+#include "engine/unit.h"
+#include "store/store.h"
+
+/* One job, by its number or, when that is 0, by tenant and id. With both a tenant and a number, a
+ * job of another tenant is not found. */
+struct change_item {
+    struct str tenant;
+    struct str id;
+    int64_t seq;
+    struct str payload; /* CHANGE_EDIT: JSON */
+    struct move_result ret;
+};
+
+/* CHANGE_CANCEL   any live job; a running one's worker learns of it when it settles
+ * CHANGE_RUN_NOW  a time-locked job goes back to the queue
+ * CHANGE_REDRIVE  a dead or failed job starts anew, with fresh attempts
+ * CHANGE_END      a waiting job goes to the dead letters by hand
+ * CHANGE_REMOVE   an ended job and its history are gone
+ * CHANGE_EDIT     a dead letter gets another payload */
+struct change_op {
+    struct op op;
+    enum change_kind kind;
+    struct change_item *items; /* borrowed */
+    size_t n;
+};
+void change_op_init(struct change_op *op, enum change_kind kind, struct change_item *items,
+                    size_t n);
+
+/* Removes up to `limit` jobs in these states (bit mask) that ended before a time. */
+struct purge_op {
+    struct op op;
+    uint32_t states;
+    int64_t finished_before_ms;
+    size_t limit;
+    size_t removed; /* the answer */
+};
+void purge_op_init(struct purge_op *op, uint32_t states, int64_t finished_before_ms, size_t limit);
+
+#endif

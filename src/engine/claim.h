@@ -1,0 +1,35 @@
+/* claim.h - ready jobs for a worker.
+ *
+ * The best ready jobs are looked at in turn. One whose deadline has passed ends; one whose breaker
+ * does not let it through, or whose limit is reached, is parked, and uses no attempt; the others
+ * start, each under a token and a lease.
+ */
+#ifndef ENGINE_CLAIM_H
+#define ENGINE_CLAIM_H
+
+#include "engine/unit.h"
+#include "store/store.h"
+
+/* Pages of ready jobs that one claim looks at. */
+#define CLAIM_ROUNDS 8
+
+struct claim_op {
+    struct op op;
+    struct claim_filter filter; /* strings borrowed; its limit is the number wanted */
+    struct str worker;          /* borrowed */
+    int64_t lease_ms;           /* 0: as each task says */
+
+    /* The answer: the jobs as they now are, running. */
+    struct job *jobs;
+    size_t n;
+    bool more; /* there may be further ready ones */
+
+    size_t capacity;
+    struct job_page pages[CLAIM_ROUNDS]; /* hold the strings of the jobs */
+};
+
+void claim_op_init(struct claim_op *op, const struct claim_filter *filter, struct str worker,
+                   int64_t lease_ms);
+void claim_op_release(struct claim_op *op);
+
+#endif

@@ -1,0 +1,255 @@
+#include "engine/committer.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "engine/tick.h"
+
+/* How long the watcher waits before it looks whether it should end. */
+#define WATCH_MS 250
+
+/* The longest sleep, so that a wall clock that was set is noticed. */
+#define SLEEP_MAX_MS 60000
+
+struct committer {
+    struct engine *engine;
+    struct store *watch;
+    pthread_t thread;
+    pthread_t watcher;
+
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t wake;
+    struct list waiting;
+    bool stopping;
+    bool changed_outside;
+};
+
+/* ---- The thread ------------------------------------------------------------------------------ */
+
+/* The mutex is held. */
+static void sleep_until_ms(struct committer *c, int64_t wait_ms)
+{
+    struct timespec at;
+    if (wait_ms > SLEEP_MAX_MS)
+        wait_ms = SLEEP_MAX_MS;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += wait_ms / 1000;
+    at.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    (void)pthread_cond_timedwait(&c->wake, &c->mutex, &at);
+}
+
+/* Takes what has gathered, up to a unit's worth. The mutex is held. */
+static size_t take(struct committer *c, struct op **ret)
+{
+    size_t n = 0, jobs = 0;
+    while (!list_empty(&c->waiting) && n < COMMITTER_MAX_OPS) {
+        struct op *op = LIST_ENTRY(c->waiting.next, struct op, link);
+        if (n > 0 && jobs + op->weight > COMMITTER_MAX_JOBS)
+            break;
+        list_remove(&op->link);
+        jobs += op->weight;
+        ret[n++] = op;
+    }
+    return n;
+}
+
+static void answer(struct op *const *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ops[i]->done(ops[i], ops[i]->done_ctx);
+}
+
+/* A tick is due by the clock, or because somebody else was at the store. */
+static bool wants_tick(struct committer *c)
+{
+    bool outside = c->changed_outside;
+    c->changed_outside = false;
+    return outside || engine_next_ms(c->engine) <= engine_now_ms(c->engine);
+}
+
+static void tick(struct committer *c)
+{
+    int64_t next_ms;
+    /* It has been logged, and is tried again soon. */
+    (void)engine_tick(c->engine, &next_ms, NULL);
+}
+
+/* The mutex is held. True when there is something to do. */
+static bool has_work(const struct committer *c)
+{
+    return c->stopping || c->changed_outside || !list_empty(&c->waiting);
+}
+
+static void *run(void *arg)
+{
+    struct committer *c = arg;
+    struct op *ops[COMMITTER_MAX_OPS];
+    pthread_mutex_lock(&c->mutex);
+    while (!c->stopping || !list_empty(&c->waiting)) {
+        bool is_time = wants_tick(c);
+        size_t n = take(c, ops);
+        pthread_mutex_unlock(&c->mutex);
+        if (n > 0)
+            engine_apply(c->engine, ops, n);
+        answer(ops, n);
+        if (is_time)
+            tick(c);
+        int64_t wait_ms = engine_next_ms(c->engine) - engine_now_ms(c->engine);
+        pthread_mutex_lock(&c->mutex);
+        if (wait_ms > 0 && !has_work(c))
+            sleep_until_ms(c, wait_ms);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return NULL;
+}
+
+static void *watch(void *arg)
+{
+    struct committer *c = arg;
+    bool stopping = false;
+    while (!stopping) {
+        int64_t since_ms = clock_monotonic_ms();
+        int rc = store_ops(c->watch)->wait(c->watch, WATCH_MS, NULL);
+        bool changed = clock_monotonic_ms() - since_ms < WATCH_MS;
+        pthread_mutex_lock(&c->mutex);
+        stopping = c->stopping;
+        if (changed) {
+            c->changed_outside = true;
+            pthread_cond_signal(&c->wake);
+        }
+        if (rc < 0 && !stopping)
+            sleep_until_ms(c, WATCH_MS);
+        pthread_mutex_unlock(&c->mutex);
+    }
+    return NULL;
+}
+
+/* ---- The callers ----------------------------------------------------------------------------- */
+
+void committer_submit(struct committer *c, struct op *op)
+{
+    pthread_mutex_lock(&c->mutex);
+    bool refused = c->stopping;
+    if (!refused) {
+        list_insert(&c->waiting, &op->link);
+        pthread_cond_signal(&c->wake);
+    }
+    pthread_mutex_unlock(&c->mutex);
+    if (refused) {
+        op->code = err_set(&op->err, REDRIVE_E_STOPPING, "shutting down");
+        op->done(op, op->done_ctx);
+    }
+}
+
+struct caller {
+    pthread_mutex_t mutex;
+    pthread_cond_t answered;
+    bool has_answer;
+};
+
+static void wake_caller(struct op *op, void *ctx)
+{
+    struct caller *caller = ctx;
+    (void)op;
+    pthread_mutex_lock(&caller->mutex);
+    caller->has_answer = true;
+    pthread_cond_signal(&caller->answered);
+    pthread_mutex_unlock(&caller->mutex);
+}
+
+int committer_run(struct committer *c, struct op *op, struct redrive_err *err)
+{
+    struct caller caller = {
+        .mutex = PTHREAD_MUTEX_INITIALIZER,
+        .answered = PTHREAD_COND_INITIALIZER,
+    };
+    op->done = wake_caller;
+    /* It stays until the answer is there. */
+    /* cppcheck-suppress autoVariables */
+    op->done_ctx = &caller;
+    committer_submit(c, op);
+    pthread_mutex_lock(&caller.mutex);
+    while (!caller.has_answer)
+        pthread_cond_wait(&caller.answered, &caller.mutex);
+    pthread_mutex_unlock(&caller.mutex);
+    pthread_cond_destroy(&caller.answered);
+    pthread_mutex_destroy(&caller.mutex);
+    if (op->code < 0 && err)
+        *err = op->err;
+    return op->code;
+}
+
+const struct engine *committer_engine(const struct committer *c)
+{
+    return c->engine;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static void destroy(struct committer *c)
+{
+    pthread_cond_destroy(&c->wake);
+    pthread_mutex_destroy(&c->mutex);
+    store_close(c->watch);
+    engine_close(c->engine);
+    free(c);
+}
+
+static void begin_stop(struct committer *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    c->stopping = true;
+    pthread_cond_broadcast(&c->wake);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+int committer_start(const struct committer_options *options, struct committer **ret,
+                    struct redrive_err *err)
+{
+    *ret = NULL;
+    struct committer *c = calloc(1, sizeof *c);
+    pthread_condattr_t monotonic;
+    if (!c) {
+        store_close(options->watch);
+        engine_close(options->engine);
+        return err_nomem(err);
+    }
+    c->engine = options->engine;
+    c->watch = options->watch;
+    list_init(&c->waiting);
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&c->thread, NULL, run, c) != 0) {
+        destroy(c);
+        return err_set(err, REDRIVE_E_NOMEM, "cannot start the committer's thread");
+    }
+    if (c->watch && pthread_create(&c->watcher, NULL, watch, c) != 0) {
+        begin_stop(c);
+        pthread_join(c->thread, NULL);
+        destroy(c);
+        return err_set(err, REDRIVE_E_NOMEM, "cannot start the watcher's thread");
+    }
+    *ret = c;
+    return 0;
+}
+
+void committer_stop(struct committer *c)
+{
+    if (!c)
+        return;
+    begin_stop(c);
+    pthread_join(c->thread, NULL);
+    if (c->watch)
+        pthread_join(c->watcher, NULL);
+    destroy(c);
+}

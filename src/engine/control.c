@@ -1,0 +1,107 @@
+#include "engine/control.h"
+
+#include "base/err.h"
+#include "engine/private.h"
+
+static struct str tenant_or_default(struct str tenant)
+{
+    return tenant.len > 0 ? tenant : STR(ENGINE_TENANT_DEFAULT);
+}
+
+static void carry_out(struct engine *e, struct lane *lane, enum breaker_verb verb)
+{
+    struct breaker *b = &lane->breaker;
+    enum redrive_breaker_state before = b->state;
+    switch (verb) {
+    case BREAKER_RESET: breaker_reset(b); break;
+    case BREAKER_TRIP: breaker_trip(b, e->now_ms); break;
+    case BREAKER_DISABLE: breaker_disable(b); break;
+    case BREAKER_SIMULATE_FAILURE:
+        breaker_simulate_failure(b, &lane->breaker_config, e->now_ms);
+        break;
+    case BREAKER_LOOK:
+    default: return;
+    }
+    if (b->state != before)
+        lane->release = (struct release){0};
+    if (lane->has_parked)
+        engine_want(e, e->now_ms);
+}
+
+static int apply_breaker(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct breaker_op *op = (struct breaker_op *)base;
+    struct str tenant = tenant_or_default(op->tenant);
+    struct lane *lane = lane_find(&e->lanes.breakers, tenant, op->key);
+    int rc = 0;
+    if (op->verb == BREAKER_LOOK && !lane) {
+        base->code = err_set(&base->err, REDRIVE_E_NOT_FOUND, "there is no breaker '%.*s'",
+                             (int)op->key.len, op->key.ptr);
+        return 0;
+    }
+    if (!lane)
+        rc = lane_breaker(e, tenant, op->key, NULL, &lane, err);
+    if (rc == 0 && op->verb != BREAKER_LOOK) {
+        carry_out(e, lane, op->verb);
+        rc = lane_mark(e, lane, err);
+    }
+    if (rc == 0)
+        breaker_status(&lane->breaker, &lane->breaker_config, e->now_ms, &op->status);
+    return rc;
+}
+
+void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,
+                     enum breaker_verb verb)
+{
+    *op = (struct breaker_op){
+        .op = {.apply = apply_breaker, .weight = 1}, .tenant = tenant, .key = key, .verb = verb};
+}
+
+/* The version of the row that says so, 0 when the queue is not paused. */
+static int pause_version(struct engine *e, struct str tenant, struct str queue, int64_t *ret,
+                         struct redrive_err *err)
+{
+    struct shared_page page = {0};
+    *ret = 0;
+    int rc = e->ops->shared_list(e->store, SHARED_PAUSE, tenant, &page, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++)
+        if (str_eq(page.rows[i].key, queue))
+            *ret = page.rows[i].version;
+    shared_page_release(&page);
+    return rc;
+}
+
+static int apply_pause(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct pause_op *op = (struct pause_op *)base;
+    struct str tenant = tenant_or_default(op->tenant);
+    int64_t version;
+    int rc = pause_version(e, tenant, op->queue, &version, err);
+    if (rc < 0 || op->pause == (version != 0))
+        return rc;
+    const struct shared_row row = {
+        .kind = SHARED_PAUSE,
+        .tenant = tenant,
+        .key = op->queue,
+        .version = version,
+        .removed = !op->pause,
+    };
+    struct move_result result = {0};
+    rc = e->ops->shared_put(e->store, &row, 1, &result, err);
+    if (rc < 0)
+        return rc;
+    e->touched = true;
+    e->puts += result.code == 0;
+    base->code = result.code;
+    if (result.code < 0)
+        (void)err_set(&base->err, REDRIVE_E_STATE, "another process pauses or resumes the queue");
+    return 0;
+}
+
+void pause_op_init(struct pause_op *op, struct str tenant, struct str queue, bool pause)
+{
+    *op = (struct pause_op){.op = {.apply = apply_pause, .weight = 1},
+                            .tenant = tenant,
+                            .queue = queue,
+                            .pause = pause};
+}

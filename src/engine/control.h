@@ -1,0 +1,37 @@
+/* control.h - breakers and queues by hand. */
+#ifndef ENGINE_CONTROL_H
+#define ENGINE_CONTROL_H
+
+#include "base/str.h"
+#include "engine/unit.h"
+
+enum breaker_verb {
+    BREAKER_LOOK,
+    BREAKER_RESET,   /* closes it and forgets everything; parked jobs are let go */
+    BREAKER_TRIP,    /* nothing passes until a reset */
+    BREAKER_DISABLE, /* everything passes until a reset */
+    BREAKER_SIMULATE_FAILURE,
+};
+
+/* A look at a breaker that nothing has been recorded for is REDRIVE_E_NOT_FOUND; the other verbs
+ * make it. */
+struct breaker_op {
+    struct op op;
+    struct str tenant; /* absent: the default one */
+    struct str key;
+    enum breaker_verb verb;
+    struct redrive_breaker_status status; /* the answer; its name and `parked` are not filled in */
+};
+void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,
+                     enum breaker_verb verb);
+
+/* While a queue is paused none of its jobs starts. Pausing twice is no error. */
+struct pause_op {
+    struct op op;
+    struct str tenant;
+    struct str queue;
+    bool pause; /* false: resume */
+};
+void pause_op_init(struct pause_op *op, struct str tenant, struct str queue, bool pause);
+
+#endif

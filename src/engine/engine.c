@@ -1,0 +1,153 @@
+#include "engine/engine.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "core/classify.h"
+#include "engine/cron.h"
+#include "engine/private.h"
+
+#define RUN_TIME_HALF_LIFE_MS (10 * 60 * 1000)
+
+static void init_builtin(struct config_task *task)
+{
+    *task = (struct config_task){
+        .name = "",
+        .queue = "default",
+        .breaker = {.key = "{task}"},
+        .lease_ms = 30000,
+        .heartbeat_ms = 10000,
+    };
+    redrive_policy_init(&task->retry);
+    redrive_breaker_config_init(&task->breaker.config);
+}
+
+static int build(struct engine *e, struct redrive_err *err)
+{
+    const struct config *config = e->options.config;
+    uint64_t seed = e->options.seed ? e->options.seed : rng_system_seed();
+    e->ops = store_ops(e->store);
+    arena_init(&e->arena);
+    rng_seed(&e->rng, seed);
+    id_gen_init(&e->ids, rng_mix(seed));
+    lanes_init(&e->lanes, rng_mix(seed + 1));
+    running_init(&e->running, rng_mix(seed + 2));
+    init_builtin(&e->builtin);
+    if (e->options.payload_max_bytes == 0)
+        e->options.payload_max_bytes = ENGINE_PAYLOAD_MAX_BYTES;
+    e->shared_seen = -1;
+    e->wake_ms = 0;
+    health_init(&e->health, engine_now_ms(e));
+    quantile_init(&e->run_time, RUN_TIME_HALF_LIFE_MS, engine_now_ms(e));
+    if (!config)
+        return 0;
+    e->cron = calloc(config->n_cron + 1, sizeof *e->cron);
+    if (!e->cron)
+        return err_nomem(err);
+    return classifier_new(config->classify, config->n_classify, &e->classifier, err);
+}
+
+int engine_open(const struct engine_options *options, struct engine **ret, struct redrive_err *err)
+{
+    *ret = NULL;
+    struct engine *e = calloc(1, sizeof *e);
+    if (!e) {
+        store_close(options->store);
+        return err_nomem(err);
+    }
+    e->options = *options;
+    e->store = options->store;
+    int rc = build(e, err);
+    if (rc < 0) {
+        engine_close(e);
+        return rc;
+    }
+    *ret = e;
+    return 0;
+}
+
+void engine_close(struct engine *e)
+{
+    if (!e)
+        return;
+    lanes_release(&e->lanes);
+    running_release(&e->running);
+    arena_release(&e->arena);
+    classifier_free(e->classifier);
+    store_close(e->store);
+    free(e->events);
+    free(e->cron);
+    free(e);
+}
+
+struct store *engine_store(struct engine *e)
+{
+    return e->store;
+}
+
+int64_t engine_now_ms(const struct engine *e)
+{
+    return e->options.clock ? e->options.clock(e->options.clock_ctx) : clock_wall_ms();
+}
+
+const struct config_task *engine_task(const struct engine *e, struct str name)
+{
+    return e->options.config ? config_task(e->options.config, name) : &e->builtin;
+}
+
+void engine_health(const struct engine *e, const struct health_thresholds *thresholds,
+                   struct redrive_health *ret)
+{
+    uint32_t breakers = 0, open = 0;
+    MAP_FOREACH (&e->lanes.breakers, slot) {
+        const struct lane *lane = slot->value;
+        enum redrive_breaker_state state = lane->breaker.state;
+        breakers++;
+        open += state != REDRIVE_BREAKER_CLOSED && state != REDRIVE_BREAKER_DISABLED;
+    }
+    health_read(&e->health, thresholds, breakers, open, engine_now_ms(e), ret);
+}
+
+double engine_run_time_ms(const struct engine *e, double p)
+{
+    return quantile_get(&e->run_time, p);
+}
+
+int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err *err)
+{
+    if (e->shared_seen == shared_version)
+        return 0;
+    e->shared_seen = -1;
+    int rc = lanes_load(e, err);
+    if (rc == 0)
+        rc = cron_load(e, err);
+    if (rc == 0)
+        e->shared_seen = shared_version;
+    return rc;
+}
+
+void engine_forget(struct engine *e)
+{
+    lanes_forget(&e->lanes);
+    e->shared_seen = -1;
+    e->n_events = 0;
+    /* Whatever was found out about times may not have been so. */
+    e->wake_ms = 0;
+}
+
+int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,
+                struct job_page *ret, struct redrive_err *err)
+{
+    struct job_filter filter = {.tenant = tenant, .limit = 1};
+    if (seq != 0)
+        filter.after_seq = seq - 1;
+    else
+        filter.id = id;
+    if (seq == 0 && id.len == 0)
+        return 0;
+    int rc = e->ops->list(e->store, &filter, ret, err);
+    if (rc < 0)
+        return rc;
+    return ret->n == 1 && (seq == 0 || ret->jobs[0].status.seq == seq);
+}

@@ -1,0 +1,64 @@
+/* engine.h - the queue itself: jobs in a store, moved by the decisions of core.
+ *
+ * An engine holds a store handle, what it has cached of the state that processes share, and the
+ * time at which it next wants to be asked what is due. Verbs are operations (unit.h) that are run
+ * many to a unit; each has a header of its own: submit.h, claim.h, settle.h, change.h, control.h.
+ * What only time asks for is engine_tick (tick.h). A committer (committer.h) does all of it on a
+ * thread of its own and takes operations from any other.
+ *
+ * Invariants
+ *   1. What an operation answers and what events tell has been committed.
+ *   2. Breakers, limits and counters move in the unit of the job that moves them, never apart.
+ *   3. After a failure nothing cached is believed: it is read again.
+ *   4. Nothing here reads a clock or makes randomness of its own: both are given.
+ *
+ * One thread at a time.
+ */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <stdint.h>
+
+#include "base/log.h"
+#include "config/config.h"
+#include "core/health.h"
+#include "engine/events.h"
+#include "store/store.h"
+
+#define ENGINE_TENANT_DEFAULT    "default"
+#define ENGINE_PAYLOAD_MAX_BYTES (1024u * 1024)
+
+typedef int64_t (*engine_clock_fn)(void *ctx);
+
+struct engine_options {
+    struct store *store;         /* owned from engine_open on, also when that fails */
+    const struct config *config; /* borrowed, outlives the engine; NULL: the defaults */
+    engine_clock_fn clock;       /* wall time in ms; NULL: the system's */
+    void *clock_ctx;
+    uint64_t seed;            /* of tokens and ids; 0: from the system */
+    const struct log *log;    /* borrowed; NULL: silence */
+    engine_event_fn on_event; /* after the commit, on the thread that applies; may be NULL */
+    void *event_ctx;
+    size_t payload_max_bytes; /* 0: ENGINE_PAYLOAD_MAX_BYTES */
+};
+
+struct engine;
+
+int engine_open(const struct engine_options *options, struct engine **ret, struct redrive_err *err);
+/* Closes the store too. Accepts NULL. */
+void engine_close(struct engine *engine);
+
+/* The store, for reads between units, by the thread that owns the engine. */
+struct store *engine_store(struct engine *engine);
+int64_t engine_now_ms(const struct engine *engine);
+
+/* The definition of a task: what the configuration says, or the defaults. */
+const struct config_task *engine_task(const struct engine *engine, struct str name);
+
+/* Of the work that this engine has settled; fills in all of `ret`. */
+void engine_health(const struct engine *engine, const struct health_thresholds *thresholds,
+                   struct redrive_health *ret);
+/* How long runs took; p as in quantile_get, in ms. */
+double engine_run_time_ms(const struct engine *engine, double p);
+
+#endif

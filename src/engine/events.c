@@ -1,0 +1,187 @@
+#include "engine/events.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "engine/private.h"
+
+static const struct {
+    const char *name;
+    const char *counter;
+} KINDS[] = {
+#define XX(name, text, counter) {text, counter},
+    ENGINE_EVENT_MAP(XX)
+#undef XX
+};
+
+const char *engine_event_name(enum engine_event_kind kind)
+{
+    return (unsigned)kind < ENGINE_EVENT_COUNT ? KINDS[kind].name : "unknown";
+}
+
+struct engine_event event_of(const struct engine *e, enum engine_event_kind kind,
+                             const struct job *job)
+{
+    return (struct engine_event){
+        .kind = kind,
+        .at_ms = e->now_ms,
+        .seq = job->status.seq,
+        .tenant = job->spec.tenant,
+        .id = job->spec.id,
+        .task = job->spec.task,
+        .queue = job->spec.queue,
+        .worker = job->status.worker,
+        .attempt = job->status.attempts,
+        .max_attempts = job->spec.max_attempts,
+    };
+}
+
+static struct str keep(struct engine *e, struct str s)
+{
+    return s.ptr ? (struct str){arena_dup(&e->arena, s), s.len} : s;
+}
+
+void event_add(struct engine *e, const struct engine_event *event)
+{
+    e->touched = true;
+    if (e->n_events == e->events_capacity) {
+        size_t capacity = e->events_capacity ? e->events_capacity * 2 : 64;
+        struct engine_event *grown = realloc(e->events, capacity * sizeof *grown);
+        if (!grown) {
+            e->arena.failed = true;
+            return;
+        }
+        e->events = grown;
+        e->events_capacity = capacity;
+    }
+    struct engine_event *own = &e->events[e->n_events++];
+    *own = *event;
+    own->tenant = keep(e, event->tenant);
+    own->id = keep(e, event->id);
+    own->task = keep(e, event->task);
+    own->queue = keep(e, event->queue);
+    own->worker = keep(e, event->worker);
+    own->message = keep(e, event->message);
+}
+
+/* ---- Counters -------------------------------------------------------------------------------
+ *
+ * One number in all, and one for each task, queue, worker and class that had a part in it.
+ */
+struct tally {
+    struct engine *e;
+    struct map map; /* tenant, name, label → struct counter in the arena */
+    struct buf key;
+    int failed;
+};
+
+static void count(struct tally *t, struct str tenant, const char *name, const char *kind,
+                  struct str label)
+{
+    buf_reset(&t->key);
+    (void)buf_printf(&t->key, "%s%s", kind, *kind ? ":" : "");
+    (void)buf_add_str(&t->key, label);
+    size_t label_len = t->key.len;
+    (void)buf_putc(&t->key, '\0');
+    (void)buf_puts(&t->key, name);
+    (void)buf_putc(&t->key, '\0');
+    (void)buf_add_str(&t->key, tenant);
+    struct counter *counter = buf_failed(&t->key) ? NULL : map_get(&t->map, buf_str(&t->key));
+    if (!counter && !buf_failed(&t->key)) {
+        counter = arena_alloc(&t->e->arena, sizeof *counter);
+        struct str text = {arena_dup(&t->e->arena, (struct str){t->key.data, label_len}),
+                           label_len};
+        if (counter && map_put(&t->map, buf_str(&t->key), counter) == 0)
+            *counter = (struct counter){.tenant = tenant, .name = str_of(name), .label = text};
+        else
+            counter = NULL;
+    }
+    if (counter)
+        counter->value++;
+    else
+        t->failed = REDRIVE_E_NOMEM;
+}
+
+static void count_event(struct tally *t, const struct engine_event *event)
+{
+    const char *name = KINDS[event->kind].counter;
+    count(t, event->tenant, name, "", (struct str){0});
+    count(t, event->tenant, name, "task", event->task);
+    count(t, event->tenant, name, "queue", event->queue);
+    if (event->ran && event->worker.len > 0)
+        count(t, event->tenant, name, "worker", event->worker);
+    if (event->class_ != REDRIVE_CLASS_SUCCESS)
+        count(t, event->tenant, name, "class", str_of(redrive_class_name(event->class_)));
+    if (event->unclassified)
+        count(t, event->tenant, "unclassified", "", (struct str){0});
+}
+
+int events_count(struct engine *e, struct redrive_err *err)
+{
+    struct tally t = {.e = e};
+    int rc = 0;
+    if (e->n_events == 0)
+        return 0;
+    map_init(&t.map, e->lanes.breakers.seed);
+    buf_init(&t.key, 4u * 1024 * 1024);
+    for (size_t i = 0; i < e->n_events; i++)
+        count_event(&t, &e->events[i]);
+    struct counter *all = arena_array(&e->arena, t.map.count, sizeof *all);
+    size_t n = 0;
+    MAP_FOREACH (&t.map, slot)
+        if (all)
+            all[n++] = *(const struct counter *)slot->value;
+    if (t.failed || !all || e->arena.failed)
+        rc = err_nomem(err);
+    else
+        rc = e->ops->counters_add(e->store, all, n, err);
+    map_release(&t.map);
+    buf_release(&t.key);
+    return rc;
+}
+
+/* ---- After the commit ----------------------------------------------------------------------- */
+
+static enum log_level level_of(const struct engine_event *event)
+{
+    if (event->class_ == REDRIVE_CLASS_SUCCESS)
+        return event->reason == REDRIVE_REASON_NONE ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING;
+    return event->severity >= REDRIVE_SEVERITY_ERROR ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
+}
+
+static void write_log(const struct engine *e, const struct engine_event *event)
+{
+    char attempt[32];
+    enum log_level level = level_of(event);
+    if (!log_wants(e->options.log, level))
+        return;
+    (void)snprintf(attempt, sizeof attempt, "%u/%d", event->attempt, event->max_attempts);
+    if (event->class_ == REDRIVE_CLASS_SUCCESS && event->reason == REDRIVE_REASON_NONE)
+        log_event(e->options.log, level, event->at_ms, engine_event_name(event->kind),
+                  LOG_STR("job", event->id), LOG_STR("task", event->task),
+                  LOG_S("attempt", attempt));
+    else
+        log_event(e->options.log, level, event->at_ms, engine_event_name(event->kind),
+                  LOG_STR("job", event->id), LOG_STR("task", event->task),
+                  LOG_S("attempt", attempt), LOG_S("class", redrive_class_name(event->class_)),
+                  LOG_S("reason", redrive_reason_name(event->reason)),
+                  LOG_I("delay_ms", event->delay_ms), LOG_STR("message", event->message));
+}
+
+void events_publish(struct engine *e)
+{
+    for (size_t i = 0; i < e->n_events; i++) {
+        const struct engine_event *event = &e->events[i];
+        bool success = event->kind == ENGINE_EVENT_COMPLETED;
+        if (event->ran && (success || event->class_ != REDRIVE_CLASS_SUCCESS)) {
+            health_record(&e->health, success, (double)event->run_ms, event->at_ms);
+            quantile_add(&e->run_time, (double)event->run_ms, event->at_ms);
+        }
+        write_log(e, event);
+        if (e->options.on_event)
+            e->options.on_event(event, e->options.event_ctx);
+    }
+    e->n_events = 0;
+}

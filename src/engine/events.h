@@ -1,0 +1,78 @@
+/* events.h - what has happened to a job, told once it has been committed.
+ *
+ * Each move that people care about is one event. Counters, the log, health and live views are all
+ * made from events, so that they cannot disagree.
+ */
+#ifndef ENGINE_EVENTS_H
+#define ENGINE_EVENTS_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+#include "redrive.h"
+
+struct engine;
+struct job;
+
+/* Name in the log and in streams, name of its counter ("": none). */
+#define ENGINE_EVENT_MAP(XX)                     \
+    XX(SUBMITTED, "submitted", "jobs_received")  \
+    XX(STARTED, "processing", "jobs_started")    \
+    XX(COMPLETED, "completed", "jobs_completed") \
+    XX(RETRYING, "requeued", "jobs_retried")     \
+    XX(RELEASED, "released", "jobs_released")    \
+    XX(DEAD, "dead_letter", "jobs_dlq")          \
+    XX(FAILED, "failed", "jobs_failed")          \
+    XX(CANCELLED, "cancelled", "jobs_cancelled") \
+    XX(PARKED, "parked", "jobs_parked")          \
+    XX(REDRIVEN, "redriven", "jobs_redriven")
+
+enum engine_event_kind {
+#define XX(name, text, counter) ENGINE_EVENT_##name,
+    ENGINE_EVENT_MAP(XX)
+#undef XX
+    ENGINE_EVENT_COUNT
+};
+
+/* Strings live until the callback returns. */
+struct engine_event {
+    enum engine_event_kind kind;
+    int64_t at_ms;
+    int64_t seq;
+    struct str tenant;
+    struct str id;
+    struct str task;
+    struct str queue;
+    struct str worker;
+    uint32_t attempt;
+    int32_t max_attempts;
+    bool ran;                  /* an attempt has ended with it */
+    int64_t run_ms;            /* how long that attempt took */
+    int64_t delay_ms;          /* RETRYING, RELEASED */
+    enum redrive_class class_; /* of an attempt that failed */
+    enum redrive_severity severity;
+    enum redrive_reason reason; /* DEAD, FAILED */
+    bool unclassified;
+    struct str message;
+};
+
+typedef void (*engine_event_fn)(const struct engine_event *event, void *ctx);
+
+const char *engine_event_name(enum engine_event_kind kind);
+
+/* ---- Within the engine ---------------------------------------------------------------------- */
+
+/* An event about a job, with the names of the job and the unit's time filled in. */
+struct engine_event event_of(const struct engine *engine, enum engine_event_kind kind,
+                             const struct job *job);
+
+/* Keeps a copy until the unit ends. Running out of memory shows in the unit's arena. */
+void event_add(struct engine *engine, const struct engine_event *event);
+
+/* Adds what the unit's events count to the counters of the store. */
+int events_count(struct engine *engine, struct redrive_err *err);
+
+/* After the commit: health, the log, the callback. */
+void events_publish(struct engine *engine);
+
+#endif

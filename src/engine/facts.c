@@ -1,0 +1,68 @@
+#include "engine/facts.h"
+
+#include "core/backoff.h"
+#include "engine/private.h"
+
+static int64_t elapsed_ms(const struct engine *e, const struct job_status *s)
+{
+    if (s->first_started_ms == 0)
+        return 0;
+    int64_t held_now = s->held_since_ms != 0 ? e->now_ms - s->held_since_ms : 0;
+    int64_t elapsed = e->now_ms - s->first_started_ms - s->held_ms - held_now;
+    return elapsed > 0 ? elapsed : 0;
+}
+
+struct decision facts_decide(struct engine *e, const struct job *job, const struct outcome *outcome)
+{
+    const struct job_spec *spec = &job->spec;
+    const struct config_task *task = engine_task(e, spec->task);
+    const struct redrive_policy *policy = &task->retry;
+    struct policy_box *box = NULL;
+    const struct job_facts facts = {
+        .attempts = job->status.attempts,
+        .crashes = job->status.crashes,
+        .elapsed_ms = elapsed_ms(e, &job->status),
+        .deadline_in_ms = spec->deadline_ms != 0 ? spec->deadline_ms - e->now_ms : INT64_MAX,
+        .seed = backoff_seed(spec->id, job->status.epoch),
+        .is_probe = job->status.permit.probe != 0,
+        .names = {.task = arena_dup(&e->arena, spec->task),
+                  .queue = arena_dup(&e->arena, spec->queue),
+                  .service = spec->service.len ? arena_dup(&e->arena, spec->service) : NULL,
+                  .user = spec->user.len ? arena_dup(&e->arena, spec->user) : NULL},
+    };
+    /* It was checked when the job came in; if the rules have changed since, the task's hold. */
+    if (spec->policy.len > 0 && policy_parse_json(spec->policy, &task->retry, &box, NULL) == 0)
+        policy = policy_box_get(box);
+    struct decision decision = decide(&facts, outcome, policy, e->classifier);
+    policy_box_free(box);
+    return decision;
+}
+
+static int32_t code_of(const struct redrive_failure *f)
+{
+    const int codes[] = {f->http_status, f->curl_code, f->errnum, f->signal, f->exit_code};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        if (codes[i] != 0)
+            return codes[i];
+    return 0;
+}
+
+struct job_error facts_error(const struct outcome *outcome, const struct decision *decision)
+{
+    const struct redrive_failure *f = &outcome->failure;
+    if (decision->class_ == REDRIVE_CLASS_SUCCESS)
+        return (struct job_error){.class_ = REDRIVE_CLASS_SUCCESS};
+    if (outcome->ending == ENDING_LEASE_LOST)
+        return (struct job_error){
+            .class_ = decision->class_,
+            .type = STR("LeaseExpired"),
+            .message = STR("the worker was not heard of before its lease ended"),
+        };
+    return (struct job_error){
+        .class_ = decision->class_,
+        .type = str_of(f->error_type),
+        .message = str_of(f->message),
+        .stacktrace = str_of(f->stacktrace),
+        .code = code_of(f),
+    };
+}

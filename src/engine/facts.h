@@ -1,0 +1,17 @@
+/* facts.h - from a row of the store to the decision about it. */
+#ifndef ENGINE_FACTS_H
+#define ENGINE_FACTS_H
+
+#include "core/decide.h"
+#include "store/job.h"
+
+struct engine;
+
+/* What decide() says about a job that ends like this now, under the task's policy or its own. */
+struct decision facts_decide(struct engine *e, const struct job *job,
+                             const struct outcome *outcome);
+
+/* How a failure is kept. Strings are the outcome's, or live for ever. */
+struct job_error facts_error(const struct outcome *outcome, const struct decision *decision);
+
+#endif

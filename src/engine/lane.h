@@ -1,0 +1,101 @@
+/* lane.h - what jobs may have to wait for: breakers and limits, cached and kept in the store.
+ *
+ * A breaker or a limit has a key; jobs with the same key in the same tenant share it, and so do all
+ * processes, through a row that is compared and set. This file keeps the copies: a lane is changed
+ * in memory while a unit is open, marked, and written once at the unit's end.
+ *
+ * Jobs parked in a lane go back to the queue as candidates: as many as could be started now. A
+ * candidate is counted until a claim has met it, so that a lane is not emptied while nobody claims;
+ * one that never arrives (cancelled, its queue paused) is given up after a while.
+ *
+ * The sums over a breaker's window may be up to a second behind in the store. Everything that
+ * decides who may run (state, generation, probes, failures in a row) never is.
+ */
+#ifndef ENGINE_LANE_H
+#define ENGINE_LANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/map.h"
+#include "core/breaker.h"
+#include "core/limit.h"
+#include "core/release.h"
+#include "store/store.h"
+
+struct engine;
+
+#define LANE_CANDIDATE_MS 30000
+
+struct lane {
+    enum shared_kind kind; /* SHARED_BREAKER or SHARED_BUCKET */
+    char *tenant;
+    char *key;
+    int64_t version;
+    bool marked;
+    bool has_parked; /* jobs may be parked here */
+    uint32_t candidates;
+    int64_t candidates_until_ms;
+    union {
+        struct {
+            struct breaker breaker;
+            struct redrive_breaker_config breaker_config;
+            struct release release; /* rate 0: nothing is being let go */
+            struct breaker saved;   /* as the store has it */
+            int64_t saved_ms;
+        };
+        struct {
+            struct bucket bucket;
+            struct rate rate; /* count 0: none */
+            struct slots slots;
+        };
+    };
+};
+
+struct lanes {
+    struct map breakers; /* tenant, zero byte, key → struct lane */
+    struct map limits;
+    struct lane **marked;
+    size_t n_marked;
+    size_t capacity;
+};
+
+void lanes_init(struct lanes *lanes, uint64_t seed);
+void lanes_release(struct lanes *lanes);
+/* Empties it. */
+void lanes_forget(struct lanes *lanes);
+
+/* Reads all lanes from the store. */
+int lanes_load(struct engine *e, struct redrive_err *err);
+/* Writes the marked ones. REDRIVE_E_STATE: another process was faster. */
+int lanes_save(struct engine *e, struct redrive_err *err);
+
+/* A lane that is to be written at the unit's end. */
+int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err);
+
+/* The lane of a key, new if need be; its configuration is the one given (NULL: as it is). */
+int lane_breaker(struct engine *e, struct str tenant, struct str key,
+                 const struct redrive_breaker_config *config, struct lane **ret,
+                 struct redrive_err *err);
+int lane_limit(struct engine *e, struct str tenant, struct str key, const struct rate *rate,
+               uint32_t max, struct lane **ret, struct redrive_err *err);
+
+/* The lane if there is one. */
+struct lane *lane_find(const struct map *map, struct str tenant, struct str key);
+
+/* How many more jobs of the lane may be sent ahead, of `room` that could start. */
+uint32_t lane_wants(struct lane *lane, uint32_t room, int64_t now_ms);
+/* `n` were sent, or one has arrived. */
+void lane_sent(struct lane *lane, uint32_t n, int64_t now_ms);
+void lane_arrived(struct lane *lane);
+
+/* Reports how a permitted run went, and starts or slows the release. */
+void lane_record(struct lane *lane, struct breaker_permit permit, enum breaker_result result,
+                 int64_t now_ms);
+
+/* A lane's row, both ways; lane_decode is false when the bytes are damaged. */
+void lane_encode(const struct lane *lane, struct buf *out);
+bool lane_decode(struct lane *lane, struct str bytes);
+
+#endif

@@ -1,0 +1,167 @@
+/* lane_row.c - how a breaker or a limit is written down: numbers of eight bytes, low byte first. */
+#include "engine/lane.h"
+
+#include "base/buf.h"
+
+#define FORMAT 1
+
+/* One description of the row serves both ways. */
+struct codec {
+    struct buf *out; /* NULL: reading */
+    struct str in;
+    bool failed;
+};
+
+static void code_u64(struct codec *c, uint64_t *v)
+{
+    unsigned char bytes[8];
+    if (c->out) {
+        for (int i = 0; i < 8; i++)
+            bytes[i] = (unsigned char)(*v >> (8 * i));
+        (void)buf_add(c->out, bytes, sizeof bytes);
+        return;
+    }
+    *v = 0;
+    if (c->in.len < sizeof bytes) {
+        c->failed = true;
+        return;
+    }
+    memcpy(bytes, c->in.ptr, sizeof bytes);
+    for (int i = 0; i < 8; i++)
+        *v |= (uint64_t)bytes[i] << (8 * i);
+    c->in.ptr += sizeof bytes;
+    c->in.len -= sizeof bytes;
+}
+
+static void code_i64(struct codec *c, int64_t *v)
+{
+    uint64_t wide = (uint64_t)*v;
+    code_u64(c, &wide);
+    *v = (int64_t)wide;
+}
+
+static void code_u32(struct codec *c, uint32_t *v)
+{
+    uint64_t wide = *v;
+    code_u64(c, &wide);
+    c->failed |= wide > UINT32_MAX;
+    *v = (uint32_t)wide;
+}
+
+static void code_double(struct codec *c, double *v)
+{
+    uint64_t bits;
+    memcpy(&bits, v, sizeof bits);
+    code_u64(c, &bits);
+    memcpy(v, &bits, sizeof bits);
+}
+
+static void code_bool(struct codec *c, bool *v)
+{
+    uint32_t wide = *v;
+    code_u32(c, &wide);
+    *v = wide != 0;
+}
+
+static void code_breaker(struct codec *c, struct breaker *b)
+{
+    uint32_t state = b->state;
+    code_u32(c, &state);
+    c->failed |= state >= REDRIVE_BREAKER_STATE_COUNT;
+    b->state = c->failed ? REDRIVE_BREAKER_CLOSED : (enum redrive_breaker_state)state;
+    code_u32(c, &b->consecutive);
+    code_u32(c, &b->probe_successes);
+    code_u32(c, &b->reopened);
+    code_u64(c, &b->generation);
+    code_u64(c, &b->next_token);
+    code_u64(c, &b->seed);
+    code_i64(c, &b->opened_at_ms);
+    code_i64(c, &b->retry_at_ms);
+    code_i64(c, &b->bucket_start_ms);
+    code_u32(c, &b->bucket);
+    if (b->bucket >= BREAKER_BUCKETS) {
+        c->failed = true;
+        b->bucket = 0;
+    }
+    for (int i = 0; i < BREAKER_BUCKETS; i++) {
+        code_u32(c, &b->window[i].calls);
+        code_u32(c, &b->window[i].failures);
+    }
+    for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
+        code_u64(c, &b->probes[i].token);
+        code_i64(c, &b->probes[i].expires_ms);
+    }
+}
+
+static void code_breaker_config(struct codec *c, struct redrive_breaker_config *config)
+{
+    uint32_t on_open = config->on_open;
+    code_u32(c, &config->failure_threshold);
+    code_double(c, &config->failure_rate);
+    code_u32(c, &config->min_calls);
+    code_i64(c, &config->window_ms);
+    code_i64(c, &config->recovery_timeout_ms);
+    code_double(c, &config->recovery_multiplier);
+    code_i64(c, &config->recovery_max_ms);
+    code_double(c, &config->recovery_jitter);
+    code_u32(c, &config->half_open_max);
+    code_u32(c, &config->success_threshold);
+    code_i64(c, &config->probe_lease_ms);
+    code_u32(c, &on_open);
+    c->failed |= on_open >= REDRIVE_ON_OPEN_COUNT;
+    config->on_open = c->failed ? REDRIVE_ON_OPEN_PARK : (enum redrive_on_open)on_open;
+    code_double(c, &config->release_rate);
+    code_double(c, &config->release_growth);
+}
+
+static void code_release(struct codec *c, struct release *r)
+{
+    code_double(c, &r->rate);
+    code_double(c, &r->credit);
+    code_i64(c, &r->credit_ms);
+    code_i64(c, &r->grown_ms);
+}
+
+static void code_limit(struct codec *c, struct lane *lane)
+{
+    code_i64(c, &lane->bucket.parts);
+    code_i64(c, &lane->bucket.updated_ms);
+    code_u32(c, &lane->rate.count);
+    code_u32(c, &lane->rate.period_s);
+    code_u32(c, &lane->rate.burst);
+    code_u32(c, &lane->slots.used);
+    code_u32(c, &lane->slots.max);
+}
+
+static void code_lane(struct codec *c, struct lane *lane)
+{
+    uint32_t format = FORMAT;
+    code_u32(c, &format);
+    c->failed |= format != FORMAT;
+    code_bool(c, &lane->has_parked);
+    code_u32(c, &lane->candidates);
+    code_i64(c, &lane->candidates_until_ms);
+    if (lane->kind == SHARED_BREAKER) {
+        code_breaker(c, &lane->breaker);
+        code_breaker_config(c, &lane->breaker_config);
+        code_release(c, &lane->release);
+    } else {
+        code_limit(c, lane);
+    }
+}
+
+void lane_encode(const struct lane *lane, struct buf *out)
+{
+    struct codec c = {.out = out};
+    struct lane copy = *lane;
+    code_lane(&c, &copy);
+}
+
+bool lane_decode(struct lane *lane, struct str bytes)
+{
+    struct codec c = {.in = bytes};
+    code_lane(&c, lane);
+    return !c.failed && c.in.len == 0 &&
+           (lane->kind != SHARED_BREAKER ||
+            redrive_breaker_config_check(&lane->breaker_config, NULL) == 0);
+}

@@ -1,0 +1,143 @@
+#include "engine/parked.h"
+
+#include "base/err.h"
+#include "engine/private.h"
+
+/* At most so many of a lane in one unit. */
+#define BATCH 256
+
+/* Unparks up to `n`; `ret_left` says whether some remain. */
+static int unpark(struct engine *e, struct lane *lane, bool probe_order, uint32_t n,
+                  uint32_t *ret_moved, bool *ret_left, struct redrive_err *err)
+{
+    struct job_page page = {0};
+    int64_t seqs[BATCH];
+    struct move_result results[BATCH] = {{0}};
+    size_t limit = n < BATCH ? n : BATCH;
+    *ret_moved = 0;
+    int rc = e->ops->parked(e->store, str_of(lane->tenant), str_of(lane->key), probe_order, limit,
+                            &page, err);
+    for (size_t i = 0; i < page.n; i++)
+        seqs[i] = page.jobs[i].status.seq;
+    if (rc == 0 && page.n > 0)
+        rc = e->ops->unpark(e->store, seqs, page.n, results, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++)
+        *ret_moved += results[i].code == 0;
+    *ret_left = page.more;
+    e->touched |= rc == 0 && *ret_moved > 0;
+    job_page_release(&page);
+    return rc;
+}
+
+/* The breaker is closed: as many as the pace has earned. */
+static int let_go(struct engine *e, struct lane *lane, struct redrive_err *err)
+{
+    uint32_t moved;
+    bool left;
+    if (lane->release.rate <= 0)
+        release_start(&lane->release, &lane->breaker_config, e->now_ms);
+    struct release look = lane->release;
+    uint32_t earned = release_take(&look, &lane->breaker_config, e->now_ms, BATCH);
+    if (earned == 0) {
+        engine_want(e, release_next_ms(&look));
+        return lane->marked ? 0 : lane_mark(e, lane, err);
+    }
+    int rc = unpark(e, lane, false, earned, &moved, &left, err);
+    if (rc < 0)
+        return rc;
+    (void)release_take(&lane->release, &lane->breaker_config, e->now_ms, moved);
+    lane->has_parked = left;
+    if (left)
+        engine_want(e, release_next_ms(&lane->release));
+    else
+        lane->release = (struct release){0};
+    return lane_mark(e, lane, err);
+}
+
+static uint32_t probes_out(const struct breaker *b)
+{
+    uint32_t out = 0;
+    for (int i = 0; i < REDRIVE_MAX_PROBES; i++)
+        out += b->probes[i].token != 0;
+    return out;
+}
+
+static int send(struct engine *e, struct lane *lane, bool probe_order, uint32_t room,
+                struct redrive_err *err)
+{
+    uint32_t moved;
+    bool left;
+    uint32_t n = lane_wants(lane, room, e->now_ms);
+    if (n == 0) {
+        if (lane->candidates > 0)
+            engine_want(e, lane->candidates_until_ms);
+        return 0;
+    }
+    int rc = unpark(e, lane, probe_order, n, &moved, &left, err);
+    if (rc < 0)
+        return rc;
+    lane->has_parked = left;
+    if (moved > 0)
+        lane_sent(lane, moved, e->now_ms);
+    if (left && lane->candidates > 0)
+        engine_want(e, lane->candidates_until_ms);
+    return lane_mark(e, lane, err);
+}
+
+static int release_breaker(struct engine *e, struct lane *lane, struct redrive_err *err)
+{
+    struct breaker *b = &lane->breaker;
+    if (breaker_tick(b, &lane->breaker_config, e->now_ms)) {
+        int rc = lane_mark(e, lane, err);
+        if (rc < 0)
+            return rc;
+    }
+    int64_t next_ms = breaker_next_ms(b, &lane->breaker_config);
+    if (next_ms > e->now_ms)
+        engine_want(e, next_ms);
+    switch (b->state) {
+    case REDRIVE_BREAKER_CLOSED:
+    case REDRIVE_BREAKER_DISABLED: return let_go(e, lane, err);
+    case REDRIVE_BREAKER_OPEN:
+        return e->now_ms < b->retry_at_ms
+                   ? 0
+                   : send(e, lane, true, lane->breaker_config.half_open_max, err);
+    case REDRIVE_BREAKER_HALF_OPEN: {
+        uint32_t out = probes_out(b), max = lane->breaker_config.half_open_max;
+        return send(e, lane, true, max > out ? max - out : 0, err);
+    }
+    case REDRIVE_BREAKER_FORCED_OPEN:
+    case REDRIVE_BREAKER_STATE_COUNT:
+    default: return 0;
+    }
+}
+
+static int release_limit(struct engine *e, struct lane *lane, struct redrive_err *err)
+{
+    uint32_t room = BATCH;
+    if (lane->slots.max != 0)
+        room = lane->slots.max > lane->slots.used ? lane->slots.max - lane->slots.used : 0;
+    if (lane->rate.count != 0 && room > 0) {
+        struct bucket look = lane->bucket;
+        room = bucket_take(&look, &lane->rate, e->now_ms, room);
+        if (room == 0)
+            engine_want(e, e->now_ms + bucket_wait_ms(&look, &lane->rate, e->now_ms));
+    }
+    return room > 0 ? send(e, lane, false, room, err) : 0;
+}
+
+int parked_release(struct engine *e, struct redrive_err *err)
+{
+    int rc = 0;
+    MAP_FOREACH (&e->lanes.breakers, slot) {
+        struct lane *lane = slot->value;
+        if (rc == 0 && lane->has_parked)
+            rc = release_breaker(e, lane, err);
+    }
+    MAP_FOREACH (&e->lanes.limits, slot) {
+        struct lane *lane = slot->value;
+        if (rc == 0 && lane->has_parked)
+            rc = release_limit(e, lane, err);
+    }
+    return rc;
+}

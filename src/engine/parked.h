@@ -1,0 +1,17 @@
+/* parked.h - how parked jobs come back to the queue.
+ *
+ * An open breaker whose time has come gets as many candidates for its probes as it lets through,
+ * chosen by core/probe.h. One that has closed lets its jobs go at the pace of core/release.h. A
+ * limit that has room again gets as many as it has room for.
+ */
+#ifndef ENGINE_PARKED_H
+#define ENGINE_PARKED_H
+
+#include "redrive.h"
+
+struct engine;
+
+/* Does what is due and asks to be woken for the rest. */
+int parked_release(struct engine *e, struct redrive_err *err);
+
+#endif

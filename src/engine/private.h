@@ -1,0 +1,73 @@
+/* private.h - the inside of an engine, for the files of this room only. */
+#ifndef ENGINE_PRIVATE_H
+#define ENGINE_PRIVATE_H
+
+#include "base/arena.h"
+#include "base/id.h"
+#include "base/map.h"
+#include "base/rng.h"
+#include "core/quantile.h"
+#include "engine/engine.h"
+#include "engine/lane.h"
+#include "engine/running.h"
+#include "engine/unit.h"
+
+/* An entry of the timetable, as the store has it. */
+struct cron_mark {
+    int64_t version; /* 0: no row yet */
+    int64_t last_ms; /* the last tick that was made, or when the entry was first seen */
+};
+
+struct engine {
+    struct engine_options options;
+    struct store *store;
+    const struct store_ops *ops;
+    struct config_task builtin; /* without a configuration, every task */
+    struct classifier *classifier;
+    struct rng rng;
+    struct id_gen ids;
+
+    /* The open unit. */
+    int64_t now_ms;
+    bool touched; /* it has something to commit */
+    int64_t puts; /* of shared rows */
+    struct arena arena;
+    struct engine_event *events;
+    size_t n_events;
+    size_t events_capacity;
+
+    /* What is cached of the store, as of this shared version; -1: nothing. */
+    int64_t shared_seen;
+    struct lanes lanes;
+    struct cron_mark *cron; /* one for each of the configuration's */
+
+    struct running running;
+    int64_t wake_ms; /* when engine_tick is wanted; INT64_MAX: never */
+    int64_t sweep_ms;
+    struct health health;
+    struct quantile run_time;
+};
+
+/* Asks for a tick at that time, or before. 0 asks for nothing. */
+static inline void engine_want(struct engine *e, int64_t at_ms)
+{
+    if (at_ms != 0 && at_ms < e->wake_ms)
+        e->wake_ms = at_ms;
+}
+
+/* Reads one job, by its number or, when that is 0, by tenant and id: 1, 0 when there is none, or a
+ * negative code. The page is the caller's to release. */
+int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,
+                struct job_page *ret, struct redrive_err *err);
+
+/* Reads what is shared again if it is no longer what it was. */
+int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err *err);
+
+/* Forgets everything that can be read again. */
+void engine_forget(struct engine *e);
+
+/* Ends a waiting job by what decide() makes of the ending (deadline, open breaker). */
+int engine_end_waiting(struct engine *e, const struct job *job, int ending,
+                       struct redrive_err *err);
+
+#endif

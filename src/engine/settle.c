@@ -1,0 +1,146 @@
+#include "engine/settle.h"
+
+#include "core/fingerprint.h"
+#include "engine/facts.h"
+#include "engine/private.h"
+
+int settle_lanes(struct engine *e, const struct job *job, enum breaker_result result,
+                 struct redrive_err *err)
+{
+    const struct job_spec *spec = &job->spec;
+    int rc = 0;
+    if (spec->limit_key.len > 0) {
+        struct lane *lane = lane_find(&e->lanes.limits, spec->tenant, spec->limit_key);
+        if (lane) {
+            slots_give(&lane->slots, 1);
+            if (lane->has_parked)
+                engine_want(e, e->now_ms);
+            rc = lane_mark(e, lane, err);
+        }
+    }
+    if (rc < 0 || spec->breaker_key.len == 0)
+        return rc;
+    struct lane *lane;
+    rc = lane_breaker(e, spec->tenant, spec->breaker_key,
+                      &engine_task(e, spec->task)->breaker.config, &lane, err);
+    if (rc < 0)
+        return rc;
+    lane_record(lane, job->status.permit, result, e->now_ms);
+    if (lane->has_parked)
+        engine_want(e, e->now_ms);
+    return lane_mark(e, lane, err);
+}
+
+static enum engine_event_kind kind_of(const struct decision *d)
+{
+    switch (d->state) {
+    case REDRIVE_STATE_COMPLETED: return ENGINE_EVENT_COMPLETED;
+    case REDRIVE_STATE_RETRYING: return ENGINE_EVENT_RETRYING;
+    case REDRIVE_STATE_DEAD_LETTER: return ENGINE_EVENT_DEAD;
+    case REDRIVE_STATE_FAILED: return ENGINE_EVENT_FAILED;
+    case REDRIVE_STATE_CANCELLED: return ENGINE_EVENT_CANCELLED;
+    case REDRIVE_STATE_QUEUED:
+    case REDRIVE_STATE_SCHEDULED:
+    case REDRIVE_STATE_RUNNING:
+    case REDRIVE_STATE_PARKED:
+    case REDRIVE_STATE_COUNT:
+    default: return ENGINE_EVENT_RELEASED;
+    }
+}
+
+static void tell(struct engine *e, const struct job *job, const struct settlement *s,
+                 const struct job_error *error)
+{
+    const struct decision *d = &s->decision;
+    struct engine_event event = event_of(e, kind_of(d), job);
+    event.ran = true;
+    event.run_ms = e->now_ms > job->status.started_ms ? e->now_ms - job->status.started_ms : 0;
+    event.delay_ms = d->delay_ms;
+    event.class_ = d->class_;
+    event.severity = d->severity;
+    event.reason = d->reason;
+    event.unclassified = d->unclassified;
+    event.message = error->message;
+    event_add(e, &event);
+}
+
+int settle_job(struct engine *e, const struct job *job, struct settlement *s,
+               struct redrive_err *err)
+{
+    s->decision = facts_decide(e, job, &s->outcome);
+    const struct job_error error = facts_error(&s->outcome, &s->decision);
+    const struct settle_move move = {
+        .seq = job->status.seq,
+        .token = s->token,
+        .decision = &s->decision,
+        .error = error,
+        .result = s->result,
+        .fingerprint = error.class_ == REDRIVE_CLASS_SUCCESS
+                           ? 0
+                           : fingerprint(error.type, error.class_, error.message),
+    };
+    int rc = e->ops->settle(e->store, &move, 1, &s->ret, err);
+    if (rc < 0 || s->ret.code < 0)
+        return rc;
+    e->touched = true;
+    tell(e, job, s, &error);
+    if (s->decision.state == REDRIVE_STATE_RETRYING || s->decision.state == REDRIVE_STATE_SCHEDULED)
+        engine_want(e, e->now_ms + s->decision.delay_ms);
+    return settle_lanes(e, job, s->decision.breaker, err);
+}
+
+static int settle_one(struct engine *e, struct settlement *s, struct redrive_err *err)
+{
+    const struct job *known = running_get(&e->running, s->seq, s->token);
+    if (known && (s->tenant.len == 0 || str_eq(s->tenant, known->spec.tenant))) {
+        int settled = settle_job(e, known, s, err);
+        running_drop(&e->running, s->seq);
+        return settled;
+    }
+    struct job_page page = {0};
+    int rc = engine_find(e, s->tenant, s->id, s->seq, &page, err);
+    s->ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
+    if (rc > 0) {
+        const struct job *job = &page.jobs[0];
+        s->ret = (struct move_result){.code = REDRIVE_E_STATE, .state = job->status.state};
+        bool holds = job->status.state == REDRIVE_STATE_RUNNING && s->token != 0 &&
+                     job->status.token == s->token;
+        rc = holds ? settle_job(e, job, s, err) : 0;
+    }
+    job_page_release(&page);
+    return rc;
+}
+
+static int apply_settle(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct settle_op *op = (struct settle_op *)base;
+    int rc = 0;
+    for (size_t i = 0; i < op->n && rc == 0; i++)
+        rc = settle_one(e, &op->items[i], err);
+    return rc;
+}
+
+void settle_op_init(struct settle_op *op, struct settlement *items, size_t n)
+{
+    *op = (struct settle_op){.op = {.apply = apply_settle, .weight = n}, .items = items, .n = n};
+}
+
+static int apply_extend(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct extend_op *op = (struct extend_op *)base;
+    int rc = 0;
+    for (size_t i = 0; i < op->n && rc == 0; i++) {
+        struct extension *x = &op->items[i];
+        x->ret = (struct move_result){.code = REDRIVE_E_STATE};
+        if (x->token == 0)
+            continue;
+        rc = e->ops->extend(e->store, x->seq, x->token, e->now_ms + x->lease_ms, &x->ret, err);
+        e->touched |= rc == 0 && x->ret.code == 0;
+    }
+    return rc;
+}
+
+void extend_op_init(struct extend_op *op, struct extension *items, size_t n)
+{
+    *op = (struct extend_op){.op = {.apply = apply_extend, .weight = n}, .items = items, .n = n};
+}

@@ -1,0 +1,58 @@
+/* settle.h - how runs ended.
+ *
+ * A settlement is made by the holder of the lease's token, and by nobody else: one that comes too
+ * late is refused with REDRIVE_E_STATE and changes nothing. What becomes of the job is decide()'s
+ * word; its breaker, its limit and the counters hear of it in the same unit.
+ */
+#ifndef ENGINE_SETTLE_H
+#define ENGINE_SETTLE_H
+
+#include "core/decide.h"
+#include "engine/unit.h"
+#include "store/store.h"
+
+struct settlement {
+    struct str tenant;
+    struct str id;          /* with seq 0 */
+    int64_t seq;            /* the job's number, if it is known */
+    uint64_t token;         /* of the lease */
+    struct outcome outcome; /* strings borrowed */
+    struct str result;      /* of a success; absent: none */
+
+    /* The answer. */
+    struct move_result ret;
+    struct decision decision; /* when ret.code is 0 */
+};
+
+struct settle_op {
+    struct op op;
+    struct settlement *items; /* borrowed */
+    size_t n;
+};
+void settle_op_init(struct settle_op *op, struct settlement *items, size_t n);
+
+/* A heartbeat: the lease lasts for so long from now. */
+struct extension {
+    int64_t seq;
+    uint64_t token;
+    int64_t lease_ms;
+    struct move_result ret;
+};
+struct extend_op {
+    struct op op;
+    struct extension *items; /* borrowed */
+    size_t n;
+};
+void extend_op_init(struct extend_op *op, struct extension *items, size_t n);
+
+/* ---- Within the engine ---------------------------------------------------------------------- */
+
+/* Settles a running job whose row has been read. A refusal goes into s->ret. */
+int settle_job(struct engine *e, const struct job *job, struct settlement *s,
+               struct redrive_err *err);
+
+/* A job has left running: its breaker hears how, its limit has room again. */
+int settle_lanes(struct engine *e, const struct job *job, enum breaker_result result,
+                 struct redrive_err *err);
+
+#endif

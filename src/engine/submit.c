@@ -1,0 +1,217 @@
+#include "engine/submit.h"
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/utf8.h"
+#include "core/policy.h"
+#include "engine/keys.h"
+#include "engine/private.h"
+
+#define NAME_MAX_LEN 255
+#define PRIORITY_MAX 100
+
+static int check_name(const char *what, struct str s, bool required, struct redrive_err *err)
+{
+    if (s.len == 0)
+        return required ? err_set(err, REDRIVE_E_INVALID, "a job needs a %s", what) : 0;
+    if (s.len > NAME_MAX_LEN)
+        return err_set(err, REDRIVE_E_TOO_BIG, "%s is over %d bytes", what, NAME_MAX_LEN);
+    for (size_t i = 0; i < s.len; i++)
+        if ((unsigned char)s.ptr[i] < 0x20 || s.ptr[i] == 0x7f)
+            return err_set(err, REDRIVE_E_INVALID, "%s has a control character", what);
+    if (!utf8_valid(s))
+        return err_set(err, REDRIVE_E_INVALID, "%s is not UTF-8", what);
+    return 0;
+}
+
+static int check_names(const struct job_spec *spec, struct redrive_err *err)
+{
+    const struct {
+        const char *what;
+        struct str s;
+        bool required;
+    } names[] = {
+        {"task", spec->task, true},        {"id", spec->id, false},
+        {"tenant", spec->tenant, false},   {"queue", spec->queue, false},
+        {"user", spec->user, false},       {"project", spec->project, false},
+        {"service", spec->service, false}, {"unique key", spec->unique_key, false},
+    };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && rc == 0; i++)
+        rc = check_name(names[i].what, names[i].s, names[i].required, err);
+    return rc;
+}
+
+static int check_payload(const struct engine *e, const struct config_task *task,
+                         const struct job_spec *spec, struct redrive_err *err)
+{
+    const struct json_limits limits = {.max_bytes = e->options.payload_max_bytes};
+    bool absent = spec->payload.len == 0 || str_is(str_trim(spec->payload), "null");
+    if (absent && task->payload == CONFIG_PAYLOAD_REQUIRED) {
+        int rc = err_set(err, REDRIVE_E_INVALID, "the payload is missing");
+        err_detail(err, "task '%s' says payload: required", task->name);
+        return rc;
+    }
+    return spec->payload.len == 0 ? 0 : json_check(spec->payload, &limits, err);
+}
+
+static int check_numbers(const struct job_spec *spec, struct redrive_err *err)
+{
+    if (spec->priority < -PRIORITY_MAX || spec->priority > PRIORITY_MAX)
+        return err_set(err, REDRIVE_E_RANGE, "priority %d is not between -%d and %d",
+                       spec->priority, PRIORITY_MAX, PRIORITY_MAX);
+    if (spec->process_after_ms < 0 || spec->deadline_ms < 0)
+        return err_set(err, REDRIVE_E_RANGE, "a time is before 1970");
+    return 0;
+}
+
+/* The job's own policy may change how many attempts there are. */
+static int read_policy(const struct config_task *task, struct job_spec *spec,
+                       struct redrive_err *err)
+{
+    struct policy_box *box = NULL;
+    const struct redrive_policy *policy = &task->retry;
+    if (spec->policy.len > 0) {
+        int rc = policy_parse_json(spec->policy, &task->retry, &box, err);
+        if (rc < 0)
+            return rc;
+        policy = policy_box_get(box);
+    }
+    spec->max_attempts = policy->max_retries + 1;
+    policy_box_free(box);
+    return 0;
+}
+
+static int complete(const struct engine *e, struct job_spec *spec, struct arena *arena,
+                    struct redrive_err *err)
+{
+    const struct config_task *task = engine_task(e, spec->task);
+    int rc = check_names(spec, err);
+    if (rc == 0 && e->options.config && e->options.config->strict_tasks && !*task->name) {
+        rc = err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%.*s'", (int)spec->task.len,
+                     spec->task.ptr);
+        err_detail(err, "strict_tasks allows declared tasks only");
+    }
+    if (rc == 0)
+        rc = check_payload(e, task, spec, err);
+    if (rc == 0)
+        rc = check_numbers(spec, err);
+    if (rc == 0)
+        rc = read_policy(task, spec, err);
+    if (rc < 0)
+        return rc;
+    if (spec->tenant.len == 0)
+        spec->tenant = STR(ENGINE_TENANT_DEFAULT);
+    if (spec->queue.len == 0)
+        spec->queue = str_of(task->queue);
+    if (spec->breaker_key.len == 0)
+        rc = key_of_breaker(task, spec, arena, &spec->breaker_key, err);
+    if (rc == 0 && spec->limit_key.len == 0)
+        rc = key_of_limit(task, spec, arena, &spec->limit_key, err);
+    return rc;
+}
+
+/* ---- In the unit ----------------------------------------------------------------------------- */
+
+static bool is_rejected(const struct engine *e, const struct job_spec *spec)
+{
+    const struct config_task *task = engine_task(e, spec->task);
+    if (task->breaker.config.on_open != REDRIVE_ON_OPEN_REJECT || spec->breaker_key.len == 0)
+        return false;
+    const struct lane *lane = lane_find(&e->lanes.breakers, spec->tenant, spec->breaker_key);
+    if (!lane)
+        return false;
+    return lane->breaker.state == REDRIVE_BREAKER_FORCED_OPEN ||
+           (lane->breaker.state == REDRIVE_BREAKER_OPEN && e->now_ms < lane->breaker.retry_at_ms);
+}
+
+/* Refusals that depend on the moment; those of submit_op_init stand. */
+static size_t refuse_some(const struct engine *e, struct submit_op *op)
+{
+    size_t refused = 0;
+    for (size_t i = 0; i < op->n; i++) {
+        struct submit_answer *a = &op->answers[i];
+        if (!a->invalid)
+            a->code = 0;
+        if (a->code == 0 && is_rejected(e, &op->specs[i]))
+            a->code = err_set(&a->err, REDRIVE_E_BREAKER_OPEN, "circuit breaker '%.*s' is open",
+                              (int)op->specs[i].breaker_key.len, op->specs[i].breaker_key.ptr);
+        refused += a->code < 0;
+    }
+    return refused;
+}
+
+static int submit_one(struct engine *e, struct submit_op *op, size_t i, struct redrive_err *err)
+{
+    struct job_spec spec = op->specs[i];
+    struct submit_answer *a = &op->answers[i];
+    struct submit_result result = {0};
+    char id[ID_UUID_LEN + 1];
+    if (spec.id.len == 0) {
+        id_next(&e->ids, e->now_ms, id);
+        spec.id = str_of(id);
+    }
+    int rc = e->ops->submit(e->store, &spec, 1, &result, &op->result, err);
+    if (rc < 0)
+        return rc;
+    e->touched = true;
+    a->existed = result.code == REDRIVE_E_EXISTS;
+    a->code = a->existed ? 0 : result.code;
+    if (a->code < 0)
+        (void)err_set(&a->err, a->code, "the store refused the job");
+    a->seq = result.seq;
+    a->id = result.id;
+    a->state = result.state;
+    if (a->code < 0 || a->existed)
+        return 0;
+    const struct job job = {.spec = spec, .status = {.seq = result.seq, .state = result.state}};
+    const struct engine_event event = event_of(e, ENGINE_EVENT_SUBMITTED, &job);
+    event_add(e, &event);
+    if (a->state == REDRIVE_STATE_SCHEDULED)
+        engine_want(e, spec.process_after_ms);
+    return 0;
+}
+
+static int apply_submit(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct submit_op *op = (struct submit_op *)base;
+    int rc = 0;
+    arena_release(&op->result);
+    arena_init(&op->result);
+    size_t refused = refuse_some(e, op);
+    for (size_t i = 0; i < op->n && rc == 0; i++) {
+        struct submit_answer *a = &op->answers[i];
+        if (a->code == 0 && op->whole && refused > 0)
+            a->code = err_set(&a->err, REDRIVE_E_CANCELLED, "another job of the batch was refused");
+        if (a->code == 0)
+            rc = submit_one(e, op, i, err);
+    }
+    return rc;
+}
+
+int submit_op_init(struct submit_op *op, const struct engine *e, const struct job_spec *specs,
+                   size_t n, struct redrive_err *err)
+{
+    *op = (struct submit_op){.op = {.apply = apply_submit, .weight = n}, .n = n};
+    arena_init(&op->arena);
+    arena_init(&op->result);
+    op->specs = arena_array(&op->arena, n, sizeof *op->specs);
+    op->answers = arena_array(&op->arena, n, sizeof *op->answers);
+    if (!op->specs || !op->answers) {
+        submit_op_release(op);
+        return err_nomem(err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        op->specs[i] = specs[i];
+        op->answers[i].code = complete(e, &op->specs[i], &op->arena, &op->answers[i].err);
+        op->answers[i].invalid = op->answers[i].code < 0;
+    }
+    return 0;
+}
+
+void submit_op_release(struct submit_op *op)
+{
+    arena_release(&op->arena);
+    arena_release(&op->result);
+    *op = (struct submit_op){0};
+}

@@ -1,0 +1,49 @@
+/* submit.h - new jobs.
+ *
+ *     struct submit_op op;
+ *     submit_op_init(&op, engine, specs, n);      checks everything that needs no store
+ *     engine_apply_one(engine, &op.op, &err);
+ *     … op.answers[i] …
+ *     submit_op_release(&op);
+ *
+ * Each job has an answer of its own. A job is refused when its task has no name or an unknown one
+ * under strict_tasks, its payload is not JSON, too big or missing where it is required, a number is
+ * out of range, its own policy cannot be read, or its breaker is open and says `reject`. A submit
+ * that is a repetition (same id, or a unique key that is taken) is answered with the job that
+ * stands for it.
+ */
+#ifndef ENGINE_SUBMIT_H
+#define ENGINE_SUBMIT_H
+
+#include "base/arena.h"
+#include "engine/unit.h"
+#include "store/store.h"
+
+struct submit_answer {
+    int code; /* 0, or why it was refused */
+    struct redrive_err err;
+    bool invalid; /* refused before the store was asked */
+    bool existed; /* no new job: this one stands for it */
+    int64_t seq;
+    struct str id;
+    enum redrive_state state;
+};
+
+struct submit_op {
+    struct op op;
+    bool whole;             /* one refusal refuses all: the others get REDRIVE_E_CANCELLED */
+    struct job_spec *specs; /* complete: queue, keys */
+    struct submit_answer *answers;
+    size_t n;
+    struct arena arena;  /* of the request */
+    struct arena result; /* of the answers */
+};
+
+/* Borrows the strings of the specs until release. May be called on any thread: it reads nothing of
+ * the engine that changes. What specs leave open gets its default: id, tenant, queue. Without
+ * memory the code says so, and the operation must not be applied. */
+int submit_op_init(struct submit_op *op, const struct engine *engine, const struct job_spec *specs,
+                   size_t n, struct redrive_err *err);
+void submit_op_release(struct submit_op *op);
+
+#endif

@@ -1,0 +1,99 @@
+#include "engine/tick.h"
+
+#include "engine/cron.h"
+#include "engine/parked.h"
+#include "engine/private.h"
+#include "engine/retention.h"
+#include "engine/settle.h"
+
+#define DUE_BATCH    1000
+#define RESCUE_BATCH 200
+
+/* After a failure. */
+#define AGAIN_MS 1000
+
+static int apply_due(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    size_t moved = 0;
+    int64_t next_ms = 0;
+    (void)op;
+    int rc = e->ops->promote_due(e->store, DUE_BATCH, &moved, &next_ms, err);
+    if (rc == 0 && moved > 0)
+        e->touched = true;
+    engine_want(e, next_ms);
+    return rc;
+}
+
+static int apply_rescue(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    struct job_page page = {0};
+    int64_t next_ms = 0;
+    (void)op;
+    int rc = e->ops->expired(e->store, RESCUE_BATCH, &page, &next_ms, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++) {
+        struct settlement s = {
+            .token = page.jobs[i].status.token,
+            .outcome = {.ending = ENDING_LEASE_LOST},
+        };
+        rc = settle_job(e, &page.jobs[i], &s, err);
+        running_drop(&e->running, page.jobs[i].status.seq);
+    }
+    engine_want(e, next_ms);
+    job_page_release(&page);
+    return rc;
+}
+
+static int apply_parked(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    (void)op;
+    return parked_release(e, err);
+}
+
+static int apply_cron(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    (void)op;
+    return cron_ticks(e, err);
+}
+
+static int apply_retention(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    (void)op;
+    return retention_sweep(e, err);
+}
+
+/* Rescue comes first: what it gives back may be let go at once. */
+int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
+{
+    struct op parts[] = {{.apply = apply_rescue},
+                         {.apply = apply_due},
+                         {.apply = apply_parked},
+                         {.apply = apply_cron},
+                         {.apply = apply_retention}};
+    enum {
+        N = sizeof parts / sizeof parts[0]
+    };
+    struct op *ops[N];
+    int rc = 0;
+    for (int i = 0; i < N; i++)
+        ops[i] = &parts[i];
+    e->wake_ms = INT64_MAX;
+    engine_apply(e, ops, N);
+    for (int i = 0; i < N && rc == 0; i++) {
+        rc = parts[i].code;
+        if (rc == 0)
+            continue;
+        log_event(e->options.log, LOG_LEVEL_ERROR, engine_now_ms(e), "tick_failed",
+                  LOG_S("error", parts[i].err.message), LOG_S("detail", parts[i].err.detail));
+        if (err)
+            *err = parts[i].err;
+    }
+    if (rc < 0)
+        e->wake_ms = engine_now_ms(e) + AGAIN_MS;
+    *ret_next_ms = e->wake_ms;
+    return rc;
+}
+
+int64_t engine_next_ms(const struct engine *e)
+{
+    return e->wake_ms;
+}

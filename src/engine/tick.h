@@ -1,0 +1,24 @@
+/* tick.h - what time asks for.
+ *
+ * Jobs whose time has come go to the queue, jobs whose lease has ended are taken back, parked jobs
+ * are let go, periodic tasks tick, what has been kept long enough is removed: each in a batch. A
+ * tick says when it wants to be called next, and until then there is nothing to do, unless other
+ * processes use the store: when they have changed it, tick again.
+ */
+#ifndef ENGINE_TICK_H
+#define ENGINE_TICK_H
+
+#include <stdint.h>
+
+#include "redrive.h"
+
+struct engine;
+
+/* Does what is due now. `ret_next_ms`: when to tick again; INT64_MAX: never. When a part of it
+ * fails the others are still done, the first failure is returned, and the next tick is soon. */
+int engine_tick(struct engine *engine, int64_t *ret_next_ms, struct redrive_err *err);
+
+/* When a tick is wanted, as of all that was applied since the last one. */
+int64_t engine_next_ms(const struct engine *engine);
+
+#endif

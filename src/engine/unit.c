@@ -1,0 +1,119 @@
+#include "engine/unit.h"
+
+#include "base/err.h"
+#include "engine/private.h"
+
+/* How often a unit is tried that another process has got in the way of. */
+#define CONFLICT_TRIES 8
+
+/* How far a unit came before it failed. */
+enum stage {
+    STAGE_BEGIN,
+    STAGE_MOVES,
+    STAGE_CONFLICT,
+    STAGE_COMMIT,
+};
+
+static void start_clean(struct engine *e)
+{
+    arena_release(&e->arena);
+    arena_init(&e->arena);
+    e->n_events = 0;
+    e->touched = false;
+    e->puts = 0;
+}
+
+static int make_moves(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
+                      struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        ops[i]->code = 0;
+        rc = ops[i]->apply(e, ops[i], err);
+    }
+    if (rc == 0)
+        rc = events_count(e, err);
+    if (rc == 0 && e->arena.failed)
+        rc = err_nomem(err);
+    if (rc < 0)
+        return rc;
+    rc = lanes_save(e, err);
+    if (rc == REDRIVE_E_STATE)
+        *ret_stage = STAGE_CONFLICT;
+    return rc;
+}
+
+static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
+                    struct redrive_err *err)
+{
+    int64_t version;
+    *ret_stage = STAGE_BEGIN;
+    start_clean(e);
+    int rc = e->ops->begin(e->store, engine_now_ms(e), &e->now_ms, &version, err);
+    if (rc < 0)
+        return rc;
+    *ret_stage = STAGE_MOVES;
+    rc = engine_refresh(e, version, err);
+    if (rc == 0)
+        rc = make_moves(e, ops, n, ret_stage, err);
+    if (rc == 0 && e->touched) {
+        *ret_stage = STAGE_COMMIT;
+        rc = e->ops->commit(e->store, err);
+    }
+    if (rc < 0 || !e->touched)
+        e->ops->rollback(e->store);
+    if (rc < 0) {
+        engine_forget(e);
+        return rc;
+    }
+    e->shared_seen = version + e->puts;
+    events_publish(e);
+    return 0;
+}
+
+static int run_until_alone(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
+                           struct redrive_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < CONFLICT_TRIES; i++) {
+        rc = run_unit(e, ops, n, ret_stage, err);
+        if (rc == 0 || *ret_stage != STAGE_CONFLICT)
+            return rc;
+    }
+    return err_set(err, REDRIVE_E_IO, "other processes change the same breakers all the time");
+}
+
+static void fail_all(struct op *const *ops, size_t n, const struct redrive_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        ops[i]->code = err->code;
+        ops[i]->err = *err;
+    }
+}
+
+void engine_apply(struct engine *e, struct op *const *ops, size_t n)
+{
+    struct redrive_err err = {0};
+    enum stage stage;
+    int rc = run_until_alone(e, ops, n, &stage, &err);
+    if (rc == 0)
+        return;
+    err.code = rc;
+    if (stage == STAGE_COMMIT && rc == REDRIVE_E_IO)
+        err_hint(&err, "it may or may not have happened: look before you repeat it");
+    bool nobody_can = stage == STAGE_BEGIN || (stage == STAGE_COMMIT && rc == REDRIVE_E_IO);
+    if (n <= 1 || nobody_can) {
+        fail_all(ops, n, &err);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        engine_apply(e, &ops[i], 1);
+}
+
+int engine_apply_one(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    engine_apply(e, &op, 1);
+    if (op->code < 0 && err)
+        *err = op->err;
+    return op->code;
+}

@@ -1,0 +1,45 @@
+/* unit.h - operations, and how many of them become one unit of the store.
+ *
+ * An operation is a struct that starts with a struct op: what to do, and where the answer goes. It
+ * may be applied more than once before it counts, because a unit that fails is rolled back and its
+ * operations are tried one by one; so apply() starts from the request each time and leaves what it
+ * was given alone.
+ */
+#ifndef ENGINE_UNIT_H
+#define ENGINE_UNIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/list.h"
+#include "redrive.h"
+
+struct engine;
+struct op;
+
+/* Makes the moves of an operation in the open unit. A refusal is the operation's own answer and
+ * goes into op->code and op->err; a negative return means that the unit is lost. */
+typedef int (*op_apply_fn)(struct engine *engine, struct op *op, struct redrive_err *err);
+
+struct op {
+    op_apply_fn apply;
+    size_t weight; /* about how many jobs it touches */
+
+    /* The answer. REDRIVE_E_IO from a commit means that it may or may not have happened. */
+    int code;
+    struct redrive_err err;
+
+    /* For the committer. */
+    struct list link;
+    void (*done)(struct op *op, void *ctx);
+    void *done_ctx;
+};
+
+/* Runs all of them in one unit and returns when every one has its answer. An operation that makes
+ * the store fail fails alone. */
+void engine_apply(struct engine *engine, struct op *const *ops, size_t n);
+
+/* The same for one; returns its code, with detail in `err`. */
+int engine_apply_one(struct engine *engine, struct op *op, struct redrive_err *err);
+
+#endif

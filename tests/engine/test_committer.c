@@ -1,0 +1,186 @@
+/* Many threads, one committer: everything that is handed in is answered once. */
+#include "engine/bed.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "engine/committer.h"
+
+#define N_THREADS 8
+#define N_JOBS    60 /* of each thread */
+
+static int64_t wall(void *ctx)
+{
+    (void)ctx;
+    return clock_wall_ms();
+}
+
+static struct committer *start(const char *url, struct bed *bed)
+{
+    const struct store_options store_options = {.create = true};
+    struct engine_options options = {.clock = wall, .seed = 3, .config = bed->config};
+    struct committer_options committer_options = {0};
+    struct committer *committer;
+    assert_int_equal(store_open(url, &store_options, &options.store, NULL), 0);
+    assert_int_equal(engine_open(&options, &committer_options.engine, NULL), 0);
+    assert_int_equal(store_open(url, &store_options, &committer_options.watch, NULL), 0);
+    assert_int_equal(committer_start(&committer_options, &committer, NULL), 0);
+    return committer;
+}
+
+struct crew {
+    struct committer *committer;
+    atomic_uint submitted;
+    atomic_uint completed;
+    atomic_uint refused;
+};
+
+static bool submit_some(struct crew *crew, size_t n)
+{
+    struct job_spec specs[4] = {
+        {.task = STR("t")}, {.task = STR("t")}, {.task = STR("t")}, {.task = STR("t")}};
+    struct submit_op op;
+    if (submit_op_init(&op, committer_engine(crew->committer), specs, n, NULL) < 0)
+        return false;
+    int rc = committer_run(crew->committer, &op.op, NULL);
+    for (size_t i = 0; i < n; i++)
+        crew->submitted += rc == 0 && op.answers[i].code == 0;
+    submit_op_release(&op);
+    return rc == 0;
+}
+
+static bool work_some(struct crew *crew)
+{
+    const struct claim_filter filter = {.limit = 3};
+    struct settlement s[3] = {{.seq = 0}};
+    struct claim_op claim;
+    struct settle_op settle;
+    claim_op_init(&claim, &filter, STR("w"), 0);
+    int rc = committer_run(crew->committer, &claim.op, NULL);
+    for (size_t i = 0; i < claim.n; i++)
+        s[i] = (struct settlement){.seq = claim.jobs[i].status.seq,
+                                   .token = claim.jobs[i].status.token};
+    if (rc == 0 && claim.n > 0) {
+        settle_op_init(&settle, s, claim.n);
+        rc = committer_run(crew->committer, &settle.op, NULL);
+        for (size_t i = 0; i < claim.n; i++)
+            *(s[i].ret.code == 0 ? &crew->completed : &crew->refused) += 1;
+    }
+    claim_op_release(&claim);
+    return rc == 0;
+}
+
+static void *work(void *arg)
+{
+    struct crew *crew = arg;
+    for (int i = 0; i < N_JOBS / 4; i++)
+        if (!submit_some(crew, 4) || !work_some(crew) || !work_some(crew))
+            return NULL;
+    while (crew->completed + crew->refused < N_THREADS * N_JOBS)
+        if (!work_some(crew))
+            return NULL;
+    return crew;
+}
+
+static void eight_threads_are_all_accounted_for(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    struct crew crew = {.committer = start(bed.url, &bed)};
+    pthread_t threads[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &crew), 0);
+    for (int i = 0; i < N_THREADS; i++) {
+        void *result;
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_non_null(result);
+    }
+    committer_stop(crew.committer);
+    assert_int_equal(crew.submitted, N_THREADS * N_JOBS);
+    assert_int_equal(crew.completed, N_THREADS * N_JOBS);
+    assert_int_equal(crew.refused, 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), N_THREADS * N_JOBS);
+    assert_int_equal(bed_counter(&bed, "jobs_completed", ""), N_THREADS * N_JOBS);
+    bed_release(&bed);
+}
+
+static void job_is_due_without_anybody_asking(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    struct committer *committer = start(bed.url, &bed);
+    const struct job_spec spec = {.task = STR("t"), .process_after_ms = clock_wall_ms() + 100};
+    struct submit_op submit;
+    assert_int_equal(submit_op_init(&submit, committer_engine(committer), &spec, 1, NULL), 0);
+    assert_int_equal(committer_run(committer, &submit.op, NULL), 0);
+    assert_int_equal(submit.answers[0].state, REDRIVE_STATE_SCHEDULED);
+    int64_t until_ms = clock_monotonic_ms() + 10000;
+    while (bed_count(&bed, REDRIVE_STATE_QUEUED) == 0)
+        assert_true(clock_monotonic_ms() < until_ms);
+    submit_op_release(&submit);
+    committer_stop(committer);
+    bed_release(&bed);
+}
+
+static void change_by_another_process_is_noticed(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    struct committer *committer = start(bed.url, &bed);
+    bed.now_ms = clock_wall_ms();
+    const struct job_spec spec = {.task = STR("t"), .process_after_ms = bed.now_ms + 100};
+    bed_submit_spec(&bed, &spec); /* by an engine that nobody ticks */
+    int64_t until_ms = clock_monotonic_ms() + 10000;
+    while (bed_count(&bed, REDRIVE_STATE_QUEUED) == 0)
+        assert_true(clock_monotonic_ms() < until_ms);
+    committer_stop(committer);
+    bed_release(&bed);
+}
+
+static void count_answer(struct op *op, void *ctx)
+{
+    (void)op;
+    *(atomic_uint *)ctx += 1;
+}
+
+static void stop_answers_what_was_handed_in(void **state)
+{
+    (void)state;
+    enum {
+        N = 200
+    };
+    static struct claim_op ops[N];
+    const struct claim_filter filter = {.limit = 1};
+    struct bed bed;
+    atomic_uint answered = 0;
+    bed_init(&bed, NULL);
+    struct committer *committer = start(bed.url, &bed);
+    for (int i = 0; i < N; i++) {
+        claim_op_init(&ops[i], &filter, STR("w"), 0);
+        ops[i].op.done = count_answer;
+        ops[i].op.done_ctx = &answered;
+        committer_submit(committer, &ops[i].op);
+    }
+    committer_stop(committer);
+    assert_int_equal(answered, N);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(ops[i].op.code, 0);
+        claim_op_release(&ops[i]);
+    }
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(eight_threads_are_all_accounted_for),
+        T(job_is_due_without_anybody_asking),
+        T(change_by_another_process_is_noticed),
+        T(stop_answers_what_was_handed_in),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

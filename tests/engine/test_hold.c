@@ -1,0 +1,300 @@
+/* What holds jobs back: breakers, limits, pauses. */
+#include "engine/bed.h"
+
+#define BREAKER                                                                                   \
+    "tasks:\n  call:\n    retry: {strategy: fixed, initial_delay: 1s, max_attempts: 20, jitter: " \
+    "false, total_timeout: 0s}\n    breaker: {failure_threshold: 3, failure_rate: 0, "            \
+    "recovery_timeout: 30s, recovery_jitter: 0, release_rate: 10, release_growth: 0"
+
+static void fail_n(struct bed *bed, int n)
+{
+    for (int i = 0; i < n; i++)
+        assert_int_equal(bed_fail(bed, bed_claim_one(bed), "network"), 0);
+}
+
+static void open_breaker_parks_and_uses_no_attempt(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BREAKER "}\n");
+    for (int i = 0; i < 3; i++)
+        bed_submit(&bed, "call", NULL);
+    fail_n(&bed, 3);
+    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_OPEN);
+    int64_t seq = bed_submit(&bed, "call", NULL);
+    bed_pass(&bed, 1000);
+    assert_int_equal(bed_claim(&bed, 10), 0);
+    struct job job = bed_job(&bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_PARKED);
+    assert_int_equal(job.status.attempts, 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 4);
+    bed_release(&bed);
+}
+
+/* Three have failed, forty wait behind the open breaker. */
+static void open_with_forty_parked(struct bed *bed)
+{
+    for (int i = 0; i < 43; i++)
+        bed_submit(bed, "call", NULL);
+    fail_n(bed, 3);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed_claim(bed, 100), 0);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_PARKED), 43);
+}
+
+static void one_probe_goes_when_the_recovery_time_is_over(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BREAKER "}\n");
+    open_with_forty_parked(&bed);
+    bed_pass(&bed, 28999);
+    assert_int_equal(bed_claim(&bed, 100), 0);
+    bed_pass(&bed, 1);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    bed_tick(&bed);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    const struct job *probe = bed_claim_one(&bed);
+    /* The oldest of those with the most attempts left. */
+    assert_int_equal(probe->status.seq, 4);
+    assert_int_not_equal(probe->status.permit.probe, 0);
+    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_HALF_OPEN);
+    bed_submit(&bed, "call", NULL);
+    struct job copy = *probe;
+    assert_int_equal(bed_claim(&bed, 100), 0);
+    assert_int_equal(bed_fail(&bed, &copy, "network"), 0);
+    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_OPEN);
+    bed_pass(&bed, 29999);
+    assert_int_equal(bed_claim(&bed, 100), 0);
+    bed_pass(&bed, 1);
+    assert_int_equal(bed_claim(&bed, 100), 1);
+    assert_int_equal(bed.claim.jobs[0].status.seq, 5);
+    bed_release(&bed);
+}
+
+static void closed_breaker_lets_its_jobs_go_at_a_pace(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BREAKER "}\n");
+    open_with_forty_parked(&bed);
+    bed_pass(&bed, 29000);
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_CLOSED);
+    size_t started = 0, most = 0;
+    int64_t seconds = 0;
+    while (started < 42 && seconds < 20) {
+        size_t in_second = 0;
+        for (int tenth = 0; tenth < 10; tenth++) {
+            bed_pass(&bed, 100);
+            size_t n = bed_claim(&bed, 100);
+            for (size_t i = 0; i < n; i++)
+                assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[i]), 0);
+            in_second += n;
+        }
+        started += in_second;
+        most = in_second > most ? in_second : most;
+        seconds++;
+    }
+    assert_int_equal(started, 42);
+    assert_true(most <= 11);
+    assert_true(seconds >= 4 && seconds <= 5);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 0);
+    bed_release(&bed);
+}
+
+static void cancelled_probe_makes_way_for_another(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BREAKER "}\n");
+    open_with_forty_parked(&bed);
+    bed_pass(&bed, 29000);
+    int64_t seq = bed_claim_one(&bed)->status.seq;
+    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, seq), 0);
+    bed_pass(&bed, 1);
+    assert_int_equal(bed_claim(&bed, 100), 1);
+    assert_int_not_equal(bed.claim.jobs[0].status.permit.probe, 0);
+    bed_release(&bed);
+}
+
+static void candidate_that_never_arrives_is_replaced(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BREAKER "}\n");
+    open_with_forty_parked(&bed);
+    bed_pass(&bed, 29000);
+    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, 4), 0); /* while it is queued */
+    bed_pass(&bed, 30000);
+    assert_int_equal(bed_claim(&bed, 100), 1);
+    bed_release(&bed);
+}
+
+static void breaker_with_dead_letter_ends_its_jobs(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BREAKER ", on_open: dead_letter}\n");
+    for (int i = 0; i < 4; i++)
+        bed_submit(&bed, "call", NULL);
+    fail_n(&bed, 3);
+    assert_int_equal(bed_claim(&bed, 10), 0);
+    struct job job = bed_job(&bed, 4);
+    assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(job.status.reason, REDRIVE_REASON_BREAKER_OPEN);
+    bed_release(&bed);
+}
+
+static void breaker_with_reject_refuses_new_jobs(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BREAKER ", on_open: reject}\n");
+    for (int i = 0; i < 4; i++)
+        bed_submit(&bed, "call", NULL);
+    fail_n(&bed, 3);
+    const struct job_spec spec = {.task = STR("call")};
+    assert_int_equal(bed_try_submit(&bed, &spec), REDRIVE_E_BREAKER_OPEN);
+    assert_int_equal(bed_claim(&bed, 10), 0);
+    assert_int_equal(bed_state(&bed, 4), REDRIVE_STATE_PARKED);
+    bed_pass(&bed, 30000);
+    assert_int_equal(bed_try_submit(&bed, &spec), 0);
+    bed_release(&bed);
+}
+
+static void breakers_of_different_keys_are_apart(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BREAKER ", key: \"{task}:{payload.at.host}\"}\n");
+    for (int i = 0; i < 3; i++)
+        bed_submit(&bed, "call", "{\"at\": {\"port\": 1, \"host\": \"a\"}}");
+    fail_n(&bed, 3);
+    bed_submit(&bed, "call", "{\"at\": {\"host\": \"a\"}}");
+    int64_t other = bed_submit(&bed, "call", "{\"at\": {\"host\": \"b\"}}");
+    assert_int_equal(bed_claim(&bed, 10), 1);
+    assert_int_equal(bed.claim.jobs[0].status.seq, other);
+    assert_int_equal(bed_breaker(&bed, "call:a"), REDRIVE_BREAKER_OPEN);
+    bed_release(&bed);
+}
+
+static void breaker_is_shared_by_engines_and_kept(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BREAKER "}\n");
+    for (int i = 0; i < 4; i++)
+        bed_submit(&bed, "call", NULL);
+    struct engine *first = bed.engine;
+    struct engine *second = bed_second_engine(&bed);
+    fail_n(&bed, 2);
+    bed.engine = second;
+    fail_n(&bed, 1);
+    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_OPEN);
+    bed.engine = first;
+    assert_int_equal(bed_claim(&bed, 10), 0);
+    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_OPEN);
+    engine_close(second);
+    bed_release(&bed);
+}
+
+static void reset_by_hand_lets_parked_jobs_go(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct breaker_op op;
+    bed_init(&bed, BREAKER "}\n");
+    bed_submit(&bed, "call", NULL);
+    breaker_op_init(&op, (struct str){0}, STR("call"), BREAKER_TRIP);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    bed_pass(&bed, 3600000);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    breaker_op_init(&op, (struct str){0}, STR("call"), BREAKER_RESET);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 1), 1);
+    bed_release(&bed);
+}
+
+static void concurrency_limit_holds_and_frees(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {slow: {limits: {concurrency: 2}}}\n");
+    for (int i = 0; i < 5; i++)
+        bed_submit(&bed, "slow", NULL);
+    assert_int_equal(bed_claim(&bed, 5), 2);
+    struct job first = bed.claim.jobs[0], second = bed.claim.jobs[1];
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 3);
+    bed_pass(&bed, 1000);
+    assert_int_equal(bed_claim(&bed, 5), 0);
+    assert_int_equal(bed_succeed(&bed, &first), 0);
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 5), 1);
+    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, second.status.seq), 0);
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 5), 1);
+    bed_pass(&bed, 30000); /* both leases end */
+    assert_int_equal(bed_claim(&bed, 5), 1);
+    bed_release(&bed);
+}
+
+static void rate_limit_is_kept_to_the_token(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {mail: {limits: {rate: 60/min, burst: 2, per: user}}}\n");
+    const struct job_spec ann = {.task = STR("mail"), .user = STR("ann")};
+    const struct job_spec bob = {.task = STR("mail"), .user = STR("bob")};
+    for (int i = 0; i < 5; i++)
+        bed_submit_spec(&bed, &ann);
+    assert_int_equal(bed_claim(&bed, 10), 2);
+    bed_submit_spec(&bed, &bob);
+    assert_int_equal(bed_claim(&bed, 10), 1);
+    bed_pass(&bed, 999);
+    assert_int_equal(bed_claim(&bed, 10), 0);
+    bed_pass(&bed, 1);
+    assert_int_equal(bed_claim(&bed, 10), 1);
+    bed_pass(&bed, 1000);
+    assert_int_equal(bed_claim(&bed, 10), 1);
+    bed_release(&bed);
+}
+
+static void paused_queue_starts_nothing(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct pause_op op;
+    bed_init(&bed, NULL);
+    bed_submit(&bed, "any", NULL);
+    pause_op_init(&op, (struct str){0}, STR("default"), true);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    pause_op_init(&op, (struct str){0}, STR("default"), false);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(bed_claim(&bed, 1), 1);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(open_breaker_parks_and_uses_no_attempt),
+        T(one_probe_goes_when_the_recovery_time_is_over),
+        T(closed_breaker_lets_its_jobs_go_at_a_pace),
+        T(cancelled_probe_makes_way_for_another),
+        T(candidate_that_never_arrives_is_replaced),
+        T(breaker_with_dead_letter_ends_its_jobs),
+        T(breaker_with_reject_refuses_new_jobs),
+        T(breakers_of_different_keys_are_apart),
+        T(breaker_is_shared_by_engines_and_kept),
+        T(reset_by_hand_lets_parked_jobs_go),
+        T(concurrency_limit_holds_and_frees),
+        T(rate_limit_is_kept_to_the_token),
+        T(paused_queue_starts_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,256 @@
+/* The life of a job: submit, claim, settle, retry, death, redrive. */
+#include "engine/bed.h"
+
+#define FIXED                                                                                     \
+    "tasks:\n  flaky:\n    retry: {strategy: fixed, initial_delay: 5s, max_attempts: 3, jitter: " \
+    "false}\n    breaker: {failure_threshold: 0, failure_rate: 0}\n"
+
+static void submitted_job_is_claimed_and_completed(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    int64_t seq = bed_submit(&bed, "greet", "{\"name\": \"a\"}");
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_QUEUED);
+    const struct job *job = bed_claim_one(&bed);
+    check_str(job->spec.payload, "{\"name\": \"a\"}");
+    assert_int_equal(job->status.attempts, 1);
+    assert_int_equal(job->status.lease_until_ms, bed.now_ms + 30000);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
+    assert_int_equal(bed_succeed(&bed, job), 0);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    assert_int_equal(bed.told[ENGINE_EVENT_SUBMITTED], 1);
+    assert_int_equal(bed.told[ENGINE_EVENT_STARTED], 1);
+    assert_int_equal(bed.told[ENGINE_EVENT_COMPLETED], 1);
+    assert_int_equal(bed_counter(&bed, "jobs_completed", ""), 1);
+    assert_int_equal(bed_counter(&bed, "jobs_completed", "task:greet"), 1);
+    assert_int_equal(bed_counter(&bed, "jobs_completed", "worker:worker-1"), 1);
+    bed_release(&bed);
+}
+
+static void scheduled_job_starts_at_its_time_and_not_before(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const struct job_spec spec = {.task = STR("later"), .process_after_ms = bed.now_ms + 60000};
+    int64_t seq = bed_submit_spec(&bed, &spec);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_SCHEDULED);
+    assert_int_equal(engine_next_ms(bed.engine), bed.now_ms + 60000);
+    bed_pass(&bed, 59999);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    bed_pass(&bed, 1);
+    assert_int_equal(bed_claim(&bed, 1), 1);
+    bed_release(&bed);
+}
+
+static void failed_job_is_retried_after_exactly_its_delay(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, FIXED);
+    int64_t seq = bed_submit(&bed, "flaky", NULL);
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RETRYING);
+    assert_int_equal(engine_next_ms(bed.engine), bed.now_ms + 5000);
+    bed_pass(&bed, 4999);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    bed_pass(&bed, 1);
+    const struct job *job = bed_claim_one(&bed);
+    assert_int_equal(job->status.attempts, 2);
+    assert_int_equal(bed_succeed(&bed, job), 0);
+    assert_int_equal(bed_counter(&bed, "jobs_retried", "class:transient"), 1);
+    bed_release(&bed);
+}
+
+static void exhausted_job_is_a_dead_letter_with_its_history(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, FIXED);
+    int64_t seq = bed_submit(&bed, "flaky", "1");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "network"), 0);
+        bed_pass(&bed, 5000);
+    }
+    struct job job = bed_job(&bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(job.status.reason, REDRIVE_REASON_EXHAUSTED);
+    assert_int_equal(job.status.attempts, 3);
+    assert_int_equal(job.status.error.class_, REDRIVE_CLASS_NETWORK);
+    assert_int_not_equal(job.status.fingerprint, 0);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+
+    struct store *store = engine_store(bed.engine);
+    struct attempt_page history = {0};
+    assert_int_equal(store_ops(store)->history(store, seq, &history, NULL), 0);
+    assert_int_equal(history.n, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(history.attempts[i].number, i + 1);
+    assert_int_equal(history.attempts[0].delay_ms, 5000);
+    check_str(history.attempts[2].error.message, "it broke");
+    check_str(history.attempts[2].error.stacktrace, "at test:1");
+    attempt_page_release(&history);
+    bed_release(&bed);
+}
+
+static void permanent_failure_ends_the_job_at_once(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, FIXED);
+    int64_t seq = bed_submit(&bed, "flaky", NULL);
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "PERMANENT_FAIL"), 0);
+    struct job job = bed_job(&bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(job.status.reason, REDRIVE_REASON_NOT_RETRIABLE);
+    assert_int_equal(bed_counter(&bed, "jobs_dlq", "task:flaky"), 1);
+    bed_release(&bed);
+}
+
+static void stale_token_changes_nothing(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, FIXED);
+    int64_t seq = bed_submit(&bed, "flaky", NULL);
+    struct job late = *bed_claim_one(&bed);
+    bed_pass(&bed, 30000); /* the lease ends */
+    bed_pass(&bed, 5000);
+    const struct job *again = bed_claim_one(&bed);
+    assert_int_not_equal(again->status.token, late.status.token);
+    assert_int_equal(bed_succeed(&bed, &late), REDRIVE_E_STATE);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
+    late.status.token = 0;
+    assert_int_equal(bed_succeed(&bed, &late), REDRIVE_E_STATE);
+    assert_int_equal(bed_succeed(&bed, again), 0);
+    assert_int_equal(bed_succeed(&bed, again), REDRIVE_E_STATE);
+    assert_int_equal(bed_counter(&bed, "jobs_completed", ""), 1);
+    bed_release(&bed);
+}
+
+static void third_lost_lease_in_a_row_is_poison(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {crash: {lease: 10s, retry: {strategy: fixed, initial_delay: 1s, "
+                   "max_attempts: 10, jitter: false}}}\n");
+    int64_t seq = bed_submit(&bed, "crash", NULL);
+    for (uint32_t i = 1; i <= 3; i++) {
+        assert_int_equal(bed_claim_one(&bed)->status.attempts, i);
+        assert_int_equal(engine_next_ms(bed.engine), bed.now_ms + 10000);
+        bed_pass(&bed, 9999);
+        assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
+        bed_pass(&bed, 1);
+        assert_int_not_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
+        bed_pass(&bed, 1000);
+    }
+    struct job job = bed_job(&bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(job.status.reason, REDRIVE_REASON_POISON);
+    assert_int_equal(job.status.error.class_, REDRIVE_CLASS_SYSTEM);
+    bed_release(&bed);
+}
+
+static void heartbeat_keeps_the_lease(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    int64_t seq = bed_submit(&bed, "long", NULL);
+    const struct job *job = bed_claim_one(&bed);
+    struct extension x = {.seq = seq, .token = job->status.token, .lease_ms = 30000};
+    struct extend_op op;
+    bed_pass(&bed, 20000);
+    extend_op_init(&op, &x, 1);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(x.ret.code, 0);
+    bed_pass(&bed, 20000);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
+    bed_pass(&bed, 10000);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RETRYING);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(x.ret.code, REDRIVE_E_STATE);
+    bed_release(&bed);
+}
+
+static void released_job_keeps_its_attempt(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    int64_t seq = bed_submit(&bed, "stop", NULL);
+    const struct outcome released = {.ending = ENDING_RELEASED};
+    assert_int_equal(bed_settle(&bed, bed_claim_one(&bed), &released), 0);
+    struct job job = bed_job(&bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_QUEUED);
+    assert_int_equal(job.status.attempts, 0);
+    assert_int_equal(job.status.deferrals, 1);
+    assert_int_equal(bed_claim_one(&bed)->status.attempts, 1);
+    bed_release(&bed);
+}
+
+static void redriven_job_starts_afresh(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, FIXED);
+    int64_t seq = bed_submit(&bed, "flaky", NULL);
+    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), REDRIVE_E_STATE);
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "PERMANENT_FAIL"), 0);
+    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), 0);
+    struct job job = bed_job(&bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_QUEUED);
+    assert_int_equal(job.status.attempts, 0);
+    assert_int_equal(job.status.epoch, 1);
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    bed_release(&bed);
+}
+
+static void job_past_its_deadline_ends_unrun(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const struct job_spec spec = {.task = STR("soon"), .deadline_ms = bed.now_ms + 1000};
+    int64_t seq = bed_submit_spec(&bed, &spec);
+    bed_pass(&bed, 1000);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    struct job job = bed_job(&bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(job.status.reason, REDRIVE_REASON_DEADLINE);
+    assert_int_equal(job.status.attempts, 0);
+    bed_release(&bed);
+}
+
+static void own_policy_of_a_job_beats_its_task(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, FIXED);
+    const struct job_spec spec = {.task = STR("flaky"), .policy = STR("{\"max_attempts\": 1}")};
+    int64_t seq = bed_submit_spec(&bed, &spec);
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
+    assert_int_equal(bed_job(&bed, seq).status.reason, REDRIVE_REASON_EXHAUSTED);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(submitted_job_is_claimed_and_completed),
+        T(scheduled_job_starts_at_its_time_and_not_before),
+        T(failed_job_is_retried_after_exactly_its_delay),
+        T(exhausted_job_is_a_dead_letter_with_its_history),
+        T(permanent_failure_ends_the_job_at_once),
+        T(stale_token_changes_nothing),
+        T(third_lost_lease_in_a_row_is_poison),
+        T(heartbeat_keeps_the_lease),
+        T(released_job_keeps_its_attempt),
+        T(redriven_job_starts_afresh),
+        T(job_past_its_deadline_ends_unrun),
+        T(own_policy_of_a_job_beats_its_task),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* A thousand records, some without a payload, some flaky, some hopeless, in runs under a clock that
+ * moves, until nothing waits. The test keeps its own book of what may start when. */
+#include "engine/bed.h"
+
+#include <stdio.h>
+
+#include "base/rng.h"
+
+#define N_RECORDS 1000
+#define N_WORKERS 50
+
+static const char CONFIG[] = "tasks:\n"
+                             "  record:\n"
+                             "    payload: required\n"
+                             "    retry: {profile: records}\n"
+                             "    breaker: {failure_threshold: 0, failure_rate: 0}\n";
+
+struct book {
+    struct bed bed;
+    struct rng rng;
+    int64_t not_before_ms[N_RECORDS + 1]; /* by number of the job */
+    unsigned starts[N_RECORDS + 1];
+    bool ended[N_RECORDS + 1];
+    unsigned submitted, refused, completed, dead;
+};
+
+/* Every tenth has none; of the others every seventh never works, and the rest do half the time. */
+static void submit_all(struct book *b)
+{
+    static char keys[N_RECORDS][16], payloads[N_RECORDS][32];
+    static struct job_spec specs[N_RECORDS];
+    struct submit_op op;
+    for (unsigned i = 0; i < N_RECORDS; i++) {
+        (void)snprintf(keys[i], sizeof keys[i], "r%u", i);
+        (void)snprintf(payloads[i], sizeof payloads[i], "{\"n\": %u}", i);
+        specs[i] = (struct job_spec){
+            .task = STR("record"),
+            .unique_key = str_of(keys[i]),
+            .unique_forever = true,
+            .payload = i % 10 == 0 ? STR("null") : str_of(payloads[i]),
+        };
+    }
+    assert_int_equal(submit_op_init(&op, b->bed.engine, specs, N_RECORDS, NULL), 0);
+    assert_int_equal(engine_apply_one(b->bed.engine, &op.op, NULL), 0);
+    for (unsigned i = 0; i < N_RECORDS; i++) {
+        b->submitted += op.answers[i].code == 0 && !op.answers[i].existed;
+        b->refused += op.answers[i].code == REDRIVE_E_INVALID;
+    }
+    submit_op_release(&op);
+}
+
+static void begin_record(struct book *b, const struct job *job, struct settlement *ret)
+{
+    size_t seq = (size_t)job->status.seq;
+    assert_in_range(seq, 1, N_RECORDS);
+    assert_false(b->ended[seq]);
+    assert_true(b->bed.now_ms >= b->not_before_ms[seq]);
+    assert_int_equal(job->status.attempts, ++b->starts[seq]);
+    bool works = seq % 7 != 0 && rng_below(&b->rng, 2) == 0;
+    *ret = (struct settlement){
+        .seq = job->status.seq,
+        .token = job->status.token,
+        .outcome = {.failure = {.status = works ? "SUCCESS" : "TRANSIENT_FAIL"}},
+    };
+}
+
+static void end_record(struct book *b, const struct settlement *s)
+{
+    assert_int_equal(s->ret.code, 0);
+    if (s->ret.state == REDRIVE_STATE_RETRYING) {
+        /* 2, 4, 8, 16, 32 minutes, by the policy and not by what the engine says. */
+        b->not_before_ms[s->seq] = b->bed.now_ms + (INT64_C(60000) << b->starts[s->seq]);
+        return;
+    }
+    b->ended[s->seq] = true;
+    b->completed += s->ret.state == REDRIVE_STATE_COMPLETED;
+    b->dead += s->ret.state == REDRIVE_STATE_DEAD_LETTER;
+}
+
+static void run_claimed(struct book *b)
+{
+    struct settlement s[N_WORKERS];
+    struct settle_op op;
+    size_t n = b->bed.claim.n;
+    for (size_t i = 0; i < n; i++)
+        begin_record(b, &b->bed.claim.jobs[i], &s[i]);
+    settle_op_init(&op, s, n);
+    assert_int_equal(engine_apply_one(b->bed.engine, &op.op, NULL), 0);
+    for (size_t i = 0; i < n; i++)
+        end_record(b, &s[i]);
+}
+
+static size_t waiting(struct book *b)
+{
+    return bed_count(&b->bed, REDRIVE_STATE_QUEUED) + bed_count(&b->bed, REDRIVE_STATE_RETRYING) +
+           bed_count(&b->bed, REDRIVE_STATE_RUNNING) + bed_count(&b->bed, REDRIVE_STATE_PARKED);
+}
+
+static void thousand_records_end_and_none_starts_early(void **state)
+{
+    (void)state;
+    static struct book b;
+    unsigned runs = 0;
+    bed_init(&b.bed, CONFIG);
+    rng_seed(&b.rng, 42);
+    submit_all(&b);
+    assert_int_equal(b.refused, N_RECORDS / 10);
+    assert_int_equal(b.submitted, N_RECORDS - N_RECORDS / 10);
+    for (; waiting(&b) > 0 && runs < 1000; runs++) {
+        while (bed_claim(&b.bed, N_WORKERS) > 0)
+            run_claimed(&b);
+        /* Not in step with the delays, so that some come late and none early. */
+        bed_pass(&b.bed, 47000);
+    }
+    assert_int_equal(waiting(&b), 0);
+    assert_int_equal(b.completed + b.dead, b.submitted);
+    assert_int_equal(bed_count(&b.bed, REDRIVE_STATE_COMPLETED), b.completed);
+    assert_int_equal(bed_count(&b.bed, REDRIVE_STATE_DEAD_LETTER), b.dead);
+    assert_int_equal(bed_counter(&b.bed, "jobs_completed", ""), b.completed);
+    assert_int_equal(bed_counter(&b.bed, "jobs_dlq", ""), b.dead);
+    assert_true(b.dead >= b.submitted / 7 - 1);
+    for (size_t seq = 1; seq <= b.submitted; seq++)
+        assert_in_range(b.starts[seq], 1, 6);
+    /* A second batch of the same records adds nothing. */
+    b.submitted = 0;
+    submit_all(&b);
+    assert_int_equal(b.submitted, 0);
+    assert_int_equal(waiting(&b), 0);
+    bed_release(&b.bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(thousand_records_end_and_none_starts_early),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* What is let in, what is refused, and what is the same job again. */
+#include "engine/bed.h"
+
+#include <stdlib.h>
+
+static void refuse(struct bed *bed, const struct job_spec *spec, int code)
+{
+    assert_int_equal(bed_try_submit(bed, spec), code);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), 0);
+}
+
+static void invalid_jobs_are_refused(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {strict: {payload: required}}\n");
+    refuse(&bed, &(struct job_spec){.task = {0}}, REDRIVE_E_INVALID);
+    refuse(&bed, &(struct job_spec){.task = STR("a\nb")}, REDRIVE_E_INVALID);
+    refuse(&bed, &(struct job_spec){.task = STR("\xff")}, REDRIVE_E_INVALID);
+    refuse(&bed, &(struct job_spec){.task = STR("t"), .payload = STR("{\"a\":}")}, REDRIVE_E_PARSE);
+    refuse(&bed, &(struct job_spec){.task = STR("t"), .priority = 101}, REDRIVE_E_RANGE);
+    refuse(&bed, &(struct job_spec){.task = STR("t"), .deadline_ms = -1}, REDRIVE_E_RANGE);
+    refuse(&bed, &(struct job_spec){.task = STR("strict")}, REDRIVE_E_INVALID);
+    refuse(&bed, &(struct job_spec){.task = STR("strict"), .payload = STR(" null ")},
+           REDRIVE_E_INVALID);
+    assert_true(bed_try_submit(&bed, &(struct job_spec){.task = STR("t"),
+                                                        .policy = STR("{\"max_dealy\": 1}")}) < 0);
+    assert_int_equal(
+        bed_try_submit(&bed, &(struct job_spec){.task = STR("strict"), .payload = STR("0")}), 0);
+    bed_release(&bed);
+}
+
+static void payload_over_the_limit_is_refused(void **state)
+{
+    (void)state;
+    struct bed bed;
+    size_t len = ENGINE_PAYLOAD_MAX_BYTES + 1;
+    char *text = malloc(len);
+    assert_non_null(text);
+    memset(text, ' ', len);
+    text[0] = '1';
+    bed_init(&bed, NULL);
+    struct job_spec spec = {.task = STR("t"), .payload = {text, len}};
+    refuse(&bed, &spec, REDRIVE_E_TOO_BIG);
+    spec.payload.len--;
+    assert_int_equal(bed_try_submit(&bed, &spec), 0);
+    free(text);
+    bed_release(&bed);
+}
+
+static void strict_tasks_refuses_what_is_not_declared(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "strict_tasks: true\ntasks: {known: {queue: q}}\n");
+    refuse(&bed, &(struct job_spec){.task = STR("unknown")}, REDRIVE_E_UNKNOWN);
+    assert_int_equal(bed_try_submit(&bed, &(struct job_spec){.task = STR("known")}), 0);
+    check_str(bed_claim_one(&bed)->spec.queue, "q");
+    bed_release(&bed);
+}
+
+/* Submits one and gives the number of the job that stands for it. */
+static int64_t submit_again(struct bed *bed, const struct job_spec *spec, bool *ret_existed)
+{
+    struct submit_op op;
+    assert_int_equal(submit_op_init(&op, bed->engine, spec, 1, NULL), 0);
+    if (engine_apply_one(bed->engine, &op.op, NULL) < 0)
+        fail_msg("%s: %s", op.op.err.message, op.op.err.detail);
+    assert_int_equal(op.answers[0].code, 0);
+    int64_t seq = op.answers[0].seq;
+    *ret_existed = op.answers[0].existed;
+    submit_op_release(&op);
+    return seq;
+}
+
+static void second_submit_of_an_id_is_the_first_job(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bool existed;
+    bed_init(&bed, NULL);
+    const struct job_spec spec = {.task = STR("t"), .id = STR("order-1")};
+    int64_t seq = bed_submit_spec(&bed, &spec);
+    assert_int_equal(submit_again(&bed, &spec, &existed), seq);
+    assert_true(existed);
+    assert_int_equal(bed_counter(&bed, "jobs_received", ""), 1);
+    bed_release(&bed);
+}
+
+static void unique_key_has_one_live_job(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bool existed;
+    bed_init(&bed, NULL);
+    const struct job_spec spec = {.task = STR("t"), .unique_key = STR("k")};
+    int64_t seq = bed_submit_spec(&bed, &spec);
+    assert_int_equal(submit_again(&bed, &spec, &existed), seq);
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    assert_int_not_equal(submit_again(&bed, &spec, &existed), seq);
+    assert_false(existed);
+    bed_release(&bed);
+}
+
+static void key_unique_for_ever_outlives_its_job(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bool existed;
+    bed_init(&bed, NULL);
+    const struct job_spec spec = {.task = STR("t"), .unique_key = STR("k"), .unique_forever = true};
+    int64_t seq = bed_submit_spec(&bed, &spec);
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    bed_pass(&bed, INT64_C(25) * 3600 * 1000); /* swept */
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 0);
+    assert_int_equal(submit_again(&bed, &spec, &existed), seq);
+    assert_true(existed);
+    bed_release(&bed);
+}
+
+static void whole_batch_is_refused_with_one_of_its_jobs(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    bed_init(&bed, NULL);
+    const struct job_spec specs[] = {{.task = STR("t")}, {.task = STR("t"), .priority = 999}};
+    assert_int_equal(submit_op_init(&op, bed.engine, specs, 2, NULL), 0);
+    op.whole = true;
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(op.answers[0].code, REDRIVE_E_CANCELLED);
+    assert_int_equal(op.answers[1].code, REDRIVE_E_RANGE);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 0);
+    op.whole = false;
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(op.answers[0].code, 0);
+    assert_int_equal(op.answers[1].code, REDRIVE_E_RANGE);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    submit_op_release(&op);
+    bed_release(&bed);
+}
+
+static void higher_priority_is_claimed_first(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const struct job_spec low = {.task = STR("t"), .priority = -5};
+    const struct job_spec high = {.task = STR("t"), .priority = 5};
+    int64_t first = bed_submit_spec(&bed, &low);
+    int64_t second = bed_submit_spec(&bed, &high);
+    assert_int_equal(bed_claim_one(&bed)->status.seq, second);
+    assert_int_equal(bed_claim_one(&bed)->status.seq, first);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(invalid_jobs_are_refused),
+        T(payload_over_the_limit_is_refused),
+        T(strict_tasks_refuses_what_is_not_declared),
+        T(second_submit_of_an_id_is_the_first_job),
+        T(unique_key_has_one_live_job),
+        T(key_unique_for_ever_outlives_its_job),
+        T(whole_batch_is_refused_with_one_of_its_jobs),
+        T(higher_priority_is_claimed_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

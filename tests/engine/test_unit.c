@@ -1,0 +1,188 @@
+/* Units that fail: who is told what, and what is left. */
+#include "engine/bed.h"
+
+#include "base/err.h"
+
+static const struct store_ops *real;
+static int fail_commit;        /* code of the next commit */
+static bool commit_came_first; /* the store had already done it */
+static unsigned commits;
+
+static int submit_unless_bad(struct store *store, const struct job_spec *specs, size_t n,
+                             struct submit_result *ret, struct arena *arena,
+                             struct redrive_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_is(specs[i].task, "bad"))
+            return err_set(err, REDRIVE_E_CORRUPT, "the store chokes on it");
+    return real->submit(store, specs, n, ret, arena, err);
+}
+
+static int commit_or_fail(struct store *store, struct redrive_err *err)
+{
+    int code = fail_commit;
+    commits++;
+    fail_commit = 0;
+    if (code == 0)
+        return real->commit(store, err);
+    if (commit_came_first)
+        (void)real->commit(store, NULL);
+    else
+        real->rollback(store);
+    return err_set(err, code, "the commit failed");
+}
+
+/* A store whose submit and commit can be made to fail. */
+static void make_fragile(struct bed *bed)
+{
+    static struct store_ops fragile;
+    const struct store_options options = {.create = true};
+    struct engine_options engine_options = {.seed = 1};
+    struct store *store;
+    bed_init(bed, NULL);
+    engine_close(bed->engine);
+    assert_int_equal(store_open("memory:fragile", &options, &store, NULL), 0);
+    real = store_ops(store);
+    fragile = *real;
+    fragile.submit = submit_unless_bad;
+    fragile.commit = commit_or_fail;
+    ((struct store_base *)(void *)store)->ops = &fragile;
+    engine_options.store = store;
+    assert_int_equal(engine_open(&engine_options, &bed->engine, NULL), 0);
+    fail_commit = 0;
+    commits = 0;
+}
+
+static void submit_three(struct bed *bed, const char *const *tasks, struct submit_op *ops)
+{
+    struct op *list[3];
+    for (int i = 0; i < 3; i++) {
+        const struct job_spec spec = {.task = str_of(tasks[i])};
+        assert_int_equal(submit_op_init(&ops[i], bed->engine, &spec, 1, NULL), 0);
+        list[i] = &ops[i].op;
+    }
+    engine_apply(bed->engine, list, 3);
+}
+
+static void release_three(struct submit_op *ops)
+{
+    for (int i = 0; i < 3; i++)
+        submit_op_release(&ops[i]);
+}
+
+static void operations_share_one_commit(void **state)
+{
+    (void)state;
+    static const char *const TASKS[] = {"a", "b", "c"};
+    struct bed bed;
+    struct submit_op ops[3];
+    make_fragile(&bed);
+    submit_three(&bed, TASKS, ops);
+    assert_int_equal(commits, 1);
+    release_three(ops);
+    bed_release(&bed);
+}
+
+static void bad_operation_fails_alone(void **state)
+{
+    (void)state;
+    static const char *const TASKS[] = {"good", "bad", "good"};
+    struct bed bed;
+    struct submit_op ops[3];
+    make_fragile(&bed);
+    submit_three(&bed, TASKS, ops);
+    assert_int_equal(ops[0].op.code, 0);
+    assert_int_equal(ops[1].op.code, REDRIVE_E_CORRUPT);
+    assert_string_equal(ops[1].op.err.message, "the store chokes on it");
+    assert_int_equal(ops[2].op.code, 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
+    assert_int_equal(bed_counter(&bed, "jobs_received", ""), 2);
+    release_three(ops);
+    bed_release(&bed);
+}
+
+static void failed_commit_that_did_nothing_is_tried_again(void **state)
+{
+    (void)state;
+    static const char *const TASKS[] = {"a", "b", "c"};
+    struct bed bed;
+    struct submit_op ops[3];
+    make_fragile(&bed);
+    fail_commit = REDRIVE_E_NOMEM;
+    commit_came_first = false;
+    submit_three(&bed, TASKS, ops);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ops[i].op.code, 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 3);
+    release_three(ops);
+    bed_release(&bed);
+}
+
+static void unclear_commit_is_told_to_all_and_not_repeated(void **state)
+{
+    (void)state;
+    static const char *const TASKS[] = {"a", "b", "c"};
+    struct bed bed;
+    struct submit_op ops[3];
+    make_fragile(&bed);
+    fail_commit = REDRIVE_E_IO;
+    commit_came_first = true;
+    submit_three(&bed, TASKS, ops);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ops[i].op.code, REDRIVE_E_IO);
+        assert_non_null(strstr(ops[i].op.err.hint, "may or may not"));
+    }
+    assert_int_equal(commits, 1);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 3);
+    assert_int_equal(bed_claim(&bed, 10), 3);
+    release_three(ops);
+    bed_release(&bed);
+}
+
+static void breaker_forgets_what_was_rolled_back(void **state)
+{
+    (void)state;
+    struct bed bed;
+    make_fragile(&bed);
+    for (int i = 0; i < 5; i++)
+        bed_submit(&bed, "call", NULL);
+    assert_int_equal(bed_claim(&bed, 5), 5);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(bed_fail(&bed, &bed.claim.jobs[i], "network"), 0);
+    struct settlement s = {.seq = bed.claim.jobs[4].status.seq,
+                           .token = bed.claim.jobs[4].status.token,
+                           .outcome = {.failure = {.status = "network"}}};
+    struct settle_op op;
+    settle_op_init(&op, &s, 1);
+    fail_commit = REDRIVE_E_IO;
+    commit_came_first = false;
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), REDRIVE_E_IO);
+    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_CLOSED);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(s.ret.code, 0);
+    assert_int_equal(bed_breaker(&bed, "call"), REDRIVE_BREAKER_OPEN);
+    bed_release(&bed);
+}
+
+static void unit_that_moves_nothing_is_not_committed(void **state)
+{
+    (void)state;
+    struct bed bed;
+    make_fragile(&bed);
+    assert_int_equal(bed_claim(&bed, 10), 0);
+    assert_int_equal(commits, 0);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(operations_share_one_commit),
+        T(bad_operation_fails_alone),
+        T(failed_commit_that_did_nothing_is_tried_again),
+        T(unclear_commit_is_told_to_all_and_not_repeated),
+        T(breaker_forgets_what_was_rolled_back),
+        T(unit_that_moves_nothing_is_not_committed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
