@@ -139,32 +139,15 @@ static int print_explanation(struct cli *cli, const struct redrive_policy *polic
     return cli_print(cli, &out, err);
 }
 
-static int unknown_task(const struct config *config, const char *name, struct redrive_err *err)
-{
-    struct words names = WORDS_INIT;
-    for (size_t i = 0; i < config->n_tasks; i++)
-        words_add(&names, "", config->tasks[i].name);
-    const char *nearest = words_nearest(&names, str_of(name));
-    err_set(err, REDRIVE_E_NOT_FOUND, "no task '%s' in the configuration", name);
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
-    words_release(&names);
-    return REDRIVE_E_NOT_FOUND;
-}
-
-/* A name that the configuration does not know is a typo more often than an undeclared task. */
 static int explain_task(struct cli *cli, const char *name, int class_, struct redrive_err *err)
 {
     struct config *config = NULL;
+    const struct config_task *task = NULL;
     int rc = load_config(cli, &config, err);
-    if (rc < 0)
-        return rc;
-    const struct config_task *task = config_task(config, str_of(name));
-    if (name && task->name[0] == '\0') {
-        rc = unknown_task(config, name, err);
-    } else {
+    if (rc == 0)
+        rc = load_config_task(config, name, &task, err);
+    if (rc == 0)
         rc = print_explanation(cli, &task->retry, class_, err);
-    }
     config_free(config);
     return rc;
 }

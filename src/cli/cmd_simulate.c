@@ -125,31 +125,17 @@ static void own_release(struct own *own)
     config_free(own->config);
 }
 
-static int unknown_task(const struct config *config, const char *name, struct redrive_err *err)
-{
-    struct words names = WORDS_INIT;
-    for (size_t i = 0; i < config->n_tasks; i++)
-        words_add(&names, "", config->tasks[i].name);
-    const char *nearest = words_nearest(&names, str_of(name));
-    err_set(err, REDRIVE_E_NOT_FOUND, "no task '%s' in the configuration", name);
-    if (nearest)
-        err_hint(err, "did you mean '%s'?", nearest);
-    words_release(&names);
-    return REDRIVE_E_NOT_FOUND;
-}
-
 /* `task` NULL: the defaults. On failure `own` is to be released as well. */
 static int own_load(struct cli *cli, const char *task_name, struct own *own,
                     struct redrive_err *err)
 {
+    const struct config_task *task = NULL;
     int r = load_config(cli, &own->config, err);
-    if (r < 0)
-        return r;
-    const struct config_task *task = config_task(own->config, str_of(task_name));
-    if (task_name && task->name[0] == '\0')
-        return unknown_task(own->config, task_name, err);
-    r = classifier_new(own->config->classify, own->config->n_classify, &own->classifier, err);
-    if (r < 0)
+    if (r == 0)
+        r = load_config_task(own->config, task_name, &task, err);
+    if (r == 0)
+        r = classifier_new(own->config->classify, own->config->n_classify, &own->classifier, err);
+    if (r != 0)
         return r;
     own->parts = (struct strategy_config){
         .policy = &task->retry,
@@ -404,8 +390,8 @@ static void show_progress(uint64_t done, uint64_t total, void *ctx)
     progress_update(p, done);
 }
 
-static int run_visibly(struct cli *cli, struct compare_options *options, struct comparison *ret,
-                       struct redrive_err *err)
+static int run_visibly(struct cli *cli, const struct compare_options *options,
+                       struct comparison *ret, struct redrive_err *err)
 {
     struct sigaction action = {.sa_handler = clean_up, .sa_flags = (int)SA_RESETHAND};
     struct sigaction before;
@@ -418,9 +404,10 @@ static int run_visibly(struct cli *cli, struct compare_options *options, struct 
     if (before.sa_handler == SIG_DFL)
         sigaction(SIGINT, &action, NULL);
     progress_init(&progress, &cli->err, "simulate", 0, NULL);
-    options->progress = show_progress;
-    options->progress_ctx = &progress;
-    int r = compare_run(options, ret, err);
+    struct compare_options watched = *options;
+    watched.progress = show_progress;
+    watched.progress_ctx = &progress;
+    int r = compare_run(&watched, ret, err);
     progress_clear(&progress);
     sigaction(SIGINT, &before, NULL);
     return r;
