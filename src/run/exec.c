@@ -155,11 +155,7 @@ int exec_runner_new(uv_loop_t *loop, const struct log *log, const struct exec_op
     runner->options = *options;
     if (runner->options.kill_grace_ms == 0)
         runner->options.kill_grace_ms = CHILD_GRACE_MS;
-    int rc = runner_init(&runner->base, &EXEC_OPS, loop, log, err);
-    if (rc < 0) {
-        free(runner);
-        return rc;
-    }
+    runner_init(&runner->base, &EXEC_OPS, loop, log);
     *ret = &runner->base;
     return 0;
 }

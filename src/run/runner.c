@@ -6,19 +6,16 @@
 #include "base/duration.h"
 #include "base/err.h"
 
-int runner_init(struct runner *runner, const struct runner_ops *ops, uv_loop_t *loop,
-                const struct log *log, struct redrive_err *err)
+void runner_init(struct runner *runner, const struct runner_ops *ops, uv_loop_t *loop,
+                 const struct log *log)
 {
     signal(SIGPIPE, SIG_IGN);
     runner->ops = ops;
     runner->loop = loop;
     runner->log = log;
     list_init(&runner->runs);
-    int rc = uv_timer_init(loop, &runner->grace);
-    if (rc < 0)
-        return err_set(err, REDRIVE_E_INTERNAL, "cannot make a timer: %s", uv_strerror(rc));
+    uv_timer_init(loop, &runner->grace);
     runner->grace.data = runner;
-    return 0;
 }
 
 static void make_end(struct run *run, enum run_stop stop)

@@ -125,8 +125,8 @@ void runner_free(struct runner *runner);
 
 /* Also makes the process ignore SIGPIPE: a child that closes its standard input, or a server that
  * closes its socket, must be an error code and not our death. */
-int runner_init(struct runner *runner, const struct runner_ops *ops, uv_loop_t *loop,
-                const struct log *log, struct redrive_err *err);
+void runner_init(struct runner *runner, const struct runner_ops *ops, uv_loop_t *loop,
+                 const struct log *log);
 
 /* Ends a run as `outcome` says, unless run->stop says otherwise, and calls `done`. The memory of
  * the run is freed in the next turn of the loop, so that no handle inside it may be open but its

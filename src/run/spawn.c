@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -94,6 +95,9 @@ static _Noreturn void run_child(const struct spawn_request *request, const struc
         dup2(pipes->fd[PIPE_OUT][1], STDOUT_FILENO) >= 0 &&
         dup2(pipes->fd[PIPE_ERR][1], STDERR_FILENO) >= 0) {
         reset_signals(&none);
+        /* For descriptors of libraries that open theirs without CLOEXEC; kernels before 5.11 refuse
+         * it, and then those reach the program. */
+        syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);
         /* glibc's execvpe works on the stack alone; PATH is that of this copy of the parent. */
         execvpe(request->argv[0], (char *const *)request->argv, request->envp);
     }

@@ -9,7 +9,8 @@
  *     parent may have held any lock;
  *   - signals are blocked around fork, so that no handler of ours runs in the child; there they are
  *     all set to their defaults, then unblocked;
- *   - every descriptor is made with CLOEXEC, and the child's own three are dup2'ed;
+ *   - every descriptor is made with CLOEXEC, the child's own three are dup2'ed, and whatever else
+ *     is open by then is marked with close_range;
  *   - PR_SET_PDEATHSIG is lost if the parent dies before it is set: the child compares its parent
  *     with the one it should have. The kernel sends the signal when the *thread* that forked ends,
  *     so spawn from a thread that lives as long as the process, such as the loop's;

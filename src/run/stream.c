@@ -169,11 +169,7 @@ int stream_runner_new(uv_loop_t *loop, const struct log *log, const struct strea
         calloc(1, sizeof *runner + full.processes * sizeof runner->workers[0]);
     if (!runner)
         return err_nomem(err);
-    int rc = runner_init(&runner->base, &STREAM_OPS, loop, log, err);
-    if (rc < 0) {
-        free(runner);
-        return rc;
-    }
+    runner_init(&runner->base, &STREAM_OPS, loop, log);
     runner->options = full;
     list_init(&runner->waiting);
     for (size_t i = 0; i < full.processes; i++)
