@@ -9,6 +9,8 @@
 #include "base/err.h"
 
 #define DRAIN_MS 1000
+/* An end of which nobody can tell is not a success. */
+#define EXIT_UNKNOWN 255
 
 #ifndef P_PIDFD
 #define P_PIDFD 3
@@ -73,10 +75,14 @@ static void on_exit_readable(uv_poll_t *poll, int status, int events)
     (void)status;
     (void)events;
     kill(-child->pid, SIGKILL);
-    siginfo_t info = {0};
-    while (waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED) < 0 && errno == EINTR)
-        ;
-    if (info.si_code == CLD_EXITED)
+    siginfo_t info;
+    int rc;
+    do
+        rc = waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED);
+    while (rc < 0 && errno == EINTR);
+    if (rc < 0)
+        child->exit_code = EXIT_UNKNOWN; /* somebody else has reaped it */
+    else if (info.si_code == CLD_EXITED)
         child->exit_code = info.si_status;
     else
         child->signal = info.si_status;
@@ -168,6 +174,8 @@ void child_terminate(struct child *child, int64_t grace_ms)
 
 void child_kill(struct child *child)
 {
-    if (!child->has_exited)
-        kill(-child->pid, SIGKILL);
+    if (child->has_exited)
+        return;
+    kill(-child->pid, SIGKILL);
+    kill(child->pid, SIGKILL); /* it may have moved to another group */
 }

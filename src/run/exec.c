@@ -126,6 +126,8 @@ static void exec_end(struct run *base)
     const struct exec_options *options = &((struct exec_runner *)base->runner)->options;
     if (run->child.pid == 0)
         run_later(base, fail_to_start);
+    else if (run->child.has_exited)
+        base->stop = RUN_GOES_ON; /* it was faster; only its pipes are still open */
     else
         child_terminate(&run->child, options->kill_grace_ms);
 }

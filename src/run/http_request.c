@@ -30,8 +30,10 @@ static int add_header(struct http_run *run, const char *name, const char *value)
     struct buf line;
     buf_init(&line, 4096);
     buf_printf(&line, "%s: ", name);
-    for (; *value; value++)
-        buf_putc(&line, (unsigned char)*value < 0x20 || *value == 0x7f ? '?' : *value);
+    for (; *value; value++) {
+        bool is_control = (unsigned char)*value < 0x20 || *value == 0x7f;
+        buf_add(&line, is_control ? "?" : value, 1);
+    }
     struct curl_slist *longer =
         buf_failed(&line) ? NULL : curl_slist_append(run->headers, buf_cstr(&line));
     buf_release(&line);

@@ -6,10 +6,20 @@
 #include "base/duration.h"
 #include "base/err.h"
 
+/* With SIGCHLD ignored, as some who start us leave it, the kernel reaps children by itself and
+ * nobody learns how they ended. */
+static void prepare_signals(void)
+{
+    struct sigaction action;
+    signal(SIGPIPE, SIG_IGN);
+    if (sigaction(SIGCHLD, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+        signal(SIGCHLD, SIG_DFL);
+}
+
 void runner_init(struct runner *runner, const struct runner_ops *ops, uv_loop_t *loop,
                  const struct log *log)
 {
-    signal(SIGPIPE, SIG_IGN);
+    prepare_signals();
     runner->ops = ops;
     runner->loop = loop;
     runner->log = log;

@@ -78,7 +78,8 @@ struct runner_ops {
      * loop. */
     int (*start)(struct run *run, struct redrive_err *err);
     /* run->stop has just been set: end it soon, gently first. run_finish comes later, from the
-     * loop, never from inside this call. */
+     * loop, never from inside this call. One that has ended by itself, and is not done yet for some
+     * other reason, may set run->stop back. */
     void (*end)(struct run *run);
     /* No run is left and none will come: close all handles, then call runner_closed. */
     void (*close)(struct runner *runner);
@@ -124,7 +125,8 @@ void runner_free(struct runner *runner);
 /* ---- For runners -------------------------------------------------------------------------- */
 
 /* Also makes the process ignore SIGPIPE: a child that closes its standard input, or a server that
- * closes its socket, must be an error code and not our death. */
+ * closes its socket, must be an error code and not our death. SIGCHLD, if ignored, is not any
+ * longer. */
 void runner_init(struct runner *runner, const struct runner_ops *ops, uv_loop_t *loop,
                  const struct log *log);
 

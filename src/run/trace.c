@@ -102,13 +102,13 @@ static void read_line(struct reading *r, struct str line)
     } else if (is_indented(line) && str_starts_with(text, STR("at "))) {
         struct str exception = without_prefix(r->before);
         take(r, exception, leading_type(exception));
-        r->before = (struct str){0};
+        r->before = STR("");
     } else if (is_indented(line) && str_starts_with(text, STR("from "))) {
         take(r, r->before, type_in_parentheses(r->before));
-        r->before = (struct str){0};
+        r->before = STR("");
     } else if (str_starts_with(text, STR("Caused by: "))) {
         take(r, drop(text, 11), leading_type(drop(text, 11)));
-        r->before = (struct str){0};
+        r->before = STR("");
     } else if (str_starts_with(text, STR("panic: "))) {
         take(r, text, STR("panic"));
     } else if (!is_indented(line)) {
@@ -118,7 +118,7 @@ static void read_line(struct reading *r, struct str line)
 
 struct trace trace_read(struct str text)
 {
-    struct reading r = {0};
+    struct reading r = {.last = STR(""), .before = STR("")};
     struct str line;
     while (next_line(&text, &line))
         read_line(&r, line);

@@ -385,6 +385,58 @@ static void signals_are_at_their_defaults_in_the_program(void **state)
     bench_release(&b);
 }
 
+static void end_is_known_even_if_we_were_started_with_sigchld_ignored(void **state)
+{
+    (void)state;
+    signal(SIGCHLD, SIG_IGN);
+    struct bench b;
+    struct record *r = run_one(&b, SH("exit 65"), NULL, 0);
+    assert_int_equal(r->failure.exit_code, 65);
+    bench_release(&b);
+}
+
+static void program_that_ended_in_time_is_not_timed_out_by_its_pipes(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r =
+        run_one(&b, SH("setsid sh -c 'echo $$; exec sleep 30' & sleep 0.2"), NULL, 600);
+    kill(atoi(r->result), SIGKILL);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+}
+
+struct chain {
+    struct bench *bench;
+    int left;
+};
+
+static void start_next(const struct run_outcome *outcome, void *ctx)
+{
+    struct chain *chain = ctx;
+    static const struct run_request request = {.job_id = "chained"};
+    assert_int_equal(outcome->outcome.ending, ENDING_RAN);
+    if (--chain->left > 0) {
+        assert_int_equal(
+            runner_start(chain->bench->runner, &request, start_next, chain, NULL, NULL), 0);
+        return;
+    }
+    runner_stop(chain->bench->runner, 0, bench_stopped, chain->bench);
+}
+
+static void callback_may_start_the_next_job_and_stop(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_argv(&b, SH("exit 0"));
+    struct chain chain = {.bench = &b, .left = 5};
+    static const struct run_request request = {.job_id = "first"};
+    assert_int_equal(runner_start(b.runner, &request, start_next, &chain, NULL, NULL), 0);
+    bench_until(&b, &b.stopped);
+    assert_int_equal(chain.left, 0);
+    bench_release(&b);
+}
+
 static void no_program_is_refused(void **state)
 {
     (void)state;
@@ -421,6 +473,9 @@ int main(void)
         T(no_descriptor_of_ours_reaches_the_program),
         T(nothing_is_left_open_after_many_runs),
         T(signals_are_at_their_defaults_in_the_program),
+        T(end_is_known_even_if_we_were_started_with_sigchld_ignored),
+        T(program_that_ended_in_time_is_not_timed_out_by_its_pipes),
+        T(callback_may_start_the_next_job_and_stop),
         T(no_program_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

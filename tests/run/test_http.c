@@ -256,6 +256,34 @@ static void refused_port_is_a_network_failure(void **state)
     close(fd);
 }
 
+/* A full backlog: the kernel drops what would connect. */
+static void connecting_has_a_time_out_of_its_own(void **state)
+{
+    (void)state;
+    int fd, fillers[8];
+    char url[64];
+    int full_port = closed_port(&fd);
+    assert_int_equal(listen(fd, 0), 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)full_port)};
+    for (int i = 0; i < 8; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)!connect(fillers[i], (struct sockaddr *)&address, sizeof address);
+    }
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/", full_port);
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url, .connect_timeout_ms = 200});
+    int64_t start = clock_monotonic_ms();
+    struct record *r = post_and_wait(&b, NULL, 20000);
+    assert_true(clock_monotonic_ms() - start < 5000);
+    assert_int_equal(r->failure.curl_code, 28);
+    bench_release(&b);
+    for (int i = 0; i < 8; i++)
+        close(fillers[i]);
+    close(fd);
+}
+
 static void only_http_is_spoken(void **state)
 {
     (void)state;
@@ -383,6 +411,7 @@ int main(int argc, char **argv)
         T(slow_headers_time_out),
         T(reset_and_garbage_have_a_curl_code),
         T(refused_port_is_a_network_failure),
+        T(connecting_has_a_time_out_of_its_own),
         T(only_http_is_spoken),
         T(template_may_not_lead_to_a_private_address),
         T(proxy_of_the_environment_is_no_way_around),
