@@ -1,0 +1,51 @@
+/* stream.h - a pool of long-lived programs that take jobs as JSON lines.
+ *
+ *     in   {"id":"7","task":"mail","attempt":1,"max_attempts":5,"payload":{…}}
+ *     out  {"id":"7","status":"SUCCESS","result":{…}}
+ *          {"id":"7","status":"TRANSIENT_FAIL","message":"…","error_type":"…","retry_after":2.5}
+ *
+ * `id` and `status` are required: SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL or the name of a class.
+ * Other members are ignored. The payload is passed as it was submitted, but for its line ends; one
+ * that is not JSON fails as `validation`. Standard error is kept for the case that the program
+ * dies.
+ *
+ *   - Programs are started when there is work, up to `processes`. Each has at most `in_flight` jobs
+ *     at one time, 1 unless said otherwise, and answers them in any order. More than one is for
+ *     programs that are concurrent themselves; it has a price, see the next points. Further jobs
+ *     wait, and their time-outs run meanwhile.
+ *   - A program that dies fails its own jobs in flight with its exit code or signal and its last
+ *     words, and is started again when there is work: at once if it had answered something, else
+ *     after a pause that doubles from `restart_min_ms` to `restart_max_ms`.
+ *   - A line that is not an answer, one for a job that it does not have, or one of over
+ *     STREAM_LINE_MAX_BYTES means that nothing it says can be trusted: it is killed, its jobs fail
+ *     as ProtocolError, and the log tells.
+ *   - A job that times out or is cancelled takes its program with it. The program's other jobs fail
+ *     as `system`: they have been begun, so that they cost an attempt, but the breaker is not
+ * moved.
+ *   - At the end a program gets the end of its input, then SIGTERM, then SIGKILL, `kill_grace_ms`
+ *     apart.
+ */
+#ifndef RUN_STREAM_H
+#define RUN_STREAM_H
+
+#include "run/runner.h"
+
+#define STREAM_LINE_MAX_BYTES (2u * 1024 * 1024)
+#define STREAM_MAX_PROCESSES  1024
+
+struct stream_options {
+    const char *const *argv; /* borrowed, ends with NULL */
+    char *const *environ;    /* borrowed; what may be passed on, see environ.h */
+    const char *const *pass; /* borrowed; names to pass on besides; may be NULL */
+    uint32_t processes;      /* 0: 1 */
+    uint32_t in_flight;      /* 0: 1 */
+    int64_t kill_grace_ms;   /* 0: CHILD_GRACE_MS */
+    int64_t restart_min_ms;  /* 0: 100 */
+    int64_t restart_max_ms;  /* 0: 30 000 */
+};
+
+/* NOMEM, or INVALID when argv is empty or there are too many processes. */
+int stream_runner_new(uv_loop_t *loop, const struct log *log, const struct stream_options *options,
+                      struct runner **ret, struct redrive_err *err);
+
+#endif

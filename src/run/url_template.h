@@ -1,0 +1,18 @@
+/* url_template.h - URLs with placeholders that a job fills in. */
+#ifndef RUN_URL_TEMPLATE_H
+#define RUN_URL_TEMPLATE_H
+
+#include "base/buf.h"
+#include "run/runner.h"
+
+/* Whether job data has a say in the URL, and so in where it leads. */
+bool url_is_template(const char *url);
+
+/* Appends the URL with {id}, {task}, {queue}, {tenant} and {payload.a.b} filled in. A member of the
+ * payload must be a text, a number or a boolean, and not empty. Everything but letters, digits and
+ * `-._~` is percent-encoded, so that a value can never end the part of the URL that it stands in.
+ * INVALID when a placeholder is unknown or the job has nothing for it. */
+int url_expand(const char *url, const struct run_request *request, struct buf *out,
+               struct redrive_err *err);
+
+#endif

@@ -1,0 +1,72 @@
+#include "check.h"
+
+#include <stdlib.h>
+
+#include "run/environ.h"
+
+static bool has(char **env, const char *entry)
+{
+    for (; *env; env++)
+        if (strcmp(*env, entry) == 0)
+            return true;
+    return false;
+}
+
+static size_t count(char **env)
+{
+    size_t n = 0;
+    while (env[n])
+        n++;
+    return n;
+}
+
+static const char *const OURS[] = {"PATH=/bin",           "PATHS=/no", "LC_ALL=C",
+                                   "DATABASE_URL=secret", "HOME=/h",   "no equals",
+                                   "REDRIVE_STORE=x",     NULL};
+
+static void only_harmless_names_are_kept(void **state)
+{
+    (void)state;
+    char **env = environ_new((char *const *)OURS, NULL, NULL);
+    assert_true(has(env, "PATH=/bin"));
+    assert_true(has(env, "LC_ALL=C"));
+    assert_true(has(env, "HOME=/h"));
+    assert_int_equal(count(env), 3);
+    free(env);
+}
+
+static void names_can_be_passed_on(void **state)
+{
+    (void)state;
+    const char *const pass[] = {"DATABASE_URL", NULL};
+    char **env = environ_new((char *const *)OURS, pass, NULL);
+    assert_true(has(env, "DATABASE_URL=secret"));
+    assert_int_equal(count(env), 4);
+    free(env);
+}
+
+static void facts_of_the_job_are_set(void **state)
+{
+    (void)state;
+    struct run_request request = {
+        .job_id = "7", .task = "mail", .queue = "q", .attempt = 1, .max_attempts = 4000000000u};
+    char **env = environ_new(NULL, NULL, &request);
+    assert_true(has(env, "REDRIVE_JOB_ID=7"));
+    assert_true(has(env, "REDRIVE_TASK=mail"));
+    assert_true(has(env, "REDRIVE_QUEUE=q"));
+    assert_true(has(env, "REDRIVE_TENANT="));
+    assert_true(has(env, "REDRIVE_ATTEMPT=1"));
+    assert_true(has(env, "REDRIVE_MAX_ATTEMPTS=4000000000"));
+    assert_int_equal(count(env), 6);
+    free(env);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(only_harmless_names_are_kept),
+        T(names_can_be_passed_on),
+        T(facts_of_the_job_are_set),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,482 @@
+#include "bench.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "run/exec.h"
+
+static void open_with(struct bench *b, const struct exec_options *options)
+{
+    bench_init(b);
+    assert_int_equal(exec_runner_new(&b->loop, NULL, options, &b->runner, NULL), 0);
+}
+
+static void open_argv(struct bench *b, const char *const *argv)
+{
+    open_with(b, &(struct exec_options){.argv = argv, .environ = environ, .kill_grace_ms = 200});
+}
+
+#define SH(script) ((const char *const[]){"sh", "-c", (script), NULL})
+
+/* Runs one job to its end. */
+static struct record *run_one(struct bench *b, const char *const *argv, const char *payload,
+                              int64_t timeout_ms)
+{
+    open_argv(b, argv);
+    struct record *r = bench_start(b, payload, timeout_ms);
+    bench_until(b, &r->is_done);
+    return r;
+}
+
+static void payload_goes_in_and_output_comes_back(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = run_one(&b, (const char *const[]){"cat", NULL}, "{\"n\":1}", 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(r->ending, ENDING_RAN);
+    assert_string_equal(r->result, "{\"n\":1}");
+    bench_release(&b);
+}
+
+static void large_payload_passes_whole(void **state)
+{
+    (void)state;
+    size_t len = 900 * 1000;
+    char *payload = malloc(len + 1);
+    memset(payload, 'x', len);
+    payload[len] = '\0';
+    struct bench b;
+    struct record *r = run_one(&b, (const char *const[]){"cat", NULL}, payload, 0);
+    assert_int_equal(r->result_len, len);
+    assert_string_equal(r->result, payload);
+    bench_release(&b);
+    free(payload);
+}
+
+static void arguments_meet_no_shell(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r =
+        run_one(&b, (const char *const[]){"printf", "%s", "$HOME; `id` *", NULL}, NULL, 0);
+    assert_string_equal(r->result, "$HOME; `id` *");
+    bench_release(&b);
+}
+
+static void environment_has_the_facts_and_no_secrets(void **state)
+{
+    (void)state;
+    setenv("REDRIVE_TEST_SECRET", "hidden", 1);
+    struct bench b;
+    struct record *r =
+        run_one(&b,
+                SH("echo $REDRIVE_JOB_ID $REDRIVE_TASK $REDRIVE_QUEUE $REDRIVE_TENANT "
+                   "$REDRIVE_ATTEMPT/$REDRIVE_MAX_ATTEMPTS ${REDRIVE_TEST_SECRET-clean}"),
+                NULL, 0);
+    assert_string_equal(r->result, "job-0 resize default acme 2/5 clean\n");
+    bench_release(&b);
+}
+
+static void input_that_nobody_reads_is_no_failure(void **state)
+{
+    (void)state;
+    size_t len = 4 * 1000 * 1000;
+    char *payload = malloc(len + 1);
+    memset(payload, 'x', len);
+    payload[len] = '\0';
+    struct bench b;
+    open_argv(&b, SH("exec 0<&-; sleep 0.1; echo fine"));
+    struct record *r = bench_start(&b, payload, 0);
+    bench_until(&b, &r->is_done);
+    assert_string_equal(r->result, "fine\n");
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+    free(payload);
+}
+
+static void output_keeps_every_byte(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = run_one(&b, SH("printf 'a\\000b\\377\\n'"), NULL, 0);
+    assert_int_equal(r->result_len, 5);
+    assert_memory_equal(r->result, "a\0b\377\n", 5);
+    bench_release(&b);
+}
+
+static void flood_is_drained_in_little_memory(void **state)
+{
+    (void)state;
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    struct bench b;
+    struct record *r =
+        run_one(&b, SH("head -c 1000000000 /dev/zero; head -c 3000000 /dev/zero >&2"), NULL, 0);
+    getrusage(RUSAGE_SELF, &after);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(r->result_len, RUN_RESULT_MAX_BYTES);
+    assert_int_equal(r->dropped_bytes, 1000000000 - RUN_RESULT_MAX_BYTES);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 32 * 1024); /* KiB */
+    bench_release(&b);
+}
+
+static void exit_codes_and_signals_are_classified(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *script;
+        int exit_code, signal;
+        enum redrive_class class_;
+        const char *message;
+    } rows[] = {
+        {"exit 0", 0, 0, REDRIVE_CLASS_SUCCESS, NULL},
+        {"exit 1", 1, 0, REDRIVE_CLASS_TRANSIENT, "exited with code 1"},
+        {"echo 'not now' >&2; exit 75", 75, 0, REDRIVE_CLASS_TRANSIENT, "not now"},
+        {"exit 65", 65, 0, REDRIVE_CLASS_VALIDATION, "exited with code 65"},
+        {"exit 77", 77, 0, REDRIVE_CLASS_AUTHENTICATION, "exited with code 77"},
+        {"exit 78", 78, 0, REDRIVE_CLASS_PERMANENT, "exited with code 78"},
+        {"kill -KILL $$", 0, SIGKILL, REDRIVE_CLASS_SYSTEM, "killed by SIGKILL"},
+        {"kill -TERM $$", 0, SIGTERM, REDRIVE_CLASS_SYSTEM, "killed by SIGTERM"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bench b;
+        struct record *r = run_one(&b, SH(rows[i].script), NULL, 0);
+        assert_int_equal(r->failure.exit_code, rows[i].exit_code);
+        assert_int_equal(r->failure.signal, rows[i].signal);
+        assert_int_equal(r->class_, rows[i].class_);
+        if (rows[i].message)
+            assert_string_equal(r->message, rows[i].message);
+        bench_release(&b);
+    }
+}
+
+static void missing_program_is_permanent(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = run_one(&b, (const char *const[]){"no-such-program-here", NULL}, "{}", 50);
+    assert_int_equal(r->failure.exit_code, 127);
+    assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
+    assert_string_equal(r->message, "cannot run 'no-such-program-here': No such file or directory");
+    bench_release(&b);
+}
+
+static void program_that_cannot_be_run_is_permanent(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/redrive-test-XXXXXX";
+    close(mkstemp(path));
+    chmod(path, 0600);
+    struct bench b;
+    struct record *r = run_one(&b, (const char *const[]){path, NULL}, NULL, 0);
+    assert_int_equal(r->failure.exit_code, 126);
+    assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
+    bench_release(&b);
+    unlink(path);
+}
+
+static void last_line_is_the_message_and_the_rest_the_stacktrace(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r =
+        run_one(&b, SH("echo first >&2; echo second >&2; echo >&2; exit 3"), NULL, 0);
+    assert_string_equal(r->message, "second");
+    assert_string_equal(r->stacktrace, "first\nsecond\n\n");
+    assert_null(r->error_type);
+    bench_release(&b);
+}
+
+static void python_exception_gives_its_type(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r =
+        run_one(&b, (const char *const[]){"python3", "-c", "open('/no/such/file')", NULL}, NULL, 0);
+    assert_string_equal(r->error_type, "FileNotFoundError");
+    assert_string_equal(r->message,
+                        "FileNotFoundError: [Errno 2] No such file or directory: '/no/such/file'");
+    bench_release(&b);
+}
+
+static void timeout_is_transient_and_says_after_how_long(void **state)
+{
+    (void)state;
+    struct bench b;
+    int64_t start = clock_monotonic_ms();
+    struct record *r = run_one(&b, SH("echo waiting >&2; sleep 20"), NULL, 150);
+    assert_true(clock_monotonic_ms() - start < 5000);
+    assert_string_equal(r->message, "timed out after 150ms");
+    assert_int_equal(r->class_, REDRIVE_CLASS_TRANSIENT);
+    assert_string_equal(r->stacktrace, "waiting\n");
+    bench_release(&b);
+}
+
+static void program_that_ignores_sigterm_is_killed(void **state)
+{
+    (void)state;
+    struct bench b;
+    int64_t start = clock_monotonic_ms();
+    struct record *r = run_one(&b, SH("trap '' TERM; while :; do sleep 0.05; done"), NULL, 100);
+    int64_t took = clock_monotonic_ms() - start;
+    assert_true(took >= 300 && took < 5000); /* the time-out and the grace */
+    assert_string_equal(r->message, "timed out after 100ms");
+    bench_release(&b);
+}
+
+static void exit_with_success_after_sigterm_is_still_a_timeout(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = run_one(&b, SH("trap 'exit 0' TERM; sleep 20 & wait"), NULL, 100);
+    assert_int_equal(r->class_, REDRIVE_CLASS_TRANSIENT);
+    assert_string_equal(r->error_type, "TimeoutError");
+    bench_release(&b);
+}
+
+static void grandchildren_die_with_the_group(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_argv(&b, SH("sleep 30 & echo $!; echo $! >&2; wait"));
+    struct record *r = bench_start(&b, NULL, 200);
+    bench_until(&b, &r->is_done);
+    pid_t grandchild = atoi(r->stacktrace);
+    assert_true(grandchild > 1);
+    assert_true(process_gone_within(grandchild, 1000));
+    bench_release(&b);
+}
+
+static void what_a_program_leaves_running_is_killed_when_it_ends(void **state)
+{
+    (void)state;
+    struct bench b;
+    int64_t start = clock_monotonic_ms();
+    struct record *r = run_one(&b, SH("sleep 30 & echo $!"), NULL, 0);
+    assert_true(clock_monotonic_ms() - start < 5000);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    assert_true(process_gone_within(atoi(r->result), 1000));
+    bench_release(&b);
+}
+
+static void pipes_held_by_one_who_left_the_group_are_given_up(void **state)
+{
+    (void)state;
+    struct bench b;
+    int64_t start = clock_monotonic_ms();
+    struct record *r =
+        run_one(&b, SH("setsid sh -c 'echo $$; exec sleep 30' & sleep 0.3"), NULL, 0);
+    int64_t took = clock_monotonic_ms() - start;
+    pid_t runaway = atoi(r->result);
+    assert_true(runaway > 1);
+    kill(runaway, SIGKILL);
+    assert_true(took >= 1000 && took < 5000);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+}
+
+static void cancelled_run_says_so(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_argv(&b, SH("sleep 30"));
+    struct record *r = bench_start(&b, NULL, 0);
+    bench_for(&b, 50);
+    runner_cancel(r->run);
+    bench_until(&b, &r->is_done);
+    assert_int_equal(r->ending, ENDING_CANCELLED);
+    bench_release(&b);
+}
+
+static void program_that_cannot_start_can_be_cancelled(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_argv(&b, (const char *const[]){"no-such-program-here", NULL});
+    struct record *r = bench_start(&b, NULL, 0);
+    runner_cancel(r->run);
+    bench_until(&b, &r->is_done);
+    assert_int_equal(r->ending, ENDING_CANCELLED);
+    bench_release(&b);
+}
+
+static void stop_waits_for_the_quick_and_releases_the_slow(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_argv(&b, SH("read t; sleep $t"));
+    struct record *quick = bench_start(&b, "0.1\n", 0);
+    struct record *slow = bench_start(&b, "30\n", 0);
+    runner_stop(b.runner, 600, bench_stopped, &b);
+    struct run_request late = {.job_id = "late"};
+    assert_int_equal(runner_start(b.runner, &late, bench_done, NULL, NULL, NULL),
+                     REDRIVE_E_STOPPING);
+    bench_until(&b, &b.stopped);
+    assert_int_equal(quick->ending, ENDING_RAN);
+    assert_int_equal(quick->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(slow->ending, ENDING_RELEASED);
+    bench_release(&b);
+}
+
+static void second_stop_shortens_the_grace(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_argv(&b, SH("sleep 30"));
+    struct record *r = bench_start(&b, NULL, 0);
+    int64_t start = clock_monotonic_ms();
+    runner_stop(b.runner, 20000, bench_stopped, &b);
+    runner_stop(b.runner, 0, NULL, NULL);
+    bench_until(&b, &b.stopped);
+    assert_true(clock_monotonic_ms() - start < 5000);
+    assert_int_equal(r->ending, ENDING_RELEASED);
+    bench_release(&b);
+}
+
+static void no_descriptor_of_ours_reaches_the_program(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_argv(&b, SH("read x; ls /proc/self/fd | wc -l"));
+    /* With several at a time each could inherit the pipes of the others. */
+    struct record *first = bench_start(&b, "\n", 0);
+    struct record *second = bench_start(&b, "\n", 0);
+    bench_until(&b, &first->is_done);
+    bench_until(&b, &second->is_done);
+    assert_int_equal(atoi(first->result), 4); /* its three and the directory */
+    assert_int_equal(atoi(second->result), 4);
+    bench_release(&b);
+}
+
+static int count_fds(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static void nothing_is_left_open_after_many_runs(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_argv(&b, SH("exit 1"));
+    struct record *r = bench_start(&b, NULL, 0);
+    bench_until(&b, &r->is_done);
+    bench_for(&b, 10);
+    int before = count_fds();
+    for (int i = 0; i < 40; i++) {
+        r = bench_start(&b, "x", 0);
+        bench_until(&b, &r->is_done);
+    }
+    bench_for(&b, 10);
+    assert_int_equal(count_fds(), before);
+    bench_release(&b);
+}
+
+static void signals_are_at_their_defaults_in_the_program(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = run_one(&b, SH("grep -E 'Sig(Blk|Ign)' /proc/self/status"), NULL, 0);
+    assert_string_equal(r->result, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+    bench_release(&b);
+}
+
+static void end_is_known_even_if_we_were_started_with_sigchld_ignored(void **state)
+{
+    (void)state;
+    signal(SIGCHLD, SIG_IGN);
+    struct bench b;
+    struct record *r = run_one(&b, SH("exit 65"), NULL, 0);
+    assert_int_equal(r->failure.exit_code, 65);
+    bench_release(&b);
+}
+
+static void program_that_ended_in_time_is_not_timed_out_by_its_pipes(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r =
+        run_one(&b, SH("setsid sh -c 'echo $$; exec sleep 30' & sleep 0.2"), NULL, 600);
+    kill(atoi(r->result), SIGKILL);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+}
+
+struct chain {
+    struct bench *bench;
+    int left;
+};
+
+static void start_next(const struct run_outcome *outcome, void *ctx)
+{
+    struct chain *chain = ctx;
+    static const struct run_request request = {.job_id = "chained"};
+    assert_int_equal(outcome->outcome.ending, ENDING_RAN);
+    if (--chain->left > 0) {
+        assert_int_equal(
+            runner_start(chain->bench->runner, &request, start_next, chain, NULL, NULL), 0);
+        return;
+    }
+    runner_stop(chain->bench->runner, 0, bench_stopped, chain->bench);
+}
+
+static void callback_may_start_the_next_job_and_stop(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_argv(&b, SH("exit 0"));
+    struct chain chain = {.bench = &b, .left = 5};
+    static const struct run_request request = {.job_id = "first"};
+    assert_int_equal(runner_start(b.runner, &request, start_next, &chain, NULL, NULL), 0);
+    bench_until(&b, &b.stopped);
+    assert_int_equal(chain.left, 0);
+    bench_release(&b);
+}
+
+static void no_program_is_refused(void **state)
+{
+    (void)state;
+    struct runner *runner;
+    struct exec_options none = {.argv = (const char *const[]){NULL}};
+    assert_int_equal(exec_runner_new(NULL, NULL, &none, &runner, NULL), REDRIVE_E_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(payload_goes_in_and_output_comes_back),
+        T(large_payload_passes_whole),
+        T(arguments_meet_no_shell),
+        T(environment_has_the_facts_and_no_secrets),
+        T(input_that_nobody_reads_is_no_failure),
+        T(output_keeps_every_byte),
+        T(flood_is_drained_in_little_memory),
+        T(exit_codes_and_signals_are_classified),
+        T(missing_program_is_permanent),
+        T(program_that_cannot_be_run_is_permanent),
+        T(last_line_is_the_message_and_the_rest_the_stacktrace),
+        T(python_exception_gives_its_type),
+        T(timeout_is_transient_and_says_after_how_long),
+        T(program_that_ignores_sigterm_is_killed),
+        T(exit_with_success_after_sigterm_is_still_a_timeout),
+        T(grandchildren_die_with_the_group),
+        T(what_a_program_leaves_running_is_killed_when_it_ends),
+        T(pipes_held_by_one_who_left_the_group_are_given_up),
+        T(cancelled_run_says_so),
+        T(program_that_cannot_start_can_be_cancelled),
+        T(stop_waits_for_the_quick_and_releases_the_slow),
+        T(second_stop_shortens_the_grace),
+        T(no_descriptor_of_ours_reaches_the_program),
+        T(nothing_is_left_open_after_many_runs),
+        T(signals_are_at_their_defaults_in_the_program),
+        T(end_is_known_even_if_we_were_started_with_sigchld_ignored),
+        T(program_that_ended_in_time_is_not_timed_out_by_its_pipes),
+        T(callback_may_start_the_next_job_and_stop),
+        T(no_program_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,424 @@
+#include "bench.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "run/http.h"
+
+static char server_path[4096];
+static int port;
+static pid_t server;
+static int server_in = -1; /* the server ends when this closes, also with us */
+
+static int start_server(void **state)
+{
+    (void)state;
+    int in[2], out[2];
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    server = fork();
+    if (server == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[1]);
+        execlp("python3", "python3", server_path, (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    server_in = in[1];
+    char text[16] = "";
+    assert_true(read(out[0], text, sizeof text - 1) > 0);
+    close(out[0]);
+    port = atoi(text);
+    return port > 0 ? 0 : -1;
+}
+
+static int stop_server(void **state)
+{
+    (void)state;
+    close(server_in);
+    return waitpid(server, NULL, 0) == server ? 0 : -1;
+}
+
+static void open_url(struct bench *b, struct http_options options)
+{
+    bench_init(b);
+    struct redrive_err err;
+    if (http_runner_new(&b->loop, NULL, &options, &b->runner, &err) < 0)
+        fail_msg("%s", err.message);
+}
+
+static struct record *post_and_wait(struct bench *b, const char *payload, int64_t timeout_ms)
+{
+    struct record *r = bench_start(b, payload, timeout_ms);
+    bench_until(b, &r->is_done);
+    return r;
+}
+
+/* One job to a path of the server. */
+static struct record *post(struct bench *b, const char *path, const char *payload,
+                           int64_t timeout_ms)
+{
+    static char url[256];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/%s", port, path);
+    open_url(b, (struct http_options){.url = url});
+    return post_and_wait(b, payload, timeout_ms);
+}
+
+static void payload_is_posted_and_body_is_the_result(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = post(&b, "echo", "{\"n\":1}", 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(r->failure.http_status, 200);
+    assert_string_equal(r->result, "{\"n\":1}");
+    bench_release(&b);
+}
+
+static void large_payload_passes_whole(void **state)
+{
+    (void)state;
+    size_t len = 1000 * 1000;
+    char *payload = malloc(len + 1);
+    memset(payload, 'x', len);
+    payload[len] = '\0';
+    struct bench b;
+    struct record *r = post(&b, "echo", payload, 0);
+    assert_int_equal(r->result_len, len);
+    bench_release(&b);
+    free(payload);
+}
+
+static void headers_carry_the_facts_of_the_job(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = post(&b, "facts", NULL, 0);
+    assert_int_equal(r->failure.http_status, 201);
+    assert_string_equal(r->result, "[\"POST\", {\"Content-Type\": \"application/json\", "
+                                   "\"Redrive-Job-Id\": \"job-0\", \"Redrive-Task\": \"resize\", "
+                                   "\"Redrive-Queue\": \"default\", \"Redrive-Tenant\": \"acme\", "
+                                   "\"Redrive-Attempt\": \"2\", \"Redrive-Max-Attempts\": \"5\"}]");
+    bench_release(&b);
+}
+
+static void header_value_cannot_make_another_header(void **state)
+{
+    (void)state;
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/facts", port);
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url});
+    struct run_request request = {.job_id = "a\r\nRedrive-Evil: 1", .task = "t"};
+    struct record *r = bench_start_as(&b, &request);
+    bench_until(&b, &r->is_done);
+    assert_non_null(strstr(r->result, "\"Redrive-Job-Id\": \"a??Redrive-Evil: 1\""));
+    bench_release(&b);
+}
+
+static void statuses_are_classified_and_the_body_is_the_message(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        int status;
+        enum redrive_class class_;
+        const char *message;
+    } rows[] = {
+        {"status/400", 400, REDRIVE_CLASS_VALIDATION, "status 400"},
+        {"status/401", 401, REDRIVE_CLASS_AUTHENTICATION, "status 401"},
+        {"status/404", 404, REDRIVE_CLASS_PERMANENT, "status 404"},
+        {"status/408", 408, REDRIVE_CLASS_TRANSIENT, "status 408"},
+        {"status/429", 429, REDRIVE_CLASS_RATE_LIMITED, "status 429"},
+        {"status/500", 500, REDRIVE_CLASS_TRANSIENT, "status 500"},
+        {"status/503", 503, REDRIVE_CLASS_TRANSIENT, "status 503"},
+        {"after/503/", 503, REDRIVE_CLASS_TRANSIENT, "HTTP 503"},
+        {"nul", 500, REDRIVE_CLASS_TRANSIENT, "a b"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bench b;
+        struct record *r = post(&b, rows[i].path, "{}", 0);
+        assert_int_equal(r->failure.http_status, rows[i].status);
+        assert_int_equal(r->class_, rows[i].class_);
+        assert_string_equal(r->message, rows[i].message);
+        assert_int_equal(r->failure.retry_after_ms, 0);
+        assert_int_equal(r->result_len, 0);
+        bench_release(&b);
+    }
+}
+
+static void retry_after_is_read_in_both_forms(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = post(&b, "after/429/7", NULL, 0);
+    assert_int_equal(r->failure.retry_after_ms, 7000);
+    bench_release(&b);
+    r = post(&b, "after/503/120", NULL, 0);
+    assert_int_equal(r->failure.retry_after_ms, 120000);
+    assert_int_equal(r->class_, REDRIVE_CLASS_RATE_LIMITED);
+    bench_release(&b);
+    r = post(&b, "after-date", NULL, 0);
+    assert_in_range(r->failure.retry_after_ms, 80000, 90000);
+    bench_release(&b);
+    r = post(&b, "after/429/soon", NULL, 0);
+    assert_int_equal(r->failure.retry_after_ms, 0);
+    bench_release(&b);
+}
+
+static void bodies_have_a_maximum(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = post(&b, "long", NULL, 0);
+    assert_int_equal(strlen(r->message), HTTP_EXCERPT_MAX_BYTES);
+    bench_release(&b);
+    r = post(&b, "big/3000000", NULL, 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(r->result_len, RUN_RESULT_MAX_BYTES);
+    assert_int_equal(r->dropped_bytes, 3000000 - RUN_RESULT_MAX_BYTES);
+    bench_release(&b);
+    r = post(&b, "endless", NULL, 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(r->result_len, RUN_RESULT_MAX_BYTES);
+    bench_release(&b);
+}
+
+static void redirect_is_not_followed(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = post(&b, "redirect", NULL, 0);
+    assert_int_equal(r->failure.http_status, 302);
+    assert_true(r->failure.failed);
+    assert_string_equal(r->message, "HTTP 302: a redirect, which is not followed");
+    bench_release(&b);
+    r = post(&b, "seen", NULL, 0);
+    assert_null(strstr(r->result, "/followed"));
+    bench_release(&b);
+}
+
+static void slow_headers_time_out(void **state)
+{
+    (void)state;
+    struct bench b;
+    int64_t start = clock_monotonic_ms();
+    struct record *r = post(&b, "slow/5", NULL, 150);
+    assert_true(clock_monotonic_ms() - start < 3000);
+    assert_string_equal(r->message, "timed out after 150ms");
+    assert_int_equal(r->class_, REDRIVE_CLASS_TRANSIENT);
+    bench_release(&b);
+    r = post(&b, "slow/0.2", NULL, 5000);
+    assert_string_equal(r->result, "at last");
+    bench_release(&b);
+}
+
+static void reset_and_garbage_have_a_curl_code(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = post(&b, "reset", NULL, 0);
+    assert_int_not_equal(r->failure.curl_code, 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_NETWORK);
+    bench_release(&b);
+    r = post(&b, "garbage", NULL, 0);
+    assert_int_not_equal(r->failure.curl_code, 0);
+    bench_release(&b);
+}
+
+/* A port on which nobody listens: bound, and thereby nobody else's. */
+static int closed_port(int *ret_fd)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    *ret_fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(*ret_fd, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(getsockname(*ret_fd, (struct sockaddr *)&address, &len), 0);
+    return ntohs(address.sin_port);
+}
+
+static void refused_port_is_a_network_failure(void **state)
+{
+    (void)state;
+    int fd;
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/", closed_port(&fd));
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url});
+    struct record *r = post_and_wait(&b, NULL, 0);
+    assert_int_equal(r->failure.curl_code, 7);
+    assert_int_equal(r->class_, REDRIVE_CLASS_NETWORK);
+    assert_non_null(strstr(r->message, "127.0.0.1"));
+    bench_release(&b);
+    close(fd);
+}
+
+/* A full backlog: the kernel drops what would connect. */
+static void connecting_has_a_time_out_of_its_own(void **state)
+{
+    (void)state;
+    int fd, fillers[8];
+    char url[64];
+    int full_port = closed_port(&fd);
+    assert_int_equal(listen(fd, 0), 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                  .sin_port = htons((uint16_t)full_port)};
+    for (int i = 0; i < 8; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)!connect(fillers[i], (struct sockaddr *)&address, sizeof address);
+    }
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/", full_port);
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url, .connect_timeout_ms = 200});
+    int64_t start = clock_monotonic_ms();
+    struct record *r = post_and_wait(&b, NULL, 20000);
+    assert_true(clock_monotonic_ms() - start < 5000);
+    assert_int_equal(r->failure.curl_code, 28);
+    bench_release(&b);
+    for (int i = 0; i < 8; i++)
+        close(fillers[i]);
+    close(fd);
+}
+
+static void only_http_is_spoken(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_url(&b, (struct http_options){.url = "file:///etc/hostname"});
+    struct record *r = post_and_wait(&b, NULL, 0);
+    assert_int_equal(r->failure.curl_code, 1);
+    assert_int_equal(r->result_len, 0);
+    bench_release(&b);
+}
+
+static void template_may_not_lead_to_a_private_address(void **state)
+{
+    (void)state;
+    static const char *const hosts[] = {"127.0.0.1", "localhost", "2130706433", "0x7f.1",
+                                        "0.0.0.0",   "127.1",     "10.0.0.1",   "169.254.169.254"};
+    char url[64], payload[64];
+    snprintf(url, sizeof url, "http://{payload.host}:%d/echo", port);
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+        struct bench b;
+        open_url(&b, (struct http_options){.url = url});
+        snprintf(payload, sizeof payload, "{\"host\":\"%s\"}", hosts[i]);
+        struct record *r = post_and_wait(&b, payload, 5000);
+        assert_string_equal(r->error_type, "PrivateAddress");
+        assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
+        bench_release(&b);
+    }
+}
+
+static void proxy_of_the_environment_is_no_way_around(void **state)
+{
+    (void)state;
+    char url[64], proxy[64];
+    snprintf(url, sizeof url, "http://{payload.host}:%d/echo", port);
+    snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", port);
+    setenv("http_proxy", proxy, 1);
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url});
+    struct record *r = post_and_wait(&b, "{\"host\":\"10.0.0.1\"}", 5000);
+    unsetenv("http_proxy");
+    assert_string_equal(r->error_type, "PrivateAddress");
+    bench_release(&b);
+}
+
+static void private_address_can_be_allowed(void **state)
+{
+    (void)state;
+    char url[64];
+    snprintf(url, sizeof url, "http://{payload.host}:%d/echo", port);
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url, .allow_private = true});
+    struct record *r = post_and_wait(&b, "{\"host\":\"127.0.0.1\"}", 5000);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    r = post_and_wait(&b, "{\"other\":1}", 5000);
+    assert_int_equal(r->class_, REDRIVE_CLASS_VALIDATION);
+    assert_string_equal(r->message, "the job has nothing for {payload.host} of the URL");
+    bench_release(&b);
+}
+
+static void connection_is_used_again(void **state)
+{
+    (void)state;
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/connections", port);
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url});
+    int first = atoi(post_and_wait(&b, NULL, 0)->result);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(atoi(post_and_wait(&b, NULL, 0)->result), first);
+    bench_release(&b);
+}
+
+static void many_requests_run_at_one_time(void **state)
+{
+    (void)state;
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/slow/0.3", port);
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url});
+    int64_t start = clock_monotonic_ms();
+    struct record *records[20];
+    for (int i = 0; i < 20; i++)
+        records[i] = bench_start(&b, NULL, 0);
+    for (int i = 0; i < 20; i++) {
+        bench_until(&b, &records[i]->is_done);
+        assert_int_equal(records[i]->class_, REDRIVE_CLASS_SUCCESS);
+    }
+    assert_true(clock_monotonic_ms() - start < 3000);
+    bench_release(&b);
+}
+
+static void request_can_be_cancelled_and_released(void **state)
+{
+    (void)state;
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/slow/5", port);
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url});
+    struct record *cancelled = bench_start(&b, NULL, 0);
+    struct record *released = bench_start(&b, NULL, 0);
+    bench_for(&b, 50);
+    runner_cancel(cancelled->run);
+    bench_until(&b, &cancelled->is_done);
+    assert_int_equal(cancelled->ending, ENDING_CANCELLED);
+    runner_stop(b.runner, 50, bench_stopped, &b);
+    bench_until(&b, &b.stopped);
+    assert_int_equal(released->ending, ENDING_RELEASED);
+    bench_release(&b);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        return 2;
+    snprintf(server_path, sizeof server_path, "%s/server.py", argv[1]);
+    const struct CMUnitTest tests[] = {
+        T(payload_is_posted_and_body_is_the_result),
+        T(large_payload_passes_whole),
+        T(headers_carry_the_facts_of_the_job),
+        T(header_value_cannot_make_another_header),
+        T(statuses_are_classified_and_the_body_is_the_message),
+        T(retry_after_is_read_in_both_forms),
+        T(bodies_have_a_maximum),
+        T(redirect_is_not_followed),
+        T(slow_headers_time_out),
+        T(reset_and_garbage_have_a_curl_code),
+        T(refused_port_is_a_network_failure),
+        T(connecting_has_a_time_out_of_its_own),
+        T(only_http_is_spoken),
+        T(template_may_not_lead_to_a_private_address),
+        T(proxy_of_the_environment_is_no_way_around),
+        T(private_address_can_be_allowed),
+        T(connection_is_used_again),
+        T(many_requests_run_at_one_time),
+        T(request_can_be_cancelled_and_released),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

@@ -1,0 +1,352 @@
+#include "bench.h"
+
+#include "run/stream.h"
+
+static char worker_path[4096];
+static char logged[4096];
+
+static void keep_log(struct str line, void *ctx)
+{
+    (void)ctx;
+    str_copy(logged, sizeof logged, line);
+}
+
+static const struct log LOG = {LOG_LEVEL_DEBUG, LOG_TEXT, keep_log, NULL};
+
+static void open_with(struct bench *b, struct stream_options options)
+{
+    bench_init(b);
+    options.environ = environ;
+    options.kill_grace_ms = 200;
+    struct redrive_err err;
+    if (stream_runner_new(&b->loop, &LOG, &options, &b->runner, &err) < 0)
+        fail_msg("%s", err.message);
+}
+
+static const char *const WORKER[] = {"python3", worker_path, NULL};
+
+static void open_pool(struct bench *b, uint32_t processes, uint32_t in_flight)
+{
+    open_with(
+        b, (struct stream_options){.argv = WORKER, .processes = processes, .in_flight = in_flight});
+}
+
+static struct record *run_one(struct bench *b, const char *payload, int64_t timeout_ms)
+{
+    struct record *r = bench_start(b, payload, timeout_ms);
+    bench_until(b, &r->is_done);
+    return r;
+}
+
+static int pid_in(const struct record *r)
+{
+    const char *at = strstr(r->result, "\"pid\": ");
+    assert_non_null(at);
+    return atoi(at + 7);
+}
+
+static void job_goes_in_and_answer_comes_back(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    struct record *r = run_one(&b, "{\"n\":\n 12345678901234567890}", 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    assert_non_null(strstr(r->result, "\"job\": {\"id\": \"job-0\", \"task\": \"resize\", "
+                                      "\"attempt\": 2, \"max_attempts\": 5, "
+                                      "\"payload\": {\"n\": 12345678901234567890}}"));
+    bench_release(&b);
+}
+
+static void one_program_serves_many_jobs(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    int first = pid_in(run_one(&b, NULL, 0));
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(pid_in(run_one(&b, "{}", 0)), first);
+    bench_release(&b);
+    assert_false(process_lives(first));
+}
+
+static void jobs_beyond_the_pool_wait_their_turn(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 2, 1);
+    struct record *records[8];
+    for (int i = 0; i < 8; i++)
+        records[i] = bench_start(&b, "{\"do\":\"sleep\",\"s\":0.02}", 0);
+    for (int i = 0; i < 8; i++) {
+        bench_until(&b, &records[i]->is_done);
+        assert_int_equal(records[i]->class_, REDRIVE_CLASS_SUCCESS);
+    }
+    bench_release(&b);
+}
+
+static void answers_may_come_in_any_order(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 3);
+    struct record *records[3];
+    for (int i = 0; i < 3; i++)
+        records[i] = bench_start(&b, "{\"do\":\"hold\",\"n\":3}", 0);
+    for (int i = 0; i < 3; i++)
+        bench_until(&b, &records[i]->is_done);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(records[i]->order, 3 - i);
+    bench_release(&b);
+}
+
+static void failure_has_all_that_the_answer_says(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    struct record *r =
+        run_one(&b,
+                "{\"do\":\"answer\",\"answer\":{\"status\":\"TRANSIENT_FAIL\",\"message\":"
+                "\"h\\u00e9\",\"error_type\":\"a.B\",\"retry_after\":1.5,\"extra\":[1]}}",
+                0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_TRANSIENT);
+    assert_string_equal(r->message, "h\xC3\xA9");
+    assert_string_equal(r->error_type, "a.B");
+    assert_int_equal(r->failure.retry_after_ms, 1500);
+    r = run_one(&b, "{\"do\":\"answer\",\"answer\":{\"status\":\"PERMANENT_FAIL\"}}", 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
+    r = run_one(&b, "{\"do\":\"answer\",\"answer\":{\"status\":\"rate_limited\"}}", 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_RATE_LIMITED);
+    bench_release(&b);
+}
+
+static void program_that_dies_fails_only_its_own_job(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 2, 1);
+    struct record *dies = bench_start(&b, "{\"do\":\"exit\",\"code\":70}", 0);
+    struct record *lives = bench_start(&b, "{\"do\":\"sleep\",\"s\":0.3}", 0);
+    bench_until(&b, &dies->is_done);
+    bench_until(&b, &lives->is_done);
+    assert_int_equal(dies->failure.exit_code, 70);
+    assert_string_equal(dies->message, "last words");
+    assert_int_equal(lives->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+}
+
+static void signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    int first = pid_in(run_one(&b, NULL, 0));
+    struct record *r = run_one(&b, "{\"do\":\"signal\",\"name\":\"SIGKILL\"}", 0);
+    assert_int_equal(r->failure.signal, SIGKILL);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SYSTEM);
+    assert_int_not_equal(pid_in(run_one(&b, NULL, 0)), first);
+    bench_release(&b);
+}
+
+static void program_that_dies_at_once_is_not_restarted_in_a_hot_loop(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_with(&b, (struct stream_options){.argv = (const char *const[]){"false", NULL},
+                                          .restart_min_ms = 100});
+    int64_t start = clock_monotonic_ms();
+    for (int i = 0; i < 3; i++) {
+        struct record *r = run_one(&b, NULL, 0);
+        assert_int_equal(r->failure.exit_code, 1);
+    }
+    assert_true(clock_monotonic_ms() - start >= 300); /* 100 and 200 between the starts */
+    bench_release(&b);
+}
+
+static void exit_without_an_answer_is_a_failure_even_with_code_zero(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_with(&b, (struct stream_options){.argv = (const char *const[]){"true", NULL}});
+    struct record *r = run_one(&b, NULL, 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_TRANSIENT);
+    assert_string_equal(r->message, "exited with code 0");
+    bench_release(&b);
+}
+
+static void missing_program_fails_who_waits(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_with(&b,
+              (struct stream_options){.argv = (const char *const[]){"no-such-program-here", NULL},
+                                      .restart_min_ms = 20});
+    for (int i = 0; i < 2; i++) {
+        struct record *r = run_one(&b, NULL, 0);
+        assert_int_equal(r->failure.exit_code, 127);
+        assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
+    }
+    bench_release(&b);
+}
+
+static void garbage_fails_the_jobs_of_its_program(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *payload, *message;
+    } rows[] = {
+        {"{\"do\":\"raw\",\"text\":\"hello\\n\"}", "not an answer: "},
+        {"{\"do\":\"raw\",\"text\":\"\\n\"}", "not an answer: "},
+        {"{\"do\":\"raw\",\"text\":\"[]\\n\"}", "not an answer: "},
+        {"{\"do\":\"raw\",\"text\":\"{\\\"id\\\":\\\"job-0\\\"}\\n\"}",
+         "not an answer: an answer needs 'status'"},
+        {"{\"do\":\"raw\",\"text\":\"{\\\"id\\\":\\\"z\\\",\\\"status\\\":\\\"SUCCESS\\\"}\\n\"}",
+         "an answer to 'z', a job that it does not have"},
+        {"{\"do\":\"flood\",\"n\":3000000}", "a line of over 2 MiB"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bench b;
+        open_pool(&b, 1, 1);
+        logged[0] = '\0';
+        struct record *r = run_one(&b, rows[i].payload, 0);
+        assert_string_equal(r->error_type, "ProtocolError");
+        assert_memory_equal(r->message, rows[i].message, strlen(rows[i].message));
+        assert_non_null(strstr(logged, "stream_protocol_error"));
+        r = run_one(&b, NULL, 0);
+        assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+        bench_release(&b);
+    }
+}
+
+static void slow_answer_times_out_and_neighbours_fail_as_system(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 2);
+    run_one(&b, NULL, 0);
+    struct record *slow = bench_start(&b, "{\"do\":\"sleep\",\"s\":20}", 150);
+    struct record *neighbour = bench_start(&b, NULL, 0);
+    bench_until(&b, &slow->is_done);
+    bench_until(&b, &neighbour->is_done);
+    assert_string_equal(slow->message, "timed out after 150ms");
+    assert_int_equal(slow->class_, REDRIVE_CLASS_TRANSIENT);
+    assert_string_equal(neighbour->message, "its process was stopped, because job job-1 timed out");
+    assert_int_equal(neighbour->class_, REDRIVE_CLASS_SYSTEM);
+    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+}
+
+static void job_can_time_out_while_it_waits(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    struct record *first = bench_start(&b, "{\"do\":\"sleep\",\"s\":0.5}", 0);
+    struct record *waits = bench_start(&b, NULL, 50);
+    struct record *cancelled = bench_start(&b, NULL, 0);
+    runner_cancel(cancelled->run);
+    bench_until(&b, &waits->is_done);
+    assert_string_equal(waits->message, "timed out after 50ms");
+    assert_true(cancelled->is_done);
+    assert_int_equal(cancelled->ending, ENDING_CANCELLED);
+    bench_until(&b, &first->is_done);
+    assert_int_equal(first->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+}
+
+static void payload_that_is_not_json_is_refused(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    struct record *r = run_one(&b, "{\"a\":}", 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_VALIDATION);
+    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+}
+
+static void result_over_the_maximum_is_dropped_whole(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    struct record *r = run_one(&b, "{\"do\":\"big\",\"n\":1000000}", 0);
+    assert_int_equal(r->result_len, 1000002);
+    r = run_one(&b, "{\"do\":\"big\",\"n\":1500000}", 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(r->result_len, 0);
+    assert_int_equal(r->dropped_bytes, 1500002);
+    bench_release(&b);
+}
+
+static void program_that_closes_its_input_is_replaced(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    assert_int_equal(run_one(&b, "{\"do\":\"deaf\"}", 0)->class_, REDRIVE_CLASS_SUCCESS);
+    bench_for(&b, 50);
+    struct record *r = run_one(&b, NULL, 0);
+    assert_int_not_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+}
+
+static void stop_releases_what_runs_and_what_waits(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    struct record *runs = bench_start(&b, "{\"do\":\"sleep\",\"s\":20}", 0);
+    struct record *waits = bench_start(&b, NULL, 0);
+    runner_stop(b.runner, 100, bench_stopped, &b);
+    bench_until(&b, &b.stopped);
+    assert_int_equal(runs->ending, ENDING_RELEASED);
+    assert_int_equal(waits->ending, ENDING_RELEASED);
+    bench_release(&b);
+}
+
+static void idle_program_that_ignores_the_end_of_its_input_is_killed(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_with(&b, (struct stream_options){
+                      .argv = (const char *const[]){
+                          "sh", "-c",
+                          "trap '' TERM; read x; echo '{\"id\":\"job-0\",\"status\":\"SUCCESS\"}'; "
+                          "while :; do sleep 0.05; done",
+                          NULL}});
+    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    int64_t start = clock_monotonic_ms();
+    bench_release(&b);
+    assert_true(clock_monotonic_ms() - start < 5000);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        return 2;
+    snprintf(worker_path, sizeof worker_path, "%s/worker.py", argv[1]);
+    const struct CMUnitTest tests[] = {
+        T(job_goes_in_and_answer_comes_back),
+        T(one_program_serves_many_jobs),
+        T(jobs_beyond_the_pool_wait_their_turn),
+        T(answers_may_come_in_any_order),
+        T(failure_has_all_that_the_answer_says),
+        T(program_that_dies_fails_only_its_own_job),
+        T(signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program),
+        T(program_that_dies_at_once_is_not_restarted_in_a_hot_loop),
+        T(exit_without_an_answer_is_a_failure_even_with_code_zero),
+        T(missing_program_fails_who_waits),
+        T(garbage_fails_the_jobs_of_its_program),
+        T(slow_answer_times_out_and_neighbours_fail_as_system),
+        T(job_can_time_out_while_it_waits),
+        T(payload_that_is_not_json_is_refused),
+        T(result_over_the_maximum_is_dropped_whole),
+        T(program_that_closes_its_input_is_replaced),
+        T(stop_releases_what_runs_and_what_waits),
+        T(idle_program_that_ignores_the_end_of_its_input_is_killed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,79 @@
+#include "check.h"
+
+#include "run/stream_line.h"
+
+static void check_line(const char *payload, const char *expected)
+{
+    struct buf out;
+    buf_init(&out, 4096);
+    struct run_request request = {
+        .job_id = "a\"b", .task = "t", .attempt = 1, .max_attempts = 2, .payload = str_of(payload)};
+    assert_int_equal(stream_line_write(&request, &out, NULL), 0);
+    assert_string_equal(buf_cstr(&out), expected);
+    buf_release(&out);
+}
+
+static void job_is_one_line_whatever_its_payload(void **state)
+{
+    (void)state;
+    check_line(NULL, "{\"id\":\"a\\\"b\",\"task\":\"t\",\"attempt\":1,\"max_attempts\":2,"
+                     "\"payload\":null}\n");
+    check_line("{\r\n\"x\": \"\\n\"\n}", "{\"id\":\"a\\\"b\",\"task\":\"t\",\"attempt\":1,"
+                                         "\"max_attempts\":2,\"payload\":{  \"x\": \"\\n\" }}\n");
+}
+
+static void answer_is_read_whole(void **state)
+{
+    (void)state;
+    struct stream_answer a;
+    struct redrive_err err;
+    assert_int_equal(
+        stream_answer_read(&a,
+                           STR("{\"status\":\"SUCCESS\",\"id\":\"\\u0041\",\"result\":[1, 2],"
+                               "\"message\":null,\"retry_after\":0.0001}"),
+                           &err),
+        0);
+    assert_string_equal(a.id, "A");
+    assert_string_equal(a.status, "SUCCESS");
+    assert_null(a.message);
+    assert_null(a.error_type);
+    check_str(a.result, "[1, 2]");
+    assert_int_equal(a.retry_after_ms, 1);
+    stream_answer_release(&a);
+}
+
+static void what_is_not_an_answer_is_refused(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "",
+        "null",
+        "{}",
+        "{\"id\":\"1\"}",
+        "{\"status\":\"SUCCESS\"}",
+        "{\"id\":1,\"status\":\"SUCCESS\"}",
+        "{\"id\":\"1\",\"status\":\"SUCCESS\"} x",
+        "{\"id\":\"1\",\"id\":\"1\",\"status\":\"SUCCESS\"}",
+        "{\"id\":\"1\",\"status\":\"SUCCESS\",\"retry_after\":-1}",
+        "{\"id\":\"1\",\"status\":\"SUCCESS\",\"retry_after\":\"soon\"}",
+        "{\"id\":\"1\",\"status\":\"SUCCESS\",\"retry_after\":1e300}",
+        "{\"id\":\"1\",\"status\":\"SUCCESS\",\"result\":{]}",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        struct stream_answer a;
+        struct redrive_err err = {0};
+        assert_true(stream_answer_read(&a, str_of(lines[i]), &err) < 0);
+        assert_true(err.code < 0 && err.message[0] != '\0');
+        stream_answer_release(&a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(job_is_one_line_whatever_its_payload),
+        T(answer_is_read_whole),
+        T(what_is_not_an_answer_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,72 @@
+#include "check.h"
+
+#include "run/url_template.h"
+
+static const struct run_request JOB = {
+    .job_id = "7",
+    .task = "a b",
+    .queue = "q",
+    .payload = {"{\"host\":\"example.com\",\"n\":12,\"deep\":{\"a\":\"x/../y?z#@:\"},"
+                "\"no\":null,\"empty\":\"\",\"list\":[1]}",
+                0},
+};
+
+static int expand(const char *url, struct buf *out)
+{
+    buf_init(out, 4096);
+    struct run_request job = JOB;
+    job.payload.len = strlen(job.payload.ptr);
+    return url_expand(url, &job, out, NULL);
+}
+
+static void placeholders_are_filled_in_and_encoded(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"http://h/", "http://h/"},
+        {"http://{payload.host}:80/{id}", "http://example.com:80/7"},
+        {"http://h/{task}/{queue}", "http://h/a%20b/q"},
+        {"http://h/{payload.n}", "http://h/12"},
+        {"http://{payload.deep.a}/", "http://x%2F..%2Fy%3Fz%23%40%3A/"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct buf out;
+        assert_int_equal(expand(rows[i][0], &out), 0);
+        assert_string_equal(buf_cstr(&out), rows[i][1]);
+        buf_release(&out);
+    }
+}
+
+static void what_the_job_does_not_have_is_refused(void **state)
+{
+    (void)state;
+    static const char *const urls[] = {
+        "http://{payload.nobody}/", "http://{payload.host.deeper}/",
+        "http://{payload.no}/",     "http://{payload.list}/",
+        "http://{payload.empty}/",  "http://{payload.}/",
+        "http://{tenant}/",         "http://{nonsense}/",
+        "http://{payload.host",     "http://{",
+    };
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        struct buf out;
+        assert_int_equal(expand(urls[i], &out), REDRIVE_E_INVALID);
+        buf_release(&out);
+    }
+}
+
+static void only_placeholders_make_a_template(void **state)
+{
+    (void)state;
+    assert_true(url_is_template("http://h/{id}"));
+    assert_false(url_is_template("http://h/"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(placeholders_are_filled_in_and_encoded),
+        T(what_the_job_does_not_have_is_refused),
+        T(only_placeholders_make_a_template),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
