@@ -166,7 +166,7 @@ void lane_record(struct lane *lane, struct breaker_permit permit, enum breaker_r
     else if (before != REDRIVE_BREAKER_CLOSED)
         release_start(&lane->release, &lane->breaker_config, now_ms);
     else if (result == BREAKER_FAILURE && lane->release.rate > 0)
-        release_failed(&lane->release, now_ms);
+        release_failed(&lane->release, &lane->breaker_config, now_ms);
 }
 
 int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err)
