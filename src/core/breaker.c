@@ -237,7 +237,7 @@ static void record_probe(struct breaker *b, const struct redrive_breaker_config 
         open_again(b, config, now_ms);
     else if (result == BREAKER_NEUTRAL)
         b->retry_at_ms = now_ms + (int64_t)(1000 / config->release_rate);
-    else if (++b->probe_successes >= config->success_threshold)
+    else if (result == BREAKER_SUCCESS && ++b->probe_successes >= config->success_threshold)
         breaker_reset(b);
 }
 
@@ -248,7 +248,7 @@ void breaker_record(struct breaker *b, const struct redrive_breaker_config *conf
     if (permit.generation != b->generation)
         return;
     if (b->state == REDRIVE_BREAKER_CLOSED) {
-        if (result != BREAKER_NEUTRAL)
+        if (result == BREAKER_SUCCESS || result == BREAKER_FAILURE)
             record_closed(b, config, result == BREAKER_FAILURE, now_ms);
     } else if (b->state == REDRIVE_BREAKER_HALF_OPEN && permit.probe != 0) {
         record_probe(b, config, permit.probe, result, now_ms);

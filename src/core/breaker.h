@@ -65,7 +65,8 @@ struct breaker_permit {
 enum breaker_result {
     BREAKER_SUCCESS,
     BREAKER_FAILURE,
-    BREAKER_NEUTRAL, /* cancelled, released, or a class that does not count */
+    BREAKER_NEUTRAL,  /* it failed in a way that does not count: a probe has proved nothing */
+    BREAKER_RETURNED, /* cancelled, released: it never found out, and gives its probe back */
 };
 
 void breaker_init(struct breaker *b, uint64_t seed);

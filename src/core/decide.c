@@ -125,7 +125,7 @@ struct decision decide(const struct job_facts *job, const struct outcome *outcom
                        const struct redrive_policy *policy, const struct classifier *classifier)
 {
     struct decision d = {
-        .breaker = BREAKER_NEUTRAL,
+        .breaker = BREAKER_RETURNED,
         .class_ = REDRIVE_CLASS_SUCCESS,
         .severity = REDRIVE_SEVERITY_INFO,
         .crashes = job->crashes,

@@ -117,9 +117,14 @@ static void after_a_probe_that_proved_nothing_the_next_waits_its_turn(void **sta
     breaker_record(&b, &c, probe(&b, &c, 10000), BREAKER_NEUTRAL, 10050);
     assert_false(breaker_allow(&b, &c, 10299, &permit));
     assert_int_equal(breaker_next_ms(&b, &c), 10300);
-    probe(&b, &c, 10300);
+    struct breaker_permit second = probe(&b, &c, 10300);
     assert_int_equal(breaker_probe_room(&b, &c, 10300), 0);
+    /* One that was cancelled makes way at once. */
+    breaker_record(&b, &c, second, BREAKER_RETURNED, 10301);
+    probe(&b, &c, 10301);
     breaker_reset(&b);
+    call(&b, &c, 10300, BREAKER_RETURNED);
+    assert_int_equal(b.window[b.bucket].calls, 0);
     assert_int_equal(breaker_probe_room(&b, &c, 10300), 0);
 }
 

@@ -285,7 +285,7 @@ static void a_released_start_is_taken_back(void **state)
     struct decision d = decide(&job, &released, &policy, NULL);
     assert_int_equal(d.state, REDRIVE_STATE_QUEUED);
     assert_false(d.uses_attempt);
-    assert_int_equal(d.breaker, BREAKER_NEUTRAL);
+    assert_int_equal(d.breaker, BREAKER_RETURNED);
 }
 
 static void a_snooze_waits_as_asked_and_takes_no_attempt(void **state)
