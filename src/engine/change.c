@@ -39,7 +39,7 @@ static int change_job(struct engine *e, enum change_kind kind, const struct job 
     tell(e, job, kind);
     /* The run goes on until its worker hears of it, but nobody waits for its result. */
     if (kind == CHANGE_CANCEL && job->status.state == REDRIVE_STATE_RUNNING)
-        return settle_lanes(e, job, BREAKER_NEUTRAL, err);
+        return settle_lanes(e, job, BREAKER_RETURNED, err);
     return 0;
 }
 

@@ -170,7 +170,7 @@ static int start(struct engine *e, struct claim_op *op, struct job *job, struct 
         return rc;
     if (result.code < 0) {
         if (breaker)
-            lane_record(breaker, permit, BREAKER_NEUTRAL, e->now_ms);
+            lane_record(breaker, permit, BREAKER_RETURNED, e->now_ms);
         return 0;
     }
     rc = take_lanes(e, limit, breaker, err);

@@ -17,7 +17,7 @@ static int run_fail(struct cli *cli, struct redrive_err *err)
     buf_init(&text, 64);
     buf_puts(&text, "data\n");
     cli_print(cli, &text, err);
-    for (int code = -1; code >= REDRIVE_E_INTERNAL; code--)
+    for (int code = -1; code >= -100; code--)
         if (strcmp(cli->invocation.args[0], redrive_err_name(code)) == 0)
             return code;
     return err_set(err, REDRIVE_E_UNKNOWN, "no such error");
