@@ -15,7 +15,7 @@
 #define BUSY_DEFAULT_MS 5000
 #define SCRATCH_MAX     ((size_t)1 << 20)
 
-/* docs/performance.md tells how the sizes were found. */
+/* Chosen, not tuned: enough for the head of every index, little enough to state. */
 static const char PREPARE[] = "PRAGMA cache_size = -16384;"
                               "PRAGMA temp_store = MEMORY;"
                               "PRAGMA mmap_size = 0;"
