@@ -216,14 +216,22 @@ def test_an_interrupt_leaves_a_clean_line(redrive):
     master, slave = pty.openpty()
     words = ["--rate", "10", "--duration", "1d", "--error-rate", "0.9", "--retry-max-retries", "90000"]
     with subprocess.Popen(
-        [redrive.binary, "simulate", *words], stdin=subprocess.DEVNULL, stdout=slave, stderr=slave, close_fds=True
+        [redrive.binary, "simulate", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=slave,
+        stderr=slave,
+        # Whoever runs the tests in the background has it ignored, and the program would obey.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         os.close(slave)
         seen = b""
-        while b"simulate  [" not in seen:
-            seen += os.read(master, 65536)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == -signal.SIGINT
+        try:
+            while b"simulate  [" not in seen:
+                seen += os.read(master, 65536)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == -signal.SIGINT
+        finally:
+            process.kill()
     try:
         while block := os.read(master, 65536):
             seen += block
