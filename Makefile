@@ -11,8 +11,9 @@
 BUILD   ?= build
 PREFIX  ?= /usr/local
 DESTDIR ?=
-# Seconds for each fuzz target.
+# Seconds for each fuzz target, and the seed (0: another one each time).
 FUZZ_TIME ?= 20
+FUZZ_SEED ?= 0
 
 .PHONY: all demo test install bench lint format coverage fuzz asan tsan clean help
 
@@ -69,7 +70,7 @@ tsan:
 
 fuzz:
 	@tools/bootstrap build fuzz
-	@tools/fuzz $(FUZZ_TIME)
+	@tools/fuzz $(FUZZ_TIME) $(FUZZ_SEED)
 
 clean:
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-coverage build-bench

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/utf8.h"
+
 struct error_row {
     int code;
     const char *name;
@@ -57,6 +59,21 @@ int redrive_err_exit_code(int code)
     return row_of(code)->exit_code;
 }
 
+/* Messages quote what strangers wrote, down to its line breaks. */
+static void write_text(char *text, size_t size, const char *format, va_list args)
+{
+    vsnprintf(text, size, format, args);
+    utf8_make_printable(text);
+}
+
+#define WRITE_TEXT(text, format)                       \
+    do {                                               \
+        va_list args_;                                 \
+        va_start(args_, format);                       \
+        write_text(text, sizeof(text), format, args_); \
+        va_end(args_);                                 \
+    } while (0)
+
 int err_set(struct redrive_err *err, int code, const char *format, ...)
 {
     if (!err)
@@ -64,31 +81,20 @@ int err_set(struct redrive_err *err, int code, const char *format, ...)
     err->code = code;
     err->detail[0] = '\0';
     err->hint[0] = '\0';
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->message, sizeof err->message, format, args);
-    va_end(args);
+    WRITE_TEXT(err->message, format);
     return code;
 }
 
 void err_detail(struct redrive_err *err, const char *format, ...)
 {
-    if (!err)
-        return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->detail, sizeof err->detail, format, args);
-    va_end(args);
+    if (err)
+        WRITE_TEXT(err->detail, format);
 }
 
 void err_hint(struct redrive_err *err, const char *format, ...)
 {
-    if (!err)
-        return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(err->hint, sizeof err->hint, format, args);
-    va_end(args);
+    if (err)
+        WRITE_TEXT(err->hint, format);
 }
 
 int err_nomem(struct redrive_err *err)

@@ -97,7 +97,9 @@ void utf8_make_printable(char *text)
         bool control = (len == 1 && ((unsigned char)*p < 0x20 || *p == 0x7F)) ||
                        (len == 2 && (unsigned char)p[0] == 0xC2 && (unsigned char)p[1] < 0xA0);
         size_t step = (size_t)(len < 0 ? -len : len);
-        if (len < 0 || control)
+        if (*p == '\n' || *p == '\t' || *p == '\r')
+            *p = ' ';
+        else if (len < 0 || control)
             memset(p, '?', step);
         p += step;
     }

@@ -55,6 +55,18 @@ static void long_messages_are_cut_not_overflowed(void **state)
     assert_int_equal(strlen(err.message), sizeof err.message - 1);
 }
 
+static void what_strangers_wrote_stays_on_one_line(void **state)
+{
+    (void)state;
+    struct redrive_err err;
+    err_set(&err, REDRIVE_E_INVALID, "bad pattern '%s'", "a\nb\x1b[2J");
+    err_detail(&err, "found %s", "\r");
+    err_hint(&err, "not %s", "\xc3");
+    assert_string_equal(err.message, "bad pattern 'a b?[2J'");
+    assert_string_equal(err.detail, "found  ");
+    assert_string_equal(err.hint, "not ?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -63,6 +75,7 @@ int main(void)
         T(set_returns_its_code_and_empties_the_rest),
         T(null_is_accepted_by_all),
         T(long_messages_are_cut_not_overflowed),
+        T(what_strangers_wrote_stays_on_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

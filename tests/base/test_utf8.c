@@ -93,7 +93,7 @@ static void control_characters_and_bad_bytes_are_made_printable(void **state)
     } cases[] = {
         {"", ""},
         {"plain text", "plain text"},
-        {"a\nb\tc\x1b[31m\x7f", "a?b?c?[31m?"},
+        {"a\nb\tc\x1b[31m\x7f", "a b c?[31m?"},
         {"gr\xC3\xB6\xC3\x9F"
          "e \xE2\x82\xAC \xF0\x9F\x98\x80",
          "gr\xC3\xB6\xC3\x9F"
