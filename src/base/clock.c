@@ -1,5 +1,6 @@
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <time.h>
 
 static int64_t read_ns(clockid_t id)
@@ -22,4 +23,17 @@ int64_t clock_monotonic_ms(void)
 int64_t clock_monotonic_ns(void)
 {
     return read_ns(CLOCK_MONOTONIC);
+}
+
+const char *clock_format(int64_t wall_ms, char out[CLOCK_TEXT_MAX])
+{
+    int64_t ms = wall_ms % 1000;
+    if (ms < 0)
+        ms += 1000;
+    time_t seconds = (time_t)((wall_ms - ms) / 1000);
+    struct tm tm;
+    gmtime_r(&seconds, &tm);
+    size_t len = strftime(out, CLOCK_TEXT_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(out + len, CLOCK_TEXT_MAX - len, ".%03dZ", (int)ms);
+    return out;
 }

@@ -1,9 +1,8 @@
 #include "base/log.h"
 
-#include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json_writer.h"
 
 #define LINE_MAX_BYTES (64 * 1024)
@@ -38,12 +37,8 @@ void log_to_stderr(struct str line, void *ctx)
 
 static void put_time(struct buf *out, int64_t at_ms)
 {
-    time_t seconds = (time_t)(at_ms / 1000);
-    struct tm tm;
-    char text[40];
-    gmtime_r(&seconds, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    buf_printf(out, "%s.%03dZ", text, (int)(at_ms % 1000));
+    char text[CLOCK_TEXT_MAX];
+    buf_puts(out, clock_format(at_ms, text));
 }
 
 /* Space, quotes, `=`, control characters and everything beyond ASCII want quotes. */

@@ -242,6 +242,7 @@ static int apply_claim(struct engine *e, struct op *base, struct redrive_err *er
             rc = consider(e, op, &page->jobs[i], err);
         op->more |= i < page->n;
     }
+    op->more |= e->wake_ms <= e->now_ms;
     return rc;
 }
 

@@ -22,7 +22,7 @@ struct claim_op {
     /* The answer: the jobs as they now are, running. */
     struct job *jobs;
     size_t n;
-    bool more; /* there may be further ready ones */
+    bool more; /* there may be further ready ones, or some whose time has come */
 
     size_t capacity;
     struct job_page pages[CLAIM_ROUNDS]; /* hold the strings of the jobs */

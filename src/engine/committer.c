@@ -17,6 +17,8 @@
 struct committer {
     struct engine *engine;
     struct store *watch;
+    void (*on_ready)(void *ctx);
+    void *ready_ctx;
     pthread_t thread;
     pthread_t watcher;
 
@@ -93,14 +95,18 @@ static void *run(void *arg)
     struct op *ops[COMMITTER_MAX_OPS];
     pthread_mutex_lock(&c->mutex);
     while (!c->stopping || !list_empty(&c->waiting)) {
+        bool outside = c->changed_outside;
         bool is_time = wants_tick(c);
         size_t n = take(c, ops);
         pthread_mutex_unlock(&c->mutex);
-        if (n > 0)
-            engine_apply(c->engine, ops, n);
-        answer(ops, n);
         if (is_time)
             tick(c);
+        if (n > 0)
+            engine_apply(c->engine, ops, n);
+        bool made_ready = engine_made_ready(c->engine);
+        answer(ops, n);
+        if (c->on_ready && (made_ready || outside))
+            c->on_ready(c->ready_ctx);
         int64_t wait_ms = engine_next_ms(c->engine) - engine_now_ms(c->engine);
         pthread_mutex_lock(&c->mutex);
         if (wait_ms > 0 && !has_work(c))
@@ -223,6 +229,8 @@ int committer_start(const struct committer_options *options, struct committer **
     }
     c->engine = options->engine;
     c->watch = options->watch;
+    c->on_ready = options->on_ready;
+    c->ready_ctx = options->ready_ctx;
     list_init(&c->waiting);
     pthread_mutex_init(&c->mutex, NULL);
     pthread_condattr_init(&monotonic);

@@ -2,7 +2,8 @@
  *
  * The committer takes whatever has gathered while it was busy, runs it as one unit, and answers
  * all: the price of a commit is shared by everybody who waited for it, and a lone caller waits for
- * nobody. Between units it ticks the engine when that is due, and otherwise sleeps.
+ * nobody. It ticks the engine when that is due, before the operations of that moment, so that a
+ * claim sees every job whose time has come; otherwise it sleeps.
  *
  * Operations are handed in by any thread. An operation belongs to the committer until its `done`
  * has been called, or committer_run has returned. `done` is called on the committer's thread and
@@ -23,6 +24,10 @@ struct committer_options {
     /* A second handle on the same store, through which changes by other processes are noticed;
      * owned likewise. NULL: nobody else uses the store. */
     struct store *watch;
+    /* Called on the committer's thread, after the commit, when jobs may have become ready that no
+     * claim has seen. It must not wait. May be NULL. */
+    void (*on_ready)(void *ctx);
+    void *ready_ctx;
 };
 
 struct committer;

@@ -91,6 +91,7 @@ static int apply_pause(struct engine *e, struct op *base, struct redrive_err *er
     if (rc < 0)
         return rc;
     e->touched = true;
+    e->made_ready |= !op->pause;
     e->puts += result.code == 0;
     base->code = result.code;
     if (result.code < 0)

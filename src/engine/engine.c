@@ -91,6 +91,13 @@ int64_t engine_now_ms(const struct engine *e)
     return e->options.clock ? e->options.clock(e->options.clock_ctx) : clock_wall_ms();
 }
 
+bool engine_made_ready(struct engine *e)
+{
+    bool made = e->made_ready;
+    e->made_ready = false;
+    return made;
+}
+
 const struct config_task *engine_task(const struct engine *e, struct str name)
 {
     return e->options.config ? config_task(e->options.config, name) : &e->builtin;

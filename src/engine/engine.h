@@ -52,6 +52,9 @@ void engine_close(struct engine *engine);
 struct store *engine_store(struct engine *engine);
 int64_t engine_now_ms(const struct engine *engine);
 
+/* Whether anything has been applied since the last time of asking that put a job into the queue. */
+bool engine_made_ready(struct engine *engine);
+
 /* The definition of a task: what the configuration says, or the defaults. */
 const struct config_task *engine_task(const struct engine *engine, struct str name);
 

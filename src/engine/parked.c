@@ -24,7 +24,8 @@ static int unpark(struct engine *e, struct lane *lane, bool probe_order, uint32_
     for (size_t i = 0; i < page.n && rc == 0; i++)
         *ret_moved += results[i].code == 0;
     *ret_left = page.more;
-    e->touched |= rc == 0 && *ret_moved > 0;
+    if (rc == 0 && *ret_moved > 0)
+        e->touched = e->made_ready = true;
     job_page_release(&page);
     return rc;
 }

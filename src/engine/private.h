@@ -29,7 +29,8 @@ struct engine {
 
     /* The open unit. */
     int64_t now_ms;
-    bool touched; /* it has something to commit */
+    bool touched;    /* it has something to commit */
+    bool made_ready; /* jobs have come into the queue, in this unit or a former one */
     int64_t puts; /* of shared rows */
     struct arena arena;
     struct engine_event *events;

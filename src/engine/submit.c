@@ -169,6 +169,8 @@ static int submit_one(struct engine *e, struct submit_op *op, size_t i, struct r
     event_add(e, &event);
     if (a->state == REDRIVE_STATE_SCHEDULED)
         engine_want(e, spec.process_after_ms);
+    else
+        e->made_ready = true;
     return 0;
 }
 

@@ -19,7 +19,7 @@ static int apply_due(struct engine *e, struct op *op, struct redrive_err *err)
     (void)op;
     int rc = e->ops->promote_due(e->store, DUE_BATCH, &moved, &next_ms, err);
     if (rc == 0 && moved > 0)
-        e->touched = true;
+        e->touched = e->made_ready = true;
     engine_want(e, next_ms);
     return rc;
 }

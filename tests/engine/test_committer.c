@@ -16,17 +16,23 @@ static int64_t wall(void *ctx)
     return clock_wall_ms();
 }
 
-static struct committer *start(const char *url, struct bed *bed)
+static struct committer *start_with(const char *url, struct bed *bed, void (*on_ready)(void *),
+                                    void *ctx)
 {
     const struct store_options store_options = {.create = true};
     struct engine_options options = {.clock = wall, .seed = 3, .config = bed->config};
-    struct committer_options committer_options = {0};
+    struct committer_options committer_options = {.on_ready = on_ready, .ready_ctx = ctx};
     struct committer *committer;
     assert_int_equal(store_open(url, &store_options, &options.store, NULL), 0);
     assert_int_equal(engine_open(&options, &committer_options.engine, NULL), 0);
     assert_int_equal(store_open(url, &store_options, &committer_options.watch, NULL), 0);
     assert_int_equal(committer_start(&committer_options, &committer, NULL), 0);
     return committer;
+}
+
+static struct committer *start(const char *url, struct bed *bed)
+{
+    return start_with(url, bed, NULL, NULL);
 }
 
 struct crew {
@@ -147,6 +153,66 @@ static void count_answer(struct op *op, void *ctx)
     *(atomic_uint *)ctx += 1;
 }
 
+static void count_ready(void *ctx)
+{
+    *(atomic_uint *)ctx += 1;
+}
+
+static void submit_now(struct committer *committer, int64_t process_after_ms)
+{
+    const struct job_spec spec = {.task = STR("t"), .process_after_ms = process_after_ms};
+    struct submit_op op;
+    assert_int_equal(submit_op_init(&op, committer_engine(committer), &spec, 1, NULL), 0);
+    assert_int_equal(committer_run(committer, &op.op, NULL), 0);
+    submit_op_release(&op);
+}
+
+static void wait_for(const atomic_uint *count, unsigned at_least)
+{
+    int64_t until_ms = clock_monotonic_ms() + 10000;
+    while (*count < at_least)
+        assert_true(clock_monotonic_ms() < until_ms);
+}
+
+static void word_is_given_when_jobs_become_ready(void **state)
+{
+    (void)state;
+    struct bed bed;
+    atomic_uint told = 0;
+    bed_init(&bed, NULL);
+    struct committer *committer = start_with(bed.url, &bed, count_ready, &told);
+    submit_now(committer, 0);
+    wait_for(&told, 1);
+    unsigned before = told;
+    submit_now(committer, clock_wall_ms() + 100);
+    wait_for(&told, before + 1); /* when it is due, by nobody's doing */
+    before = told;
+    bed.now_ms = clock_wall_ms();
+    bed_submit(&bed, "t", "{}"); /* by another process */
+    wait_for(&told, before + 1);
+    committer_stop(committer);
+    bed_release(&bed);
+}
+
+static void claim_sees_what_has_just_become_due(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    bed.now_ms = clock_wall_ms() - 1000;
+    const struct job_spec spec = {.task = STR("t"), .process_after_ms = bed.now_ms + 500};
+    bed_submit_spec(&bed, &spec);
+    struct committer *committer = start(bed.url, &bed);
+    const struct claim_filter filter = {.limit = 1};
+    struct claim_op claim;
+    claim_op_init(&claim, &filter, STR("w"), 0);
+    assert_int_equal(committer_run(committer, &claim.op, NULL), 0);
+    assert_int_equal(claim.n, 1);
+    claim_op_release(&claim);
+    committer_stop(committer);
+    bed_release(&bed);
+}
+
 static void stop_answers_what_was_handed_in(void **state)
 {
     (void)state;
@@ -177,10 +243,9 @@ static void stop_answers_what_was_handed_in(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(eight_threads_are_all_accounted_for),
-        T(job_is_due_without_anybody_asking),
-        T(change_by_another_process_is_noticed),
-        T(stop_answers_what_was_handed_in),
+        T(eight_threads_are_all_accounted_for),  T(job_is_due_without_anybody_asking),
+        T(change_by_another_process_is_noticed), T(word_is_given_when_jobs_become_ready),
+        T(claim_sees_what_has_just_become_due),  T(stop_answers_what_was_handed_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,65 @@
+#include "cli/session.h"
+
+#include "cli/load_config.h"
+
+static int open_store(const struct config *config, struct store **ret, struct redrive_err *err)
+{
+    const struct store_options options = {.create = true};
+    return store_open(config->store, &options, ret, err);
+}
+
+int session_open_with(struct cli *cli, const struct engine_options *options, struct session *ret,
+                      struct redrive_err *err)
+{
+    *ret = (struct session){0};
+    int rc = load_config(cli, &ret->config, err);
+    if (rc < 0)
+        return rc;
+    ret->log = (struct log){
+        .level = ret->config->log.level,
+        .format = ret->config->log.format,
+        .sink = log_to_stderr,
+    };
+    struct engine_options all = *options;
+    all.config = ret->config;
+    all.log = &ret->log;
+    rc = open_store(ret->config, &all.store, err);
+    if (rc == 0)
+        rc = engine_open(&all, &ret->engine, err);
+    if (rc == 0)
+        ret->store = engine_store(ret->engine);
+    return rc;
+}
+
+int session_open(struct cli *cli, struct session *ret, struct redrive_err *err)
+{
+    const struct engine_options options = {0};
+    return session_open_with(cli, &options, ret, err);
+}
+
+void session_close(struct session *session)
+{
+    engine_close(session->engine);
+    config_free(session->config);
+    *session = (struct session){0};
+}
+
+int session_another_store(const struct session *session, struct store **ret,
+                          struct redrive_err *err)
+{
+    return open_store(session->config, ret, err);
+}
+
+int session_committer(struct session *session, void (*on_ready)(void *ctx), void *ready_ctx,
+                      struct committer **ret, struct redrive_err *err)
+{
+    struct committer_options options = {.on_ready = on_ready, .ready_ctx = ready_ctx};
+    *ret = NULL;
+    int rc = session_another_store(session, &options.watch, err);
+    if (rc < 0)
+        return rc;
+    options.engine = session->engine;
+    session->engine = NULL;
+    session->store = NULL;
+    return committer_start(&options, ret, err);
+}

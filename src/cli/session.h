@@ -1,0 +1,45 @@
+/* session.h - what every command on a store needs: its configuration, its store, an engine.
+ *
+ *     struct session session;
+ *     int rc = session_open(cli, &session, err);
+ *     if (rc == 0)
+ *         rc = engine_apply_one(session.engine, &op.op, err);
+ *     session_close(&session);
+ *
+ * A store that is empty is set up. One command is one session; it uses the engine itself, on its
+ * own thread, unless it hands it to a committer (session_committer).
+ */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include "base/log.h"
+#include "cli/cli.h"
+#include "config/config.h"
+#include "engine/committer.h"
+#include "engine/engine.h"
+
+struct session {
+    struct config *config;
+    struct log log;        /* standard error, as the configuration says */
+    struct engine *engine; /* NULL once a committer has it */
+    struct store *store;   /* the engine's, for reads */
+};
+
+/* Zeroes `ret` first, so that it can be closed whatever happened. */
+int session_open(struct cli *cli, struct session *ret, struct redrive_err *err);
+void session_close(struct session *session);
+
+/* The same with events told: options->config, store and log are filled in here. */
+int session_open_with(struct cli *cli, const struct engine_options *options, struct session *ret,
+                      struct redrive_err *err);
+
+/* Another handle on the session's store, for another thread. The caller closes it. */
+int session_another_store(const struct session *session, struct store **ret,
+                          struct redrive_err *err);
+
+/* Hands the engine to a committer that also watches what other processes do. `on_ready` as in
+ * committer.h. The caller stops the committer before it closes the session. */
+int session_committer(struct session *session, void (*on_ready)(void *ctx), void *ready_ctx,
+                      struct committer **ret, struct redrive_err *err);
+
+#endif

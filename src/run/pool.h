@@ -1,0 +1,81 @@
+/* pool.h - the workers of this process: takes ready jobs, has them run, tells how they ended.
+ *
+ *     committer's thread                         loop's thread
+ *     claim ──────────── jobs ─────────────────► pool ──► runner of the task
+ *     settle ◄────────── outcomes ────────────── pool ◄── done
+ *     on_ready ───────── pool_wake ────────────► claim again
+ *
+ * Each task that the configuration can run has a runner of its own and as many places as its
+ * concurrency says. While a place is free, ready jobs of the task are claimed; when there are none
+ * the pool sleeps until it is woken. Nothing is polled.
+ *
+ *   - A lease is extended at each task's heartbeat. A job that was cancelled by hand, or whose
+ *     lease is lost, is made to end, and what it says then counts for nothing.
+ *   - A settlement that the store cannot take (a full disk, a locked file) is kept and tried again
+ *     until the store takes it or refuses its token. Its job keeps its place meanwhile, so that a
+ *     store in trouble is given no more work than it has.
+ *   - A claim that fails is tried again after a pause that doubles up to a few seconds.
+ *
+ * Everything here is called on the loop's thread but for pool_wake.
+ */
+#ifndef RUN_POOL_H
+#define RUN_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "config/config.h"
+#include "engine/committer.h"
+
+#define POOL_GRACE_MS 30000
+
+/* All that is pointed to is borrowed and outlives the pool. */
+struct pool_options {
+    uv_loop_t *loop;
+    struct committer *committer;
+    const struct config *config;
+    const struct log *log;
+    char *const *environ; /* of programs; see environ.h */
+    struct str worker;    /* its name in leases and in the history */
+    struct str tenant;    /* absent: all tenants in turn */
+    const struct str *queues;
+    size_t n_queues; /* none: all */
+    const struct str *tasks;
+    size_t n_tasks;    /* none: all that the configuration can run */
+    uint32_t max_jobs; /* at one time, of all tasks together; 0: as the tasks say */
+    bool until_idle;   /* stop when nothing is ready and nothing runs */
+    /* The last thing a pool does: nothing runs, everything is settled, all handles are closed. */
+    void (*stopped)(void *ctx);
+    void *stopped_ctx;
+};
+
+struct pool;
+
+/* Starts working. A task that is named but cannot be run here, a program that is not there or not
+ * executable: refused, with the task and what was looked for (REDRIVE_E_CONFIG). No task that can
+ * be run: REDRIVE_E_CONFIG. */
+int pool_new(const struct pool_options *options, struct pool **ret, struct redrive_err *err);
+
+/* There may be ready jobs. Any thread, any time before pool_free; costs little. */
+void pool_wake(struct pool *pool);
+
+/* Takes no more jobs; those in hand have `grace_ms` to end, and what is left then is released and
+ * costs no attempt. Called again with less, it hurries; 0: now. */
+void pool_stop(struct pool *pool, int64_t grace_ms);
+
+struct pool_status {
+    size_t running;  /* jobs in hand */
+    size_t places;   /* for how many there is room */
+    uint64_t ended;  /* runs so far */
+    uint64_t failed; /* of these, without success */
+    bool stopping;
+};
+struct pool_status pool_status(const struct pool *pool);
+
+/* After `stopped` was called, also from inside it. NULL does nothing. */
+void pool_free(struct pool *pool);
+
+#endif

@@ -1,0 +1,132 @@
+#include "store/job_json.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+
+static void field_str(struct json_writer *w, const char *key, struct str value)
+{
+    json_key(w, key);
+    if (value.len == 0)
+        json_put_null(w);
+    else
+        json_put_string(w, value);
+}
+
+void job_write_time(struct json_writer *w, const char *key, int64_t at_ms)
+{
+    char text[CLOCK_TEXT_MAX];
+    json_field_cstr(w, key, at_ms == 0 ? NULL : clock_format(at_ms, text));
+}
+
+void job_write_error(struct json_writer *w, const char *key, const struct job_error *error)
+{
+    json_key(w, key);
+    if (error->class_ == REDRIVE_CLASS_SUCCESS) {
+        json_put_null(w);
+        return;
+    }
+    json_begin_object(w);
+    json_field_cstr(w, "class", redrive_class_name(error->class_));
+    field_str(w, "type", error->type);
+    field_str(w, "message", error->message);
+    field_str(w, "stacktrace", error->stacktrace);
+    json_field_int(w, "code", error->code);
+    json_end_object(w);
+}
+
+void job_write_value(struct json_writer *w, const char *key, struct str value)
+{
+    json_key(w, key);
+    if (value.len == 0)
+        json_put_null(w);
+    else if (json_check(value, NULL, NULL) == 0)
+        json_put_raw(w, value);
+    else
+        json_put_string(w, value);
+}
+
+static void write_attempt(struct json_writer *w, const struct job_attempt *a)
+{
+    json_begin_object(w);
+    json_field_int(w, "epoch", a->epoch);
+    json_key(w, "number");
+    if (a->number == 0)
+        json_put_null(w);
+    else
+        json_put_int(w, a->number);
+    job_write_time(w, "started_at", a->started_ms);
+    job_write_time(w, "ended_at", a->ended_ms);
+    field_str(w, "worker", a->worker);
+    json_field_cstr(w, "outcome", redrive_state_name(a->outcome));
+    job_write_error(w, "error", &a->error);
+    json_field_double(w, "delay", (double)a->delay_ms / 1000);
+    field_str(w, "why", a->why);
+    job_write_time(w, "process_after", a->next_ms);
+    json_end_object(w);
+}
+
+static void write_history(struct json_writer *w, const struct attempt_page *history)
+{
+    json_key(w, "history");
+    json_begin_array(w);
+    for (size_t i = 0; i < history->n; i++)
+        write_attempt(w, &history->attempts[i]);
+    json_end_array(w);
+}
+
+static void write_spec(struct json_writer *w, const struct job_spec *spec)
+{
+    json_field_string(w, "id", spec->id);
+    json_field_string(w, "task", spec->task);
+    json_field_string(w, "queue", spec->queue);
+    json_field_string(w, "tenant", spec->tenant);
+    job_write_value(w, "payload", spec->payload);
+    json_field_int(w, "priority", spec->priority);
+    field_str(w, "user", spec->user);
+    field_str(w, "project", spec->project);
+    field_str(w, "service", spec->service);
+    field_str(w, "unique_key", spec->unique_key);
+    json_field_cstr(w, "unique",
+                    spec->unique_key.len == 0 ? NULL
+                    : spec->unique_forever    ? "forever"
+                                              : "live");
+    job_write_value(w, "retry", spec->policy);
+    job_write_time(w, "deadline", spec->deadline_ms);
+}
+
+static const char *reason_of(const struct job_status *s)
+{
+    if (s->state == REDRIVE_STATE_PARKED)
+        return s->parked_by_limit ? "limit" : "breaker";
+    return s->reason == REDRIVE_REASON_NONE ? NULL : redrive_reason_name(s->reason);
+}
+
+static void write_status(struct json_writer *w, const struct job *job)
+{
+    const struct job_status *s = &job->status;
+    json_field_cstr(w, "state", redrive_state_name(s->state));
+    json_field_cstr(w, "reason", reason_of(s));
+    json_field_int(w, "attempts", s->attempts);
+    json_field_int(w, "max_attempts", job->spec.max_attempts);
+    json_field_int(w, "deferrals", s->deferrals);
+    json_field_int(w, "epoch", s->epoch);
+    job_write_time(w, "process_after", s->process_after_ms);
+    job_write_time(w, "created_at", s->created_ms);
+    job_write_time(w, "updated_at", s->updated_ms);
+    job_write_time(w, "started_at", s->started_ms);
+    job_write_time(w, "finished_at", s->finished_ms);
+    field_str(w, "worker", s->worker);
+    job_write_error(w, "last_error", &s->error);
+    job_write_value(w, "result", s->result);
+}
+
+void job_write_json(struct json_writer *w, const struct job *job,
+                    const struct attempt_page *history)
+{
+    json_begin_object(w);
+    write_spec(w, &job->spec);
+    write_status(w, job);
+    if (history)
+        write_history(w, history);
+    json_end_object(w);
+}

@@ -1,0 +1,27 @@
+/* job_json.h - a job as every door shows it.
+ *
+ * One object with the same names everywhere: the command line, exports, HTTP. Times are text,
+ * 2026-05-01T12:00:00.000Z; what is absent is null. The payload stands there as it was submitted,
+ * byte for byte.
+ */
+#ifndef STORE_JOB_JSON_H
+#define STORE_JOB_JSON_H
+
+#include "base/json_writer.h"
+#include "store/store.h"
+
+/* The whole job. `history` (may be NULL) adds its attempts, oldest first. */
+void job_write_json(struct json_writer *w, const struct job *job,
+                    const struct attempt_page *history);
+
+/* A time of the store: 0 writes null. */
+void job_write_time(struct json_writer *w, const char *key, int64_t at_ms);
+
+/* {"class":…,"type":…,"message":…,"stacktrace":…,"code":…}, or null when there was none. */
+void job_write_error(struct json_writer *w, const char *key, const struct job_error *error);
+
+/* A result or a payload: JSON as it stands; anything else, such as the output of a program, as a
+ * string in which bytes that are not UTF-8 are replaced. */
+void job_write_value(struct json_writer *w, const char *key, struct str value);
+
+#endif
