@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/duration.h"
@@ -11,6 +10,7 @@
 #include "base/json_writer.h"
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "cli/when.h"
 #include "config/zone.h"
 #include "core/cron.h"
 #include "core/tz.h"
@@ -45,29 +45,6 @@ static const struct option NEXT_OPTIONS[] = {
      .help = "start after this local time, 2026-03-28 or 2026-03-28T12:00, instead of now"},
     {0},
 };
-
-static int parse_after(const char *text, const struct tz *tz, int64_t *ret_ms,
-                       struct redrive_err *err)
-{
-    struct civil c = {0};
-    int year, used = 0, date_used = 0;
-    int n = sscanf(text, "%4d-%2d-%2d%n%*1[T ]%2d:%2d%n", &year, &c.month, &c.day, &date_used,
-                   &c.hour, &c.minute, &used);
-    bool spaced = strcspn(text, " ") < 10;
-    bool whole = (n == 3 && text[date_used] == '\0') || (n == 5 && used > 0 && text[used] == '\0');
-    if (!whole || spaced || year < 1970 || c.month < 1 || c.month > 12 || c.day < 1 ||
-        c.day > civil_days_in_month(year, c.month) || c.hour < 0 || c.hour > 23 || c.minute < 0 ||
-        c.minute > 59) {
-        err_set(err, REDRIVE_E_USAGE, "--after: '%s' is not a time", text);
-        err_detail(err, "expected a date, 2026-03-28, or a date and time, 2026-03-28T12:00");
-        return REDRIVE_E_USAGE;
-    }
-    c.year = year;
-    int64_t utc_s[2];
-    tz_local_to_utc(tz, &c, utc_s);
-    *ret_ms = utc_s[0] * 1000;
-    return 0;
-}
 
 static const char *format_time(const struct tz *tz, int64_t at_ms, char out[TIME_MAX])
 {
@@ -163,7 +140,7 @@ static int run_next(struct cli *cli, struct redrive_err *err)
 
     struct ticks ticks = {&cron, &tz, clock_wall_ms(), options->count};
     if (rc == 0 && options->after)
-        rc = parse_after(options->after, &tz, &ticks.after_ms, err);
+        rc = when_parse("--after", options->after, &tz, &ticks.after_ms, err);
     if (rc == 0)
         rc = print_ticks(cli, &ticks, err);
     tz_release(&tz);
