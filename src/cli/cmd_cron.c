@@ -1,9 +1,6 @@
 /* cmd_cron.c - `redrive cron`: when does a schedule fire? */
 #include "cli/commands.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/err.h"
@@ -16,7 +13,6 @@
 #include "core/tz.h"
 
 #define OUTPUT_MAX (1024 * 1024)
-#define TIME_MAX   48
 
 struct next_options {
     int64_t count;
@@ -46,20 +42,6 @@ static const struct option NEXT_OPTIONS[] = {
     {0},
 };
 
-static const char *format_time(const struct tz *tz, int64_t at_ms, char out[TIME_MAX])
-{
-    struct civil c = tz_local(tz, at_ms / 1000);
-    int offset = tz_offset_at(tz, at_ms / 1000) / 60;
-    int size = snprintf(out, TIME_MAX, "%04lld-%02d-%02dT%02d:%02d:%02d", (long long)c.year,
-                        c.month, c.day, c.hour, c.minute, c.second);
-    if (offset == 0)
-        snprintf(out + size, TIME_MAX - (size_t)size, "Z");
-    else
-        snprintf(out + size, TIME_MAX - (size_t)size, "%c%02d:%02d", offset < 0 ? '-' : '+',
-                 abs(offset) / 60, abs(offset) % 60);
-    return out;
-}
-
 struct ticks {
     const struct cron *cron;
     const struct tz *tz;
@@ -70,7 +52,7 @@ struct ticks {
 static int put_json(const struct ticks *ticks, struct buf *out)
 {
     struct json_writer w;
-    char text[TIME_MAX];
+    char text[WHEN_TEXT_MAX];
     int64_t at_ms = ticks->after_ms;
     json_writer_init(&w, out);
     json_begin_object(&w);
@@ -81,8 +63,8 @@ static int put_json(const struct ticks *ticks, struct buf *out)
         if (rc < 0)
             return rc;
         json_begin_object(&w);
-        json_field_cstr(&w, "local", format_time(ticks->tz, at_ms, text));
-        json_field_cstr(&w, "utc", format_time(tz_utc(), at_ms, text));
+        json_field_cstr(&w, "local", when_format(ticks->tz, at_ms, text));
+        json_field_cstr(&w, "utc", when_format(tz_utc(), at_ms, text));
         json_field_int(&w, "at_ms", at_ms);
         json_end_object(&w);
     }
@@ -102,13 +84,13 @@ static int put_table(const struct ticks *ticks, const struct term *term, struct 
     int rc = 0;
     table_init(&t, COLUMNS, 3);
     for (int64_t i = 0; i < ticks->count && rc == 0; i++) {
-        char text[TIME_MAX], span[DURATION_TEXT_MAX];
+        char text[WHEN_TEXT_MAX], span[DURATION_TEXT_MAX];
         int64_t last_ms = at_ms;
         rc = cron_next(ticks->cron, ticks->tz, at_ms, &at_ms);
         if (rc < 0)
             break;
-        table_add(&t, format_time(ticks->tz, at_ms, text));
-        table_add(&t, format_time(tz_utc(), at_ms, text));
+        table_add(&t, when_format(ticks->tz, at_ms, text));
+        table_add(&t, when_format(tz_utc(), at_ms, text));
         table_add(&t, i == 0 ? "-" : duration_format(at_ms - last_ms, span));
     }
     if (rc == 0)
@@ -170,11 +152,12 @@ static const struct command CMD_NEXT = {
 
 const struct command cmd_cron = {
     .name = "cron",
-    .summary = "look at schedules of periodic tasks",
+    .summary = "look at the schedules of periodic tasks, and run them by hand",
     .examples =
         (const struct example[]){
             {"redrive cron next '0 9 * * mon-fri' -z Asia/Tokyo", "nine o'clock on working days"},
+            {"redrive cron list", "the timetable of the configuration"},
             {0},
         },
-    .commands = (const struct command *const[]){&CMD_NEXT, NULL},
+    .commands = (const struct command *const[]){&CMD_NEXT, &cmd_cron_list, &cmd_cron_run, NULL},
 };

@@ -1,9 +1,12 @@
 #include "cli/when.h"
 
 #include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/duration.h"
 #include "base/err.h"
 #include "core/civil.h"
 
@@ -127,4 +130,24 @@ int when_parse(const char *label, const char *text, const struct tz *tz, int64_t
 bool when_looks_like_date(const char *text)
 {
     return strspn(text, "0123456789") == 4 && text[4] == '-';
+}
+
+const char *when_format(const struct tz *tz, int64_t at_ms, char out[WHEN_TEXT_MAX])
+{
+    struct civil c = tz_local(tz, at_ms / 1000);
+    int offset = tz_offset_at(tz, at_ms / 1000) / 60;
+    int size = snprintf(out, WHEN_TEXT_MAX, "%04lld-%02d-%02dT%02d:%02d:%02d", (long long)c.year,
+                        c.month, c.day, c.hour, c.minute, c.second);
+    if (offset == 0)
+        snprintf(out + size, WHEN_TEXT_MAX - (size_t)size, "Z");
+    else
+        snprintf(out + size, WHEN_TEXT_MAX - (size_t)size, "%c%02d:%02d", offset < 0 ? '-' : '+',
+                 abs(offset) / 60, abs(offset) % 60);
+    return out;
+}
+
+const char *when_span(int64_t ms, char out[WHEN_TEXT_MAX])
+{
+    _Static_assert(WHEN_TEXT_MAX >= DURATION_TEXT_MAX, "any duration fits");
+    return duration_format(ms >= 1000 || ms <= -1000 ? ms / 1000 * 1000 : ms, out);
 }

@@ -22,4 +22,11 @@ int when_parse(const char *label, const char *text, const struct tz *tz, int64_t
 /* Whether the text begins as a date does, and not as a duration. */
 bool when_looks_like_date(const char *text);
 
+/* A time on the clocks of a zone, with its distance from UTC: 2026-03-28T12:00:00+01:00. */
+#define WHEN_TEXT_MAX 48
+const char *when_format(const struct tz *tz, int64_t at_ms, char out[WHEN_TEXT_MAX]);
+
+/* A span for people, to the second unless it is shorter: 1h2m5s. */
+const char *when_span(int64_t ms, char out[WHEN_TEXT_MAX]);
+
 #endif
