@@ -206,6 +206,7 @@ static int submit_one(struct engine *e, struct submit_op *op, size_t i, struct r
     const struct job job = {.spec = spec, .status = {.seq = result.seq, .state = result.state}};
     const struct engine_event event = event_of(e, ENGINE_EVENT_SUBMITTED, &job);
     event_add(e, &event);
+    engine_want(e, spec.deadline_ms);
     if (a->state == REDRIVE_STATE_SCHEDULED)
         engine_want(e, spec.process_after_ms);
     else
