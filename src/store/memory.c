@@ -122,6 +122,24 @@ static void memory_close(struct store *store)
     free(m);
 }
 
+static int memory_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
+{
+    (void)store;
+    (void)err;
+    *ret = (struct store_facts){.version_found = 1, .version_newest = 1};
+    return 0;
+}
+
+static int memory_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
+                         struct redrive_err *err)
+{
+    (void)store;
+    (void)err;
+    if (progress)
+        progress(ctx);
+    return 0;
+}
+
 const struct store_ops STORE_MEMORY = {
     .scheme = "memory",
     .capabilities = STORE_NOTIFIES,
@@ -140,6 +158,8 @@ const struct store_ops STORE_MEMORY = {
     .extend = memory_extend,
     .promote_due = memory_promote_due,
     .expired = memory_expired,
+    .overdue = memory_overdue,
+    .credit_pause = memory_credit_pause,
     .change = memory_change,
     .sweep = memory_sweep,
     .shared_put = memory_shared_put,
@@ -150,5 +170,7 @@ const struct store_ops STORE_MEMORY = {
     .groups = memory_groups,
     .shared_list = memory_shared_list,
     .counters_list = memory_counters_list,
+    .facts = memory_facts,
+    .verify = memory_verify,
     .wait = memory_wait,
 };
