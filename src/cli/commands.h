@@ -8,7 +8,9 @@ extern const struct command cmd_complete; /* cmd_completion.c */
 extern const struct command cmd_completion;
 extern const struct command cmd_config;
 extern const struct command cmd_cron;
+extern const struct command cmd_dlq;
 extern const struct command cmd_help;
+extern const struct command cmd_jobs;
 extern const struct command cmd_policy;
 extern const struct command cmd_simulate;
 extern const struct command cmd_version;
