@@ -42,17 +42,17 @@ static int check_names(const struct job_spec *spec, struct redrive_err *err)
     return rc;
 }
 
-static int check_payload(const struct engine *e, const struct config_task *task,
-                         const struct job_spec *spec, struct redrive_err *err)
+static int check_payload(const struct engine *e, const struct job_spec *spec,
+                         struct redrive_err *err)
 {
     const struct json_limits limits = {.max_bytes = e->options.payload_max_bytes};
-    bool absent = spec->payload.len == 0 || str_is(str_trim(spec->payload), "null");
-    if (absent && task->payload == CONFIG_PAYLOAD_REQUIRED) {
-        int rc = err_set(err, REDRIVE_E_INVALID, "the payload is missing");
-        err_detail(err, "task '%s' says payload: required", task->name);
-        return rc;
-    }
     return spec->payload.len == 0 ? 0 : json_check(spec->payload, &limits, err);
+}
+
+static bool lacks_payload(const struct config_task *task, const struct job_spec *spec)
+{
+    bool absent = spec->payload.len == 0 || str_is(str_trim(spec->payload), "null");
+    return absent && task->payload == CONFIG_PAYLOAD_REQUIRED;
 }
 
 static int check_numbers(const struct job_spec *spec, struct redrive_err *err)
@@ -93,7 +93,7 @@ static int complete(const struct engine *e, struct job_spec *spec, struct arena 
         err_detail(err, "strict_tasks allows declared tasks only");
     }
     if (rc == 0)
-        rc = check_payload(e, task, spec, err);
+        rc = check_payload(e, spec, err);
     if (rc == 0)
         rc = check_numbers(spec, err);
     if (rc == 0)
@@ -109,6 +109,20 @@ static int complete(const struct engine *e, struct job_spec *spec, struct arena 
     if (rc == 0 && spec->limit_key.len == 0)
         rc = key_of_limit(task, spec, arena, &spec->limit_key, err);
     return rc;
+}
+
+static void check_one(const struct engine *e, struct submit_op *op, size_t i)
+{
+    struct job_spec *spec = &op->specs[i];
+    struct submit_answer *a = &op->answers[i];
+    const struct config_task *task = engine_task(e, spec->task);
+    a->code = complete(e, spec, &op->arena, &a->err);
+    a->lacks_payload = a->code == 0 && lacks_payload(task, spec);
+    if (a->lacks_payload) {
+        a->code = err_set(&a->err, REDRIVE_E_INVALID, "the payload is missing");
+        err_detail(&a->err, "task '%s' says payload: required", task->name);
+    }
+    a->invalid = a->code < 0;
 }
 
 /* ---- In the unit ----------------------------------------------------------------------------- */
@@ -131,7 +145,7 @@ static size_t refuse_some(const struct engine *e, struct submit_op *op)
     size_t refused = 0;
     for (size_t i = 0; i < op->n; i++) {
         struct submit_answer *a = &op->answers[i];
-        if (!a->invalid)
+        if (!a->invalid || (op->records && a->lacks_payload))
             a->code = 0;
         if (a->code == 0 && is_rejected(e, &op->specs[i]))
             a->code = err_set(&a->err, REDRIVE_E_BREAKER_OPEN, "circuit breaker '%.*s' is open",
@@ -139,6 +153,52 @@ static size_t refuse_some(const struct engine *e, struct submit_op *op)
         refused += a->code < 0;
     }
     return refused;
+}
+
+/* Whether the id of a record is another job's, as far as one can tell: a job that is gone holds
+ * nothing but its key. */
+static int is_anothers_id(struct engine *e, const struct job_spec *spec,
+                          const struct submit_result *result, struct redrive_err *err)
+{
+    if (result->code != REDRIVE_E_EXISTS || !str_eq(result->id, spec->id) ||
+        spec->unique_key.len == 0 || str_eq(spec->id, spec->unique_key))
+        return 0;
+    struct job_page page = {0};
+    int rc = engine_find(e, (struct str){0}, (struct str){0}, result->seq, &page, err);
+    if (rc > 0)
+        rc = !str_eq(page.jobs[0].spec.unique_key, spec->unique_key);
+    job_page_release(&page);
+    return rc;
+}
+
+static int put(struct engine *e, struct submit_op *op, struct job_spec *spec,
+               struct submit_result *ret, struct redrive_err *err)
+{
+    int rc = e->ops->submit(e->store, spec, 1, ret, &op->result, err);
+    if (rc < 0 || !op->records)
+        return rc;
+    rc = is_anothers_id(e, spec, ret, err);
+    if (rc <= 0)
+        return rc;
+    spec->id = spec->unique_key;
+    *ret = (struct submit_result){0};
+    return e->ops->submit(e->store, spec, 1, ret, &op->result, err);
+}
+
+/* A new job has been put into the store. */
+static int arrive(struct engine *e, const struct job_spec *spec, struct submit_answer *a,
+                  struct redrive_err *err)
+{
+    struct job job = {.spec = *spec, .status = {.seq = a->seq, .state = a->state}};
+    const struct engine_event event = event_of(e, ENGINE_EVENT_SUBMITTED, &job);
+    event_add(e, &event);
+    if (a->lacks_payload)
+        return engine_end_waiting(e, &job, ENDING_INVALID, &a->state, err);
+    if (a->state == REDRIVE_STATE_SCHEDULED)
+        engine_want(e, spec->process_after_ms);
+    else
+        e->made_ready = true;
+    return 0;
 }
 
 static int submit_one(struct engine *e, struct submit_op *op, size_t i, struct redrive_err *err)
@@ -151,7 +211,7 @@ static int submit_one(struct engine *e, struct submit_op *op, size_t i, struct r
         id_next(&e->ids, e->now_ms, id);
         spec.id = str_of(id);
     }
-    int rc = e->ops->submit(e->store, &spec, 1, &result, &op->result, err);
+    int rc = put(e, op, &spec, &result, err);
     if (rc < 0)
         return rc;
     e->touched = true;
@@ -162,16 +222,7 @@ static int submit_one(struct engine *e, struct submit_op *op, size_t i, struct r
     a->seq = result.seq;
     a->id = result.id;
     a->state = result.state;
-    if (a->code < 0 || a->existed)
-        return 0;
-    const struct job job = {.spec = spec, .status = {.seq = result.seq, .state = result.state}};
-    const struct engine_event event = event_of(e, ENGINE_EVENT_SUBMITTED, &job);
-    event_add(e, &event);
-    if (a->state == REDRIVE_STATE_SCHEDULED)
-        engine_want(e, spec.process_after_ms);
-    else
-        e->made_ready = true;
-    return 0;
+    return a->code < 0 || a->existed ? 0 : arrive(e, &spec, a, err);
 }
 
 static int apply_submit(struct engine *e, struct op *base, struct redrive_err *err)
@@ -205,8 +256,7 @@ int submit_op_init(struct submit_op *op, const struct engine *e, const struct jo
     }
     for (size_t i = 0; i < n; i++) {
         op->specs[i] = specs[i];
-        op->answers[i].code = complete(e, &op->specs[i], &op->arena, &op->answers[i].err);
-        op->answers[i].invalid = op->answers[i].code < 0;
+        check_one(e, op, i);
     }
     return 0;
 }
