@@ -1,7 +1,10 @@
 #include "engine/submit.h"
 
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "base/utf8.h"
 #include "core/policy.h"
 #include "engine/keys.h"
@@ -42,17 +45,33 @@ static int check_names(const struct job_spec *spec, struct redrive_err *err)
     return rc;
 }
 
-static int check_payload(const struct engine *e, const struct job_spec *spec,
-                         struct redrive_err *err)
+static int check_payload(size_t max_bytes, struct str payload, struct redrive_err *err)
 {
-    const struct json_limits limits = {.max_bytes = e->options.payload_max_bytes};
-    return spec->payload.len == 0 ? 0 : json_check(spec->payload, &limits, err);
+    const struct json_limits limits = {.max_bytes = max_bytes};
+    struct redrive_err why = {0};
+    if (payload.len > max_bytes) {
+        int rc = err_set(err, REDRIVE_E_TOO_BIG, "the payload is over %zu bytes", max_bytes);
+        err_detail(err, "it has %zu bytes", payload.len);
+        err_hint(err, "keep large data elsewhere and submit where it is");
+        return rc;
+    }
+    int rc = payload.len == 0 ? 0 : json_check(payload, &limits, &why);
+    if (rc < 0) {
+        (void)err_set(err, rc, "the payload is not JSON");
+        err_detail(err, "%s", why.message);
+        err_hint(err, "%s", why.hint);
+    }
+    return rc;
 }
 
-static bool lacks_payload(const struct config_task *task, const struct job_spec *spec)
+static int check_there(const struct config_task *task, struct str payload, struct redrive_err *err)
 {
-    bool absent = spec->payload.len == 0 || str_is(str_trim(spec->payload), "null");
-    return absent && task->payload == CONFIG_PAYLOAD_REQUIRED;
+    bool absent = payload.len == 0 || str_is(str_trim(payload), "null");
+    if (!absent || task->payload != CONFIG_PAYLOAD_REQUIRED)
+        return 0;
+    int rc = err_set(err, REDRIVE_E_INVALID, "the payload is missing");
+    err_detail(err, "task '%s' says payload: required", task->name);
+    return rc;
 }
 
 static int check_numbers(const struct job_spec *spec, struct redrive_err *err)
@@ -70,11 +89,16 @@ static int read_policy(const struct config_task *task, struct job_spec *spec,
                        struct redrive_err *err)
 {
     struct policy_box *box = NULL;
+    struct redrive_err why = {0};
     const struct redrive_policy *policy = &task->retry;
     if (spec->policy.len > 0) {
-        int rc = policy_parse_json(spec->policy, &task->retry, &box, err);
-        if (rc < 0)
+        int rc = policy_parse_json(spec->policy, &task->retry, &box, &why);
+        if (rc < 0) {
+            (void)err_set(err, rc, "the job's retry policy: %s", why.message);
+            err_detail(err, "%s", why.detail);
+            err_hint(err, "%s", why.hint);
             return rc;
+        }
         policy = policy_box_get(box);
     }
     spec->max_attempts = policy->max_retries + 1;
@@ -82,22 +106,48 @@ static int read_policy(const struct config_task *task, struct job_spec *spec,
     return 0;
 }
 
-static int complete(const struct engine *e, struct job_spec *spec, struct arena *arena,
-                    struct redrive_err *err)
+static int refuse_unknown(const struct config *config, struct str name, struct redrive_err *err)
 {
-    const struct config_task *task = engine_task(e, spec->task);
+    const char **names = calloc(config->n_tasks + 1, sizeof *names);
+    for (size_t i = 0; names && i < config->n_tasks; i++)
+        names[i] = config->tasks[i].name;
+    const char *nearest = names ? suggest(name, names, config->n_tasks) : NULL;
+    (void)err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%.*s'", (int)name.len, name.ptr);
+    err_detail(err, "strict_tasks allows declared tasks only");
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+    free(names);
+    return REDRIVE_E_UNKNOWN;
+}
+
+/* All but whether there is a payload. */
+static int check_form(const struct config *config, const struct config_task *task,
+                      size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
+{
     int rc = check_names(spec, err);
-    if (rc == 0 && e->options.config && e->options.config->strict_tasks && !*task->name) {
-        rc = err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%.*s'", (int)spec->task.len,
-                     spec->task.ptr);
-        err_detail(err, "strict_tasks allows declared tasks only");
-    }
+    if (rc == 0 && config && config->strict_tasks && !*config_task(config, spec->task)->name)
+        rc = refuse_unknown(config, spec->task, err);
     if (rc == 0)
-        rc = check_payload(e, spec, err);
+        rc = check_payload(payload_max_bytes, spec->payload, err);
     if (rc == 0)
         rc = check_numbers(spec, err);
     if (rc == 0)
         rc = read_policy(task, spec, err);
+    return rc;
+}
+
+int submit_check(const struct config *config, const struct config_task *task,
+                 size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
+{
+    int rc = check_form(config, task, payload_max_bytes, spec, err);
+    return rc == 0 ? check_there(task, spec->payload, err) : rc;
+}
+
+static int complete(const struct engine *e, struct job_spec *spec, struct arena *arena,
+                    struct redrive_err *err)
+{
+    const struct config_task *task = engine_task(e, spec->task);
+    int rc = check_form(e->options.config, task, e->options.payload_max_bytes, spec, err);
     if (rc < 0)
         return rc;
     if (spec->tenant.len == 0)
@@ -117,10 +167,9 @@ static void check_one(const struct engine *e, struct submit_op *op, size_t i)
     struct submit_answer *a = &op->answers[i];
     const struct config_task *task = engine_task(e, spec->task);
     a->code = complete(e, spec, &op->arena, &a->err);
-    a->lacks_payload = a->code == 0 && lacks_payload(task, spec);
-    if (a->lacks_payload) {
-        a->code = err_set(&a->err, REDRIVE_E_INVALID, "the payload is missing");
-        err_detail(&a->err, "task '%s' says payload: required", task->name);
+    if (a->code == 0) {
+        a->code = check_there(task, spec->payload, &a->err);
+        a->lacks_payload = a->code < 0;
     }
     a->invalid = a->code < 0;
 }

@@ -21,8 +21,15 @@
 #define ENGINE_SUBMIT_H
 
 #include "base/arena.h"
+#include "config/config.h"
 #include "engine/unit.h"
 #include "store/store.h"
+
+/* What can be said about a job without a store: names, payload, numbers and policy are right, and
+ * the task is one that `config` (NULL: none) allows. `task` is the definition that holds for it.
+ * Fills in max_attempts. */
+int submit_check(const struct config *config, const struct config_task *task,
+                 size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err);
 
 struct submit_answer {
     int code; /* 0, or why it was refused */
