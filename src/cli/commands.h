@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 
+extern const struct command cmd_batch;
 extern const struct command cmd_complete; /* cmd_completion.c */
 extern const struct command cmd_completion;
 extern const struct command cmd_config;

@@ -63,7 +63,7 @@ static const struct field PATHS_FIELDS[] = {
     {.name = "retry_queue",
      .type = &TYPE_STRING,
      IN(paths, retry_queue),
-     .help = "`redrive batch`: where its jobs wait"},
+     .help = "where jobs wait: the directory of the store, if `store` does not say otherwise"},
     {.name = "final_results",
      .type = &TYPE_STRING,
      IN(paths, final_results),

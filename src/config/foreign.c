@@ -127,8 +127,22 @@ bool foreign_known(struct str name)
     return false;
 }
 
+/* Files of record pipelines name the directory where what is to be retried is kept. */
+static void fill_store_by_path(struct layers *layers)
+{
+    const struct node *paths = layers->root ? node_find(layers->root, STR("paths")) : NULL;
+    const struct node *node = paths ? node_find(paths, STR("retry_queue")) : NULL;
+    if (!node || node->type != NODE_SCALAR || node->text.len == 0 || node_is_null(node))
+        return;
+    const char *url =
+        arena_printf(layers->arena, "sqlite:%.*s/redrive.db", (int)node->text.len, node->text.ptr);
+    if (url)
+        layer_fill(layers, key_find(STR("store")), url, node->source);
+}
+
 void foreign_apply(struct layers *layers, const struct variables *variables)
 {
+    fill_store_by_path(layers);
     for (size_t i = 0; i < N_FOREIGN; i++) {
         const struct variable *variable = env_find(variables, FOREIGN[i].name);
         if (!variable || FOREIGN[i].apply(layers, variable))

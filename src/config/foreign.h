@@ -6,6 +6,8 @@
  *     RETRY_MAX_DELAY                   seconds
  *     DATABASE_URL, REDIS_URL           the store
  *
+ * Before the last two the key `paths.retry_queue` is asked: the store is a file in that directory.
+ *
  * A value that makes no sense here is left alone, with a warning: it was not meant for us.
  */
 #ifndef CONFIG_FOREIGN_H

@@ -11,6 +11,11 @@
  * out of range, its own policy cannot be read, or its breaker is open and says `reject`. A submit
  * that is a repetition (same id, or a unique key that is taken) is answered with the job that
  * stands for it.
+ *
+ * Records of a batch are nobody's request, so there is nobody to refuse them to. With `records` set
+ * before the operation is applied, one whose payload is missing where it is required becomes a dead
+ * letter at once, without an attempt; and an id that a job with another unique key has taken is no
+ * repetition: the record gets its unique key for an id.
  */
 #ifndef ENGINE_SUBMIT_H
 #define ENGINE_SUBMIT_H
@@ -29,8 +34,9 @@ int submit_check(const struct config *config, const struct config_task *task,
 struct submit_answer {
     int code; /* 0, or why it was refused */
     struct redrive_err err;
-    bool invalid; /* refused before the store was asked */
-    bool existed; /* no new job: this one stands for it */
+    bool invalid;       /* refused before the store was asked */
+    bool lacks_payload; /* for no other reason than that */
+    bool existed;       /* no new job: this one stands for it */
     int64_t seq;
     struct str id;
     enum redrive_state state;
@@ -39,6 +45,7 @@ struct submit_answer {
 struct submit_op {
     struct op op;
     bool whole;             /* one refusal refuses all: the others get REDRIVE_E_CANCELLED */
+    bool records;           /* see above */
     struct job_spec *specs; /* complete: queue, keys */
     struct submit_answer *answers;
     size_t n;

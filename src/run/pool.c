@@ -171,6 +171,12 @@ static void on_turn(uv_prepare_t *turn)
         close_all(pool);
 }
 
+void pool_until_idle(struct pool *pool)
+{
+    pool->options.until_idle = true;
+    pool_ask_again(pool);
+}
+
 /* ---- Stopping ------------------------------------------------------------------------------- */
 
 static void on_runner_stopped(void *ctx)

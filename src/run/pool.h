@@ -62,6 +62,10 @@ int pool_new(const struct pool_options *options, struct pool **ret, struct redri
 /* There may be ready jobs. Any thread, any time before pool_free; costs little. */
 void pool_wake(struct pool *pool);
 
+/* From now on as if `until_idle` had been set: nothing more will come from outside. Jobs that were
+ * submitted before this are seen. */
+void pool_until_idle(struct pool *pool);
+
 /* Takes no more jobs; those in hand have `grace_ms` to end, and what is left then is released and
  * costs no attempt. Called again with less, it hurries; 0: now. */
 void pool_stop(struct pool *pool, int64_t grace_ms);

@@ -103,6 +103,32 @@ static int cancel(struct memory *m, struct job *job, struct move_result *ret)
     return 0;
 }
 
+/* With an error it leaves a row that has no start. */
+static int end_waiting(struct memory *m, const struct change_move *move, struct job *job,
+                       struct move_result *ret)
+{
+    const struct job_status *s = &job->status;
+    const struct mem_attempt row = {
+        .seq = s->seq,
+        .attempt =
+            {
+                .epoch = s->epoch,
+                .ended_ms = m->now_ms,
+                .worker = s->worker,
+                .outcome = move->to,
+                .error = move->error,
+                .why = str_of(delay_why_name(DELAY_NONE)),
+            },
+    };
+    if (move->error.class_ != REDRIVE_CLASS_SUCCESS && !mem_table_add(&m->unit.attempts, &row))
+        return REDRIVE_E_NOMEM;
+    if (!memory_set_error(job, &move->error, move->fingerprint))
+        return REDRIVE_E_NOMEM;
+    memory_become(m, job, move->to, 0, ret);
+    job->status.reason = move->reason;
+    return 0;
+}
+
 static int change_job(struct memory *m, const struct change_move *move, struct job *job,
                       struct move_result *ret)
 {
@@ -114,10 +140,7 @@ static int change_job(struct memory *m, const struct change_move *move, struct j
         job->status.process_after_ms = m->now_ms;
         return 0;
     case CHANGE_REDRIVE: redrive(m, job, ret); return 0;
-    case CHANGE_END:
-        memory_become(m, job, move->to, 0, ret);
-        job->status.reason = move->reason;
-        return 0;
+    case CHANGE_END: return end_waiting(m, move, job, ret);
     case CHANGE_EDIT:
         job->status.updated_ms = m->now_ms;
         return mem_table_set_str(&job->spec.payload, move->payload) ? 0 : REDRIVE_E_NOMEM;

@@ -116,6 +116,9 @@ int memory_take(struct memory *m, int64_t seq, uint32_t states, struct move_resu
 void memory_become(const struct memory *m, struct job *job, enum redrive_state to, int64_t ended_ms,
                    struct move_result *ret);
 
+/* Keeps the error of a failure; class success leaves the last one alone. False: no memory. */
+bool memory_set_error(struct job *job, const struct job_error *error, uint64_t fingerprint);
+
 /* Copies chosen jobs into a page. */
 int memory_page(const struct job *const *jobs, size_t n, struct job_page *ret,
                 struct redrive_err *err);

@@ -120,18 +120,6 @@ static bool remember(struct memory *m, const struct job *job, const struct settl
     return mem_table_add(&m->unit.attempts, &row);
 }
 
-static bool set_error(struct job_status *s, const struct settle_move *move)
-{
-    if (move->error.class_ == REDRIVE_CLASS_SUCCESS)
-        return true;
-    s->error.class_ = move->error.class_;
-    s->error.code = move->error.code;
-    s->fingerprint = move->fingerprint;
-    return mem_table_set_str(&s->error.type, move->error.type) &&
-           mem_table_set_str(&s->error.message, move->error.message) &&
-           mem_table_set_str(&s->error.stacktrace, move->error.stacktrace);
-}
-
 static void take_attempt_back(struct job_status *s)
 {
     s->attempts--;
@@ -156,7 +144,7 @@ static int settle_one(struct memory *m, const struct settle_move *move, struct m
     struct job_status *s = &job->status;
     if (is_time_locked(d->state))
         s->process_after_ms = time_after(m->now_ms, d->delay_ms);
-    if (!remember(m, job, move) || !set_error(s, move))
+    if (!remember(m, job, move) || !memory_set_error(job, &move->error, move->fingerprint))
         return REDRIVE_E_NOMEM;
     if (move->result.ptr && !mem_table_set_str(&s->result, move->result))
         return REDRIVE_E_NOMEM;

@@ -131,6 +131,19 @@ void memory_become(const struct memory *m, struct job *job, enum redrive_state t
     *ret = (struct move_result){.state = to};
 }
 
+bool memory_set_error(struct job *job, const struct job_error *error, uint64_t fingerprint)
+{
+    struct job_status *s = &job->status;
+    if (error->class_ == REDRIVE_CLASS_SUCCESS)
+        return true;
+    s->error.class_ = error->class_;
+    s->error.code = error->code;
+    s->fingerprint = fingerprint;
+    return mem_table_set_str(&s->error.type, error->type) &&
+           mem_table_set_str(&s->error.message, error->message) &&
+           mem_table_set_str(&s->error.stacktrace, error->stacktrace);
+}
+
 int memory_page(const struct job *const *jobs, size_t n, struct job_page *ret,
                 struct redrive_err *err)
 {

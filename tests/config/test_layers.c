@@ -394,6 +394,17 @@ static void urls_of_other_programs_name_the_store(void **state)
     assert_string_equal(s->config->store, "memory:");
 }
 
+static void directory_of_a_record_pipeline_holds_the_store(void **state)
+{
+    struct sandbox *s = *state;
+    s->environ = ENVIRON("DATABASE_URL=postgres://h/db", "REDRIVE_PATHS_RETRY_QUEUE=/data/queue");
+    assert_int_equal(sandbox_load(s), 0);
+    assert_string_equal(s->config->store, "sqlite:/data/queue/redrive.db");
+    s->environ = ENVIRON("REDRIVE_PATHS_RETRY_QUEUE=/data/queue", "REDRIVE_STORE=sqlite:x.db");
+    assert_int_equal(sandbox_load(s), 0);
+    assert_string_equal(s->config->store, "sqlite:x.db");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +434,7 @@ int main(void)
         IN_SANDBOX(other_programs_may_speak_in_dotenv),
         IN_SANDBOX(what_makes_no_sense_of_other_programs_is_ignored),
         IN_SANDBOX(urls_of_other_programs_name_the_store),
+        IN_SANDBOX(directory_of_a_record_pipeline_holds_the_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
