@@ -31,7 +31,7 @@ struct engine {
     int64_t now_ms;
     bool touched;    /* it has something to commit */
     bool made_ready; /* jobs have come into the queue, in this unit or a former one */
-    int64_t puts; /* of shared rows */
+    int64_t puts;    /* of shared rows */
     struct arena arena;
     struct engine_event *events;
     size_t n_events;
@@ -45,6 +45,9 @@ struct engine {
     struct running running;
     int64_t wake_ms; /* when engine_tick is wanted; INT64_MAX: never */
     int64_t sweep_ms;
+    int64_t started_ms;
+    uint64_t runs; /* attempts that have ended and were told of */
+    uint64_t failed_runs;
     struct health health;
     struct quantile run_time;
 };
