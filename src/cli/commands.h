@@ -4,13 +4,16 @@
 
 #include "cli/command.h"
 
+extern const struct command cmd_breakers;
 extern const struct command cmd_complete; /* cmd_completion.c */
 extern const struct command cmd_completion;
 extern const struct command cmd_config;
 extern const struct command cmd_cron;
+extern const struct command cmd_health;
 extern const struct command cmd_help;
 extern const struct command cmd_policy;
 extern const struct command cmd_simulate;
+extern const struct command cmd_stats;
 extern const struct command cmd_version;
 
 #endif
