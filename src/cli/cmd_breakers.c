@@ -320,11 +320,11 @@ static const struct command CMD_DISABLE = {
 
 static const struct command CMD_SIMULATE_FAILURE = {
     .name = "simulate-failure",
-    .summary = "feed one counted failure in, to try a breaker out",
+    .summary = "feed one counted failure in",
     .arguments = "KEY",
     .examples =
         (const struct example[]){
-            {"redrive breakers simulate-failure mail", "five times, and it opens"},
+            {"redrive breakers simulate-failure mail", "try it out: after five it opens"},
             {0},
         },
     .run = run_simulate_failure,

@@ -14,6 +14,7 @@ extern const struct command cmd_help;
 extern const struct command cmd_policy;
 extern const struct command cmd_simulate;
 extern const struct command cmd_stats;
+extern const struct command cmd_top;
 extern const struct command cmd_version;
 
 #endif

@@ -4,8 +4,9 @@
 
 /* Listed in the order of help. */
 static const struct command *const COMMANDS[] = {
-    &cmd_stats, &cmd_health,     &cmd_breakers, &cmd_policy,  &cmd_simulate, &cmd_config,
-    &cmd_cron,  &cmd_completion, &cmd_help,     &cmd_version, &cmd_complete, NULL,
+    &cmd_stats,    &cmd_top,      &cmd_health, &cmd_breakers,   &cmd_policy,
+    &cmd_simulate, &cmd_config,   &cmd_cron,   &cmd_completion, &cmd_help,
+    &cmd_version,  &cmd_complete, NULL,
 };
 
 static const struct command ROOT = {
