@@ -5,6 +5,7 @@
 #include "cli/command.h"
 
 extern const struct command cmd_batch;
+extern const struct command cmd_breakers;
 extern const struct command cmd_complete; /* cmd_completion.c */
 extern const struct command cmd_completion;
 extern const struct command cmd_config;
@@ -13,11 +14,14 @@ extern const struct command cmd_cron_list;
 extern const struct command cmd_cron_run; /* cmd_cron_list.c */
 extern const struct command cmd_enqueue;
 extern const struct command cmd_dlq;
+extern const struct command cmd_health;
 extern const struct command cmd_help;
 extern const struct command cmd_jobs;
 extern const struct command cmd_policy;
 extern const struct command cmd_queues;
 extern const struct command cmd_simulate;
+extern const struct command cmd_stats;
+extern const struct command cmd_top;
 extern const struct command cmd_version;
 extern const struct command cmd_work;
 

@@ -16,6 +16,7 @@
 #define CORE_HEALTH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/quantile.h"
@@ -48,5 +49,31 @@ void health_record(struct health *h, bool success, double latency_ms, int64_t no
 void health_read(const struct health *h, const struct health_thresholds *thresholds,
                  uint32_t breakers, uint32_t breakers_open, int64_t now_ms,
                  struct redrive_health *ret);
+
+/* ---- Several processes ------------------------------------------------------------------------
+ *
+ * What one process tells of its own health, small enough to be written down, and what several such
+ * say together: as if all their events had been recorded in one place. Latency factors weigh as
+ * much as the events behind them.
+ */
+struct health_share {
+    double events; /* faded up to at_ms */
+    double failures;
+    double latency_factor;
+    int64_t at_ms;
+};
+
+void health_share(const struct health *h, int64_t now_ms, struct health_share *ret);
+
+/* Adds what another one tells, both faded to now. A zeroed sum is an empty one. */
+void health_share_add(struct health_share *sum, const struct health_share *other, int64_t now_ms);
+
+/* As health_read. */
+void health_share_read(const struct health_share *share, const struct health_thresholds *thresholds,
+                       uint32_t breakers, uint32_t breakers_open, int64_t now_ms,
+                       struct redrive_health *ret);
+
+/* Events a second over about the last minute, of one that has counted since then. */
+double health_share_rate(const struct health_share *share, int64_t since_ms, int64_t now_ms);
 
 #endif

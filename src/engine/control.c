@@ -43,8 +43,9 @@ static int apply_breaker(struct engine *e, struct op *base, struct redrive_err *
                              (int)op->key.len, op->key.ptr);
         return 0;
     }
+    /* Most breakers have the name of their task; what a job brings later holds in any case. */
     if (!lane)
-        rc = lane_breaker(e, tenant, op->key, NULL, &lane, err);
+        rc = lane_breaker(e, tenant, op->key, &engine_task(e, op->key)->breaker.config, &lane, err);
     if (rc == 0 && op->verb != BREAKER_LOOK) {
         carry_out(e, lane, op->verb);
         rc = lane_mark(e, lane, err);

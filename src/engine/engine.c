@@ -38,8 +38,9 @@ static int build(struct engine *e, struct redrive_err *err)
         e->options.payload_max_bytes = ENGINE_PAYLOAD_MAX_BYTES;
     e->shared_seen = -1;
     e->wake_ms = 0;
-    health_init(&e->health, engine_now_ms(e));
-    quantile_init(&e->run_time, RUN_TIME_HALF_LIFE_MS, engine_now_ms(e));
+    e->started_ms = engine_now_ms(e);
+    health_init(&e->health, e->started_ms);
+    quantile_init(&e->run_time, RUN_TIME_HALF_LIFE_MS, e->started_ms);
     if (!config)
         return 0;
     e->cron = calloc(config->n_cron + 1, sizeof *e->cron);

@@ -21,6 +21,11 @@ const char *engine_event_name(enum engine_event_kind kind)
     return (unsigned)kind < ENGINE_EVENT_COUNT ? KINDS[kind].name : "unknown";
 }
 
+const char *engine_event_counter(enum engine_event_kind kind)
+{
+    return (unsigned)kind < ENGINE_EVENT_COUNT ? KINDS[kind].counter : "";
+}
+
 struct engine_event event_of(const struct engine *e, enum engine_event_kind kind,
                              const struct job *job)
 {
@@ -176,6 +181,8 @@ void events_publish(struct engine *e)
         const struct engine_event *event = &e->events[i];
         bool success = event->kind == ENGINE_EVENT_COMPLETED;
         if (event->ran && (success || event->class_ != REDRIVE_CLASS_SUCCESS)) {
+            e->runs++;
+            e->failed_runs += !success;
             health_record(&e->health, success, (double)event->run_ms, event->at_ms);
             quantile_add(&e->run_time, (double)event->run_ms, event->at_ms);
         }

@@ -1,6 +1,7 @@
 #include "engine/retention.h"
 
 #include "engine/private.h"
+#include "engine/worker_row.h"
 
 #define BATCH    500
 #define EVERY_MS (60 * 1000)
@@ -74,6 +75,8 @@ int retention_sweep(struct engine *e, struct redrive_err *err)
             rc = sweep_states(&s, IN(CANCELLED), cancelled_ms, err);
         if (rc == 0)
             rc = sweep_dead(&s, err);
+        if (rc == 0)
+            rc = workers_sweep(e, err);
         if (rc < 0)
             return rc;
         e->sweep_ms = s.more ? e->now_ms : e->now_ms + EVERY_MS;

@@ -185,6 +185,10 @@ bool memory_matches(const struct job_filter *filter, const struct job *job);
 /* memory_sum.c */
 int memory_queues(struct store *store, struct str tenant, struct queue_page *ret,
                   struct redrive_err *err);
+int memory_lines(struct store *store, struct str tenant, struct line_page *ret,
+                 struct redrive_err *err);
+int memory_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                         struct redrive_err *err);
 int memory_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                   struct redrive_err *err);
 

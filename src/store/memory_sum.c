@@ -67,6 +67,101 @@ int memory_queues(struct store *store, struct str tenant, struct queue_page *ret
     return err_nomem(err);
 }
 
+static struct str own_copy(struct arena *arena, struct str s)
+{
+    return (struct str){arena_dup(arena, s), s.len};
+}
+
+static int line_by_name(const void *left, const void *right)
+{
+    const struct line_count *a = left, *b = right;
+    int order = mem_str_cmp(a->tenant, b->tenant);
+    if (order == 0)
+        order = mem_str_cmp(a->queue, b->queue);
+    return order != 0 ? order : mem_str_cmp(a->task, b->task);
+}
+
+/* The count of a line, which is made when it is not there yet; the page has room. */
+static struct line_count *line_of(struct line_page *page, const struct job_spec *spec)
+{
+    const struct line_count wanted = {spec->tenant, spec->queue, spec->task, {0}};
+    for (size_t i = 0; i < page->n; i++)
+        if (line_by_name(&page->lines[i], &wanted) == 0)
+            return &page->lines[i];
+    struct line_count *line = &page->lines[page->n++];
+    line->tenant = own_copy(&page->arena, spec->tenant);
+    line->queue = own_copy(&page->arena, spec->queue);
+    line->task = own_copy(&page->arena, spec->task);
+    return line;
+}
+
+int memory_lines(struct store *store, struct str tenant, struct line_page *ret,
+                 struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    line_page_release(ret);
+    const struct mem_state *state = memory_look(m);
+    ret->lines = arena_array(&ret->arena, state->jobs.n, sizeof *ret->lines);
+    for (size_t i = 0; i < state->jobs.n && !ret->arena.failed; i++) {
+        const struct job *job = job_at(state, i);
+        if (tenant.len == 0 || str_eq(tenant, job->spec.tenant))
+            line_of(ret, &job->spec)->by_state[job->status.state]++;
+    }
+    memory_unlook(m);
+    if (!ret->arena.failed) {
+        if (ret->n > 0)
+            qsort(ret->lines, ret->n, sizeof *ret->lines, line_by_name);
+        return 0;
+    }
+    line_page_release(ret);
+    return err_nomem(err);
+}
+
+static int lane_by_name(const void *left, const void *right)
+{
+    const struct lane_count *a = left, *b = right;
+    int order = mem_str_cmp(a->tenant, b->tenant);
+    return order != 0 ? order : mem_str_cmp(a->lane, b->lane);
+}
+
+static struct lane_count *lane_of(struct lane_page *page, const struct job *job)
+{
+    const struct lane_count wanted = {
+        .tenant = job->spec.tenant,
+        .lane = job->status.parked_by_limit ? job->spec.limit_key : job->spec.breaker_key,
+    };
+    for (size_t i = 0; i < page->n; i++)
+        if (lane_by_name(&page->lanes[i], &wanted) == 0)
+            return &page->lanes[i];
+    struct lane_count *lane = &page->lanes[page->n++];
+    lane->tenant = own_copy(&page->arena, wanted.tenant);
+    lane->lane = own_copy(&page->arena, wanted.lane);
+    return lane;
+}
+
+int memory_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                         struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    lane_page_release(ret);
+    const struct mem_state *state = memory_look(m);
+    ret->lanes = arena_array(&ret->arena, state->jobs.n, sizeof *ret->lanes);
+    for (size_t i = 0; i < state->jobs.n && !ret->arena.failed; i++) {
+        const struct job *job = job_at(state, i);
+        if (job->status.state == REDRIVE_STATE_PARKED &&
+            (tenant.len == 0 || str_eq(tenant, job->spec.tenant)))
+            lane_of(ret, job)->parked++;
+    }
+    memory_unlook(m);
+    if (!ret->arena.failed) {
+        if (ret->n > 0)
+            qsort(ret->lanes, ret->n, sizeof *ret->lanes, lane_by_name);
+        return 0;
+    }
+    lane_page_release(ret);
+    return err_nomem(err);
+}
+
 /* Groups whose examples are still the store's own rows. */
 static struct group_count *group_of(struct group_count *groups, size_t *n, uint64_t fingerprint)
 {

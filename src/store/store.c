@@ -93,6 +93,18 @@ void queue_page_release(struct queue_page *page)
     *page = (struct queue_page){0};
 }
 
+void line_page_release(struct line_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct line_page){0};
+}
+
+void lane_page_release(struct lane_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct lane_page){0};
+}
+
 void group_page_release(struct group_page *page)
 {
     arena_release(&page->arena);

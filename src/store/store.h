@@ -226,6 +226,33 @@ struct queue_page {
 };
 void queue_page_release(struct queue_page *page);
 
+/* How many jobs of a task stand in each state in a queue. */
+struct line_count {
+    struct str tenant;
+    struct str queue;
+    struct str task;
+    uint64_t by_state[REDRIVE_STATE_COUNT];
+};
+struct line_page {
+    struct line_count *lines;
+    size_t n;
+    struct arena arena;
+};
+void line_page_release(struct line_page *page);
+
+/* How many jobs are parked in a lane, as `parked` gives them. */
+struct lane_count {
+    struct str tenant;
+    struct str lane;
+    uint64_t parked;
+};
+struct lane_page {
+    struct lane_count *lanes;
+    size_t n;
+    struct arena arena;
+};
+void lane_page_release(struct lane_page *page);
+
 /* Dead letters whose errors look alike. Jobs without a fingerprint are in no group. */
 struct group_count {
     uint64_t fingerprint;
@@ -246,7 +273,8 @@ void group_page_release(struct group_page *page);
  * Small rows that every process keeps a copy of. Each put compares and sets: it is refused with
  * REDRIVE_E_STATE when the row is no longer at `version`, and moves it to version + 1. Version 0
  * means that there is no row yet, or no longer: taking a row away needs its version as well, and
- * is refused in the same way when there is none. Each successful put raises the shared version.
+ * is refused in the same way when there is none. Each successful put of a kind that is cached
+ * raises the shared version.
  */
 enum shared_kind {
     SHARED_BREAKER, /* struct breaker, its configuration and the pace of its release */
@@ -254,7 +282,16 @@ enum shared_kind {
     SHARED_PAUSE,   /* a queue that is paused: the row says it all, its value since when */
     SHARED_TASK,    /* the definition of a task, as JSON */
     SHARED_CRON,    /* an entry of the timetable, as JSON, and its last tick */
+    SHARED_WORKER,  /* a worker that is alive, as JSON */
+    SHARED_ALERT,   /* what is known of an alert's episode, as JSON */
 };
+
+/* The kinds from SHARED_WORKER on are read anew by whoever wants them: nobody keeps a copy, and
+ * putting one does not raise the shared version. */
+static inline bool shared_is_cached(enum shared_kind kind)
+{
+    return kind < SHARED_WORKER;
+}
 
 struct shared_row {
     enum shared_kind kind;
@@ -443,6 +480,14 @@ struct store_ops {
     /* Every queue that has a job or is paused, by tenant, then name. */
     int (*queues)(struct store *store, struct str tenant, struct queue_page *ret,
                   struct redrive_err *err);
+    /* Every task of every queue that has a job, by tenant, queue, task, as bytes. Costs no more
+     * than there are such, however many jobs they have, where the store keeps counts. */
+    int (*lines)(struct store *store, struct str tenant, struct line_page *ret,
+                 struct redrive_err *err);
+    /* Every lane that has a parked job, by tenant and lane, as bytes. Looks at every parked job: it
+     * costs as many rows as are parked. */
+    int (*parked_counts)(struct store *store, struct str tenant, struct lane_page *ret,
+                         struct redrive_err *err);
     /* Of the jobs that match, up to filter->limit groups, the largest first, then the latest seen,
      * then the highest seq of an example. Order and keyset of the filter have no say. */
     int (*groups)(struct store *store, const struct job_filter *filter, struct group_page *ret,

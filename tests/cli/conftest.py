@@ -103,3 +103,17 @@ def redrive():
 def frame():
     """The frame around commands made for tests (fake_main.c)."""
     return Program(FRAME)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """The URL of a store that is not there yet."""
+    return f"sqlite:{tmp_path}/jobs.db"
+
+
+@pytest.fixture
+def seeded(store):
+    """The URL of a store in which there is something to see (seed_main.c)."""
+    seed = BINARY.parent / "tests" / "cli" / "seed_store"
+    subprocess.run([seed, store], check=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+    return store

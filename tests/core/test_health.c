@@ -197,6 +197,58 @@ static void thresholds_can_be_chosen(void **state)
     assert_true(HEALTH_THRESHOLDS_DEFAULT.degraded == 0.5);
 }
 
+static void several_processes_count_as_one(void **state)
+{
+    (void)state;
+    struct health one, two, both;
+    struct health_share sum = {0}, share;
+    struct redrive_health apart, together;
+    health_init(&one, START);
+    health_init(&two, START);
+    health_init(&both, START);
+    record(&one, 30, true, 10, START);
+    record(&both, 30, true, 10, START);
+    record(&two, 10, false, -1, START + 5000);
+    record(&both, 10, false, -1, START + 5000);
+    health_share(&one, START, &share);
+    health_share_add(&sum, &share, START + 9000);
+    health_share(&two, START + 9000, &share);
+    health_share_add(&sum, &share, START + 9000);
+    health_share_read(&sum, NULL, 4, 1, START + 20000, &apart);
+    health_read(&both, NULL, 4, 1, START + 20000, &together);
+    check_near(apart.success_rate, together.success_rate, 1e-9);
+    check_near(apart.health_score, together.health_score, 1e-9);
+    assert_int_equal(apart.breakers_open, 1);
+    assert_string_equal(apart.status, together.status);
+}
+
+static void latency_factors_weigh_by_the_work_behind_them(void **state)
+{
+    (void)state;
+    struct health_share sum = {0};
+    struct redrive_health r;
+    health_share_add(&sum, &(struct health_share){300, 0, 1, START}, START);
+    health_share_add(&sum, &(struct health_share){100, 0, 0.2, START}, START);
+    health_share_add(&sum, &(struct health_share){0, 0, 0.1, START}, START);
+    health_share_read(&sum, NULL, 0, 0, START, &r);
+    check_near(r.latency_factor, 0.8, 1e-9);
+}
+
+static void a_rate_is_right_from_the_first_seconds_on(void **state)
+{
+    (void)state;
+    struct health h;
+    struct health_share share;
+    health_init(&h, START);
+    for (int i = 1; i <= 300; i++) {
+        record(&h, 7, true, 1, START + i * 1000);
+        health_share(&h, START + i * 1000, &share);
+        if (i == 10 || i == 60 || i == 300)
+            check_near(health_share_rate(&share, START, START + i * 1000), 7, 0.7);
+    }
+    check_near(health_share_rate(&share, START, START + 600 * 1000), 0, 0.1);
+}
+
 static void a_clock_that_goes_back_fades_nothing_and_stops_nothing(void **state)
 {
     (void)state;
@@ -222,6 +274,9 @@ static void a_clock_that_goes_back_fades_nothing_and_stops_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(several_processes_count_as_one),
+        cmocka_unit_test(latency_factors_weigh_by_the_work_behind_them),
+        cmocka_unit_test(a_rate_is_right_from_the_first_seconds_on),
         T(an_idle_system_is_healthy),
         T(rates_are_fractions_of_recent_events),
         T(an_event_weighs_a_third_after_a_minute),

@@ -132,6 +132,32 @@ static void add_queues(struct store *store, struct buf *b)
     queue_page_release(&page);
 }
 
+static void add_lines(struct store *store, struct buf *b)
+{
+    struct line_page page = {0};
+    assert_int_equal(store_ops(store)->lines(store, (struct str){0}, &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++) {
+        const struct line_count *l = &page.lines[i];
+        buf_printf(b, "line %.*s/%.*s/%.*s", (int)l->tenant.len, l->tenant.ptr, (int)l->queue.len,
+                   l->queue.ptr, (int)l->task.len, l->task.ptr);
+        for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+            add_int(b, redrive_state_name((enum redrive_state)s), (int64_t)l->by_state[s]);
+        buf_putc(b, '\n');
+    }
+    line_page_release(&page);
+}
+
+static void add_lanes(struct store *store, struct buf *b)
+{
+    struct lane_page page = {0};
+    assert_int_equal(store_ops(store)->parked_counts(store, (struct str){0}, &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++)
+        buf_printf(b, "lane %.*s/%.*s parked=%" PRIu64 "\n", (int)page.lanes[i].tenant.len,
+                   page.lanes[i].tenant.ptr, (int)page.lanes[i].lane.len, page.lanes[i].lane.ptr,
+                   page.lanes[i].parked);
+    lane_page_release(&page);
+}
+
 static void add_groups(struct store *store, struct buf *b)
 {
     struct group_page page = {0};
@@ -182,8 +208,10 @@ void dump_store(struct store *store, struct buf *ret)
     buf_reset(ret);
     add_jobs(store, ret);
     add_queues(store, ret);
+    add_lines(store, ret);
+    add_lanes(store, ret);
     add_groups(store, ret);
-    for (int kind = SHARED_BREAKER; kind <= SHARED_CRON; kind++)
+    for (int kind = SHARED_BREAKER; kind <= SHARED_ALERT; kind++)
         add_shared(store, ret, (enum shared_kind)kind);
     add_counters(store, ret);
     assert_int_equal(buf_failed(ret), 0);

@@ -51,6 +51,8 @@ void kit_close(struct kit *kit)
     job_page_release(&kit->page);
     attempt_page_release(&kit->attempts);
     queue_page_release(&kit->queues);
+    line_page_release(&kit->lines);
+    lane_page_release(&kit->lanes);
     group_page_release(&kit->groups);
     shared_page_release(&kit->shared);
     counter_page_release(&kit->counters);
@@ -360,6 +362,18 @@ struct queue_page *kit_queues(struct kit *kit, struct str tenant)
 {
     CALL(kit, queues, tenant, &kit->queues);
     return &kit->queues;
+}
+
+struct line_page *kit_lines(struct kit *kit, struct str tenant)
+{
+    CALL(kit, lines, tenant, &kit->lines);
+    return &kit->lines;
+}
+
+struct lane_page *kit_lanes(struct kit *kit, struct str tenant)
+{
+    CALL(kit, parked_counts, tenant, &kit->lanes);
+    return &kit->lanes;
 }
 
 struct shared_page *kit_shared(struct kit *kit, enum shared_kind kind, struct str tenant)

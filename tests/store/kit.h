@@ -28,6 +28,8 @@ struct kit {
     struct job_page page;
     struct attempt_page attempts;
     struct queue_page queues;
+    struct line_page lines;
+    struct lane_page lanes;
     struct group_page groups;
     struct shared_page shared;
     struct counter_page counters;
@@ -103,6 +105,8 @@ struct job_page *kit_overdue(struct kit *kit, size_t limit, int64_t *ret_next_ms
 struct job_page *kit_expired(struct kit *kit, size_t limit, int64_t *ret_next_ms);
 struct attempt_page *kit_history(struct kit *kit, int64_t seq);
 struct queue_page *kit_queues(struct kit *kit, struct str tenant);
+struct line_page *kit_lines(struct kit *kit, struct str tenant);
+struct lane_page *kit_lanes(struct kit *kit, struct str tenant);
 struct shared_page *kit_shared(struct kit *kit, enum shared_kind kind, struct str tenant);
 
 /* The seqs of a page are exactly these, in this order; ends with 0. */

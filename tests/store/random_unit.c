@@ -297,7 +297,7 @@ static void do_share(struct random_side *s)
 {
     struct move_result r;
     const struct shared_row row = {
-        .kind = (enum shared_kind)below(s, SHARED_CRON + 1),
+        .kind = (enum shared_kind)below(s, SHARED_ALERT + 1),
         .tenant = CHOICE(s, TENANTS),
         .key = CHOICE(s, QUEUES),
         .value = WORD(s, MESSAGES),

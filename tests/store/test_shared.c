@@ -76,12 +76,12 @@ static void a_row_is_taken_away_at_its_version_only(void **state)
 static void kinds_and_tenants_do_not_meet(void **state)
 {
     struct kit *k = *state;
-    for (int kind = SHARED_BREAKER; kind <= SHARED_CRON; kind++)
+    for (int kind = SHARED_BREAKER; kind <= SHARED_ALERT; kind++)
         assert_int_equal(put(k, row((enum shared_kind)kind, "same", "v", 0)), 0);
     struct shared_row other = row(SHARED_TASK, "same", "theirs", 0);
     other.tenant = STR("other");
     assert_int_equal(put(k, other), 0);
-    for (int kind = SHARED_BREAKER; kind <= SHARED_CRON; kind++)
+    for (int kind = SHARED_BREAKER; kind <= SHARED_ALERT; kind++)
         assert_int_equal(kit_shared(k, (enum shared_kind)kind, STR("acme"))->n, 1);
     struct shared_page *page = kit_shared(k, SHARED_TASK, STR("other"));
     assert_int_equal(page->n, 1);
@@ -108,7 +108,7 @@ static void rows_come_by_tenant_and_key(void **state)
     }
 }
 
-static void every_put_raises_the_shared_version_and_no_refusal_does(void **state)
+static void every_put_of_a_cached_kind_raises_the_shared_version_and_no_refusal_does(void **state)
 {
     struct kit *k = *state;
     int64_t last = shared_version(k);
@@ -126,6 +126,23 @@ static void every_put_raises_the_shared_version_and_no_refusal_does(void **state
     gone.removed = true;
     put(k, gone);
     assert_true(shared_version(k) > last);
+}
+
+static void what_nobody_caches_leaves_the_shared_version_alone(void **state)
+{
+    struct kit *k = *state;
+    int64_t before = shared_version(k);
+    for (int kind = SHARED_WORKER; kind <= SHARED_ALERT; kind++) {
+        assert_int_equal(put(k, row((enum shared_kind)kind, "k", "v", 0)), 0);
+        assert_int_equal(put(k, row((enum shared_kind)kind, "k", "w", 1)), 0);
+        assert_int_equal(put(k, row((enum shared_kind)kind, "k", "x", 1)), REDRIVE_E_STATE);
+        check_str(kit_shared(k, (enum shared_kind)kind, STR("acme"))->rows[0].value, "w");
+        struct shared_row gone = row((enum shared_kind)kind, "k", "", 2);
+        gone.removed = true;
+        assert_int_equal(put(k, gone), 0);
+        assert_int_equal(kit_shared(k, (enum shared_kind)kind, STR("acme"))->n, 0);
+    }
+    assert_int_equal(shared_version(k), before);
 }
 
 static void jobs_and_counters_leave_the_shared_version_alone(void **state)
@@ -217,7 +234,8 @@ int main(void)
         F(a_row_is_taken_away_at_its_version_only),
         F(kinds_and_tenants_do_not_meet),
         F(rows_come_by_tenant_and_key),
-        F(every_put_raises_the_shared_version_and_no_refusal_does),
+        F(every_put_of_a_cached_kind_raises_the_shared_version_and_no_refusal_does),
+        F(what_nobody_caches_leaves_the_shared_version_alone),
         F(jobs_and_counters_leave_the_shared_version_alone),
         F(every_handle_sees_the_same_shared_version),
         F(one_stale_row_in_a_batch_fails_alone),

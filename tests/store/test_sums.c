@@ -60,6 +60,86 @@ static void the_oldest_and_the_next_are_known(void **state)
     assert_int_equal(page->queues[0].by_state[REDRIVE_STATE_CANCELLED], 2);
 }
 
+static void every_task_of_a_queue_is_counted(void **state)
+{
+    struct kit *k = *state;
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
+        kit_put_in(k, (enum redrive_state)s, &(struct job_spec){.task = STR("b")});
+        kit_put_in(k, (enum redrive_state)s, &(struct job_spec){.task = STR("b")});
+        kit_put_in(k, (enum redrive_state)s, &(struct job_spec){.task = STR("a")});
+    }
+    struct line_page *page = kit_lines(k, STR("acme"));
+    assert_int_equal(page->n, 2);
+    check_str(page->lines[0].tenant, "acme");
+    check_str(page->lines[0].queue, "main");
+    check_str(page->lines[0].task, "a");
+    check_str(page->lines[1].task, "b");
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
+        assert_int_equal(page->lines[0].by_state[s], 1);
+        assert_int_equal(page->lines[1].by_state[s], 2);
+    }
+}
+
+static void lines_come_by_tenant_queue_and_task(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .tenant = STR("b"), .queue = STR("x"), .task = STR("t"));
+    PUT(k, .tenant = STR("a"), .queue = STR("y"), .task = STR("t"));
+    PUT(k, .tenant = STR("a"), .queue = STR("x"), .task = STR("u"));
+    PUT(k, .tenant = STR("a"), .queue = STR("x"), .task = STR("t"));
+    struct line_page *page = kit_lines(k, (struct str){0});
+    static const char *const SORTED[][3] = {
+        {"a", "x", "t"}, {"a", "x", "u"}, {"a", "y", "t"}, {"b", "x", "t"}};
+    assert_int_equal(page->n, 4);
+    for (int i = 0; i < 4; i++) {
+        check_str(page->lines[i].tenant, SORTED[i][0]);
+        check_str(page->lines[i].queue, SORTED[i][1]);
+        check_str(page->lines[i].task, SORTED[i][2]);
+    }
+    assert_int_equal(kit_lines(k, STR("b"))->n, 1);
+    assert_int_equal(kit_lines(k, STR("c"))->n, 0);
+}
+
+static void lines_see_the_moves_of_their_unit_and_lose_what_is_empty(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
+    kit_begin(k);
+    PUT(k, .task = STR("new"));
+    assert_int_equal(kit_lines(k, STR("acme"))->n, 2);
+    kit_rollback(k);
+    assert_int_equal(kit_lines(k, STR("acme"))->n, 1);
+    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    assert_int_equal(kit_lines(k, STR("acme"))->n, 0);
+}
+
+static void parked_jobs_are_counted_by_what_holds_them(void **state)
+{
+    struct kit *k = *state;
+    assert_int_equal(kit_lanes(k, (struct str){0})->n, 0);
+    for (int i = 0; i < 3; i++)
+        kit_put_in(k, REDRIVE_STATE_PARKED,
+                   &(struct job_spec){.breaker_key = STR("host-a"), .limit_key = STR("user-1")});
+    int64_t seq = PUT(k, .breaker_key = STR("host-a"), .limit_key = STR("user-1"));
+    check_move(kit_park(k, seq, true), 0, REDRIVE_STATE_PARKED);
+    kit_put_in(k, REDRIVE_STATE_PARKED,
+               &(struct job_spec){.tenant = STR("zoo"), .breaker_key = STR("host-a")});
+    PUT(k, .breaker_key = STR("host-b"));
+    struct lane_page *page = kit_lanes(k, (struct str){0});
+    assert_int_equal(page->n, 3);
+    check_str(page->lanes[0].tenant, "acme");
+    check_str(page->lanes[0].lane, "host-a");
+    assert_int_equal(page->lanes[0].parked, 3);
+    check_str(page->lanes[1].lane, "user-1");
+    assert_int_equal(page->lanes[1].parked, 1);
+    check_str(page->lanes[2].tenant, "zoo");
+    assert_int_equal(page->lanes[2].parked, 1);
+    page = kit_lanes(k, STR("zoo"));
+    assert_int_equal(page->n, 1);
+    check_move(kit_unpark(k, seq), 0, REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_lanes(k, STR("acme"))->n, 1);
+}
+
 static int64_t put_dead(struct kit *k, uint64_t fingerprint, int64_t ended_ms)
 {
     int64_t seq = PUT(k, .task = fingerprint == 9 ? STR("nine") : STR("mail"));
@@ -131,6 +211,10 @@ static void of_ends_at_the_same_time_the_higher_seq_is_the_example(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        F(every_task_of_a_queue_is_counted),
+        F(lines_come_by_tenant_queue_and_task),
+        F(lines_see_the_moves_of_their_unit_and_lose_what_is_empty),
+        F(parked_jobs_are_counted_by_what_holds_them),
         F(every_state_of_a_queue_is_counted),
         F(queues_come_by_tenant_and_name_empty_paused_ones_too),
         F(the_oldest_and_the_next_are_known),

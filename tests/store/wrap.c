@@ -155,6 +155,18 @@ static int wrap_queues(struct store *store, struct str tenant, struct queue_page
     HAND_ON(queues, tenant, ret, err);
 }
 
+static int wrap_lines(struct store *store, struct str tenant, struct line_page *ret,
+                      struct redrive_err *err)
+{
+    HAND_ON(lines, tenant, ret, err);
+}
+
+static int wrap_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                              struct redrive_err *err)
+{
+    HAND_ON(parked_counts, tenant, ret, err);
+}
+
 static int wrap_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                        struct redrive_err *err)
 {
@@ -209,6 +221,8 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .list = wrap_list,
                 .history = wrap_history,
                 .queues = wrap_queues,
+                .lines = wrap_lines,
+                .parked_counts = wrap_parked_counts,
                 .groups = wrap_groups,
                 .shared_list = wrap_shared_list,
                 .counters_list = wrap_counters_list,

@@ -225,6 +225,10 @@ int sqlite_history(struct store *store, int64_t seq, struct attempt_page *ret,
                    struct redrive_err *err);
 int sqlite_queues(struct store *store, struct str tenant, struct queue_page *ret,
                   struct redrive_err *err);
+int sqlite_lines(struct store *store, struct str tenant, struct line_page *ret,
+                 struct redrive_err *err);
+int sqlite_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                         struct redrive_err *err);
 int sqlite_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                   struct redrive_err *err);
 int sqlite_shared_list(struct store *store, enum shared_kind kind, struct str tenant,

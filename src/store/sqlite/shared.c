@@ -46,8 +46,10 @@ static int put_one(struct store *store, const struct shared_row *row, struct mov
         else
             sqlite3_bind_null(st, 5);
     }
-    store->shared_version++;
-    store->meta_moved = true;
+    if (shared_is_cached(row->kind)) {
+        store->shared_version++;
+        store->meta_moved = true;
+    }
     return sql_run(store, st, err);
 }
 

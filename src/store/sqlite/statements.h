@@ -140,6 +140,15 @@
        "WHERE kind = 2 AND (?1 = '' OR tenant = ?1) AND NOT EXISTS (SELECT 1 FROM lines "         \
        "JOIN tenants t USING (tenant_id) WHERE t.name = s.tenant AND queue = s.key) "             \
        "ORDER BY 1, 2")                                                                           \
+    XX(LINES,                                                                                     \
+       "SELECT t.name, l.queue, l.task, l.scheduled, l.retrying, l.queued, l.running, l.parked, " \
+       "l.completed, l.failed, l.dead_letter, l.cancelled FROM lines l "                          \
+       "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 "                           \
+       "ORDER BY t.name, l.queue, l.task")                                                        \
+    XX(PARKED_COUNTS,                                                                             \
+       "SELECT t.name, p.lane, p.parked FROM (SELECT tenant_id, lane, count(*) AS parked "        \
+       "FROM parked INDEXED BY parked_oldest GROUP BY tenant_id, lane) p "                        \
+       "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 ORDER BY t.name, p.lane")   \
     XX(OLDEST_READY,                                                                              \
        "SELECT j.created_ms FROM tenants t JOIN lines l USING (tenant_id) "                       \
        "JOIN jobs j ON j.line_id = l.line_id AND j.state = 2 WHERE t.name = ?1 AND l.queue = ?2 " \

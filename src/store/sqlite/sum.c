@@ -150,3 +150,75 @@ int sqlite_queues(struct store *store, struct str tenant, struct queue_page *ret
         queue_page_release(ret);
     return rc;
 }
+
+static int add_lines(struct store *store, struct str tenant, struct line_page *page,
+                     struct redrive_err *err)
+{
+    struct arena *arena = &page->arena;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_LINES, err);
+    if (!st)
+        return store->last_error;
+    bind_key(st, 1, tenant);
+    int rc;
+    while ((rc = sql_step(store, st, err)) > 0) {
+        struct line_count line = {0};
+        uint64_t all = 0;
+        for (int i = 0; i < REDRIVE_STATE_COUNT; i++) {
+            line.by_state[i] = (uint64_t)sqlite3_column_int64(st, i + 3);
+            all += line.by_state[i];
+        }
+        if (all == 0)
+            continue;
+        line.tenant = column_dup(st, 0, arena);
+        line.queue = column_dup(st, 1, arena);
+        line.task = column_dup(st, 2, arena);
+        page->lines = grow(arena, page->lines, page->n, sizeof *page->lines);
+        if (!page->lines)
+            break;
+        page->lines[page->n++] = line;
+    }
+    sqlite3_reset(st);
+    if (rc < 0)
+        return rc;
+    return arena->failed ? err_nomem(err) : 0;
+}
+
+int sqlite_lines(struct store *store, struct str tenant, struct line_page *ret,
+                 struct redrive_err *err)
+{
+    line_page_release(ret);
+    int rc = flush_counts(store, err);
+    if (rc == 0)
+        rc = add_lines(store, tenant, ret, err);
+    if (rc != 0)
+        line_page_release(ret);
+    return rc;
+}
+
+int sqlite_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                         struct redrive_err *err)
+{
+    struct arena *arena = &ret->arena;
+    lane_page_release(ret);
+    sqlite3_stmt *st = sql_use(store, STATEMENT_PARKED_COUNTS, err);
+    if (!st)
+        return store->last_error;
+    bind_key(st, 1, tenant);
+    int rc;
+    while ((rc = sql_step(store, st, err)) > 0) {
+        ret->lanes = grow(arena, ret->lanes, ret->n, sizeof *ret->lanes);
+        if (!ret->lanes)
+            break;
+        ret->lanes[ret->n++] = (struct lane_count){
+            .tenant = column_dup(st, 0, arena),
+            .lane = column_dup(st, 1, arena),
+            .parked = (uint64_t)sqlite3_column_int64(st, 2),
+        };
+    }
+    sqlite3_reset(st);
+    if (rc >= 0 && arena->failed)
+        rc = err_nomem(err);
+    if (rc < 0)
+        lane_page_release(ret);
+    return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,53 @@
+/* breakers.h - every breaker of a store as people want to see it.
+ *
+ * Reads what processes share, through any store handle and outside of a unit: no engine is needed,
+ * and nothing is changed. What is shown is what the store has: the sums over a breaker's window may
+ * lag by a second, and an open breaker whose recovery time has passed stays open until a job asks.
+ */
+#ifndef ENGINE_BREAKERS_H
+#define ENGINE_BREAKERS_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/json_writer.h"
+#include "base/str.h"
+#include "redrive.h"
+#include "store/store.h"
+
+struct breaker_info {
+    struct str tenant;
+    struct str key;
+    struct redrive_breaker_status status; /* its name is NULL */
+    uint64_t parked;                      /* jobs that wait for it, once they have been counted */
+    double release_rate; /* jobs a second that it lets go after it has closed; 0: none wait */
+};
+
+struct breaker_page {
+    struct breaker_info *breakers; /* by tenant, then key, as bytes */
+    size_t n;
+    struct arena arena;
+};
+
+/* An absent tenant: all of them. REDRIVE_E_CORRUPT names a row that cannot be read. What the page
+ * held is released first; after a failure it is empty. */
+int breakers_read(struct store *store, struct str tenant, int64_t now_ms, struct breaker_page *ret,
+                  struct redrive_err *err);
+void breaker_page_release(struct breaker_page *page);
+
+/* Counts the parked jobs of each, which costs as many rows as are parked. The same tenant. */
+int breakers_count_parked(struct store *store, struct str tenant, struct breaker_page *page,
+                          struct redrive_err *err);
+
+/* NULL when there is none of that key in the tenant. */
+const struct breaker_info *breakers_find(const struct breaker_page *page, struct str tenant,
+                                         struct str key);
+
+/* Whether it holds work back: open, half open or forced open. */
+bool breaker_is_open(enum redrive_breaker_state state);
+uint32_t breakers_open(const struct breaker_page *page);
+
+/* One object; times are text. */
+void breaker_write_json(struct json_writer *w, const struct breaker_info *info);
+
+#endif

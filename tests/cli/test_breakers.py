@@ -1,0 +1,73 @@
+"""redrive breakers: looking at them and moving them by hand."""
+
+import json
+
+import pytest
+
+
+def run_json(redrive, store, *words):
+    return json.loads(redrive.output("breakers", *words, "--json", "--store", store))
+
+
+def test_list_shows_state_and_what_waits(redrive, seeded):
+    document = run_json(redrive, seeded, "list")
+    assert document["next"] is None
+    mail, sms = document["items"]
+    assert (mail["key"], mail["tenant"], mail["state"]) == ("mail", "default", "open")
+    assert (mail["failure_count"], mail["parked"]) == (5, 2)
+    assert mail["opened_at"] < mail["next_probe_at"]
+    assert mail["thresholds"]["failure_threshold"] == 5
+    assert (sms["key"], sms["state"], sms["opened_at"]) == ("sms", "closed", None)
+    text = redrive.output("breakers", "list", "--store", seeded)
+    assert "open" in text and "mail" in text and "5/5" in text
+
+
+def test_list_of_a_tenant_without_breakers_is_empty(redrive, seeded):
+    assert run_json(redrive, seeded, "list", "--tenant", "zoo")["items"] == []
+
+
+def test_show_tells_thresholds(redrive, seeded):
+    assert run_json(redrive, seeded, "show", "mail")["parked"] == 2
+    text = redrive.output("breakers", "show", "mail", "--store", seeded)
+    assert text.startswith("mail: open\n")
+    assert "failures in a row  5, opens at 5" in text
+    assert "parked jobs        2" in text
+
+
+def test_verbs_move_a_breaker(redrive, seeded):
+    assert run_json(redrive, seeded, "reset", "mail")["state"] == "closed"
+    assert run_json(redrive, seeded, "trip", "mail")["state"] == "forced_open"
+    assert run_json(redrive, seeded, "simulate-failure", "mail")["state"] == "forced_open"
+    assert run_json(redrive, seeded, "disable", "mail")["state"] == "disabled"
+    assert run_json(redrive, seeded, "reset", "mail")["failure_count"] == 0
+    for n in range(1, 5):
+        assert run_json(redrive, seeded, "simulate-failure", "mail")["failure_count"] == n
+    assert run_json(redrive, seeded, "simulate-failure", "mail")["state"] == "open"
+    assert run_json(redrive, seeded, "show", "mail")["state"] == "open"
+
+
+@pytest.mark.parametrize("verb", ["show", "reset", "trip", "disable", "simulate-failure"])
+def test_an_unknown_key_is_named_with_the_nearest(redrive, seeded, verb):
+    result = redrive("breakers", verb, "mial", "--store", seeded)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "there is no breaker 'mial'" in result.stderr
+    assert "did you mean 'mail'?" in result.stderr
+    assert len(run_json(redrive, seeded, "list")["items"]) == 2
+
+
+def test_a_declared_task_can_be_tripped_before_its_first_job(redrive, store, tmp_path):
+    config = tmp_path / "redrive.yaml"
+    config.write_text(
+        "tasks:\n"
+        "  fax: {breaker: {failure_threshold: 2}}\n"
+        '  http: {breaker: {key: "{payload.host}"}}\n'
+    )
+    words = ["-c", str(config)]
+    fax = run_json(redrive, store, "trip", "fax", *words)
+    assert (fax["state"], fax["thresholds"]["failure_threshold"]) == ("forced_open", 2)
+    assert redrive("breakers", "trip", "http", *words, "--store", store).returncode == 1
+
+
+def test_the_key_is_needed(redrive):
+    for verb in ("show", "reset", "trip", "disable", "simulate-failure"):
+        assert redrive("breakers", verb).returncode == 2
