@@ -1,22 +1,18 @@
 /* cmd_cron.c - `redrive cron`: when does a schedule fire? */
 #include "cli/commands.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/err.h"
 #include "base/json_writer.h"
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "cli/when.h"
 #include "config/zone.h"
 #include "core/cron.h"
 #include "core/tz.h"
 
 #define OUTPUT_MAX (1024 * 1024)
-#define TIME_MAX   48
 
 struct next_options {
     int64_t count;
@@ -46,43 +42,6 @@ static const struct option NEXT_OPTIONS[] = {
     {0},
 };
 
-static int parse_after(const char *text, const struct tz *tz, int64_t *ret_ms,
-                       struct redrive_err *err)
-{
-    struct civil c = {0};
-    int year, used = 0, date_used = 0;
-    int n = sscanf(text, "%4d-%2d-%2d%n%*1[T ]%2d:%2d%n", &year, &c.month, &c.day, &date_used,
-                   &c.hour, &c.minute, &used);
-    bool spaced = strcspn(text, " ") < 10;
-    bool whole = (n == 3 && text[date_used] == '\0') || (n == 5 && used > 0 && text[used] == '\0');
-    if (!whole || spaced || year < 1970 || c.month < 1 || c.month > 12 || c.day < 1 ||
-        c.day > civil_days_in_month(year, c.month) || c.hour < 0 || c.hour > 23 || c.minute < 0 ||
-        c.minute > 59) {
-        err_set(err, REDRIVE_E_USAGE, "--after: '%s' is not a time", text);
-        err_detail(err, "expected a date, 2026-03-28, or a date and time, 2026-03-28T12:00");
-        return REDRIVE_E_USAGE;
-    }
-    c.year = year;
-    int64_t utc_s[2];
-    tz_local_to_utc(tz, &c, utc_s);
-    *ret_ms = utc_s[0] * 1000;
-    return 0;
-}
-
-static const char *format_time(const struct tz *tz, int64_t at_ms, char out[TIME_MAX])
-{
-    struct civil c = tz_local(tz, at_ms / 1000);
-    int offset = tz_offset_at(tz, at_ms / 1000) / 60;
-    int size = snprintf(out, TIME_MAX, "%04lld-%02d-%02dT%02d:%02d:%02d", (long long)c.year,
-                        c.month, c.day, c.hour, c.minute, c.second);
-    if (offset == 0)
-        snprintf(out + size, TIME_MAX - (size_t)size, "Z");
-    else
-        snprintf(out + size, TIME_MAX - (size_t)size, "%c%02d:%02d", offset < 0 ? '-' : '+',
-                 abs(offset) / 60, abs(offset) % 60);
-    return out;
-}
-
 struct ticks {
     const struct cron *cron;
     const struct tz *tz;
@@ -93,7 +52,7 @@ struct ticks {
 static int put_json(const struct ticks *ticks, struct buf *out)
 {
     struct json_writer w;
-    char text[TIME_MAX];
+    char text[WHEN_TEXT_MAX];
     int64_t at_ms = ticks->after_ms;
     json_writer_init(&w, out);
     json_begin_object(&w);
@@ -104,8 +63,8 @@ static int put_json(const struct ticks *ticks, struct buf *out)
         if (rc < 0)
             return rc;
         json_begin_object(&w);
-        json_field_cstr(&w, "local", format_time(ticks->tz, at_ms, text));
-        json_field_cstr(&w, "utc", format_time(tz_utc(), at_ms, text));
+        json_field_cstr(&w, "local", when_format(ticks->tz, at_ms, text));
+        json_field_cstr(&w, "utc", when_format(tz_utc(), at_ms, text));
         json_field_int(&w, "at_ms", at_ms);
         json_end_object(&w);
     }
@@ -125,13 +84,13 @@ static int put_table(const struct ticks *ticks, const struct term *term, struct 
     int rc = 0;
     table_init(&t, COLUMNS, 3);
     for (int64_t i = 0; i < ticks->count && rc == 0; i++) {
-        char text[TIME_MAX], span[DURATION_TEXT_MAX];
+        char text[WHEN_TEXT_MAX], span[DURATION_TEXT_MAX];
         int64_t last_ms = at_ms;
         rc = cron_next(ticks->cron, ticks->tz, at_ms, &at_ms);
         if (rc < 0)
             break;
-        table_add(&t, format_time(ticks->tz, at_ms, text));
-        table_add(&t, format_time(tz_utc(), at_ms, text));
+        table_add(&t, when_format(ticks->tz, at_ms, text));
+        table_add(&t, when_format(tz_utc(), at_ms, text));
         table_add(&t, i == 0 ? "-" : duration_format(at_ms - last_ms, span));
     }
     if (rc == 0)
@@ -163,7 +122,7 @@ static int run_next(struct cli *cli, struct redrive_err *err)
 
     struct ticks ticks = {&cron, &tz, clock_wall_ms(), options->count};
     if (rc == 0 && options->after)
-        rc = parse_after(options->after, &tz, &ticks.after_ms, err);
+        rc = when_parse("--after", options->after, &tz, &ticks.after_ms, err);
     if (rc == 0)
         rc = print_ticks(cli, &ticks, err);
     tz_release(&tz);
@@ -193,11 +152,12 @@ static const struct command CMD_NEXT = {
 
 const struct command cmd_cron = {
     .name = "cron",
-    .summary = "look at schedules of periodic tasks",
+    .summary = "look at the schedules of periodic tasks, and run them by hand",
     .examples =
         (const struct example[]){
             {"redrive cron next '0 9 * * mon-fri' -z Asia/Tokyo", "nine o'clock on working days"},
+            {"redrive cron list", "the timetable of the configuration"},
             {0},
         },
-    .commands = (const struct command *const[]){&CMD_NEXT, NULL},
+    .commands = (const struct command *const[]){&CMD_NEXT, &cmd_cron_list, &cmd_cron_run, NULL},
 };

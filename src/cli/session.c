@@ -8,8 +8,7 @@ static int open_store(const struct config *config, struct store **ret, struct re
     return store_open(config->store, &options, ret, err);
 }
 
-int session_open_with(struct cli *cli, const struct engine_options *options, struct session *ret,
-                      struct redrive_err *err)
+int session_load(struct cli *cli, struct session *ret, struct redrive_err *err)
 {
     *ret = (struct session){0};
     int rc = load_config(cli, &ret->config, err);
@@ -20,21 +19,44 @@ int session_open_with(struct cli *cli, const struct engine_options *options, str
         .format = ret->config->log.format,
         .sink = log_to_stderr,
     };
+    return 0;
+}
+
+int session_connect(struct session *session, const struct engine_options *options,
+                    struct redrive_err *err)
+{
     struct engine_options all = *options;
-    all.config = ret->config;
-    all.log = &ret->log;
-    rc = open_store(ret->config, &all.store, err);
+    all.config = session->config;
+    all.log = &session->log;
+    int rc = open_store(session->config, &all.store, err);
     if (rc == 0)
-        rc = engine_open(&all, &ret->engine, err);
+        rc = engine_open(&all, &session->engine, err);
     if (rc == 0)
-        ret->store = engine_store(ret->engine);
+        session->store = engine_store(session->engine);
     return rc;
+}
+
+int session_open_with(struct cli *cli, const struct engine_options *options, struct session *ret,
+                      struct redrive_err *err)
+{
+    int rc = session_load(cli, ret, err);
+    return rc < 0 ? rc : session_connect(ret, options, err);
+}
+
+void session_hush(struct cli *cli, struct session *session)
+{
+    if (cli->globals->log_level < 0 && session->log.level < LOG_LEVEL_WARNING)
+        session->log.level = LOG_LEVEL_WARNING;
 }
 
 int session_open(struct cli *cli, struct session *ret, struct redrive_err *err)
 {
     const struct engine_options options = {0};
-    return session_open_with(cli, &options, ret, err);
+    int rc = session_load(cli, ret, err);
+    if (rc < 0)
+        return rc;
+    session_hush(cli, ret);
+    return session_connect(ret, &options, err);
 }
 
 void session_close(struct session *session)

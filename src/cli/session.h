@@ -25,13 +25,21 @@ struct session {
     struct store *store;   /* the engine's, for reads */
 };
 
-/* Zeroes `ret` first, so that it can be closed whatever happened. */
+/* For a command that does one thing: it logs nothing below a warning, unless --log-level asks for
+ * it. Zeroes `ret` first, so that it can be closed whatever happened. */
 int session_open(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_close(struct session *session);
 
-/* The same with events told: options->config, store and log are filled in here. */
+/* The same for one that works, with the log as the configuration has it and events told: options->config, store and log are filled in here. */
 int session_open_with(struct cli *cli, const struct engine_options *options, struct session *ret,
                       struct redrive_err *err);
+
+/* The two halves of it, for a command that has something to check before the store is touched:
+ * configuration and log, which zeroes `ret` first, then store and engine. */
+int session_load(struct cli *cli, struct session *ret, struct redrive_err *err);
+void session_hush(struct cli *cli, struct session *session); /* the log, as session_open does */
+int session_connect(struct session *session, const struct engine_options *options,
+                    struct redrive_err *err);
 
 /* Another handle on the session's store, for another thread. The caller closes it. */
 int session_another_store(const struct session *session, struct store **ret,

@@ -154,6 +154,11 @@ struct decision decide(const struct job_facts *job, const struct outcome *outcom
         d.reason = REDRIVE_REASON_MANUAL;
         break;
     case ENDING_DEADLINE: end(&d, policy, REDRIVE_REASON_DEADLINE); break;
+    case ENDING_INVALID:
+        d.class_ = REDRIVE_CLASS_VALIDATION;
+        d.severity = class_severity(REDRIVE_CLASS_VALIDATION);
+        end(&d, policy, REDRIVE_REASON_NOT_RETRIABLE);
+        break;
     case ENDING_BREAKER_OPEN:
     default: end(&d, policy, REDRIVE_REASON_BREAKER_OPEN); break;
     }

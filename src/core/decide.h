@@ -36,6 +36,7 @@ enum ending {
     ENDING_KILLED,       /* sent to the dead letters by hand */
     ENDING_DEADLINE,     /* its time was up while it waited */
     ENDING_BREAKER_OPEN, /* met an open breaker with on_open: dead_letter */
+    ENDING_INVALID,      /* it can never run: what it needs is missing */
 };
 
 struct outcome {

@@ -24,8 +24,8 @@ static void tell(struct engine *e, const struct job *job, enum change_kind kind)
     event_add(e, &event);
 }
 
-static int change_job(struct engine *e, enum change_kind kind, const struct job *job,
-                      struct change_item *item, struct redrive_err *err)
+int change_job(struct engine *e, enum change_kind kind, const struct job *job,
+               struct change_item *item, struct redrive_err *err)
 {
     const struct change_move move = {
         .seq = job->status.seq,

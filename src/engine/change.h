@@ -40,4 +40,11 @@ struct purge_op {
 };
 void purge_op_init(struct purge_op *op, uint32_t states, int64_t finished_before_ms, size_t limit);
 
+/* ---- Within the engine ---------------------------------------------------------------------- */
+
+/* Changes a job whose row has been read in this unit, and tells of it. A refusal goes into
+ * item->ret. */
+int change_job(struct engine *e, enum change_kind kind, const struct job *job,
+               struct change_item *item, struct redrive_err *err);
+
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "core/fingerprint.h"
 #include "engine/facts.h"
 #include "engine/private.h"
 
@@ -12,23 +13,34 @@
 /* A job that ticks of a timetable may not run twice at a time has a limit of its own. */
 static const struct str CRON_LANE = {"limit:cron:", 11};
 
-int engine_end_waiting(struct engine *e, const struct job *job, int ending, struct redrive_err *err)
+int engine_end_waiting(struct engine *e, const struct job *job, int ending,
+                       enum redrive_state *ret_state, struct redrive_err *err)
 {
     const struct outcome outcome = {.ending = (enum ending)ending};
     struct decision d = facts_decide(e, job, &outcome);
+    const struct job_error error = facts_error(&outcome, &d);
     const struct change_move move = {
         .seq = job->status.seq,
         .kind = CHANGE_END,
         .to = d.state,
         .reason = d.reason,
+        .error = error,
+        .fingerprint = error.class_ == REDRIVE_CLASS_SUCCESS
+                           ? 0
+                           : fingerprint(error.type, error.class_, error.message),
     };
     struct move_result result = {0};
     int rc = e->ops->change(e->store, &move, 1, &result, err);
     if (rc < 0 || result.code < 0)
         return rc;
+    if (ret_state)
+        *ret_state = result.state;
     struct engine_event event =
         event_of(e, d.state == REDRIVE_STATE_FAILED ? ENGINE_EVENT_FAILED : ENGINE_EVENT_DEAD, job);
     event.reason = d.reason;
+    event.class_ = d.class_;
+    event.severity = d.severity;
+    event.message = error.message;
     event_add(e, &event);
     return 0;
 }
@@ -190,7 +202,7 @@ static int consider(struct engine *e, struct claim_op *op, struct job *job, stru
     struct breaker_permit permit;
     bool passes;
     if (job->spec.deadline_ms != 0 && job->spec.deadline_ms <= e->now_ms)
-        return engine_end_waiting(e, job, ENDING_DEADLINE, err);
+        return engine_end_waiting(e, job, ENDING_DEADLINE, NULL, err);
     int rc = limit_of(e, job, &limit, err);
     if (rc < 0)
         return rc;
@@ -209,7 +221,7 @@ static int consider(struct engine *e, struct claim_op *op, struct job *job, stru
     if (rc < 0)
         return rc;
     if (breaker->breaker_config.on_open == REDRIVE_ON_OPEN_DEAD_LETTER)
-        return engine_end_waiting(e, job, ENDING_BREAKER_OPEN, err);
+        return engine_end_waiting(e, job, ENDING_BREAKER_OPEN, NULL, err);
     return park(e, job, breaker, err);
 }
 

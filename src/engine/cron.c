@@ -1,6 +1,7 @@
 #include "engine/cron.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -13,7 +14,7 @@
 
 /* ---- The row --------------------------------------------------------------------------------- */
 
-static bool read_last(struct str json, int64_t *ret)
+bool cron_row_last(struct str json, int64_t *ret)
 {
     struct json_reader r;
     struct json_string key;
@@ -62,7 +63,7 @@ int cron_load(struct engine *e, struct redrive_err *err)
             if (!str_is(page.rows[j].key, e->options.config->cron[i].name))
                 continue;
             e->cron[i].version = page.rows[j].version;
-            if (!read_last(page.rows[j].value, &e->cron[i].last_ms))
+            if (!cron_row_last(page.rows[j].value, &e->cron[i].last_ms))
                 rc = err_set(err, REDRIVE_E_CORRUPT, "the row of the periodic task '%s' is damaged",
                              e->options.config->cron[i].name);
         }
@@ -102,8 +103,16 @@ static int move_mark(struct engine *e, size_t i, int64_t last_ms, bool *ret_won,
 
 /* ---- The job --------------------------------------------------------------------------------- */
 
+/* What became of a tick: a new job, or none because of the one that is named, or a refusal. */
+struct made {
+    bool is_new;
+    struct redrive_err refusal; /* its code is 0: none */
+    char id[CRON_ID_MAX];
+    enum redrive_state state;
+};
+
 static int submit_tick(struct engine *e, const struct config_cron *entry, const char *unique_key,
-                       const char *limit_key, bool *ret_taken, struct redrive_err *err)
+                       const char *limit_key, struct made *ret, struct redrive_err *err)
 {
     const struct job_spec spec = {
         .task = str_of(entry->task),
@@ -116,12 +125,18 @@ static int submit_tick(struct engine *e, const struct config_cron *entry, const 
     if (rc < 0)
         return rc;
     rc = op.op.apply(e, &op.op, err);
-    *ret_taken = rc == 0 && op.answers[0].existed;
+    const struct submit_answer *a = &op.answers[0];
+    ret->is_new = rc == 0 && a->code == 0 && !a->existed;
+    ret->state = a->state;
+    if (a->code < 0)
+        ret->refusal = a->err;
+    (void)str_copy(ret->id, sizeof ret->id, a->id);
     submit_op_release(&op);
     return rc;
 }
 
-static int is_waiting(struct engine *e, const char *unique_key, bool *ret, struct redrive_err *err)
+static int find_waiting(struct engine *e, const char *unique_key, bool *ret_found, struct made *ret,
+                        struct redrive_err *err)
 {
     const struct job_filter filter = {
         .tenant = STR(ENGINE_TENANT_DEFAULT),
@@ -132,40 +147,45 @@ static int is_waiting(struct engine *e, const char *unique_key, bool *ret, struc
     };
     struct job_page page = {0};
     int rc = e->ops->list(e->store, &filter, &page, err);
-    *ret = page.n > 0;
+    *ret_found = page.n > 0;
+    if (page.n > 0) {
+        ret->state = page.jobs[0].status.state;
+        (void)str_copy(ret->id, sizeof ret->id, page.jobs[0].spec.id);
+    }
     job_page_release(&page);
     return rc;
 }
 
 /* One runs and one waits: two keys are enough for the two. */
 static int queue_one(struct engine *e, const struct config_cron *entry, const char *key,
-                     struct redrive_err *err)
+                     struct made *ret, struct redrive_err *err)
 {
     char other[300], limit[300];
-    bool waits = false, also_waits = false, taken = false;
+    bool waits = false;
     (void)snprintf(other, sizeof other, "%s:next", key);
     (void)snprintf(limit, sizeof limit, "limit:%s", key);
-    int rc = is_waiting(e, key, &waits, err);
-    if (rc == 0)
-        rc = is_waiting(e, other, &also_waits, err);
-    if (rc < 0 || waits || also_waits)
+    int rc = find_waiting(e, key, &waits, ret, err);
+    if (rc == 0 && !waits)
+        rc = find_waiting(e, other, &waits, ret, err);
+    if (rc < 0 || waits)
         return rc;
-    rc = submit_tick(e, entry, key, limit, &taken, err);
-    if (rc == 0 && taken)
-        rc = submit_tick(e, entry, other, limit, &taken, err);
+    rc = submit_tick(e, entry, key, limit, ret, err);
+    if (rc == 0 && !ret->is_new)
+        rc = submit_tick(e, entry, other, limit, ret, err);
     return rc;
 }
 
-static int make_job(struct engine *e, const struct config_cron *entry, struct redrive_err *err)
+static int make_job(struct engine *e, const struct config_cron *entry, struct made *ret,
+                    struct redrive_err *err)
 {
     char key[270];
-    bool taken;
+    *ret = (struct made){0};
     (void)snprintf(key, sizeof key, "cron:%.240s", entry->name);
     switch (entry->overlap) {
-    case CONFIG_OVERLAP_SKIP: return submit_tick(e, entry, key, NULL, &taken, err);
-    case CONFIG_OVERLAP_QUEUE_ONE: return queue_one(e, entry, key, err);
+    case CONFIG_OVERLAP_SKIP: return submit_tick(e, entry, key, NULL, ret, err);
+    case CONFIG_OVERLAP_QUEUE_ONE: return queue_one(e, entry, key, ret, err);
     case CONFIG_OVERLAP_ALLOW:
-    default: return submit_tick(e, entry, NULL, NULL, &taken, err);
+    default: return submit_tick(e, entry, NULL, NULL, ret, err);
     }
 }
 
@@ -193,6 +213,7 @@ static int64_t last_tick(const struct config_cron *entry, int64_t after_ms, int6
 static int tick_entry(struct engine *e, size_t i, struct redrive_err *err)
 {
     const struct config_cron *entry = &e->options.config->cron[i];
+    struct made made;
     int64_t next_ms;
     bool won;
     int rc = 0;
@@ -203,7 +224,7 @@ static int tick_entry(struct engine *e, size_t i, struct redrive_err *err)
         if (at_ms != 0) {
             rc = move_mark(e, i, at_ms, &won, err);
             if (rc == 0 && won)
-                rc = make_job(e, entry, err);
+                rc = make_job(e, entry, &made, err);
         }
     }
     if (rc == 0 && cron_next(&entry->cron, entry->tz, e->now_ms, &next_ms) == 0)
@@ -217,4 +238,37 @@ int cron_ticks(struct engine *e, struct redrive_err *err)
     for (size_t i = 0; i < n_entries(e) && rc == 0; i++)
         rc = tick_entry(e, i, err);
     return rc;
+}
+
+/* ---- By hand --------------------------------------------------------------------------------- */
+
+static int apply_by_hand(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct cron_op *op = (struct cron_op *)base;
+    const struct config_cron *entry = NULL;
+    struct made made;
+    for (size_t i = 0; i < n_entries(e) && !entry; i++)
+        if (strcmp(e->options.config->cron[i].name, op->name) == 0)
+            entry = &e->options.config->cron[i];
+    if (!entry) {
+        base->code = err_set(&base->err, REDRIVE_E_NOT_FOUND,
+                             "the configuration has no periodic task '%s'", op->name);
+        return 0;
+    }
+    int rc = make_job(e, entry, &made, err);
+    if (rc < 0)
+        return rc;
+    op->state = made.state;
+    (void)str_copy(op->id, sizeof op->id, str_of(made.id));
+    if (made.is_new)
+        return 0;
+    base->code =
+        err_set(&base->err, REDRIVE_E_STATE, "'%s' has a job that has not ended", entry->name);
+    err_detail(&base->err, "job %s is %s", made.id, redrive_state_name(made.state));
+    return 0;
+}
+
+void cron_op_init(struct cron_op *op, const char *name)
+{
+    *op = (struct cron_op){.op = {.apply = apply_by_hand, .weight = 1}, .name = name};
 }

@@ -11,6 +11,8 @@
 #ifndef ENGINE_CRON_H
 #define ENGINE_CRON_H
 
+#include "base/str.h"
+#include "engine/unit.h"
 #include "redrive.h"
 
 struct engine;
@@ -20,5 +22,21 @@ int cron_load(struct engine *e, struct redrive_err *err);
 
 /* Makes the ticks that are due and asks to be woken for the next. */
 int cron_ticks(struct engine *e, struct redrive_err *err);
+
+/* A tick by hand: the job of an entry, now, under its rule of overlap. The timetable goes on as if
+ * nothing had been. REDRIVE_E_NOT_FOUND: the configuration has no such entry; REDRIVE_E_STATE: the
+ * rule allows no further job; `id` and `state` are then those of the job that is in the way. */
+#define CRON_ID_MAX 256
+struct cron_op {
+    struct op op;
+    const char *name;
+    char id[CRON_ID_MAX]; /* the answer */
+    enum redrive_state state;
+};
+void cron_op_init(struct cron_op *op, const char *name);
+
+/* What the row of an entry says: the last tick that was made or, before the first one, when the
+ * entry was first seen. False: the row is damaged. */
+bool cron_row_last(struct str row, int64_t *ret_ms);
 
 #endif

@@ -58,6 +58,12 @@ struct job_error facts_error(const struct outcome *outcome, const struct decisio
             .type = STR("LeaseExpired"),
             .message = STR("the worker was not heard of before its lease ended"),
         };
+    if (outcome->ending == ENDING_INVALID)
+        return (struct job_error){
+            .class_ = decision->class_,
+            .type = STR("MissingPayload"),
+            .message = STR("the payload is missing, and the task requires one"),
+        };
     return (struct job_error){
         .class_ = decision->class_,
         .type = str_of(f->error_type),

@@ -31,7 +31,7 @@ struct engine {
     int64_t now_ms;
     bool touched;    /* it has something to commit */
     bool made_ready; /* jobs have come into the queue, in this unit or a former one */
-    int64_t puts; /* of shared rows */
+    int64_t puts;    /* of shared rows */
     struct arena arena;
     struct engine_event *events;
     size_t n_events;
@@ -67,8 +67,9 @@ int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err 
 /* Forgets everything that can be read again. */
 void engine_forget(struct engine *e);
 
-/* Ends a waiting job by what decide() makes of the ending (deadline, open breaker). */
+/* Ends a waiting job by what decide() makes of the ending (deadline, open breaker, no payload); its
+ * state then goes to `ret_state`, which may be NULL. */
 int engine_end_waiting(struct engine *e, const struct job *job, int ending,
-                       struct redrive_err *err);
+                       enum redrive_state *ret_state, struct redrive_err *err);
 
 #endif

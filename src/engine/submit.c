@@ -1,7 +1,10 @@
 #include "engine/submit.h"
 
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "base/utf8.h"
 #include "core/policy.h"
 #include "engine/keys.h"
@@ -42,17 +45,33 @@ static int check_names(const struct job_spec *spec, struct redrive_err *err)
     return rc;
 }
 
-static int check_payload(const struct engine *e, const struct config_task *task,
-                         const struct job_spec *spec, struct redrive_err *err)
+static int check_payload(size_t max_bytes, struct str payload, struct redrive_err *err)
 {
-    const struct json_limits limits = {.max_bytes = e->options.payload_max_bytes};
-    bool absent = spec->payload.len == 0 || str_is(str_trim(spec->payload), "null");
-    if (absent && task->payload == CONFIG_PAYLOAD_REQUIRED) {
-        int rc = err_set(err, REDRIVE_E_INVALID, "the payload is missing");
-        err_detail(err, "task '%s' says payload: required", task->name);
+    const struct json_limits limits = {.max_bytes = max_bytes};
+    struct redrive_err why = {0};
+    if (payload.len > max_bytes) {
+        int rc = err_set(err, REDRIVE_E_TOO_BIG, "the payload is over %zu bytes", max_bytes);
+        err_detail(err, "it has %zu bytes", payload.len);
+        err_hint(err, "keep large data elsewhere and submit where it is");
         return rc;
     }
-    return spec->payload.len == 0 ? 0 : json_check(spec->payload, &limits, err);
+    int rc = payload.len == 0 ? 0 : json_check(payload, &limits, &why);
+    if (rc < 0) {
+        (void)err_set(err, rc, "the payload is not JSON");
+        err_detail(err, "%s", why.message);
+        err_hint(err, "%s", why.hint);
+    }
+    return rc;
+}
+
+static int check_there(const struct config_task *task, struct str payload, struct redrive_err *err)
+{
+    bool absent = payload.len == 0 || str_is(str_trim(payload), "null");
+    if (!absent || task->payload != CONFIG_PAYLOAD_REQUIRED)
+        return 0;
+    int rc = err_set(err, REDRIVE_E_INVALID, "the payload is missing");
+    err_detail(err, "task '%s' says payload: required", task->name);
+    return rc;
 }
 
 static int check_numbers(const struct job_spec *spec, struct redrive_err *err)
@@ -70,11 +89,16 @@ static int read_policy(const struct config_task *task, struct job_spec *spec,
                        struct redrive_err *err)
 {
     struct policy_box *box = NULL;
+    struct redrive_err why = {0};
     const struct redrive_policy *policy = &task->retry;
     if (spec->policy.len > 0) {
-        int rc = policy_parse_json(spec->policy, &task->retry, &box, err);
-        if (rc < 0)
+        int rc = policy_parse_json(spec->policy, &task->retry, &box, &why);
+        if (rc < 0) {
+            (void)err_set(err, rc, "the job's retry policy: %s", why.message);
+            err_detail(err, "%s", why.detail);
+            err_hint(err, "%s", why.hint);
             return rc;
+        }
         policy = policy_box_get(box);
     }
     spec->max_attempts = policy->max_retries + 1;
@@ -82,22 +106,48 @@ static int read_policy(const struct config_task *task, struct job_spec *spec,
     return 0;
 }
 
-static int complete(const struct engine *e, struct job_spec *spec, struct arena *arena,
-                    struct redrive_err *err)
+static int refuse_unknown(const struct config *config, struct str name, struct redrive_err *err)
 {
-    const struct config_task *task = engine_task(e, spec->task);
+    const char **names = calloc(config->n_tasks + 1, sizeof *names);
+    for (size_t i = 0; names && i < config->n_tasks; i++)
+        names[i] = config->tasks[i].name;
+    const char *nearest = names ? suggest(name, names, config->n_tasks) : NULL;
+    (void)err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%.*s'", (int)name.len, name.ptr);
+    err_detail(err, "strict_tasks allows declared tasks only");
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+    free(names);
+    return REDRIVE_E_UNKNOWN;
+}
+
+/* All but whether there is a payload. */
+static int check_form(const struct config *config, const struct config_task *task,
+                      size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
+{
     int rc = check_names(spec, err);
-    if (rc == 0 && e->options.config && e->options.config->strict_tasks && !*task->name) {
-        rc = err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%.*s'", (int)spec->task.len,
-                     spec->task.ptr);
-        err_detail(err, "strict_tasks allows declared tasks only");
-    }
+    if (rc == 0 && config && config->strict_tasks && !*config_task(config, spec->task)->name)
+        rc = refuse_unknown(config, spec->task, err);
     if (rc == 0)
-        rc = check_payload(e, task, spec, err);
+        rc = check_payload(payload_max_bytes, spec->payload, err);
     if (rc == 0)
         rc = check_numbers(spec, err);
     if (rc == 0)
         rc = read_policy(task, spec, err);
+    return rc;
+}
+
+int submit_check(const struct config *config, const struct config_task *task,
+                 size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
+{
+    int rc = check_form(config, task, payload_max_bytes, spec, err);
+    return rc == 0 ? check_there(task, spec->payload, err) : rc;
+}
+
+static int complete(const struct engine *e, struct job_spec *spec, struct arena *arena,
+                    struct redrive_err *err)
+{
+    const struct config_task *task = engine_task(e, spec->task);
+    int rc = check_form(e->options.config, task, e->options.payload_max_bytes, spec, err);
     if (rc < 0)
         return rc;
     if (spec->tenant.len == 0)
@@ -109,6 +159,19 @@ static int complete(const struct engine *e, struct job_spec *spec, struct arena 
     if (rc == 0 && spec->limit_key.len == 0)
         rc = key_of_limit(task, spec, arena, &spec->limit_key, err);
     return rc;
+}
+
+static void check_one(const struct engine *e, struct submit_op *op, size_t i)
+{
+    struct job_spec *spec = &op->specs[i];
+    struct submit_answer *a = &op->answers[i];
+    const struct config_task *task = engine_task(e, spec->task);
+    a->code = complete(e, spec, &op->arena, &a->err);
+    if (a->code == 0) {
+        a->code = check_there(task, spec->payload, &a->err);
+        a->lacks_payload = a->code < 0;
+    }
+    a->invalid = a->code < 0;
 }
 
 /* ---- In the unit ----------------------------------------------------------------------------- */
@@ -131,7 +194,7 @@ static size_t refuse_some(const struct engine *e, struct submit_op *op)
     size_t refused = 0;
     for (size_t i = 0; i < op->n; i++) {
         struct submit_answer *a = &op->answers[i];
-        if (!a->invalid)
+        if (!a->invalid || (op->records && a->lacks_payload))
             a->code = 0;
         if (a->code == 0 && is_rejected(e, &op->specs[i]))
             a->code = err_set(&a->err, REDRIVE_E_BREAKER_OPEN, "circuit breaker '%.*s' is open",
@@ -139,6 +202,52 @@ static size_t refuse_some(const struct engine *e, struct submit_op *op)
         refused += a->code < 0;
     }
     return refused;
+}
+
+/* Whether the id of a record is another job's, as far as one can tell: a job that is gone holds
+ * nothing but its key. */
+static int is_anothers_id(struct engine *e, const struct job_spec *spec,
+                          const struct submit_result *result, struct redrive_err *err)
+{
+    if (result->code != REDRIVE_E_EXISTS || !str_eq(result->id, spec->id) ||
+        spec->unique_key.len == 0 || str_eq(spec->id, spec->unique_key))
+        return 0;
+    struct job_page page = {0};
+    int rc = engine_find(e, (struct str){0}, (struct str){0}, result->seq, &page, err);
+    if (rc > 0)
+        rc = !str_eq(page.jobs[0].spec.unique_key, spec->unique_key);
+    job_page_release(&page);
+    return rc;
+}
+
+static int put(struct engine *e, struct submit_op *op, struct job_spec *spec,
+               struct submit_result *ret, struct redrive_err *err)
+{
+    int rc = e->ops->submit(e->store, spec, 1, ret, &op->result, err);
+    if (rc < 0 || !op->records)
+        return rc;
+    rc = is_anothers_id(e, spec, ret, err);
+    if (rc <= 0)
+        return rc;
+    spec->id = spec->unique_key;
+    *ret = (struct submit_result){0};
+    return e->ops->submit(e->store, spec, 1, ret, &op->result, err);
+}
+
+/* A new job has been put into the store. */
+static int arrive(struct engine *e, const struct job_spec *spec, struct submit_answer *a,
+                  struct redrive_err *err)
+{
+    struct job job = {.spec = *spec, .status = {.seq = a->seq, .state = a->state}};
+    const struct engine_event event = event_of(e, ENGINE_EVENT_SUBMITTED, &job);
+    event_add(e, &event);
+    if (a->lacks_payload)
+        return engine_end_waiting(e, &job, ENDING_INVALID, &a->state, err);
+    if (a->state == REDRIVE_STATE_SCHEDULED)
+        engine_want(e, spec->process_after_ms);
+    else
+        e->made_ready = true;
+    return 0;
 }
 
 static int submit_one(struct engine *e, struct submit_op *op, size_t i, struct redrive_err *err)
@@ -151,7 +260,7 @@ static int submit_one(struct engine *e, struct submit_op *op, size_t i, struct r
         id_next(&e->ids, e->now_ms, id);
         spec.id = str_of(id);
     }
-    int rc = e->ops->submit(e->store, &spec, 1, &result, &op->result, err);
+    int rc = put(e, op, &spec, &result, err);
     if (rc < 0)
         return rc;
     e->touched = true;
@@ -162,16 +271,7 @@ static int submit_one(struct engine *e, struct submit_op *op, size_t i, struct r
     a->seq = result.seq;
     a->id = result.id;
     a->state = result.state;
-    if (a->code < 0 || a->existed)
-        return 0;
-    const struct job job = {.spec = spec, .status = {.seq = result.seq, .state = result.state}};
-    const struct engine_event event = event_of(e, ENGINE_EVENT_SUBMITTED, &job);
-    event_add(e, &event);
-    if (a->state == REDRIVE_STATE_SCHEDULED)
-        engine_want(e, spec.process_after_ms);
-    else
-        e->made_ready = true;
-    return 0;
+    return a->code < 0 || a->existed ? 0 : arrive(e, &spec, a, err);
 }
 
 static int apply_submit(struct engine *e, struct op *base, struct redrive_err *err)
@@ -205,8 +305,7 @@ int submit_op_init(struct submit_op *op, const struct engine *e, const struct jo
     }
     for (size_t i = 0; i < n; i++) {
         op->specs[i] = specs[i];
-        op->answers[i].code = complete(e, &op->specs[i], &op->arena, &op->answers[i].err);
-        op->answers[i].invalid = op->answers[i].code < 0;
+        check_one(e, op, i);
     }
     return 0;
 }

@@ -11,19 +11,32 @@
  * out of range, its own policy cannot be read, or its breaker is open and says `reject`. A submit
  * that is a repetition (same id, or a unique key that is taken) is answered with the job that
  * stands for it.
+ *
+ * Records of a batch are nobody's request, so there is nobody to refuse them to. With `records` set
+ * before the operation is applied, one whose payload is missing where it is required becomes a dead
+ * letter at once, without an attempt; and an id that a job with another unique key has taken is no
+ * repetition: the record gets its unique key for an id.
  */
 #ifndef ENGINE_SUBMIT_H
 #define ENGINE_SUBMIT_H
 
 #include "base/arena.h"
+#include "config/config.h"
 #include "engine/unit.h"
 #include "store/store.h"
+
+/* What can be said about a job without a store: names, payload, numbers and policy are right, and
+ * the task is one that `config` (NULL: none) allows. `task` is the definition that holds for it.
+ * Fills in max_attempts. */
+int submit_check(const struct config *config, const struct config_task *task,
+                 size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err);
 
 struct submit_answer {
     int code; /* 0, or why it was refused */
     struct redrive_err err;
-    bool invalid; /* refused before the store was asked */
-    bool existed; /* no new job: this one stands for it */
+    bool invalid;       /* refused before the store was asked */
+    bool lacks_payload; /* for no other reason than that */
+    bool existed;       /* no new job: this one stands for it */
     int64_t seq;
     struct str id;
     enum redrive_state state;
@@ -32,6 +45,7 @@ struct submit_answer {
 struct submit_op {
     struct op op;
     bool whole;             /* one refusal refuses all: the others get REDRIVE_E_CANCELLED */
+    bool records;           /* see above */
     struct job_spec *specs; /* complete: queue, keys */
     struct submit_answer *answers;
     size_t n;

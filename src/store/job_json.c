@@ -94,7 +94,7 @@ static void write_spec(struct json_writer *w, const struct job_spec *spec)
     job_write_time(w, "deadline", spec->deadline_ms);
 }
 
-static const char *reason_of(const struct job_status *s)
+const char *job_reason_word(const struct job_status *s)
 {
     if (s->state == REDRIVE_STATE_PARKED)
         return s->parked_by_limit ? "limit" : "breaker";
@@ -105,7 +105,7 @@ static void write_status(struct json_writer *w, const struct job *job)
 {
     const struct job_status *s = &job->status;
     json_field_cstr(w, "state", redrive_state_name(s->state));
-    json_field_cstr(w, "reason", reason_of(s));
+    json_field_cstr(w, "reason", job_reason_word(s));
     json_field_int(w, "attempts", s->attempts);
     json_field_int(w, "max_attempts", job->spec.max_attempts);
     json_field_int(w, "deferrals", s->deferrals);

@@ -78,7 +78,7 @@ static inline struct memory *memory_of(struct store *store)
 
 static inline const struct job *job_at(const struct mem_state *state, size_t i)
 {
-    return table_at(&state->jobs, i);
+    return mem_table_at(&state->jobs, i);
 }
 
 /* Byte order. */
@@ -115,6 +115,9 @@ int memory_take(struct memory *m, int64_t seq, uint32_t states, struct move_resu
 /* Moves a job and does what every such move does; `ended_ms` is for ends, 0: now. */
 void memory_become(const struct memory *m, struct job *job, enum redrive_state to, int64_t ended_ms,
                    struct move_result *ret);
+
+/* Keeps the error of a failure; class success leaves the last one alone. False: no memory. */
+bool memory_set_error(struct job *job, const struct job_error *error, uint64_t fingerprint);
 
 /* Copies chosen jobs into a page. */
 int memory_page(const struct job *const *jobs, size_t n, struct job_page *ret,

@@ -12,7 +12,7 @@ static int start_one(struct memory *m, const struct start_move *move, struct mov
     int rc = memory_take(m, move->seq, IN(QUEUED), ret, &job);
     if (!job)
         return rc;
-    if (!table_set_str(&job->status.worker, move->worker))
+    if (!mem_table_set_str(&job->status.worker, move->worker))
         return REDRIVE_E_NOMEM;
     memory_become(m, job, REDRIVE_STATE_RUNNING, 0, ret);
     struct job_status *s = &job->status;
@@ -117,19 +117,7 @@ static bool remember(struct memory *m, const struct job *job, const struct settl
                 .next_ms = is_time_locked(d->state) ? s->process_after_ms : 0,
             },
     };
-    return table_add(&m->unit.attempts, &row);
-}
-
-static bool set_error(struct job_status *s, const struct settle_move *move)
-{
-    if (move->error.class_ == REDRIVE_CLASS_SUCCESS)
-        return true;
-    s->error.class_ = move->error.class_;
-    s->error.code = move->error.code;
-    s->fingerprint = move->fingerprint;
-    return table_set_str(&s->error.type, move->error.type) &&
-           table_set_str(&s->error.message, move->error.message) &&
-           table_set_str(&s->error.stacktrace, move->error.stacktrace);
+    return mem_table_add(&m->unit.attempts, &row);
 }
 
 static void take_attempt_back(struct job_status *s)
@@ -156,9 +144,9 @@ static int settle_one(struct memory *m, const struct settle_move *move, struct m
     struct job_status *s = &job->status;
     if (is_time_locked(d->state))
         s->process_after_ms = time_after(m->now_ms, d->delay_ms);
-    if (!remember(m, job, move) || !set_error(s, move))
+    if (!remember(m, job, move) || !memory_set_error(job, &move->error, move->fingerprint))
         return REDRIVE_E_NOMEM;
-    if (move->result.ptr && !table_set_str(&s->result, move->result))
+    if (move->result.ptr && !mem_table_set_str(&s->result, move->result))
         return REDRIVE_E_NOMEM;
     s->reason = d->reason;
     s->crashes = d->crashes;

@@ -96,7 +96,7 @@ int memory_take(struct memory *m, int64_t seq, uint32_t states, struct move_resu
         return 0;
     }
     *ret = (struct move_result){.state = state};
-    *ret_job = table_edit(&m->unit.jobs, i);
+    *ret_job = mem_table_edit(&m->unit.jobs, i);
     return *ret_job ? 0 : REDRIVE_E_NOMEM;
 }
 
@@ -131,13 +131,26 @@ void memory_become(const struct memory *m, struct job *job, enum redrive_state t
     *ret = (struct move_result){.state = to};
 }
 
+bool memory_set_error(struct job *job, const struct job_error *error, uint64_t fingerprint)
+{
+    struct job_status *s = &job->status;
+    if (error->class_ == REDRIVE_CLASS_SUCCESS)
+        return true;
+    s->error.class_ = error->class_;
+    s->error.code = error->code;
+    s->fingerprint = fingerprint;
+    return mem_table_set_str(&s->error.type, error->type) &&
+           mem_table_set_str(&s->error.message, error->message) &&
+           mem_table_set_str(&s->error.stacktrace, error->stacktrace);
+}
+
 int memory_page(const struct job *const *jobs, size_t n, struct job_page *ret,
                 struct redrive_err *err)
 {
     job_page_release(ret);
     ret->jobs = arena_array(&ret->arena, n, sizeof *ret->jobs);
     for (size_t i = 0; ret->jobs && i < n; i++)
-        table_copy_out(&MEM_JOB, &ret->jobs[i], jobs[i], &ret->arena);
+        mem_table_copy_out(&MEM_JOB, &ret->jobs[i], jobs[i], &ret->arena);
     ret->n = n;
     if (!ret->arena.failed)
         return 0;

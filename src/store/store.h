@@ -55,7 +55,8 @@
  * History. Each start that has ended leaves a row, but for the start that is an epoch's first
  * attempt and a success: the job's own row tells all about that one (number 1, started, worker,
  * ended = finished), and history reads it from there. So it does the attempt that is running
- * (outcome running, ended 0). A running job that is cancelled by hand leaves a row as well.
+ * (outcome running, ended 0). A running job that is cancelled by hand leaves a row as well. A
+ * waiting job that is ended with an error leaves a row without a start: number 0, started 0.
  *
  * The shared version is a number that rises whenever anything changes that processes cache: a
  * breaker, a pause, a limit, a task definition. An engine that sees another number than last time
@@ -153,6 +154,8 @@ struct change_move {
     enum redrive_state to;      /* END */
     enum redrive_reason reason; /* END */
     struct str payload;         /* EDIT */
+    struct job_error error;     /* END; class_ success: leave the last error alone */
+    uint64_t fingerprint;       /* of the error */
 };
 
 /* ---- Pages ------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 /* Periodic tasks: each tick once. */
 #include "engine/bed.h"
 
+#include "engine/cron.h"
+
 #define EVERY_MINUTE(overlap)                                                                   \
     "cron: {beat: {task: pulse, schedule: \"* * * * *\", payload: {}, overlap: " overlap "}}\n" \
     "tasks: {pulse: {lease: 1h}}\n"
@@ -91,6 +93,32 @@ static void queue_one_lets_one_wait_for_the_one_that_runs(void **state)
     bed_release(&bed);
 }
 
+static int by_hand(struct bed *bed, const char *name)
+{
+    struct cron_op op;
+    cron_op_init(&op, name);
+    int rc = engine_apply_one(bed->engine, &op.op, NULL);
+    assert_true(rc == 0 ? op.id[0] != '\0' : rc == REDRIVE_E_NOT_FOUND || op.id[0] != '\0');
+    return rc;
+}
+
+static void tick_by_hand_keeps_to_the_overlap_and_the_timetable(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, EVERY_MINUTE("skip"));
+    assert_int_equal(by_hand(&bed, "beta"), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(by_hand(&bed, "beat"), 0);
+    assert_int_equal(by_hand(&bed, "beat"), REDRIVE_E_STATE);
+    struct job job = *bed_claim_one(&bed);
+    bed_pass(&bed, 60000);
+    assert_int_equal(bed_claim(&bed, 5), 0);
+    assert_int_equal(bed_succeed(&bed, &job), 0);
+    bed_pass(&bed, 60000);
+    assert_int_equal(bed_claim(&bed, 5), 1);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +127,7 @@ int main(void)
         T(of_missed_ticks_the_last_is_made_up_for),
         T(skip_makes_none_while_one_lives),
         T(queue_one_lets_one_wait_for_the_one_that_runs),
+        T(tick_by_hand_keeps_to_the_overlap_and_the_timetable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,7 +221,8 @@ static bool check_ending(struct checker *c, const struct sim_event *e, struct ch
         must_run = runs;
         break;
     case ENDING_DEADLINE:
-    case ENDING_BREAKER_OPEN: must_run = false; break;
+    case ENDING_BREAKER_OPEN:
+    case ENDING_INVALID: must_run = false; break;
     }
     if (e->to != expected || runs != must_run)
         return checker_violated(c, e->job, "ending %d out of %s gave %s", (int)e->outcome->ending,

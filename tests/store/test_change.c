@@ -75,6 +75,53 @@ static void an_end_must_be_an_end_without_success(void **state)
     }
 }
 
+static void an_end_with_an_error_leaves_a_row_without_a_start(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x"));
+    k->now_ms += 10;
+    check_move(
+        CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER,
+               .reason = REDRIVE_REASON_NOT_RETRIABLE,
+               .error = {REDRIVE_CLASS_VALIDATION, STR("Missing"), STR("no payload"), STR(""), 7},
+               .fingerprint = 99),
+        0, REDRIVE_STATE_DEAD_LETTER);
+    const struct job_status *s = &kit_job(k, seq)->status;
+    assert_int_equal(s->attempts, 0);
+    assert_int_equal(s->started_ms, 0);
+    assert_int_equal(s->finished_ms, k->now_ms);
+    assert_int_equal(s->reason, REDRIVE_REASON_NOT_RETRIABLE);
+    assert_int_equal(s->error.class_, REDRIVE_CLASS_VALIDATION);
+    assert_int_equal(s->fingerprint, 99);
+    check_str(s->error.type, "Missing");
+    check_str(s->error.message, "no payload");
+    const struct attempt_page *h = kit_history(k, seq);
+    assert_int_equal(h->n, 1);
+    assert_int_equal(h->attempts[0].number, 0);
+    assert_int_equal(h->attempts[0].started_ms, 0);
+    assert_int_equal(h->attempts[0].ended_ms, k->now_ms);
+    assert_int_equal(h->attempts[0].outcome, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(h->attempts[0].error.class_, REDRIVE_CLASS_VALIDATION);
+    check_str(h->attempts[0].error.message, "no payload");
+}
+
+static void an_end_without_an_error_keeps_the_last_one(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x"));
+    struct decision d = decision_retrying(9000);
+    const struct settle_move move = {
+        .seq = seq,
+        .token = kit_start(k, seq),
+        .decision = &d,
+        .error = {REDRIVE_CLASS_NETWORK, STR("Refused"), STR("refused"), STR(""), 0}};
+    assert_int_equal(kit_settle_with(k, &move).code, 0);
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER), 0,
+               REDRIVE_STATE_DEAD_LETTER);
+    check_str(kit_job(k, seq)->status.error.message, "refused");
+    assert_int_equal(kit_history(k, seq)->n, 1);
+}
+
 static void a_cancel_ends_a_lease(void **state)
 {
     struct kit *k = *state;
@@ -234,6 +281,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         F(every_change_is_made_from_its_states_and_from_no_others),
         F(an_end_must_be_an_end_without_success),
+        F(an_end_with_an_error_leaves_a_row_without_a_start),
+        F(an_end_without_an_error_keeps_the_last_one),
         F(a_cancel_ends_a_lease),
         F(run_now_moves_the_time),
         F(a_redrive_starts_anew),

@@ -36,6 +36,28 @@ static int cancel(struct store *store, struct row *row, struct redrive_err *err)
     return 0;
 }
 
+/* An error needs a row to stand in; that it never started shows there. */
+static int end_waiting(struct store *store, const struct change_move *move, struct row *row,
+                       struct redrive_err *err)
+{
+    row->s.state = move->to;
+    row->s.reason = move->reason;
+    row->s.finished_ms = store->now_ms;
+    if (move->error.class_ == REDRIVE_CLASS_SUCCESS)
+        return 0;
+    struct row unstarted = *row;
+    unstarted.s.started_ms = 0;
+    const struct attempt_end end = {
+        .ended_ms = store->now_ms,
+        .outcome = move->to,
+        .error = &move->error,
+        .why = delay_why_name(DELAY_NONE),
+    };
+    row->error_class = move->error.class_;
+    row->fingerprint = move->fingerprint;
+    return history_add(store, &unstarted, &end, &row->error_at, err);
+}
+
 /* 1: it may, and holds its key again; 0: another live job holds it. */
 static int may_come_back(struct store *store, const struct row *row, struct redrive_err *err)
 {
@@ -115,11 +137,7 @@ static int apply(struct store *store, const struct change_move *move, struct row
         redrive(store, row);
         rc = 0;
         break;
-    case CHANGE_END:
-        row->s.state = move->to;
-        row->s.reason = move->reason;
-        row->s.finished_ms = store->now_ms;
-        break;
+    case CHANGE_END: rc = end_waiting(store, move, row, err); break;
     case CHANGE_EDIT: rc = edit(store, row, move->payload, err); break;
     case CHANGE_REMOVE:
     default: break;

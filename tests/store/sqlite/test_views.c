@@ -129,6 +129,22 @@ static void attempts_and_events_tell_the_whole_life(void **state)
     check_answer(kit, "SELECT count(*) FROM job_events WHERE type = 'deferred_for_retry'", "2");
 }
 
+static void job_that_ended_before_it_ran_has_no_start(void **state)
+{
+    struct kit *kit = *state;
+    int64_t seq = PUT(kit, .id = STR("null"), .payload = STR("null"));
+    kit->now_ms += 10;
+    CHANGE(kit, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER,
+           .reason = REDRIVE_REASON_NOT_RETRIABLE,
+           .error = {REDRIVE_CLASS_VALIDATION, STR("Missing"), STR("no payload"), {0}, 0});
+    check_answer(kit, "SELECT attempt, started_at, outcome, class, error_msg FROM attempts",
+                 "0|-|dead_letter|validation|no payload");
+    check_answer(kit, "SELECT type, attempts FROM job_events ORDER BY at",
+                 "deferred|0\ndead_letter|0");
+    check_answer(kit, "SELECT error_msg, retry_count, reason, error_class FROM dead_letter_queue",
+                 "no payload|0|not_retriable|validation");
+}
+
 static void words_of_the_tables_are_those_of_the_program(void **state)
 {
     struct kit *kit = *state;
@@ -190,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         F(views_show_each_job_where_it_belongs),
         F(attempts_and_events_tell_the_whole_life),
+        F(job_that_ended_before_it_ran_has_no_start),
         F(words_of_the_tables_are_those_of_the_program),
         F(every_query_of_the_manual_runs),
     };

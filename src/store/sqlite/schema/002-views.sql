@@ -103,10 +103,11 @@ JOIN states n ON n.state = j.state
 LEFT JOIN history h ON h.history_id = j.error_at;
 
 -- Every attempt: those that the history holds, and the one that the job's own row tells of (it is
--- running, or was a success at the first attempt). attempt 0: the start was taken back.
+-- running, or was a success at the first attempt). attempt 0: the start was taken back, or, without
+-- a time of the start, the job ended before it ever ran.
 CREATE VIEW attempts AS
 SELECT j.id AS job_id, h.epoch AS epoch, h.number AS attempt,
-       strftime('%Y-%m-%d %H:%M:%f', h.started_ms / 1000.0, 'unixepoch') AS started_at,
+       strftime('%Y-%m-%d %H:%M:%f', nullif(h.started_ms, 0) / 1000.0, 'unixepoch') AS started_at,
        strftime('%Y-%m-%d %H:%M:%f', h.ended_ms / 1000.0, 'unixepoch') AS ended_at,
        h.worker AS worker, n.name AS outcome, c.name AS class, h.error_type AS error_type,
        h.error_message AS error_msg, h.stacktrace AS stacktrace, h.error_code AS code,
@@ -134,7 +135,7 @@ SELECT j.id AS job_id, 'deferred' AS type,
        0 AS attempts, t.name AS tenant
 FROM jobs j JOIN tenants t ON t.tenant_id = j.tenant_id
 UNION ALL
-SELECT job_id, 'started', started_at, attempt, tenant FROM attempts
+SELECT job_id, 'started', started_at, attempt, tenant FROM attempts WHERE started_at IS NOT NULL
 UNION ALL
 SELECT job_id,
        CASE outcome WHEN 'retrying' THEN 'deferred_for_retry' WHEN 'completed' THEN 'succeeded'

@@ -1,0 +1,25 @@
+/* enqueue.h - what the two ways of `redrive enqueue` share: one payload, or one in each line. */
+#ifndef CLI_ENQUEUE_H
+#define CLI_ENQUEUE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/session.h"
+#include "engine/submit.h"
+
+/* Appends the id or, with --json, {"id":…,"state":…,"existed":…}; `line` 0: there is none. */
+void enqueue_put_answer(const struct cli *cli, const struct submit_answer *answer, uint64_t line,
+                        struct buf *out);
+
+/* Submits each line of `input` as a payload of a job like `pattern`, ENQUEUE_BATCH of them in one
+ * unit; empty lines are passed over. Every good line becomes a job, whatever the others are: a bad
+ * one is reported with its number, up to ENQUEUE_REPORTS of them, and makes the result
+ * REDRIVE_E_STATE. An id is printed when its unit is durable. */
+#define ENQUEUE_BATCH   500
+#define ENQUEUE_REPORTS 20
+int enqueue_lines(struct cli *cli, struct session *session, const struct job_spec *pattern,
+                  FILE *input, struct redrive_err *err);
+
+#endif

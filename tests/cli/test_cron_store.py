@@ -1,0 +1,93 @@
+"""`redrive cron list` and `cron run`: the timetable of a configuration and its store."""
+
+import json
+import sqlite3
+
+import pytest
+
+CONFIG = """
+tasks: {pulse: {}}
+cron:
+  beat: {task: pulse, schedule: "*/2 * * * *", timezone: Europe/Berlin, overlap: OVERLAP, payload: {"a": 1}}
+  daily: {task: pulse, schedule: "@daily"}
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    def configure(overlap="skip"):
+        (tmp_path / "redrive.yaml").write_text(CONFIG.replace("OVERLAP", overlap))
+        return tmp_path
+
+    return configure
+
+
+def items(redrive, path):
+    return {i["name"]: i for i in json.loads(redrive.output("cron", "list", "--json", cwd=path))["items"]}
+
+
+def set_last_tick(path, at_ms):
+    with sqlite3.connect(path / "redrive.db") as db:
+        row = json.dumps({"task": "pulse", "last_tick_ms": at_ms})
+        db.execute("INSERT INTO shared VALUES (4, 'default', 'beat', 1, ?)", (row.encode(),))
+
+
+def test_list_shows_the_entries_and_their_next_tick(redrive, place):
+    beat = items(redrive, place())["beat"]
+    assert (beat["task"], beat["schedule"], beat["timezone"]) == ("pulse", "*/2 * * * *", "Europe/Berlin")
+    assert (beat["overlap"], beat["last_tick"]) == ("skip", None)
+    assert beat["next_tick"].endswith(":00.000Z")
+
+
+def test_list_shows_the_last_tick_of_the_store(redrive, place):
+    path = place()
+    items(redrive, path)
+    set_last_tick(path, 1774699200000)
+    assert items(redrive, path)["beat"]["last_tick"] == "2026-03-28T12:00:00.000Z"
+    assert "2026-03-28T13:00:00+01:00" in redrive.output("cron", "list", cwd=path)
+
+
+def test_the_time_of_first_sight_is_no_tick(redrive, place):
+    path = place()
+    items(redrive, path)
+    set_last_tick(path, 1774699200000 + 12345)
+    assert items(redrive, path)["beat"]["last_tick"] is None
+
+
+def test_list_without_entries_is_empty(redrive, tmp_path):
+    assert json.loads(redrive.output("cron", "list", "--json", cwd=tmp_path)) == {"items": [], "next": None}
+
+
+def test_run_submits_the_job_of_the_entry(redrive, place):
+    path = place()
+    answer = redrive.output("cron", "run", "beat", cwd=path).strip()
+    with sqlite3.connect(path / "redrive.db") as db:
+        rows = db.execute("SELECT j.id, l.task, s.payload FROM jobs j JOIN lines l USING (line_id) JOIN specs s USING (seq)").fetchall()
+        marks = db.execute("SELECT count(*) FROM shared WHERE kind = 4").fetchone()
+    assert rows == [(answer, "pulse", '{"a":1}')]
+    assert marks == (0,)
+
+
+def test_run_respects_overlap(redrive, place):
+    path = place("skip")
+    first = redrive.output("cron", "run", "beat", cwd=path).strip()
+    second = redrive("cron", "run", "beat", cwd=path)
+    assert (second.returncode, second.stdout) == (1, "")
+    assert f"job {first} is queued" in second.stderr
+    place("allow")
+    assert redrive.output("cron", "run", "beat", "--json", cwd=path)
+
+
+def test_queue_one_lets_one_wait(redrive, place):
+    path = place("queue_one")
+    first = redrive.output("cron", "run", "beat", cwd=path).strip()
+    second = redrive("cron", "run", "beat", cwd=path)
+    assert second.returncode == 1
+    assert first in second.stderr
+
+
+def test_an_unknown_entry_is_explained(redrive, place):
+    path = place()
+    unknown = redrive("cron", "run", "baet", cwd=path)
+    assert unknown.returncode == 1
+    assert "did you mean 'beat'?" in unknown.stderr

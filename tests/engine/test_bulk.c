@@ -1,0 +1,252 @@
+/* One verb over all dead letters that match. */
+#include "engine/bed.h"
+
+#include "engine/bulk.h"
+
+/* Submits a job and ends it. */
+static int64_t make_dead(struct bed *bed, const char *task)
+{
+    int64_t seq = bed_submit(bed, task, NULL);
+    assert_int_equal(bed_change(bed, CHANGE_END, seq), 0);
+    return seq;
+}
+
+/* Applies one chunk. */
+static void step(struct bed *bed, struct bulk *bulk, size_t n)
+{
+    struct bulk_op op;
+    struct redrive_err err = {0};
+    bulk_op_init(&op, bulk, n);
+    if (engine_apply_one(bed->engine, &op.op, &err) < 0)
+        fail_msg("%s: %s", err.message, err.detail);
+    bulk_add(bulk, &op);
+}
+
+static void check_count(struct bed *bed, const struct bulk *bulk, unsigned changed,
+                        unsigned refused)
+{
+    uint64_t would_change, would_refuse;
+    assert_int_equal(
+        bulk_count(engine_store(bed->engine), bulk, &would_change, &would_refuse, NULL), 0);
+    assert_int_equal(would_change, changed);
+    assert_int_equal(would_refuse, refused);
+}
+
+static void bulk_redrives_what_matches_in_chunks(void **state)
+{
+    (void)state;
+    const struct job_filter filter = {.task = STR("a")};
+    struct bed bed;
+    struct bulk bulk;
+    bed_init(&bed, NULL);
+    for (int i = 0; i < 120; i++) {
+        make_dead(&bed, "a");
+        make_dead(&bed, "b");
+    }
+    bulk_init(&bulk, CHANGE_REDRIVE, &filter, bed.now_ms);
+    check_count(&bed, &bulk, 120, 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 0);
+    step(&bed, &bulk, 70);
+    assert_int_equal(bulk.changed, 70);
+    assert_false(bulk.finished);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 70);
+    check_count(&bed, &bulk, 50, 0);
+    step(&bed, &bulk, 70);
+    assert_true(bulk.finished);
+    assert_int_equal(bulk.changed, 120);
+    assert_int_equal(bulk.refused, 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 120);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 120);
+    assert_int_equal(bed.told[ENGINE_EVENT_REDRIVEN], 120);
+    bed_release(&bed);
+}
+
+static void job_that_dies_again_is_not_redriven_twice(void **state)
+{
+    (void)state;
+    const struct job_filter filter = {0};
+    struct bed bed;
+    struct bulk bulk;
+    bed_init(&bed, NULL);
+    int64_t first = make_dead(&bed, "t");
+    make_dead(&bed, "t");
+    bulk_init(&bulk, CHANGE_REDRIVE, &filter, bed.now_ms);
+    step(&bed, &bulk, 1);
+    /* Dead again within the millisecond in which the bulk began, so that only its number tells. */
+    assert_int_equal(bed_change(&bed, CHANGE_END, first), 0);
+    while (!bulk.finished)
+        step(&bed, &bulk, 1);
+    assert_int_equal(bulk.changed, 2);
+    assert_int_equal(bed_state(&bed, first), REDRIVE_STATE_DEAD_LETTER);
+    bed_release(&bed);
+}
+
+static void what_dies_after_the_start_is_left_alone(void **state)
+{
+    (void)state;
+    const struct job_filter filter = {0};
+    struct bed bed;
+    struct bulk bulk;
+    bed_init(&bed, NULL);
+    make_dead(&bed, "t");
+    int64_t live = bed_submit(&bed, "t", NULL);
+    bulk_init(&bulk, CHANGE_REDRIVE, &filter, bed.now_ms);
+    bed_pass(&bed, 1);
+    assert_int_equal(bed_change(&bed, CHANGE_END, live), 0);
+    make_dead(&bed, "t");
+    check_count(&bed, &bulk, 1, 0);
+    step(&bed, &bulk, 500);
+    assert_true(bulk.finished);
+    assert_int_equal(bulk.changed, 1);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 2);
+    bed_release(&bed);
+}
+
+static void bound_of_the_filter_is_kept(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct bulk bulk;
+    bed_init(&bed, NULL);
+    make_dead(&bed, "t");
+    bed_pass(&bed, 1000);
+    make_dead(&bed, "t");
+    const struct job_filter filter = {.finished_before_ms = bed.now_ms};
+    bulk_init(&bulk, CHANGE_REMOVE, &filter, bed.now_ms);
+    step(&bed, &bulk, 500);
+    assert_int_equal(bulk.changed, 1);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
+    bed_release(&bed);
+}
+
+static void key_that_a_live_job_holds_is_refused_and_counted(void **state)
+{
+    (void)state;
+    const struct job_spec spec = {.task = STR("t"), .unique_key = STR("k")};
+    const struct job_filter filter = {0};
+    struct bed bed;
+    struct bulk bulk;
+    bed_init(&bed, NULL);
+    int64_t held = bed_submit_spec(&bed, &spec);
+    assert_int_equal(bed_change(&bed, CHANGE_END, held), 0);
+    bed_submit_spec(&bed, &spec);
+    make_dead(&bed, "t");
+    bulk_init(&bulk, CHANGE_REDRIVE, &filter, bed.now_ms);
+    check_count(&bed, &bulk, 1, 1);
+    step(&bed, &bulk, 500);
+    assert_true(bulk.finished);
+    assert_int_equal(bulk.changed, 1);
+    assert_int_equal(bulk.refused, 1);
+    assert_int_equal(bed_state(&bed, held), REDRIVE_STATE_DEAD_LETTER);
+    bed_release(&bed);
+}
+
+static void live_and_completed_jobs_are_never_redriven(void **state)
+{
+    (void)state;
+    const struct job_filter all = {.states = (1u << REDRIVE_STATE_COUNT) - 1};
+    const struct job_filter live = {.states = 1u << REDRIVE_STATE_QUEUED};
+    struct bed bed;
+    struct bulk bulk;
+    bed_init(&bed, NULL);
+    bed_submit(&bed, "t", NULL);
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    bed_submit(&bed, "t", NULL);
+    bulk_init(&bulk, CHANGE_REDRIVE, &all, bed.now_ms);
+    check_count(&bed, &bulk, 0, 0);
+    step(&bed, &bulk, 500);
+    assert_int_equal(bulk.changed + bulk.refused, 0);
+    bulk_init(&bulk, CHANGE_REMOVE, &live, bed.now_ms);
+    assert_true(bulk.finished);
+    check_count(&bed, &bulk, 0, 0);
+    bed_release(&bed);
+}
+
+static void bulk_stays_within_its_tenant(void **state)
+{
+    (void)state;
+    const struct job_filter filter = {.tenant = STR("a")};
+    struct bed bed;
+    struct bulk bulk;
+    bed_init(&bed, NULL);
+    for (int i = 0; i < 2; i++) {
+        const struct job_spec spec = {.task = STR("t"), .tenant = i ? STR("a") : STR("b")};
+        assert_int_equal(bed_change(&bed, CHANGE_END, bed_submit_spec(&bed, &spec)), 0);
+    }
+    bulk_init(&bulk, CHANGE_REMOVE, &filter, bed.now_ms);
+    step(&bed, &bulk, 500);
+    assert_int_equal(bulk.changed, 1);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
+    bed_release(&bed);
+}
+
+/* ---- At a rate ---------------------------------------------------------------------------- */
+
+static void pace_never_passes_its_rate(void **state)
+{
+    (void)state;
+    static const struct rate RATES[] = {{1, 1}, {3, 1}, {10, 1}, {777, 1}, {100000, 1}, {90, 60}};
+    for (size_t i = 0; i < sizeof RATES / sizeof RATES[0]; i++) {
+        struct bulk_pace pace;
+        int64_t wait_ms;
+        uint64_t gone = 0;
+        bulk_pace_init(&pace, &RATES[i], 5000);
+        for (int64_t ms = 0; ms < 10000; ms++) {
+            size_t n = bulk_pace_due(&pace, 5000 + ms, &wait_ms);
+            assert_true(n > 0 ? wait_ms == 0 : wait_ms > 0);
+            if (n == 0)
+                continue;
+            bulk_pace_took(&pace, n, 5000 + ms);
+            gone += n;
+            /* The first chunk goes at once. */
+            assert_true((gone - n) * RATES[i].period_s * 1000 <= (uint64_t)ms * RATES[i].count);
+        }
+        uint64_t ideal = 10 * RATES[i].count / RATES[i].period_s;
+        assert_true(gone >= ideal - ideal / 20 || RATES[i].count == 100000);
+    }
+}
+
+static void time_lost_is_not_made_up_for(void **state)
+{
+    (void)state;
+    const struct rate rate = {.count = 100, .period_s = 1};
+    struct bulk_pace pace;
+    int64_t wait_ms;
+    bulk_pace_init(&pace, &rate, 0);
+    assert_int_equal(bulk_pace_due(&pace, 0, &wait_ms), 10);
+    bulk_pace_took(&pace, 10, 0);
+    assert_int_equal(bulk_pace_due(&pace, 60000, &wait_ms), 10);
+    bulk_pace_took(&pace, 10, 60000);
+    assert_int_equal(bulk_pace_due(&pace, 60001, &wait_ms), 0);
+    assert_int_equal(wait_ms, 99);
+}
+
+static void without_a_rate_all_go_at_once(void **state)
+{
+    (void)state;
+    const struct rate none = {0};
+    struct bulk_pace pace;
+    int64_t wait_ms;
+    bulk_pace_init(&pace, &none, 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(bulk_pace_due(&pace, 0, &wait_ms), BULK_CHUNK_MAX);
+        bulk_pace_took(&pace, BULK_CHUNK_MAX, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(bulk_redrives_what_matches_in_chunks),
+        T(job_that_dies_again_is_not_redriven_twice),
+        T(what_dies_after_the_start_is_left_alone),
+        T(bound_of_the_filter_is_kept),
+        T(key_that_a_live_job_holds_is_refused_and_counted),
+        T(live_and_completed_jobs_are_never_redriven),
+        T(bulk_stays_within_its_tenant),
+        T(pace_never_passes_its_rate),
+        T(time_lost_is_not_made_up_for),
+        T(without_a_rate_all_go_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

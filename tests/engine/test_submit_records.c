@@ -1,0 +1,184 @@
+/* Records of a batch: what is missing its payload is dead at once, and an id is nobody's property.
+ */
+#include "engine/bed.h"
+
+static const char CONFIG[] = "tasks:\n"
+                             "  strict: {payload: required, retry: {retry_on: [validation]}}\n"
+                             "  quiet: {payload: required, retry: {enable_dlq: false}}\n"
+                             "  other: {}\n";
+
+static struct job_spec record(const char *task, const char *id, const char *key,
+                              const char *payload)
+{
+    return (struct job_spec){
+        .task = str_of(task),
+        .id = str_of(id),
+        .unique_key = str_of(key),
+        .unique_forever = true,
+        .payload = str_of(payload),
+    };
+}
+
+/* Submits a few; the answers live until release. */
+static void submit(struct bed *bed, struct submit_op *op, const struct job_spec *specs, size_t n)
+{
+    assert_int_equal(submit_op_init(op, bed->engine, specs, n, NULL), 0);
+    op->records = true;
+    assert_int_equal(engine_apply_one(bed->engine, &op->op, NULL), 0);
+}
+
+static void check_dead(struct bed *bed, int64_t seq)
+{
+    struct store *store = engine_store(bed->engine);
+    struct attempt_page history = {0};
+    struct job job = bed_job(bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(job.status.reason, REDRIVE_REASON_NOT_RETRIABLE);
+    assert_int_equal(job.status.attempts, 0);
+    assert_int_equal(job.status.error.class_, REDRIVE_CLASS_VALIDATION);
+    assert_int_not_equal(job.status.fingerprint, 0);
+    assert_int_equal(store_ops(store)->history(store, seq, &history, NULL), 0);
+    assert_int_equal(history.n, 1);
+    assert_int_equal(history.attempts[0].number, 0);
+    assert_int_equal(history.attempts[0].started_ms, 0);
+    assert_int_equal(history.attempts[0].outcome, REDRIVE_STATE_DEAD_LETTER);
+    check_str(history.attempts[0].error.type, "MissingPayload");
+    attempt_page_release(&history);
+}
+
+static void record_without_its_payload_is_dead_at_once(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    const struct job_spec specs[] = {
+        record("strict", "a", "strict/a", " null "),
+        record("strict", "b", "strict/b", NULL),
+        record("strict", "c", "strict/c", "{\"n\": 1}"),
+    };
+    bed_init(&bed, CONFIG);
+    submit(&bed, &op, specs, 3);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(op.answers[i].code, 0);
+        assert_false(op.answers[i].existed);
+        assert_int_equal(op.answers[i].state, REDRIVE_STATE_DEAD_LETTER);
+        check_dead(&bed, op.answers[i].seq);
+    }
+    assert_int_equal(op.answers[2].state, REDRIVE_STATE_QUEUED);
+    submit_op_release(&op);
+    assert_int_equal(bed.told[ENGINE_EVENT_SUBMITTED], 3);
+    assert_int_equal(bed.told[ENGINE_EVENT_DEAD], 2);
+    assert_int_equal(bed_counter(&bed, "jobs_received", ""), 3);
+    assert_int_equal(bed_counter(&bed, "jobs_dlq", ""), 2);
+    assert_int_equal(bed_claim(&bed, 10), 1);
+    bed_release(&bed);
+}
+
+static void dead_record_is_known_and_stays_dead(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    struct job_spec spec = record("strict", "a", "strict/a", "null");
+    bed_init(&bed, CONFIG);
+    submit(&bed, &op, &spec, 1);
+    submit_op_release(&op);
+    /* Not even with a payload: an id is one record. A redrive brings it back. */
+    spec.payload = STR("{}");
+    submit(&bed, &op, &spec, 1);
+    assert_true(op.answers[0].existed);
+    assert_int_equal(op.answers[0].state, REDRIVE_STATE_DEAD_LETTER);
+    int64_t seq = op.answers[0].seq;
+    submit_op_release(&op);
+    assert_int_equal(bed.told[ENGINE_EVENT_DEAD], 1);
+    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), 0);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_QUEUED);
+    bed_release(&bed);
+}
+
+static void without_dead_letters_it_has_failed(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    const struct job_spec spec = record("quiet", "a", "quiet/a", "null");
+    bed_init(&bed, CONFIG);
+    submit(&bed, &op, &spec, 1);
+    assert_int_equal(op.answers[0].state, REDRIVE_STATE_FAILED);
+    assert_int_equal(bed_job(&bed, op.answers[0].seq).status.reason, REDRIVE_REASON_NOT_RETRIABLE);
+    submit_op_release(&op);
+    assert_int_equal(bed.told[ENGINE_EVENT_FAILED], 1);
+    bed_release(&bed);
+}
+
+static void other_refusals_still_stand(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    const struct job_spec specs[] = {
+        record("strict", "a", "strict/a", "{"),
+        record("strict", "a\nb", "strict/b", "null"),
+    };
+    bed_init(&bed, CONFIG);
+    submit(&bed, &op, specs, 2);
+    assert_int_equal(op.answers[0].code, REDRIVE_E_PARSE);
+    assert_int_equal(op.answers[1].code, REDRIVE_E_INVALID);
+    submit_op_release(&op);
+    assert_int_equal(bed.told[ENGINE_EVENT_SUBMITTED], 0);
+    bed_release(&bed);
+}
+
+static void same_id_in_another_task_is_another_record(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op op;
+    const struct job_spec specs[] = {
+        record("strict", "17", "strict/17", "{}"),
+        record("other", "17", "other/17", "{}"),
+        record("other", "17", "other/17", "{}"),
+    };
+    bed_init(&bed, CONFIG);
+    submit(&bed, &op, specs, 3);
+    assert_false(op.answers[0].existed);
+    check_str(op.answers[0].id, "17");
+    assert_false(op.answers[1].existed);
+    check_str(op.answers[1].id, "other/17");
+    assert_true(op.answers[2].existed);
+    assert_int_equal(op.answers[2].seq, op.answers[1].seq);
+    submit_op_release(&op);
+    assert_int_equal(bed_claim(&bed, 10), 2);
+    bed_release(&bed);
+}
+
+static void client_is_refused_as_before(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct job_spec spec = record("strict", "a", "strict/a", "null");
+    bed_init(&bed, CONFIG);
+    assert_int_equal(bed_try_submit(&bed, &spec), REDRIVE_E_INVALID);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 0);
+    spec.payload = STR("{}");
+    int64_t seq = bed_submit_spec(&bed, &spec);
+    /* For a client the same id is the same job, whatever its key. */
+    struct submit_op op;
+    spec = record("other", "a", "other/a", "{}");
+    assert_int_equal(submit_op_init(&op, bed.engine, &spec, 1, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_true(op.answers[0].existed);
+    assert_int_equal(op.answers[0].seq, seq);
+    submit_op_release(&op);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(record_without_its_payload_is_dead_at_once), T(dead_record_is_known_and_stays_dead),
+        T(without_dead_letters_it_has_failed),         T(other_refusals_still_stand),
+        T(same_id_in_another_task_is_another_record),  T(client_is_refused_as_before),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
