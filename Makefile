@@ -14,8 +14,10 @@ DESTDIR ?=
 # Seconds for each fuzz target, and the seed (0: another one each time).
 FUZZ_TIME ?= 20
 FUZZ_SEED ?= 0
+# How often workers, and batches, are killed.
+KILLS ?= 500
 
-.PHONY: all demo test install bench lint format coverage fuzz asan tsan clean help
+.PHONY: all demo test install bench lint format coverage fuzz asan tsan torture clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -72,6 +74,9 @@ fuzz:
 	@tools/bootstrap build fuzz
 	@tools/fuzz $(FUZZ_TIME) $(FUZZ_SEED)
 
+torture: all
+	@tools/torture $(BUILD) $(KILLS)
+
 clean:
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-coverage build-bench
 
@@ -81,4 +86,5 @@ help:
 	@echo 'make coverage   line and branch coverage; writes build-coverage/'
 	@echo 'make asan tsan  the unit suite under sanitizers'
 	@echo 'make fuzz       every parser, FUZZ_TIME seconds each (20)'
+	@echo 'make torture    kill workers and batches KILLS times (500), lose nothing'
 	@echo 'make clean      remove what was built'

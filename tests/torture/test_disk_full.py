@@ -1,0 +1,70 @@
+"""A disk without room: what was acknowledged is kept, what cannot be is refused in clear words, and
+work goes on by itself as soon as there is room again."""
+import json
+import subprocess
+import time
+
+import pytest
+
+from rig import Rig
+
+SIZE_MIB = 6
+BALLAST_KIB = 3072
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE_MIB}m", "tmpfs", str(disk)],
+                             capture_output=True, check=False)
+    if mounted.returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    (disk / "ballast").write_bytes(b"\0" * 1024 * BALLAST_KIB)
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.fixture
+def rig(small_disk, tmp_path):
+    made = Rig(seed=1, place=tmp_path)
+    made.store = small_disk / "jobs.db"
+    made.config.write_text(made.config.read_text().replace(f"sqlite:{made.place}/jobs.db", f"sqlite:{made.store}"))
+    yield made
+    made.close()
+
+
+def fill(rig):
+    """Submits until that fails, and gives the last word on it."""
+    for number in range(2000):
+        job_id = f"job-{number}"
+        payload = rig.place / "payload.json"
+        payload.write_text(json.dumps({"number": number, "text": "x" * 20000}))
+        result = subprocess.run(rig.command("enqueue", "work", "--from", str(payload), "--id", job_id),
+                                capture_output=True, text=True, check=False, timeout=60)
+        if result.returncode != 0:
+            return result
+        assert result.stdout.strip() == job_id
+        rig.acknowledged.append(job_id)
+    raise AssertionError("the disk never got full")
+
+
+def test_full_disk_refuses_clearly_and_recovers_by_itself(rig, small_disk):
+    worker = rig.start("work")
+    refusal = fill(rig)
+    assert refusal.returncode == 1
+    assert "full" in refusal.stderr or "space" in refusal.stderr, refusal.stderr
+    assert "hint:" in refusal.stderr
+    assert refusal.stdout == ""
+
+    (small_disk / "ballast").unlink()
+    end = time.monotonic() + 60
+    while rig.live() > 0:
+        assert worker.poll() is None, worker.stderr.read().decode()
+        assert time.monotonic() < end, "work did not go on"
+        time.sleep(0.05)
+    worker.terminate()
+    assert worker.wait(timeout=20) == 0
+    rig.forget(worker)
+    assert rig.judge() == []
+    assert len(rig.acknowledged) > 20
