@@ -47,15 +47,14 @@ tasks:
 SABOTAGE = {
     # A completed job disappears.
     "lose": "DELETE FROM jobs WHERE seq = (SELECT min(seq) FROM jobs WHERE state = 5)",
-    # A completed job is run once more.
-    "twice": """UPDATE jobs SET state = 2, attempts = 0, finished_ms = 0
-                WHERE seq = (SELECT min(seq) FROM jobs WHERE state = 5)""",
+    # Completed jobs are run once more.
+    "twice": "UPDATE jobs SET state = 2, attempts = 0, finished_ms = 0 WHERE state = 5",
     # The time locks of all retries are opened.
     "early": "UPDATE jobs SET process_after_ms = 1 WHERE state = 1",
     # Every retry has its attempts back.
     "extra": "UPDATE jobs SET attempts = attempts - 1 WHERE state = 1 AND attempts > 1",
     # A job that has never run is called completed.
-    "phantom": """UPDATE jobs SET state = 5, attempts = 1, started_ms = 1, finished_ms = 1
+    "phantom": """UPDATE jobs SET state = 5, attempts = 1, started_ms = created_ms, finished_ms = created_ms
                   WHERE seq = (SELECT max(seq) FROM jobs WHERE state = 2 AND attempts = 0)""",
 }
 
@@ -83,11 +82,14 @@ class Rig:
 
     # ---- Processes ---------------------------------------------------------------------------
 
+    # What the rig is told by the environment is not meant for the program.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("REDRIVE_")}
+
     def command(self, *words):
         return [str(BINARY), "--config", str(self.config), *words]
 
     def start(self, *words):
-        process = subprocess.Popen(self.command(*words), stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(self.command(*words), stdin=subprocess.DEVNULL, env=self.environment,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.processes.append(process)
         return process
@@ -125,7 +127,8 @@ class Rig:
             job_id = f"job-{number}"
             payload, digest = self.payload(number)
             result = subprocess.run(self.command("enqueue", "work", json.dumps(payload), "--id", job_id),
-                                    capture_output=True, text=True, check=False, timeout=60)
+                                    capture_output=True, text=True, check=False, timeout=60,
+                                    env=self.environment)
             assert result.returncode == 0, result.stderr
             assert result.stdout.strip() == job_id
             self.acknowledged.append(job_id)
@@ -136,7 +139,7 @@ class Rig:
         lines = self.place / "payloads.jsonl"
         lines.write_text("".join(json.dumps({"number": i}) + "\n" for i in range(n)))
         out = subprocess.run(self.command("enqueue", "work", "--lines", "--from", str(lines)),
-                             stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, check=True, timeout=120)
+                             stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.environment, text=True, check=True, timeout=120)
         self.acknowledged += out.stdout.split()
 
     def live(self):
@@ -148,11 +151,17 @@ class Rig:
         finally:
             db.close()
 
-    def sabotage(self, kind):
+    def tamper(self, kind):
+        """As soon as there is a job of the kind that is to be tampered with."""
+        end = time.monotonic() + 30
         db = sqlite3.connect(self.store, timeout=30)
         try:
-            with db:
-                return db.execute(SABOTAGE[kind]).rowcount
+            while True:
+                self.submit_lines(50)
+                with db:
+                    if db.execute(SABOTAGE[kind]).rowcount > 0:
+                        return
+                assert time.monotonic() < end, f"found nothing to sabotage: {kind}"
         finally:
             db.close()
 
@@ -180,7 +189,6 @@ class Rig:
     def torture_work(self, kills, sabotage=None):
         """Two workers at a time; one of them is killed, or stopped for a while, and replaced."""
         workers = [self.start("work"), self.start("work")]
-        tampered = 0
         while self.kills < kills:
             if self.live() < 40:
                 self.submit_lines(200)
@@ -191,16 +199,14 @@ class Rig:
             else:
                 self.kill(workers[index])
                 workers[index] = self.start("work")
-            if sabotage and tampered == 0:
-                tampered = self.sabotage(sabotage)
+            if sabotage:
+                self.tamper(sabotage)
+                sabotage = None
         for worker in workers:
             self.kill(worker)
-        if sabotage:
-            while tampered <= 0:
-                tampered = self.sabotage(sabotage)
         self.wait_until_idle()
 
-    def torture_batch(self, kills, sabotage=None):
+    def torture_batch(self, kills):
         """The same command again and again, killed at any moment, until it has been killed enough
         and then comes to its end."""
         records = self.place / "records.jsonl"
@@ -208,16 +214,13 @@ class Rig:
         with open(records, "w", encoding="utf-8") as out:
             for number in range(wanted):
                 out.write(json.dumps({"id": f"record-{number}", "number": number}) + "\n")
-        tampered = 0
         while self.kills < kills:
             process = self.start("batch", "work", str(records))
             time.sleep(self.random.uniform(0.02, 0.5))
             self.kill(process)
-            if sabotage and tampered <= 0 and self.store.exists():
-                tampered = self.sabotage(sabotage)
             if self.live() == 0:
                 break
-        last = subprocess.run(self.command("batch", "work", str(records)), stdin=subprocess.DEVNULL,
+        last = subprocess.run(self.command("batch", "work", str(records)), stdin=subprocess.DEVNULL, env=self.environment,
                               capture_output=True, text=True, check=False, timeout=300)
         assert last.returncode in (0, 3), last.stderr
         self.wait_until_idle()
@@ -239,13 +242,15 @@ def main():
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--of", choices=("work", "batch"), default="work")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--sabotage", choices=sorted(SABOTAGE))
+    parser.add_argument("--sabotage", choices=sorted(SABOTAGE), help="with --of work")
     args = parser.parse_args()
     rig = Rig(args.seed)
     started = time.monotonic()
     try:
-        torture = rig.torture_work if args.of == "work" else rig.torture_batch
-        torture(args.kills, args.sabotage)
+        if args.of == "work":
+            rig.torture_work(args.kills, args.sabotage)
+        else:
+            rig.torture_batch(args.kills)
         found = rig.judge()
     finally:
         rig.close()
