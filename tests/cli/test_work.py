@@ -269,6 +269,18 @@ def test_settlement_waits_while_another_process_has_the_file(bench):
     assert len(bench.effects("start")) == 1
 
 
+def test_store_file_that_is_removed_is_complained_of(bench):
+    worker = bench.work()
+    wait_for(lambda: "worker_started" in worker.log(), "the start")
+    bench.submit("quick")
+    wait_for(lambda: "completed" in worker.log(), "a run")
+    for path in bench.dir.glob("jobs.db*"):
+        path.unlink()
+    wait_for(lambda: "removed or replaced" in worker.log(), "a complaint")
+    worker.signal(signal.SIGTERM)
+    assert worker.wait()[0] == 0
+
+
 # ---- Signals -----------------------------------------------------------------------------------
 
 
