@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/lane.h"
 #include "engine/running.h"
+#include "engine/tasks.h"
 #include "engine/unit.h"
 
 /* An entry of the timetable, as the store has it. */
@@ -31,7 +32,7 @@ struct engine {
     int64_t now_ms;
     bool touched;    /* it has something to commit */
     bool made_ready; /* jobs have come into the queue, in this unit or a former one */
-    int64_t puts; /* of shared rows */
+    int64_t puts;    /* of shared rows */
     struct arena arena;
     struct engine_event *events;
     size_t n_events;
@@ -41,6 +42,8 @@ struct engine {
     int64_t shared_seen;
     struct lanes lanes;
     struct cron_mark *cron; /* one for each of the configuration's */
+
+    struct published_tasks published;
 
     struct running running;
     int64_t wake_ms; /* when engine_tick is wanted; INT64_MAX: never */
