@@ -22,7 +22,7 @@ int settle_lanes(struct engine *e, const struct job *job, enum breaker_result re
         return rc;
     struct lane *lane;
     rc = lane_breaker(e, spec->tenant, spec->breaker_key,
-                      &engine_task(e, spec->task)->breaker.config, &lane, err);
+                      &task_in_force(e, spec->task)->breaker.config, &lane, err);
     if (rc < 0)
         return rc;
     lane_record(lane, job->status.permit, result, e->now_ms);

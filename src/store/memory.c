@@ -102,7 +102,9 @@ static int memory_open(struct str place, const struct store_options *options, st
         return err_nomem(err);
     m->base = (struct store_base){.ops = &STORE_MEMORY, .durability = STORE_FORGETS};
     m->busy_wait_ms = options->busy_wait_ms > 0 ? options->busy_wait_ms : DEFAULT_BUSY_WAIT_MS;
-    int rc = place_enter(place, options->create, &m->place, err);
+    /* A look at memory that has no name sees what anybody would get there: new memory. */
+    const bool create = options->create || (options->as_is && place.len == 0);
+    int rc = place_enter(place, create, &m->place, err);
     if (rc < 0) {
         free(m);
         return rc;
