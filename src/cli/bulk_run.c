@@ -17,20 +17,28 @@ static void ask_to_stop(int number)
     asked_to_stop = 1;
 }
 
-/* The second signal of a kind ends the program as usual. */
-static void catch_signals(struct sigaction before[2])
+static const int SIGNALS[] = {SIGINT, SIGTERM};
+#define N_SIGNALS (sizeof SIGNALS / sizeof SIGNALS[0])
+
+/* The second signal of a kind ends the program as usual. What the parent has had ignored stays so.
+ */
+static void catch_signals(struct sigaction before[N_SIGNALS])
 {
-    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = ask_to_stop,
+                               .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
     (void)sigemptyset(&action.sa_mask);
     asked_to_stop = 0;
-    (void)sigaction(SIGINT, &action, &before[0]);
-    (void)sigaction(SIGTERM, &action, &before[1]);
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        (void)sigaction(SIGNALS[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN)
+            (void)sigaction(SIGNALS[i], &action, NULL);
+    }
 }
 
-static void release_signals(const struct sigaction before[2])
+static void release_signals(const struct sigaction before[N_SIGNALS])
 {
-    (void)sigaction(SIGINT, &before[0], NULL);
-    (void)sigaction(SIGTERM, &before[1], NULL);
+    for (size_t i = 0; i < N_SIGNALS; i++)
+        (void)sigaction(SIGNALS[i], &before[i], NULL);
 }
 
 /* A signal that comes just before the wait would be slept over, so waits are short. */
@@ -71,7 +79,7 @@ static int run_chunks(struct session *session, struct bulk *bulk, struct bulk_ru
 int bulk_run(struct cli *cli, struct session *session, struct bulk *bulk, struct bulk_run *run,
              struct redrive_err *err)
 {
-    struct sigaction before[2];
+    struct sigaction before[N_SIGNALS];
     struct progress progress;
     int rc = bulk_count(session->store, bulk, &run->changed, &run->refused, err);
     run->matched = run->changed + run->refused;

@@ -36,31 +36,66 @@ static const struct option OPTIONS[] = {
 
 /* ---- The new payload ---------------------------------------------------------------------- */
 
+static int too_big(struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_TOO_BIG, "the payload is too big");
+    err_hint(err, "the limit is %u bytes", ENGINE_PAYLOAD_MAX_BYTES);
+    return REDRIVE_E_TOO_BIG;
+}
+
+static int check_payload(struct str payload, struct redrive_err *err)
+{
+    struct redrive_err wrong = {0};
+    if (payload.len > ENGINE_PAYLOAD_MAX_BYTES)
+        return too_big(err);
+    int rc = json_check(payload, NULL, &wrong);
+    if (rc == 0)
+        return 0;
+    err_set(err, rc, "the payload is not JSON");
+    err_detail(err, "%s", wrong.message);
+    return rc;
+}
+
+/* Back to one line: what the editor was given was spread out for people only. */
+static int take_edited(struct str text, const char *path, struct buf *ret, struct redrive_err *err)
+{
+    if (json_check(text, NULL, NULL) == 0)
+        json_compact(text, ret);
+    else
+        buf_add_str(ret, text);
+    int rc = buf_failed(ret) ? too_big(err) : check_payload(buf_str(ret), err);
+    if (rc < 0)
+        err_hint(err, "your text is kept: mend it and use --from %s", path);
+    else
+        (void)unlink(path);
+    return rc;
+}
+
 static int edit_old(const struct job *job, struct buf *ret, struct redrive_err *err)
 {
-    struct buf pretty;
-    /* Indented, it is larger than the payload may be. */
-    buf_init(&pretty, 64u * ENGINE_PAYLOAD_MAX_BYTES);
+    char path[EDIT_PATH_MAX];
+    struct buf before, after;
+    /* Indented, it is larger than a payload may be. */
+    buf_init(&before, 64u * ENGINE_PAYLOAD_MAX_BYTES);
+    buf_init(&after, 64u * ENGINE_PAYLOAD_MAX_BYTES);
     if (job->spec.payload.len > 0)
-        json_indent(job->spec.payload, 0, &pretty);
+        json_indent(job->spec.payload, 0, &before);
     else
-        buf_puts(&pretty, "null");
-    buf_putc(&pretty, '\n');
-    int rc = buf_failed(&pretty);
+        buf_puts(&before, "null");
+    buf_putc(&before, '\n');
+    int rc = buf_failed(&before);
     if (rc < 0)
         err_set(err, rc, "cannot edit the payload: %s", redrive_err_text(rc));
     else
-        rc = edit_text(buf_str(&pretty), ".json", ret, err);
-    if (rc == 0 && str_eq(buf_str(ret), buf_str(&pretty)))
+        rc = edit_text(buf_str(&before), ".json", &after, path, err);
+    if (rc == 0 && str_eq(buf_str(&after), buf_str(&before))) {
+        (void)unlink(path);
         rc = err_set(err, REDRIVE_E_CANCELLED, "the payload is as it was, nothing was changed");
-    /* What the editor was given was spread out for people only. */
-    if (rc == 0 && json_check(buf_str(ret), NULL, NULL) == 0) {
-        buf_reset(&pretty);
-        json_compact(buf_str(ret), &pretty);
-        buf_reset(ret);
-        rc = buf_add_str(ret, buf_str(&pretty));
     }
-    buf_release(&pretty);
+    if (rc == 0)
+        rc = take_edited(buf_str(&after), path, ret, err);
+    buf_release(&after);
+    buf_release(&before);
     return rc;
 }
 
@@ -71,33 +106,18 @@ static int read_payload(struct cli *cli, const struct edit_options *options, con
     const char *given = inv->n_args > 1 ? inv->args[1] : NULL;
     if (given && options->from)
         return err_set(err, REDRIVE_E_USAGE, "the payload is given twice");
-    if (options->from)
-        return file_read(options->from, ret->max, ret, err);
-    if (given && strcmp(given, "-") == 0)
-        return file_read("/dev/stdin", ret->max, ret, err);
+    if (options->from || (given && strcmp(given, "-") == 0)) {
+        const char *path = options->from ? options->from : "/dev/stdin";
+        int rc = file_read(path, ret->max, ret, err);
+        return rc == REDRIVE_E_TOO_BIG ? too_big(err) : rc;
+    }
     if (given)
-        return buf_puts(ret, given) < 0 ? err_set(err, buf_failed(ret), "the payload is too big")
-                                        : 0;
+        return buf_puts(ret, given) < 0 ? too_big(err) : 0;
     if (isatty(STDIN_FILENO) && isatty(fileno(cli->err.file)))
         return edit_old(job, ret, err);
     err_set(err, REDRIVE_E_USAGE, "no payload is given");
     err_hint(err, "give it as an argument, as - for standard input, or with --from FILE");
     return REDRIVE_E_USAGE;
-}
-
-static int check_payload(struct str payload, struct redrive_err *err)
-{
-    const struct json_limits limits = {.max_bytes = ENGINE_PAYLOAD_MAX_BYTES};
-    struct redrive_err wrong = {0};
-    int rc = json_check(payload, &limits, &wrong);
-    if (rc == 0)
-        return 0;
-    err_set(err, rc,
-            rc == REDRIVE_E_TOO_BIG ? "the payload is too big" : "the payload is not JSON");
-    err_detail(err, "%s", wrong.message);
-    if (rc == REDRIVE_E_TOO_BIG)
-        err_hint(err, "the limit is %u bytes", ENGINE_PAYLOAD_MAX_BYTES);
-    return rc;
 }
 
 /* ---- The change --------------------------------------------------------------------------- */

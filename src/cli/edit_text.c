@@ -12,8 +12,6 @@
 #include "base/err.h"
 #include "base/file.h"
 
-#define PATH_MAX_BYTES 512
-
 static const char *editor_name(void)
 {
     const char *name = getenv("VISUAL");
@@ -25,7 +23,7 @@ static const char *editor_name(void)
 /* $EDITOR may be a command with arguments, so a shell reads it; the path is never part of it. */
 static _Noreturn void become_editor(const char *editor, const char *path)
 {
-    char command[PATH_MAX_BYTES];
+    char command[EDIT_PATH_MAX];
     if (snprintf(command, sizeof command, "%s \"$@\"", editor) < (int)sizeof command)
         (void)execlp("sh", "sh", "-c", command, editor, path, (char *)NULL);
     _exit(127);
@@ -68,14 +66,14 @@ static int write_all(int fd, struct str text)
     return 0;
 }
 
-int edit_text(struct str text, const char *suffix, struct buf *ret, struct redrive_err *err)
+int edit_text(struct str text, const char *suffix, struct buf *ret, char ret_path[EDIT_PATH_MAX],
+              struct redrive_err *err)
 {
     const char *dir = getenv("TMPDIR");
-    char path[PATH_MAX_BYTES];
-    int len = snprintf(path, sizeof path, "%s/redrive-XXXXXX%s", dir ? dir : "/tmp", suffix);
-    if (len >= (int)sizeof path)
+    int len = snprintf(ret_path, EDIT_PATH_MAX, "%s/redrive-XXXXXX%s", dir ? dir : "/tmp", suffix);
+    if (len >= EDIT_PATH_MAX)
         return err_set(err, REDRIVE_E_TOO_BIG, "the path in TMPDIR is too long");
-    int fd = mkostemps(path, (int)strlen(suffix), O_CLOEXEC);
+    int fd = mkostemps(ret_path, (int)strlen(suffix), O_CLOEXEC);
     if (fd < 0)
         return err_set(err, REDRIVE_E_IO, "cannot make a temporary file: %s", strerror(errno));
     int rc = 0;
@@ -83,9 +81,13 @@ int edit_text(struct str text, const char *suffix, struct buf *ret, struct redri
         rc = err_set(err, REDRIVE_E_IO, "cannot write a temporary file: %s", strerror(errno));
     (void)close(fd);
     if (rc == 0)
-        rc = run_editor(path, err);
-    if (rc == 0)
-        rc = file_read(path, ret->max, ret, err);
-    (void)unlink(path);
+        rc = run_editor(ret_path, err);
+    if (rc < 0) {
+        (void)unlink(ret_path);
+        return rc;
+    }
+    rc = file_read(ret_path, ret->max, ret, err);
+    if (rc < 0)
+        err_hint(err, "your text is kept in %s", ret_path);
     return rc;
 }
