@@ -499,7 +499,7 @@ static const struct option OPTIONS[] = {
 
 const struct command cmd_batch = {
     .name = "batch",
-    .summary = "process a file of records, each once, and what is due of earlier ones",
+    .summary = "process records of a file, each once, and what is due",
     .arguments = "TASK [FILE]",
     .description =
         "Reads records from a file of JSON lines or CSV, or from standard input for -, and submits "
