@@ -136,6 +136,11 @@ struct config_condition {
     double number;
 };
 
+/* As it would be written: "dead_letters > 100". */
+#define CONFIG_CONDITION_MAX 64
+const char *config_condition_text(const struct config_condition *when,
+                                  char out[CONFIG_CONDITION_MAX]);
+
 struct config_alert {
     struct config_condition when;
     const char *task; /* NULL: all of them together */
