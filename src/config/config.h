@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/cron.h"
+#include "core/health.h"
 #include "core/limit.h"
 #include "core/tz.h"
 #include "redrive.h"
@@ -174,6 +175,7 @@ struct config {
     size_t n_tokens;
     struct config_alert *alerts;
     size_t n_alerts;
+    struct health_thresholds health;
     struct {
         int64_t completed_ms;
         int64_t cancelled_ms;
