@@ -37,8 +37,8 @@ static int run_health(struct cli *cli, struct redrive_err *err)
     struct worker_page workers = {0};
     int rc = session_open(cli, &session, err);
     if (rc == 0)
-        rc = stats_health(session.store, NULL, engine_now_ms(session.engine), &health, &workers,
-                          err);
+        rc = stats_health(session.store, &session.config->health, engine_now_ms(session.engine),
+                          &health, &workers, err);
     if (rc == 0) {
         struct buf out;
         buf_init(&out, OUTPUT_MAX);
@@ -65,7 +65,8 @@ const struct command cmd_health = {
     .description = "The health score is the success rate of about the last minute, times the share "
                    "of breakers that are not open, times how usual the run times are. The exit "
                    "code is 0 when healthy (from 0.8) or degraded (from 0.5), and 1 when "
-                   "unhealthy. Without workers and without breakers all is well.",
+                   "unhealthy; `health` in the configuration has the bounds. Without workers "
+                   "and without breakers all is well.",
     .examples =
         (const struct example[]){
             {"redrive health", "for people"},

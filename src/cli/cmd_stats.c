@@ -123,8 +123,8 @@ static int run_stats(struct cli *cli, struct redrive_err *err)
     struct stats stats = {0};
     int rc = session_open(cli, &session, err);
     if (rc == 0)
-        rc = stats_read(session.store, str_of(options->tenant), NULL, engine_now_ms(session.engine),
-                        &stats, err);
+        rc = stats_read(session.store, str_of(options->tenant), &session.config->health,
+                        engine_now_ms(session.engine), &stats, err);
     if (rc == 0) {
         struct buf out;
         buf_init(&out, OUTPUT_MAX);

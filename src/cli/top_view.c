@@ -37,8 +37,9 @@ static int look_at_counters(struct top_look *look, struct store *store, struct s
     return rc;
 }
 
-int top_look(struct top_look *look, struct store *store, struct str tenant, bool count_parked,
-             int64_t now_ms, struct redrive_err *err)
+int top_look(struct top_look *look, struct store *store, struct str tenant,
+             const struct health_thresholds *thresholds, bool count_parked, int64_t now_ms,
+             struct redrive_err *err)
 {
     const struct store_ops *ops = store_ops(store);
     const struct job_filter latest = {
@@ -62,7 +63,7 @@ int top_look(struct top_look *look, struct store *store, struct str tenant, bool
     if (rc == 0)
         rc = ops->list(store, &latest, &look->dead, err);
     if (rc == 0)
-        workers_health(&look->workers, NULL, (uint32_t)look->breakers.n,
+        workers_health(&look->workers, thresholds, (uint32_t)look->breakers.n,
                        breakers_open(&look->breakers), now_ms, &look->health);
     return rc;
 }

@@ -32,8 +32,9 @@ struct top_look {
 };
 
 /* Reads all of it anew; zeroed to begin with. After a failure some of it is what it was. */
-int top_look(struct top_look *look, struct store *store, struct str tenant, bool count_parked,
-             int64_t now_ms, struct redrive_err *err);
+int top_look(struct top_look *look, struct store *store, struct str tenant,
+             const struct health_thresholds *thresholds, bool count_parked, int64_t now_ms,
+             struct redrive_err *err);
 void top_look_release(struct top_look *look);
 
 /* Draws it, `width` columns wide (0: no limit), one line after the other. `problem` is shown if it

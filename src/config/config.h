@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/cron.h"
+#include "core/health.h"
 #include "core/limit.h"
 #include "core/tz.h"
 #include "redrive.h"
@@ -141,6 +142,11 @@ struct config_condition {
     double number;
 };
 
+/* As it would be written: "dead_letters > 100". */
+#define CONFIG_CONDITION_MAX 64
+const char *config_condition_text(const struct config_condition *when,
+                                  char out[CONFIG_CONDITION_MAX]);
+
 struct config_alert {
     struct config_condition when;
     const char *task; /* NULL: all of them together */
@@ -174,6 +180,7 @@ struct config {
     size_t n_tokens;
     struct config_alert *alerts;
     size_t n_alerts;
+    struct health_thresholds health;
     struct {
         int64_t completed_ms;
         int64_t cancelled_ms;

@@ -89,9 +89,9 @@ static void bind_condition(struct binder *b, const struct field *field, const st
     }
 }
 
-static void write_condition(const struct field *field, const void *member, struct json_writer *w)
+const char *config_condition_text(const struct config_condition *when,
+                                  char out[CONFIG_CONDITION_MAX])
 {
-    const struct config_condition *when = member;
     const char *sign = "";
     for (size_t i = 0; i < N_SIGNS; i++)
         if (SIGNS[i].compare == when->compare)
@@ -99,12 +99,19 @@ static void write_condition(const struct field *field, const void *member, struc
 
     struct buf text;
     struct json_writer number;
-    buf_init(&text, 128);
+    buf_init(&text, CONFIG_CONDITION_MAX);
     buf_printf(&text, "%s %s ", METRICS[when->metric], sign);
     json_writer_init(&number, &text);
     json_put_double(&number, when->number);
-    json_field_string(w, field->name, buf_str(&text));
+    (void)str_copy(out, CONFIG_CONDITION_MAX, buf_str(&text));
     buf_release(&text);
+    return out;
+}
+
+static void write_condition(const struct field *field, const void *member, struct json_writer *w)
+{
+    char text[CONFIG_CONDITION_MAX];
+    json_field_cstr(w, field->name, config_condition_text(member, text));
 }
 
 static const char *expects_condition(const struct field *field, char out[EXPECTS_MAX])

@@ -59,6 +59,34 @@ static const struct field RETENTION_FIELDS[] = {
 };
 const struct table TABLE_RETENTION = {.name = "retention", FIELDS(RETENTION_FIELDS)};
 
+static const struct field HEALTH_FIELDS[] = {
+    {.name = "healthy",
+     .type = &TYPE_DOUBLE,
+     IN(health, healthy),
+     .min = 0,
+     .max = 1,
+     .default_text = "0.8",
+     .help = "the least score that is healthy"},
+    {.name = "degraded",
+     .type = &TYPE_DOUBLE,
+     IN(health, degraded),
+     .min = 0,
+     .max = 1,
+     .default_text = "0.5",
+     .help = "the least score that is degraded; below it is unhealthy"},
+};
+
+static void finish_health(struct binder *b, const struct node *map, void *object)
+{
+    const struct health_thresholds *health = &b->config->health;
+    (void)object;
+    if (health->degraded > health->healthy)
+        bind_error(b, map, "degraded is above healthy");
+}
+
+const struct table TABLE_HEALTH = {
+    .name = "health", FIELDS(HEALTH_FIELDS), .finish = finish_health};
+
 static const struct field PATHS_FIELDS[] = {
     {.name = "retry_queue",
      .type = &TYPE_STRING,
@@ -184,6 +212,11 @@ static const struct field ROOT_FIELDS[] = {
      .table = &TABLE_ALERT,
      .count_offset = offsetof(struct config, n_alerts),
      .help = "what somebody wants to be told; replaces the shipped four"},
+    {.name = "health",
+     .type = &TYPE_TABLE,
+     AT(health),
+     .table = &TABLE_HEALTH,
+     .help = "which health score is called what"},
     {.name = "retention",
      .type = &TYPE_TABLE,
      AT(retention),
@@ -207,6 +240,7 @@ void config_init(struct binder *b)
     redrive_policy_init(&config->defaults.retry);
     redrive_breaker_config_init(&config->defaults.breaker.config);
     config->defaults.breaker.key = "{task}";
+    config->health = HEALTH_THRESHOLDS_DEFAULT;
     config->retention.completed_ms = INT64_C(24) * 3600 * 1000;
     config->retention.cancelled_ms = INT64_C(24) * 3600 * 1000;
     alerts_init(b);
@@ -224,10 +258,10 @@ const struct table TABLE_ROOT = {
 const struct table *section_at(size_t index)
 {
     static const struct table *const TABLES[] = {
-        &TABLE_ROOT,      &TABLE_LISTEN,   &TABLE_LOG,        &TABLE_DEFAULTS, &TABLE_RETRY,
-        &TABLE_JITTER,    &TABLE_BREAKER,  &TABLE_CLASS_RULE, &TABLE_TASK,     &TABLE_RUN,
-        &TABLE_LIMITS,    &TABLE_CLASSIFY, &TABLE_CRON,       &TABLE_TOKEN,    &TABLE_ALERT,
-        &TABLE_RETENTION, &TABLE_PATHS,
+        &TABLE_ROOT,   &TABLE_LISTEN,    &TABLE_LOG,        &TABLE_DEFAULTS, &TABLE_RETRY,
+        &TABLE_JITTER, &TABLE_BREAKER,   &TABLE_CLASS_RULE, &TABLE_TASK,     &TABLE_RUN,
+        &TABLE_LIMITS, &TABLE_CLASSIFY,  &TABLE_CRON,       &TABLE_TOKEN,    &TABLE_ALERT,
+        &TABLE_HEALTH, &TABLE_RETENTION, &TABLE_PATHS,
     };
     return index < sizeof TABLES / sizeof TABLES[0] ? TABLES[index] : NULL;
 }

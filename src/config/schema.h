@@ -84,6 +84,7 @@ extern const struct table TABLE_ROOT;
 extern const struct table TABLE_LISTEN;
 extern const struct table TABLE_LOG;
 extern const struct table TABLE_DEFAULTS;
+extern const struct table TABLE_HEALTH;
 extern const struct table TABLE_RETENTION;
 extern const struct table TABLE_PATHS;
 extern const struct table TABLE_TASK;

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "core/health.h"
+#include "engine/alert.h"
 #include "engine/events.h"
 #include "store/store.h"
 
@@ -39,6 +40,8 @@ struct engine_options {
     const struct log *log;    /* borrowed; NULL: silence */
     engine_event_fn on_event; /* after the commit, on the thread that applies; may be NULL */
     void *event_ctx;
+    engine_alert_fn on_alert; /* NULL: alerts are not looked at */
+    void *alert_ctx;
     size_t payload_max_bytes; /* 0: ENGINE_PAYLOAD_MAX_BYTES */
 };
 

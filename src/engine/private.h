@@ -48,6 +48,9 @@ struct engine {
     struct running running;
     int64_t wake_ms; /* when engine_tick is wanted; INT64_MAX: never */
     int64_t sweep_ms;
+    int64_t alert_ms;
+    struct alert_event *fired; /* by this unit, in its arena */
+    size_t n_fired;
     int64_t started_ms;
     uint64_t runs; /* attempts that have ended and were told of */
     uint64_t failed_runs;

@@ -1,5 +1,6 @@
 #include "engine/tick.h"
 
+#include "engine/alert.h"
 #include "engine/cron.h"
 #include "engine/parked.h"
 #include "engine/private.h"
@@ -77,12 +78,19 @@ static int apply_retention(struct engine *e, struct op *op, struct redrive_err *
     return retention_sweep(e, err);
 }
 
+static int apply_alerts(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    (void)op;
+    return alerts_look(e, err);
+}
+
 /* Rescue comes first: what it gives back may be let go at once. What is overdue is not let go. */
 int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
 {
-    struct op parts[] = {{.apply = apply_rescue}, {.apply = apply_overdue},
-                         {.apply = apply_due},    {.apply = apply_parked},
-                         {.apply = apply_cron},   {.apply = apply_retention}};
+    struct op parts[] = {{.apply = apply_rescue},    {.apply = apply_overdue},
+                         {.apply = apply_due},       {.apply = apply_parked},
+                         {.apply = apply_cron},      {.apply = apply_retention},
+                         {.apply = apply_alerts}};
     enum {
         N = sizeof parts / sizeof parts[0]
     };

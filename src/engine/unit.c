@@ -19,6 +19,7 @@ static void start_clean(struct engine *e)
     arena_release(&e->arena);
     arena_init(&e->arena);
     e->n_events = 0;
+    e->n_fired = 0;
     e->touched = false;
     e->puts = 0;
 }
@@ -68,6 +69,7 @@ static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stag
     }
     e->shared_seen = version + e->puts;
     events_publish(e);
+    alerts_publish(e);
     return 0;
 }
 

@@ -48,6 +48,8 @@ static const struct sample {
     {"breaker.release_rate", "2.5", "defaults.breaker.release_rate", NULL},
     {"breaker.release_growth", "2.5", "defaults.breaker.release_growth", NULL},
     {"breaker.key", "{service}", "defaults.breaker.key", NULL},
+    {"health.healthy", "0.9", "health.healthy", NULL},
+    {"health.degraded", "0.25", "health.degraded", NULL},
     {"retention.completed", "45s", "retention.completed", NULL},
     {"retention.cancelled", "45s", "retention.cancelled", NULL},
     {"paths.retry_queue", "/q", "paths.retry_queue", NULL},

@@ -30,6 +30,7 @@ static void built_in_defaults_hold(void **state)
     assert_int_equal(c->log.level, LOG_LEVEL_INFO);
     assert_int_equal(c->log.format, LOG_TEXT);
     assert_false(c->strict_tasks);
+    assert_true(c->health.healthy == 0.8 && c->health.degraded == 0.5);
     assert_int_equal(c->retention.completed_ms, 86400000);
     assert_int_equal(c->retention.cancelled_ms, 86400000);
     assert_int_equal(c->n_tasks + c->n_cron + c->n_classify + c->n_tokens, 0);

@@ -42,6 +42,7 @@ static void a_dump_can_be_loaded_again(void **state)
            "alerts:\n"
            "  - {when: error_rate >= 0.05, command: [x, y], task: a}\n"
            "paths: {retry_queue: /q}\n"
+           "health: {healthy: 0.9}\n"
            "retention: {completed: 90m, cancelled: 0}\n");
     char *first = dump(s->config);
     sandbox_good(s, first);
@@ -103,6 +104,7 @@ static void default_texts_are_the_defaults(void **state)
         {&TABLE_LOG, "log"},
         {&TABLE_RETRY, "defaults.retry"},
         {&TABLE_BREAKER, "defaults.breaker"},
+        {&TABLE_HEALTH, "health"},
         {&TABLE_RETENTION, "retention"},
         {&TABLE_TASK, "tasks.a"},
         {&TABLE_CRON, "cron.c"},

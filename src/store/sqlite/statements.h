@@ -149,10 +149,17 @@
        "SELECT t.name, p.lane, p.parked FROM (SELECT tenant_id, lane, count(*) AS parked "        \
        "FROM parked INDEXED BY parked_oldest GROUP BY tenant_id, lane) p "                        \
        "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 ORDER BY t.name, p.lane")   \
-    XX(OLDEST_READY,                                                                              \
-       "SELECT j.created_ms FROM tenants t JOIN lines l USING (tenant_id) "                       \
-       "JOIN jobs j ON j.line_id = l.line_id AND j.state = 2 WHERE t.name = ?1 AND l.queue = ?2 " \
-       "ORDER BY j.seq LIMIT 1")                                                                  \
+    XX(OLDEST_READY, /* the first of each priority of each line: as many steps as there are such  \
+                      */                                                                          \
+       "WITH RECURSIVE p (line_id, priority) AS (SELECT l.line_id, (SELECT j.priority "           \
+       "FROM jobs j WHERE j.state = 2 AND j.line_id = l.line_id ORDER BY j.priority DESC "        \
+       "LIMIT 1) FROM tenants t JOIN lines l USING (tenant_id) WHERE t.name = ?1 "                \
+       "AND l.queue = ?2 UNION ALL SELECT p.line_id, (SELECT j.priority FROM jobs j "             \
+       "WHERE j.state = 2 AND j.line_id = p.line_id AND j.priority < p.priority "                 \
+       "ORDER BY j.priority DESC LIMIT 1) FROM p WHERE p.priority IS NOT NULL) "                  \
+       "SELECT created_ms FROM jobs WHERE seq = (SELECT min((SELECT j.seq FROM jobs j "           \
+       "WHERE j.state = 2 AND j.line_id = p.line_id AND j.priority = p.priority "                 \
+       "ORDER BY j.seq LIMIT 1)) FROM p)")                                                        \
     XX(NEXT_DUE, "SELECT j.process_after_ms FROM jobs j JOIN lines l USING (line_id) "            \
                  "JOIN tenants t ON t.tenant_id = l.tenant_id WHERE j.state < 2 AND t.name = ?1 " \
                  "AND l.queue = ?2 ORDER BY j.process_after_ms LIMIT 1")                          \

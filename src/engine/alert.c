@@ -1,0 +1,58 @@
+#include "engine/alert.h"
+
+double alert_value(const struct config_condition *when, const struct alert_facts *facts)
+{
+    switch (when->metric) {
+    case CONFIG_METRIC_DEAD_LETTERS: return facts->dead_letters;
+    case CONFIG_METRIC_RETRY_BACKLOG: return facts->retry_backlog;
+    case CONFIG_METRIC_ERROR_RATE: return facts->error_rate;
+    case CONFIG_METRIC_HEALTH_SCORE:
+    default: return facts->health_score;
+    }
+}
+
+bool alert_holds(const struct config_condition *when, double value)
+{
+    switch (when->compare) {
+    case CONFIG_ABOVE: return value > when->number;
+    case CONFIG_AT_LEAST: return value >= when->number;
+    case CONFIG_BELOW: return value < when->number;
+    case CONFIG_AT_MOST:
+    default: return value <= when->number;
+    }
+}
+
+enum alert_step alert_advance(struct alert_state *s, bool holds, int64_t now_ms)
+{
+    if (holds) {
+        s->clear_ms = 0;
+        if (s->firing)
+            return ALERT_NOTHING;
+        s->firing = true;
+        s->since_ms = now_ms;
+        return ALERT_BEGINS;
+    }
+    if (!s->firing)
+        return ALERT_NOTHING;
+    /* A clock that was set back starts the wait anew. */
+    if (s->clear_ms == 0 || s->clear_ms > now_ms)
+        s->clear_ms = now_ms;
+    if (now_ms - s->clear_ms < ALERT_CLEAR_MS)
+        return ALERT_NOTHING;
+    s->firing = false;
+    s->clear_ms = 0;
+    return ALERT_IS_OVER;
+}
+
+double alert_window(struct alert_state *s, uint64_t runs, uint64_t failures, int64_t now_ms)
+{
+    bool begins = s->window_ms == 0 || runs < s->runs || failures < s->failures;
+    if (!begins && now_ms - s->window_ms < ALERT_WINDOW_MS && now_ms >= s->window_ms)
+        return s->rate;
+    uint64_t ran = begins ? 0 : runs - s->runs;
+    s->rate = ran > 0 ? (double)(failures - s->failures) / (double)ran : 0;
+    s->window_ms = now_ms;
+    s->runs = runs;
+    s->failures = failures;
+    return s->rate;
+}

@@ -1,0 +1,306 @@
+/* alert_look.c - the rules of the configuration against the figures of the store. */
+#include "engine/alert.h"
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/json_writer.h"
+#include "engine/breakers.h"
+#include "engine/private.h"
+#include "engine/worker_row.h"
+#include "store/job_json.h"
+
+#define ROW_MAX_BYTES 4096
+
+/* ---- A rule's row ---------------------------------------------------------------------------- */
+
+static void write_state(const struct alert_state *s, struct buf *out)
+{
+    struct json_writer w;
+    buf_reset(out);
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_field_bool(&w, "firing", s->firing);
+    json_field_int(&w, "since_ms", s->since_ms);
+    json_field_int(&w, "clear_ms", s->clear_ms);
+    json_field_int(&w, "window_ms", s->window_ms);
+    json_field_int(&w, "runs", (int64_t)s->runs);
+    json_field_int(&w, "failures", (int64_t)s->failures);
+    json_field_double(&w, "rate", s->rate);
+    json_end_object(&w);
+}
+
+/* A row that cannot be read is no episode: it is better to tell twice than never. */
+static void read_state(struct str text, struct alert_state *ret)
+{
+    struct json_reader r;
+    struct json_string key;
+    int64_t runs = 0, failures = 0;
+    *ret = (struct alert_state){0};
+    json_reader_init(&r, text, NULL);
+    (void)json_enter_object(&r);
+    while (json_next_key(&r, &key) > 0) {
+        if (json_string_is(key, "firing"))
+            (void)json_read_bool(&r, &ret->firing);
+        else if (json_string_is(key, "since_ms"))
+            (void)json_read_int(&r, &ret->since_ms);
+        else if (json_string_is(key, "clear_ms"))
+            (void)json_read_int(&r, &ret->clear_ms);
+        else if (json_string_is(key, "window_ms"))
+            (void)json_read_int(&r, &ret->window_ms);
+        else if (json_string_is(key, "runs"))
+            (void)json_read_int(&r, &runs);
+        else if (json_string_is(key, "failures"))
+            (void)json_read_int(&r, &failures);
+        else if (json_string_is(key, "rate"))
+            (void)json_read_double(&r, &ret->rate);
+        else
+            (void)json_skip(&r, NULL);
+    }
+    ret->runs = runs > 0 ? (uint64_t)runs : 0;
+    ret->failures = failures > 0 ? (uint64_t)failures : 0;
+    if (json_end(&r) < 0)
+        *ret = (struct alert_state){0};
+    json_reader_release(&r);
+}
+
+static bool is_same_rule(const struct config_alert *a, const struct config_alert *b)
+{
+    return a->when.metric == b->when.metric && a->when.compare == b->when.compare &&
+           a->when.number == b->when.number && str_eq(str_of(a->task), str_of(b->task));
+}
+
+/* The rule in words. Two that say the same, to tell different people, are numbered. */
+static void rule_key(const struct config *config, size_t i, struct buf *out)
+{
+    const struct config_alert *alert = &config->alerts[i];
+    char text[CONFIG_CONDITION_MAX];
+    unsigned same = 1;
+    for (size_t j = 0; j < i; j++)
+        same += is_same_rule(&config->alerts[j], alert);
+    buf_reset(out);
+    buf_puts(out, config_condition_text(&alert->when, text));
+    if (alert->task)
+        buf_printf(out, " of %s", alert->task);
+    if (same > 1)
+        buf_printf(out, " #%u", same);
+}
+
+/* ---- Facts ----------------------------------------------------------------------------------- */
+
+struct look {
+    struct engine *e;
+    struct line_page lines;
+    struct worker_page workers;
+    struct counter_page counters;
+    struct shared_page rows;
+    struct buf key;
+    struct buf text;
+};
+
+static bool is_rate(const struct config_alert *alert)
+{
+    return alert->when.metric == CONFIG_METRIC_ERROR_RATE ||
+           alert->when.metric == CONFIG_METRIC_HEALTH_SCORE;
+}
+
+static void add_sizes(const struct look *l, const char *task, struct alert_facts *ret)
+{
+    for (size_t i = 0; i < l->lines.n; i++) {
+        const struct line_count *line = &l->lines.lines[i];
+        if (task && !str_is(line->task, task))
+            continue;
+        ret->dead_letters += (double)line->by_state[REDRIVE_STATE_DEAD_LETTER];
+        ret->retry_backlog += (double)line->by_state[REDRIVE_STATE_RETRYING];
+    }
+}
+
+static void add_health(const struct look *l, struct alert_facts *ret)
+{
+    struct redrive_health health;
+    uint32_t breakers = 0, open = 0;
+    MAP_FOREACH (&l->e->lanes.breakers, slot) {
+        const struct lane *lane = slot->value;
+        breakers++;
+        open += breaker_is_open(lane->breaker.state);
+    }
+    workers_health(&l->workers, NULL, breakers, open, l->e->now_ms, &health);
+    ret->error_rate = health.error_rate;
+    ret->health_score = health.health_score;
+}
+
+static bool is_open(const struct engine *e, const char *task)
+{
+    MAP_FOREACH (&e->lanes.breakers, slot) {
+        const struct lane *lane = slot->value;
+        if (strcmp(lane->key, task) == 0 && breaker_is_open(lane->breaker.state))
+            return true;
+    }
+    return false;
+}
+
+static void add_task_health(const struct look *l, const char *task, struct alert_state *state,
+                            struct alert_facts *ret)
+{
+    static const enum engine_event_kind ENDS[] = {ENGINE_EVENT_COMPLETED, ENGINE_EVENT_RETRYING,
+                                                  ENGINE_EVENT_DEAD, ENGINE_EVENT_FAILED};
+    uint64_t runs = 0, failures = 0;
+    for (size_t i = 0; i < l->counters.n; i++) {
+        const struct counter *c = &l->counters.counters[i];
+        if (!str_starts_with(c->label, STR("task:")) ||
+            !str_is((struct str){c->label.ptr + 5, c->label.len - 5}, task))
+            continue;
+        for (size_t kind = 0; kind < sizeof ENDS / sizeof ENDS[0]; kind++) {
+            if (!str_is(c->name, engine_event_counter(ENDS[kind])) || c->value < 0)
+                continue;
+            runs += (uint64_t)c->value;
+            failures += kind > 0 ? (uint64_t)c->value : 0;
+        }
+    }
+    ret->error_rate = alert_window(state, runs, failures, l->e->now_ms);
+    ret->health_score = is_open(l->e, task) ? 0 : 1 - ret->error_rate;
+}
+
+/* ---- A look ---------------------------------------------------------------------------------- */
+
+static void tell(struct look *l, const struct config_alert *alert, const struct alert_state *state,
+                 double value)
+{
+    struct engine *e = l->e;
+    char text[CONFIG_CONDITION_MAX];
+    struct json_writer w;
+    struct alert_event *event = &e->fired[e->n_fired];
+    *event = (struct alert_event){.alert = alert,
+                                  .firing = state->firing,
+                                  .value = value,
+                                  .at_ms = e->now_ms,
+                                  .since_ms = state->since_ms};
+    buf_reset(&l->text);
+    json_writer_init(&w, &l->text);
+    json_begin_object(&w);
+    json_field_cstr(&w, "status", state->firing ? "firing" : "recovered");
+    json_field_cstr(&w, "condition", config_condition_text(&alert->when, text));
+    json_field_cstr(&w, "task", alert->task);
+    json_field_double(&w, "value", value);
+    job_write_time(&w, "since", state->since_ms);
+    job_write_time(&w, "at", e->now_ms);
+    json_end_object(&w);
+    event->json = (struct str){arena_dup(&e->arena, buf_str(&l->text)), l->text.len};
+    e->n_fired++;
+}
+
+static int put_state(struct look *l, int64_t version, const struct alert_state *state,
+                     bool *ret_won, struct redrive_err *err)
+{
+    struct move_result result = {0};
+    write_state(state, &l->text);
+    const struct shared_row row = {
+        .kind = SHARED_ALERT,
+        .key = buf_str(&l->key),
+        .value = buf_str(&l->text),
+        .version = version,
+    };
+    if (buf_failed(&l->key) || buf_failed(&l->text))
+        return err_nomem(err);
+    int rc = l->e->ops->shared_put(l->e->store, &row, 1, &result, err);
+    *ret_won = rc == 0 && result.code == 0;
+    l->e->touched |= *ret_won;
+    return rc;
+}
+
+static int look_at_rule(struct look *l, size_t i, struct redrive_err *err)
+{
+    const struct config *config = l->e->options.config;
+    const struct config_alert *alert = &config->alerts[i];
+    struct alert_state state = {0};
+    int64_t version = 0;
+    bool won = true;
+    rule_key(config, i, &l->key);
+    for (size_t j = 0; j < l->rows.n; j++) {
+        if (!str_eq(l->rows.rows[j].key, buf_str(&l->key)))
+            continue;
+        version = l->rows.rows[j].version;
+        read_state(l->rows.rows[j].value, &state);
+    }
+    const struct alert_state before = state;
+    struct alert_facts facts = {0};
+    add_sizes(l, alert->task, &facts);
+    if (!alert->task)
+        add_health(l, &facts);
+    else if (is_rate(alert))
+        add_task_health(l, alert->task, &state, &facts);
+    double value = alert_value(&alert->when, &facts);
+    enum alert_step step = alert_advance(&state, alert_holds(&alert->when, value), l->e->now_ms);
+    bool changed = step != ALERT_NOTHING || state.clear_ms != before.clear_ms ||
+                   state.window_ms != before.window_ms;
+    int rc = changed ? put_state(l, version, &state, &won, err) : 0;
+    if (rc == 0 && step != ALERT_NOTHING && won)
+        tell(l, alert, &state, value);
+    return rc;
+}
+
+static int read_facts(struct look *l, struct redrive_err *err)
+{
+    struct engine *e = l->e;
+    const struct config *config = e->options.config;
+    const struct str all = {0};
+    bool by_task = false;
+    for (size_t i = 0; i < config->n_alerts; i++)
+        by_task |= config->alerts[i].task && is_rate(&config->alerts[i]);
+    int rc = e->ops->lines(e->store, all, &l->lines, err);
+    if (rc == 0)
+        rc = workers_read(e->store, all, e->now_ms, &l->workers, err);
+    if (rc == 0 && by_task)
+        rc = e->ops->counters_list(e->store, all, &l->counters, err);
+    if (rc == 0)
+        rc = e->ops->shared_list(e->store, SHARED_ALERT, all, &l->rows, err);
+    return rc;
+}
+
+static int look_at_all(struct engine *e, struct redrive_err *err)
+{
+    const struct config *config = e->options.config;
+    struct look l = {.e = e};
+    buf_init(&l.key, ROW_MAX_BYTES);
+    buf_init(&l.text, ROW_MAX_BYTES);
+    e->n_fired = 0;
+    e->fired = arena_array(&e->arena, config->n_alerts, sizeof *e->fired);
+    int rc = e->fired ? read_facts(&l, err) : err_nomem(err);
+    for (size_t i = 0; i < config->n_alerts && rc == 0; i++)
+        rc = look_at_rule(&l, i, err);
+    line_page_release(&l.lines);
+    worker_page_release(&l.workers);
+    counter_page_release(&l.counters);
+    shared_page_release(&l.rows);
+    buf_release(&l.key);
+    buf_release(&l.text);
+    return rc;
+}
+
+int alerts_look(struct engine *e, struct redrive_err *err)
+{
+    int rc = 0;
+    if (!e->options.on_alert || !e->options.config || e->options.config->n_alerts == 0)
+        return 0;
+    if (e->now_ms >= e->alert_ms) {
+        rc = look_at_all(e, err);
+        e->alert_ms = e->now_ms + ALERT_EVERY_MS;
+    }
+    engine_want(e, e->alert_ms);
+    return rc;
+}
+
+void alerts_publish(struct engine *e)
+{
+    for (size_t i = 0; i < e->n_fired; i++) {
+        const struct alert_event *event = &e->fired[i];
+        char text[CONFIG_CONDITION_MAX];
+        log_event(e->options.log, event->firing ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, event->at_ms,
+                  event->firing ? "alert" : "alert_over",
+                  LOG_S("condition", config_condition_text(&event->alert->when, text)),
+                  LOG_S("task", event->alert->task ? event->alert->task : ""),
+                  LOG_D("value", event->value));
+        e->options.on_alert(event, e->options.alert_ctx);
+    }
+    e->n_fired = 0;
+}

@@ -1,0 +1,308 @@
+#include "engine/bed.h"
+
+#include "base/json.h"
+#include "engine/alert.h"
+#include "engine/worker_row.h"
+
+#define YAML                                                                                \
+    "tasks:\n"                                                                              \
+    "  mail: {retry: {max_retries: 1, strategy: fixed, initial_delay: 1h, jitter: false}, " \
+    "breaker: {failure_threshold: 1000, failure_rate: 0}}\n"                                \
+    "alerts:\n"
+
+/* Engines that watch for alerts, beside the bed's own, which does the work. */
+struct watch {
+    struct bed bed;
+    struct engine *a;
+    struct engine *b;
+    unsigned told[2]; /* recovered, firing */
+    double value;
+    char json[1024];
+};
+
+static int64_t bed_time(void *ctx)
+{
+    return ((struct watch *)ctx)->bed.now_ms;
+}
+
+static void hear(const struct alert_event *event, void *ctx)
+{
+    struct watch *w = ctx;
+    w->told[event->firing]++;
+    w->value = event->value;
+    assert_true(str_copy(w->json, sizeof w->json, event->json));
+    assert_int_equal(json_check(event->json, NULL, NULL), 0);
+}
+
+static struct engine *open_watcher(struct watch *w)
+{
+    const struct store_options store_options = {.create = true};
+    struct engine_options options = {
+        .config = w->bed.config,
+        .clock = bed_time,
+        .clock_ctx = w,
+        .seed = 9,
+        .on_alert = hear,
+        .alert_ctx = w,
+    };
+    struct engine *engine;
+    assert_int_equal(store_open(w->bed.url, &store_options, &options.store, NULL), 0);
+    assert_int_equal(engine_open(&options, &engine, NULL), 0);
+    return engine;
+}
+
+static void watch_init(struct watch *w, const char *yaml)
+{
+    *w = (struct watch){0};
+    bed_init(&w->bed, yaml);
+    w->a = open_watcher(w);
+    w->b = open_watcher(w);
+}
+
+static void watch_release(struct watch *w)
+{
+    engine_close(w->a);
+    engine_close(w->b);
+    bed_release(&w->bed);
+}
+
+/* Time passes, and both look. */
+static void pass(struct watch *w, int64_t ms)
+{
+    int64_t next_ms;
+    w->bed.now_ms += ms;
+    assert_int_equal(engine_tick(w->a, &next_ms, NULL), 0);
+    assert_true(next_ms <= w->bed.now_ms + ALERT_EVERY_MS);
+    assert_int_equal(engine_tick(w->b, &next_ms, NULL), 0);
+}
+
+static void kill_jobs(struct watch *w, int n)
+{
+    for (int i = 0; i < n; i++) {
+        bed_submit(&w->bed, "mail", "{}");
+        bed_fail(&w->bed, bed_claim_one(&w->bed), "PERMANENT_FAIL");
+    }
+}
+
+static void remove_dead(struct watch *w)
+{
+    struct purge_op op;
+    purge_op_init(&op, 1u << REDRIVE_STATE_DEAD_LETTER, w->bed.now_ms + 1, 1000);
+    assert_int_equal(engine_apply_one(w->bed.engine, &op.op, NULL), 0);
+}
+
+/* ---- The decision ---------------------------------------------------------------------------- */
+
+static void comparisons_are_what_they_say(void **state)
+{
+    (void)state;
+    static const struct {
+        enum config_compare compare;
+        bool below, equal, above;
+    } CASES[] = {{CONFIG_ABOVE, false, false, true},
+                 {CONFIG_AT_LEAST, false, true, true},
+                 {CONFIG_BELOW, true, false, false},
+                 {CONFIG_AT_MOST, true, true, false}};
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const struct config_condition when = {CONFIG_METRIC_DEAD_LETTERS, CASES[i].compare, 5};
+        assert_int_equal(alert_holds(&when, 4), CASES[i].below);
+        assert_int_equal(alert_holds(&when, 5), CASES[i].equal);
+        assert_int_equal(alert_holds(&when, 6), CASES[i].above);
+    }
+}
+
+static void an_episode_begins_once_and_ends_when_it_has_been_clear_for_a_while(void **state)
+{
+    struct alert_state s = {0};
+    (void)state;
+    assert_int_equal(alert_advance(&s, false, 1000), ALERT_NOTHING);
+    assert_int_equal(alert_advance(&s, true, 2000), ALERT_BEGINS);
+    assert_int_equal(alert_advance(&s, true, 3000), ALERT_NOTHING);
+    assert_int_equal(s.since_ms, 2000);
+    assert_int_equal(alert_advance(&s, false, 4000), ALERT_NOTHING);
+    assert_int_equal(alert_advance(&s, true, 5000), ALERT_NOTHING);
+    assert_int_equal(alert_advance(&s, false, 6000), ALERT_NOTHING);
+    assert_int_equal(alert_advance(&s, false, 6000 + ALERT_CLEAR_MS - 1), ALERT_NOTHING);
+    assert_int_equal(alert_advance(&s, false, 6000 + ALERT_CLEAR_MS), ALERT_IS_OVER);
+    assert_int_equal(alert_advance(&s, false, 7000 + ALERT_CLEAR_MS), ALERT_NOTHING);
+    assert_int_equal(alert_advance(&s, true, 8000 + ALERT_CLEAR_MS), ALERT_BEGINS);
+}
+
+static void a_window_counts_its_own_runs(void **state)
+{
+    struct alert_state s = {0};
+    (void)state;
+    assert_true(alert_window(&s, 1000, 900, 1) == 0);
+    assert_true(alert_window(&s, 1004, 901, 2) == 0);
+    assert_true(alert_window(&s, 1004, 901, 1 + ALERT_WINDOW_MS) == 0.25);
+    assert_true(alert_window(&s, 2000, 901, 2 + ALERT_WINDOW_MS) == 0.25);
+    assert_true(alert_window(&s, 2000, 901, 1 + 2 * ALERT_WINDOW_MS) == 0);
+    assert_true(alert_window(&s, 2000, 901, 1 + 3 * ALERT_WINDOW_MS) == 0);
+    /* The store was made anew. */
+    assert_true(alert_window(&s, 3, 1, 1 + 4 * ALERT_WINDOW_MS) == 0);
+}
+
+/* ---- Engines --------------------------------------------------------------------------------- */
+
+static void one_of_several_processes_tells_and_tells_once(void **state)
+{
+    struct watch w;
+    (void)state;
+    watch_init(&w, YAML "  - {when: \"dead_letters > 2\", webhook: \"http://127.0.0.1:9/\"}\n");
+    kill_jobs(&w, 2);
+    pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[true], 0);
+    kill_jobs(&w, 1);
+    pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[true], 1);
+    assert_true(w.value == 3);
+    assert_non_null(strstr(w.json, "\"status\":\"firing\",\"condition\":\"dead_letters > 2\","
+                                   "\"task\":null,\"value\":3,"));
+    for (int i = 0; i < 20; i++)
+        pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[true], 1);
+    remove_dead(&w);
+    for (int i = 0; i < 20; i++)
+        pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[false], 1);
+    assert_non_null(strstr(w.json, "\"status\":\"recovered\""));
+    kill_jobs(&w, 3);
+    pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[true], 2);
+    watch_release(&w);
+}
+
+static void a_restart_does_not_tell_again(void **state)
+{
+    struct watch w;
+    (void)state;
+    watch_init(&w, YAML "  - {when: \"dead_letters >= 1\"}\n");
+    kill_jobs(&w, 1);
+    pass(&w, 0);
+    assert_int_equal(w.told[true], 1);
+    engine_close(w.a);
+    w.a = open_watcher(&w);
+    pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[true], 1);
+    watch_release(&w);
+}
+
+static void two_rules_that_say_the_same_are_both_told(void **state)
+{
+    struct watch w;
+    (void)state;
+    watch_init(&w, YAML "  - {when: \"dead_letters >= 1\", webhook: \"http://127.0.0.1:9/a\"}\n"
+                        "  - {when: \"dead_letters >= 1\", webhook: \"http://127.0.0.1:9/b\"}\n");
+    kill_jobs(&w, 1);
+    pass(&w, 0);
+    pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[true], 2);
+    watch_release(&w);
+}
+
+static void a_rule_about_a_task_counts_that_task_only(void **state)
+{
+    struct watch w;
+    (void)state;
+    watch_init(&w, YAML "  - {when: \"retry_backlog > 1\", task: mail}\n");
+    for (int i = 0; i < 3; i++) {
+        bed_submit(&w.bed, "other", "{}");
+        bed_fail(&w.bed, bed_claim_one(&w.bed), "TRANSIENT_FAIL");
+    }
+    pass(&w, 0);
+    assert_int_equal(w.told[true], 0);
+    for (int i = 0; i < 2; i++) {
+        bed_submit(&w.bed, "mail", "{}");
+        bed_fail(&w.bed, bed_claim_one(&w.bed), "TRANSIENT_FAIL");
+    }
+    pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[true], 1);
+    assert_true(w.value == 2);
+    assert_non_null(strstr(w.json, "\"task\":\"mail\""));
+    watch_release(&w);
+}
+
+static void error_rate_and_health_come_from_the_workers(void **state)
+{
+    struct watch w;
+    struct worker_op worker;
+    (void)state;
+    watch_init(&w, YAML "  - {when: \"error_rate > 0.1\"}\n  - {when: \"health_score < 0.5\"}\n");
+    kill_jobs(&w, 10);
+    pass(&w, 0);
+    assert_int_equal(w.told[true], 0);
+    worker_op_init(&worker, STR("w1"), (struct str){0});
+    assert_int_equal(engine_apply_one(w.bed.engine, &worker.op, NULL), 0);
+    pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[true], 2);
+    watch_release(&w);
+}
+
+static void the_error_rate_of_a_task_is_that_of_the_last_minute(void **state)
+{
+    struct watch w;
+    (void)state;
+    watch_init(&w, YAML "  - {when: \"error_rate >= 0.5\", task: mail}\n");
+    kill_jobs(&w, 5);
+    pass(&w, 0);
+    pass(&w, ALERT_WINDOW_MS);
+    assert_int_equal(w.told[true], 0);
+    kill_jobs(&w, 2);
+    for (int i = 0; i < 2; i++) {
+        bed_submit(&w.bed, "mail", "{}");
+        bed_succeed(&w.bed, bed_claim_one(&w.bed));
+    }
+    pass(&w, ALERT_WINDOW_MS);
+    assert_int_equal(w.told[true], 1);
+    assert_true(w.value == 0.5);
+    watch_release(&w);
+}
+
+static void without_rules_the_shipped_ones_hold(void **state)
+{
+    struct watch w;
+    (void)state;
+    watch_init(&w, "tasks: {mail: {breaker: {failure_threshold: 1000, failure_rate: 0}}}\n");
+    kill_jobs(&w, 100);
+    pass(&w, 0);
+    assert_int_equal(w.told[true], 0);
+    kill_jobs(&w, 1);
+    pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[true], 1);
+    assert_non_null(strstr(w.json, "dead_letters > 100"));
+    watch_release(&w);
+}
+
+static void an_engine_that_nobody_listens_to_does_not_look(void **state)
+{
+    struct watch w;
+    struct shared_page rows = {0};
+    (void)state;
+    watch_init(&w, YAML "  - {when: \"dead_letters >= 1\"}\n");
+    kill_jobs(&w, 1);
+    bed_pass(&w.bed, ALERT_EVERY_MS);
+    struct store *store = engine_store(w.bed.engine);
+    assert_int_equal(
+        store_ops(store)->shared_list(store, SHARED_ALERT, (struct str){0}, &rows, NULL), 0);
+    assert_int_equal(rows.n, 0);
+    shared_page_release(&rows);
+    watch_release(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(comparisons_are_what_they_say),
+        cmocka_unit_test(an_episode_begins_once_and_ends_when_it_has_been_clear_for_a_while),
+        cmocka_unit_test(a_window_counts_its_own_runs),
+        cmocka_unit_test(one_of_several_processes_tells_and_tells_once),
+        cmocka_unit_test(a_restart_does_not_tell_again),
+        cmocka_unit_test(two_rules_that_say_the_same_are_both_told),
+        cmocka_unit_test(a_rule_about_a_task_counts_that_task_only),
+        cmocka_unit_test(error_rate_and_health_come_from_the_workers),
+        cmocka_unit_test(the_error_rate_of_a_task_is_that_of_the_last_minute),
+        cmocka_unit_test(without_rules_the_shipped_ones_hold),
+        cmocka_unit_test(an_engine_that_nobody_listens_to_does_not_look),
+    };
+    return cmocka_run_group_tests_name("engine alert", tests, NULL, NULL);
+}
