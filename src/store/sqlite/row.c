@@ -4,6 +4,11 @@
 
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err)
 {
+    const struct row *kept = kept_get(store, seq);
+    if (kept) {
+        *ret = *kept;
+        return 1;
+    }
     sqlite3_stmt *st = sql_use(store, STATEMENT_ROW_READ, err);
     if (!st)
         return store->last_error;
@@ -117,6 +122,11 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
     if (rc != 0)
         return rc;
     row->was = s->state;
+    /* Whoever has ended is seldom asked for again. */
+    if (state_has_ended(s->state))
+        kept_drop(store, row->seq);
+    else
+        kept_put(store, row);
     if (ret)
         *ret = (struct move_result){.code = 0, .state = s->state};
     return 0;
@@ -166,6 +176,7 @@ int row_remove(struct store *store, struct row *row, struct redrive_err *err)
         if (rc != 0)
             return rc;
     }
+    kept_drop(store, row->seq);
     line_count(store, row->line, (int)row->was, -1);
     return 0;
 }

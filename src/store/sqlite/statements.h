@@ -15,7 +15,8 @@
     "j.updated_ms, j.first_started_ms, j.started_ms, j.held_ms, j.held_since_ms, j.token, " \
     "j.permit_generation, j.permit_probe, j.fingerprint, j.worker, s.deadline_ms, s.sum, "  \
     "s.breaker_key, s.limit_key, s.user, s.project, s.service, s.policy, s.payload, "       \
-    "j.error_class, h.error_code, h.error_type, h.error_message, h.stacktrace, r.result"
+    "j.error_class, h.error_code, h.error_type, h.error_message, h.stacktrace, r.result, "  \
+    "j.error_at"
 #define JOB_SIDES                                       \
     " LEFT JOIN specs s ON s.seq = j.seq"               \
     " LEFT JOIN history h ON h.history_id = j.error_at" \
