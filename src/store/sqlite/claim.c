@@ -207,7 +207,7 @@ static bool is_blocked(const struct race *race, const struct runner *runner)
     size_t ignored;
     if (filter->n_skip_lanes == 0)
         return false;
-    struct str breaker = column_str(runner->cursor, 30), limit = column_str(runner->cursor, 31);
+    struct str breaker = column_str(runner->cursor, 29), limit = column_str(runner->cursor, 30);
     return (breaker.len && is_among(breaker, filter->skip_lanes, filter->n_skip_lanes, &ignored)) ||
            (limit.len && is_among(limit, filter->skip_lanes, filter->n_skip_lanes, &ignored));
 }
@@ -219,7 +219,7 @@ static int take(struct race *race, const struct runner *runner, struct redrive_e
     int rc = page_add(&race->maker, runner->cursor, err);
     if (rc == 0)
         kept_put_job(race->store, runner->line, &page->jobs[page->n - 1],
-                     sqlite3_column_int64(runner->cursor, 43));
+                     sqlite3_column_int64(runner->cursor, 42));
     return rc;
 }
 

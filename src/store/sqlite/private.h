@@ -133,6 +133,10 @@ struct row {
     struct str worker;   /* absent: stays */
 };
 
+/* The column at_ms: the time that matters in the state. */
+int64_t status_at(const struct job_status *s);
+void status_set_at(struct job_status *s, int64_t at_ms);
+
 /* 1, 0 when there is none, or a negative code. */
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err);
 /* Writes it back, counts the move, and says so in the answer. */
