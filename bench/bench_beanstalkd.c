@@ -247,8 +247,7 @@ static void delete_all(struct client *client, int n)
     struct connection *c = &client->connection;
     size_t len = 0;
     for (int i = 0; i < n; i++)
-        len += (size_t)snprintf(client->out + len, LINE_MAX_LEN, "delete %llu\r\n",
-                                client->ids[i]);
+        len += (size_t)snprintf(client->out + len, LINE_MAX_LEN, "delete %llu\r\n", client->ids[i]);
     send_all(c, client->out, len);
     for (int i = 0; i < n; i++)
         if (strcmp(read_line(c), "DELETED") != 0)

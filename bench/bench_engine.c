@@ -113,7 +113,8 @@ static struct committer *open_committer(void)
     return committer;
 }
 
-/* ---- A batch on its way through life ---------------------------------------------------------- */
+/* ---- A batch on its way through life ----------------------------------------------------------
+ */
 
 enum phase {
     PHASE_SUBMIT,
@@ -194,7 +195,8 @@ static size_t finish(struct batch *b)
     return b->n;
 }
 
-/* ---- Callers ----------------------------------------------------------------------------------- */
+/* ---- Callers -----------------------------------------------------------------------------------
+ */
 
 struct race {
     const struct options *options;
@@ -296,7 +298,8 @@ static void *call(void *arg)
     return NULL;
 }
 
-/* ---- Measuring --------------------------------------------------------------------------------- */
+/* ---- Measuring ---------------------------------------------------------------------------------
+ */
 
 static double cpu_us(void)
 {
@@ -382,7 +385,8 @@ static int alone(const struct options *options)
     return 0;
 }
 
-/* ---- With many waiting ------------------------------------------------------------------------- */
+/* ---- With many waiting -------------------------------------------------------------------------
+ */
 
 static void submit_some(struct engine *engine, struct batch *b, size_t n)
 {
@@ -480,8 +484,13 @@ static size_t number(const char *text, size_t max)
 
 int main(int argc, char **argv)
 {
-    struct options o = {.dir = ".", .jobs = 100000, .seconds = 10, .batch = 128,
-                        .window = 4, .callers = 2, .waiting = 1000000};
+    struct options o = {.dir = ".",
+                        .jobs = 100000,
+                        .seconds = 10,
+                        .batch = 128,
+                        .window = 4,
+                        .callers = 2,
+                        .waiting = 1000000};
     for (int i = 2; i + 1 < argc; i += 2) {
         const char *name = argv[i], *value = argv[i + 1];
         if (strcmp(name, "--dir") == 0)
