@@ -12,5 +12,6 @@ extern const struct command cmd_help;
 extern const struct command cmd_policy;
 extern const struct command cmd_simulate;
 extern const struct command cmd_version;
+extern const struct command cmd_work;
 
 #endif

@@ -4,8 +4,8 @@
 
 /* Listed in the order of help. */
 static const struct command *const COMMANDS[] = {
-    &cmd_policy, &cmd_simulate, &cmd_config,   &cmd_cron, &cmd_completion,
-    &cmd_help,   &cmd_version,  &cmd_complete, NULL,
+    &cmd_work,       &cmd_policy, &cmd_simulate, &cmd_config,   &cmd_cron,
+    &cmd_completion, &cmd_help,   &cmd_version,  &cmd_complete, NULL,
 };
 
 static const struct command ROOT = {

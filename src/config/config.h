@@ -37,12 +37,17 @@ enum config_run_kind {
 
 struct config_run {
     enum config_run_kind kind;
-    struct config_strings exec;   /* argv, a process for each job */
-    struct config_strings stream; /* argv of long-lived processes */
-    const char *http;             /* URL */
-    uint32_t processes;           /* stream */
-    uint32_t concurrency;         /* jobs at one time in this process */
-    int64_t timeout_ms;           /* 0: none */
+    struct config_strings exec;     /* argv, a process for each job */
+    struct config_strings stream;   /* argv of long-lived processes */
+    const char *http;               /* URL */
+    uint32_t processes;             /* stream */
+    uint32_t in_flight;             /* stream: jobs at one time in each of its processes */
+    uint32_t concurrency;           /* jobs at one time in this process */
+    int64_t timeout_ms;             /* 0: none */
+    int64_t kill_grace_ms;          /* exec, stream: between SIGTERM and SIGKILL */
+    struct config_strings pass_env; /* exec, stream: names of variables */
+    bool allow_private;             /* http: also when the URL is made from job data */
+    int64_t connect_timeout_ms;     /* http */
 };
 
 struct config_breaker {

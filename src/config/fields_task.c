@@ -1,6 +1,7 @@
 #include "config/fields_task.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "config/bind.h"
@@ -11,8 +12,51 @@
 #define DEFAULT_LEASE_MS    (30 * 1000)
 #define DEFAULT_TIMEOUT_MS  (5 * 60 * 1000)
 #define DEFAULT_CONCURRENCY 4
+#define DEFAULT_KILL_MS     (5 * 1000)
+#define DEFAULT_CONNECT_MS  (10 * 1000)
+#define MAX_CONCURRENCY     100000
 
 /* ---- run ------------------------------------------------------------------------------------ */
+
+/* Durations and flags that belong to one kind of run only: what is not set is not written, so that
+ * what is written can be read again. */
+static void bind_span(struct binder *b, const struct field *field, const struct node *node,
+                      void *member)
+{
+    TYPE_DURATION.bind(b, field, node, member);
+}
+
+static void write_span(const struct field *field, const void *member, struct json_writer *w)
+{
+    if (*(const int64_t *)member != 0)
+        TYPE_DURATION.write(field, member, w);
+}
+
+static const char *expects_span(const struct field *field, char out[EXPECTS_MAX])
+{
+    return TYPE_DURATION.expects(field, out);
+}
+
+static const struct field_type TYPE_SPAN = {FIELD_SCALAR, bind_span, write_span, expects_span};
+
+static void bind_flag(struct binder *b, const struct field *field, const struct node *node,
+                      void *member)
+{
+    TYPE_BOOL.bind(b, field, node, member);
+}
+
+static void write_flag(const struct field *field, const void *member, struct json_writer *w)
+{
+    if (*(const bool *)member)
+        TYPE_BOOL.write(field, member, w);
+}
+
+static const char *expects_flag(const struct field *field, char out[EXPECTS_MAX])
+{
+    return TYPE_BOOL.expects(field, out);
+}
+
+static const struct field_type TYPE_FLAG = {FIELD_SCALAR, bind_flag, write_flag, expects_flag};
 
 #define AT(member) .offset = offsetof(struct config_run, member)
 
@@ -34,22 +78,119 @@ static const struct field RUN_FIELDS[] = {
      .type = &TYPE_COUNT,
      AT(processes),
      .min = 1,
-     .max = 10000,
+     .max = 1024,
      .default_text = "1",
      .help = "stream: how many processes"},
+    {.name = "in_flight",
+     .type = &TYPE_COUNT,
+     AT(in_flight),
+     .min = 1,
+     .max = 10000,
+     .default_text = "1",
+     .help = "stream: jobs that each process has at one time"},
     {.name = "concurrency",
      .type = &TYPE_COUNT,
      AT(concurrency),
      .min = 1,
-     .max = 100000,
-     .default_text = "4; stream: `processes`",
+     .max = MAX_CONCURRENCY,
+     .default_text = "4; stream: `processes` times `in_flight`",
      .help = "jobs that run at one time"},
     {.name = "timeout",
      .type = &TYPE_DURATION,
      AT(timeout_ms),
      .default_text = "5m",
      .help = "a run is ended after this time; 0: never"},
+    {.name = "kill_grace",
+     .type = &TYPE_SPAN,
+     AT(kill_grace_ms),
+     .min = 1,
+     .max = 3600e3,
+     .default_text = "5s",
+     .help = "exec, stream: from SIGTERM to SIGKILL"},
+    {.name = "pass_env",
+     .type = &TYPE_STRINGS,
+     AT(pass_env),
+     .help = "exec, stream: environment variables that the program is given besides the usual"},
+    {.name = "allow_private",
+     .type = &TYPE_FLAG,
+     AT(allow_private),
+     .default_text = "false",
+     .help = "http: a URL with placeholders may lead to private addresses"},
+    {.name = "connect_timeout",
+     .type = &TYPE_SPAN,
+     AT(connect_timeout_ms),
+     .min = 1,
+     .max = 3600e3,
+     .default_text = "10s",
+     .help = "http: how long to wait for a connection"},
 };
+
+enum {
+    IS_EXEC = 1 << CONFIG_RUN_EXEC,
+    IS_STREAM = 1 << CONFIG_RUN_STREAM,
+    IS_HTTP = 1 << CONFIG_RUN_HTTP,
+};
+
+/* Keys that belong to some kinds of run only. */
+static const struct {
+    const char *name;
+    unsigned kinds;
+    const char *problem;
+    const char *detail;
+} KIND_KEYS[] = {
+    {"processes", IS_STREAM, "only a stream has processes",
+     "jobs of exec and http run side by side by concurrency"},
+    {"in_flight", IS_STREAM, "only a stream has jobs in flight",
+     "jobs of exec and http run side by side by concurrency"},
+    {"kill_grace", IS_EXEC | IS_STREAM, "only a program can be killed",
+     "a request is ended at once"},
+    {"pass_env", IS_EXEC | IS_STREAM, "only a program has an environment", NULL},
+    {"allow_private", IS_HTTP, "only http has addresses", NULL},
+    {"connect_timeout", IS_HTTP, "only http has connections", NULL},
+};
+
+static void check_kind_keys(struct binder *b, const struct node *map, enum config_run_kind kind)
+{
+    for (size_t i = 0; i < sizeof KIND_KEYS / sizeof KIND_KEYS[0]; i++) {
+        const struct node *key = node_find(map, str_of(KIND_KEYS[i].name));
+        if (!key || (KIND_KEYS[i].kinds & 1u << kind))
+            continue;
+        struct redrive_err *err = bind_error(b, key, "%s", KIND_KEYS[i].problem);
+        if (KIND_KEYS[i].detail)
+            err_detail(err, "%s", KIND_KEYS[i].detail);
+    }
+}
+
+static void check_pass_env(struct binder *b, const struct node *names)
+{
+    if (!names)
+        return;
+    NODE_FOREACH (names, name) {
+        if (name->text.len > 0 && !memchr(name->text.ptr, '=', name->text.len))
+            continue;
+        err_hint(bind_error(b, name, "is not the name of a variable"),
+                 "names only: values are taken from the environment of the worker");
+    }
+}
+
+static void complete_run(struct config_run *run)
+{
+    if (run->kind == CONFIG_RUN_STREAM) {
+        run->processes = run->processes ? run->processes : 1;
+        run->in_flight = run->in_flight ? run->in_flight : 1;
+    }
+    if ((run->kind == CONFIG_RUN_EXEC || run->kind == CONFIG_RUN_STREAM) && run->kill_grace_ms == 0)
+        run->kill_grace_ms = DEFAULT_KILL_MS;
+    if (run->kind == CONFIG_RUN_HTTP && run->connect_timeout_ms == 0)
+        run->connect_timeout_ms = DEFAULT_CONNECT_MS;
+    if (run->concurrency != 0)
+        return;
+    run->concurrency = DEFAULT_CONCURRENCY;
+    if (run->kind == CONFIG_RUN_STREAM)
+        run->concurrency = run->processes * run->in_flight;
+    if (run->concurrency > MAX_CONCURRENCY)
+        run->concurrency = MAX_CONCURRENCY;
+}
 
 static void finish_run(struct binder *b, const struct node *map, void *object)
 {
@@ -57,7 +198,6 @@ static void finish_run(struct binder *b, const struct node *map, void *object)
     const struct node *exec = node_find(map, STR("exec"));
     const struct node *stream = node_find(map, STR("stream"));
     const struct node *http = node_find(map, STR("http"));
-    const struct node *processes = node_find(map, STR("processes"));
     int given = !!exec + !!stream + !!http;
 
     if (given != 1 && map->n_children > 0) {
@@ -65,17 +205,13 @@ static void finish_run(struct binder *b, const struct node *map, void *object)
             b, map, given ? "says in several ways how to run" : "does not say what to run");
         err_detail(err, "expected one of exec, stream and http");
     }
-    if (processes && !stream)
-        err_detail(bind_error(b, processes, "only a stream has processes"),
-                   "jobs of exec and http run side by side by concurrency");
     run->kind = exec     ? CONFIG_RUN_EXEC
                 : stream ? CONFIG_RUN_STREAM
                 : http   ? CONFIG_RUN_HTTP
                          : CONFIG_RUN_NONE;
-    if (run->kind == CONFIG_RUN_STREAM && run->processes == 0)
-        run->processes = 1;
-    if (run->concurrency == 0)
-        run->concurrency = run->processes ? run->processes : DEFAULT_CONCURRENCY;
+    check_kind_keys(b, map, run->kind);
+    check_pass_env(b, node_find(map, STR("pass_env")));
+    complete_run(run);
 }
 
 const struct table TABLE_RUN = {

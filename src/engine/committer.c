@@ -139,19 +139,33 @@ static void *watch(void *arg)
 
 /* ---- The callers ----------------------------------------------------------------------------- */
 
-void committer_submit(struct committer *c, struct op *op)
+void committer_submit_all(struct committer *c, struct list *ops)
 {
     pthread_mutex_lock(&c->mutex);
     bool refused = c->stopping;
-    if (!refused) {
-        list_insert(&c->waiting, &op->link);
-        pthread_cond_signal(&c->wake);
+    LIST_FOREACH (ops, link) {
+        if (refused)
+            break;
+        list_remove(link);
+        list_insert(&c->waiting, link);
     }
+    if (!refused)
+        pthread_cond_signal(&c->wake);
     pthread_mutex_unlock(&c->mutex);
-    if (refused) {
+    LIST_FOREACH (ops, link) {
+        struct op *op = LIST_ENTRY(link, struct op, link);
+        list_remove(link);
         op->code = err_set(&op->err, REDRIVE_E_STOPPING, "shutting down");
         op->done(op, op->done_ctx);
     }
+}
+
+void committer_submit(struct committer *c, struct op *op)
+{
+    struct list one;
+    list_init(&one);
+    list_insert(&one, &op->link);
+    committer_submit_all(c, &one);
 }
 
 struct caller {

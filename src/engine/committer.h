@@ -44,6 +44,10 @@ void committer_stop(struct committer *committer);
  * begun it is called at once, on this thread. */
 void committer_submit(struct committer *committer, struct op *op);
 
+/* Hands in the operations of a list (by their `link`) at one moment, in their order, and empties
+ * it: as many as fit share one unit. */
+void committer_submit_all(struct committer *committer, struct list *ops);
+
 /* Hands in an operation and waits; returns its code, with detail in `err`. */
 int committer_run(struct committer *committer, struct op *op, struct redrive_err *err);
 

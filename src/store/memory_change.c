@@ -25,9 +25,9 @@ static const uint32_t FROM[] = {
 static void forget(struct mem_state *state, int64_t seq)
 {
     for (size_t i = state->attempts.n; i-- > 0;) {
-        const struct mem_attempt *row = table_at(&state->attempts, i);
+        const struct mem_attempt *row = mem_table_at(&state->attempts, i);
         if (row->seq == seq)
-            table_remove(&state->attempts, i);
+            mem_table_remove(&state->attempts, i);
     }
 }
 
@@ -43,11 +43,11 @@ static int remove_at(struct memory *m, size_t i)
             .seq = job->status.seq,
             .state = job->status.state,
         };
-        if (!table_add(&m->unit.keys, &key))
+        if (!mem_table_add(&m->unit.keys, &key))
             return REDRIVE_E_NOMEM;
     }
     forget(&m->unit, job->status.seq);
-    table_remove(&m->unit.jobs, i);
+    mem_table_remove(&m->unit.jobs, i);
     return 0;
 }
 
@@ -97,7 +97,7 @@ static int cancel(struct memory *m, struct job *job, struct move_result *ret)
                 .why = str_of(delay_why_name(DELAY_NONE)),
             },
     };
-    if (s->state == REDRIVE_STATE_RUNNING && !table_add(&m->unit.attempts, &row))
+    if (s->state == REDRIVE_STATE_RUNNING && !mem_table_add(&m->unit.attempts, &row))
         return REDRIVE_E_NOMEM;
     memory_become(m, job, REDRIVE_STATE_CANCELLED, 0, ret);
     return 0;
@@ -120,7 +120,7 @@ static int change_job(struct memory *m, const struct change_move *move, struct j
         return 0;
     case CHANGE_EDIT:
         job->status.updated_ms = m->now_ms;
-        return table_set_str(&job->spec.payload, move->payload) ? 0 : REDRIVE_E_NOMEM;
+        return mem_table_set_str(&job->spec.payload, move->payload) ? 0 : REDRIVE_E_NOMEM;
     case CHANGE_REMOVE:
     default: return memory_find(&m->unit, move->seq, &i) ? remove_at(m, i) : 0;
     }

@@ -78,7 +78,7 @@ static inline struct memory *memory_of(struct store *store)
 
 static inline const struct job *job_at(const struct mem_state *state, size_t i)
 {
-    return table_at(&state->jobs, i);
+    return mem_table_at(&state->jobs, i);
 }
 
 /* Byte order. */

@@ -145,7 +145,7 @@ static bool latest_attempt(const struct job *job, struct mem_attempt *ret)
 static void add_attempt(struct attempt_page *page, const struct mem_attempt *row)
 {
     struct mem_attempt copy;
-    table_copy_out(&MEM_ATTEMPT, &copy, row, &page->arena);
+    mem_table_copy_out(&MEM_ATTEMPT, &copy, row, &page->arena);
     page->attempts[page->n++] = copy.attempt;
 }
 
@@ -156,7 +156,7 @@ static void read_history(const struct mem_state *state, size_t job, struct attem
     if (!ret->attempts)
         return;
     for (size_t i = 0; i < table->n; i++) {
-        const struct mem_attempt *row = table_at(table, i);
+        const struct mem_attempt *row = mem_table_at(table, i);
         if (row->seq == job_at(state, job)->status.seq)
             add_attempt(ret, row);
     }

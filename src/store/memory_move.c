@@ -12,7 +12,7 @@ static int start_one(struct memory *m, const struct start_move *move, struct mov
     int rc = memory_take(m, move->seq, IN(QUEUED), ret, &job);
     if (!job)
         return rc;
-    if (!table_set_str(&job->status.worker, move->worker))
+    if (!mem_table_set_str(&job->status.worker, move->worker))
         return REDRIVE_E_NOMEM;
     memory_become(m, job, REDRIVE_STATE_RUNNING, 0, ret);
     struct job_status *s = &job->status;
@@ -117,7 +117,7 @@ static bool remember(struct memory *m, const struct job *job, const struct settl
                 .next_ms = is_time_locked(d->state) ? s->process_after_ms : 0,
             },
     };
-    return table_add(&m->unit.attempts, &row);
+    return mem_table_add(&m->unit.attempts, &row);
 }
 
 static bool set_error(struct job_status *s, const struct settle_move *move)
@@ -127,9 +127,9 @@ static bool set_error(struct job_status *s, const struct settle_move *move)
     s->error.class_ = move->error.class_;
     s->error.code = move->error.code;
     s->fingerprint = move->fingerprint;
-    return table_set_str(&s->error.type, move->error.type) &&
-           table_set_str(&s->error.message, move->error.message) &&
-           table_set_str(&s->error.stacktrace, move->error.stacktrace);
+    return mem_table_set_str(&s->error.type, move->error.type) &&
+           mem_table_set_str(&s->error.message, move->error.message) &&
+           mem_table_set_str(&s->error.stacktrace, move->error.stacktrace);
 }
 
 static void take_attempt_back(struct job_status *s)
@@ -158,7 +158,7 @@ static int settle_one(struct memory *m, const struct settle_move *move, struct m
         s->process_after_ms = time_after(m->now_ms, d->delay_ms);
     if (!remember(m, job, move) || !set_error(s, move))
         return REDRIVE_E_NOMEM;
-    if (move->result.ptr && !table_set_str(&s->result, move->result))
+    if (move->result.ptr && !mem_table_set_str(&s->result, move->result))
         return REDRIVE_E_NOMEM;
     s->reason = d->reason;
     s->crashes = d->crashes;

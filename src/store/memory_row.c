@@ -96,7 +96,7 @@ int memory_take(struct memory *m, int64_t seq, uint32_t states, struct move_resu
         return 0;
     }
     *ret = (struct move_result){.state = state};
-    *ret_job = table_edit(&m->unit.jobs, i);
+    *ret_job = mem_table_edit(&m->unit.jobs, i);
     return *ret_job ? 0 : REDRIVE_E_NOMEM;
 }
 
@@ -137,7 +137,7 @@ int memory_page(const struct job *const *jobs, size_t n, struct job_page *ret,
     job_page_release(ret);
     ret->jobs = arena_array(&ret->arena, n, sizeof *ret->jobs);
     for (size_t i = 0; ret->jobs && i < n; i++)
-        table_copy_out(&MEM_JOB, &ret->jobs[i], jobs[i], &ret->arena);
+        mem_table_copy_out(&MEM_JOB, &ret->jobs[i], jobs[i], &ret->arena);
     ret->n = n;
     if (!ret->arena.failed)
         return 0;

@@ -23,16 +23,16 @@ static void settle_last(struct mem_table *table, size_t at)
 static bool find_row(const struct mem_table *table, const struct shared_row *row, size_t *ret_at)
 {
     size_t at = 0;
-    while (at < table->n && compare_rows(table_at(table, at), row) < 0)
+    while (at < table->n && compare_rows(mem_table_at(table, at), row) < 0)
         at++;
     *ret_at = at;
-    return at < table->n && compare_rows(table_at(table, at), row) == 0;
+    return at < table->n && compare_rows(mem_table_at(table, at), row) == 0;
 }
 
 static int replace(struct mem_table *table, size_t at, const struct shared_row *row)
 {
-    struct shared_row *own = table_edit(table, at);
-    if (!own || !table_set_str(&own->value, row->value))
+    struct shared_row *own = mem_table_edit(table, at);
+    if (!own || !mem_table_set_str(&own->value, row->value))
         return REDRIVE_E_NOMEM;
     own->version++;
     return 0;
@@ -42,7 +42,7 @@ static int insert(struct mem_table *table, size_t at, const struct shared_row *r
 {
     struct shared_row first = *row;
     first.version = 1;
-    if (!table_add(table, &first))
+    if (!mem_table_add(table, &first))
         return REDRIVE_E_NOMEM;
     settle_last(table, at);
     return 0;
@@ -54,14 +54,14 @@ static int put_one(struct mem_state *state, const struct shared_row *row, struct
     int rc = 0;
     bool there = find_row(&state->shared, row, &at);
     int64_t version =
-        there ? ((const struct shared_row *)table_at(&state->shared, at))->version : 0;
+        there ? ((const struct shared_row *)mem_table_at(&state->shared, at))->version : 0;
     *ret = (struct move_result){0};
     if (version != row->version || (row->removed && !there)) {
         ret->code = REDRIVE_E_STATE;
         return 0;
     }
     if (row->removed)
-        table_remove(&state->shared, at);
+        mem_table_remove(&state->shared, at);
     else
         rc = there ? replace(&state->shared, at, row) : insert(&state->shared, at, row);
     state->shared_version++;
@@ -94,9 +94,9 @@ int memory_shared_list(struct store *store, enum shared_kind kind, struct str te
     const struct mem_table *table = &memory_look(m)->shared;
     ret->rows = arena_array(&ret->arena, table->n, sizeof *ret->rows);
     for (size_t i = 0; ret->rows && i < table->n; i++) {
-        const struct shared_row *row = table_at(table, i);
+        const struct shared_row *row = mem_table_at(table, i);
         if (row->kind == kind && (tenant.len == 0 || str_eq(tenant, row->tenant)))
-            table_copy_out(&MEM_SHARED, &ret->rows[ret->n++], row, &ret->arena);
+            mem_table_copy_out(&MEM_SHARED, &ret->rows[ret->n++], row, &ret->arena);
     }
     memory_unlook(m);
     if (!ret->arena.failed)
@@ -116,15 +116,15 @@ static int compare_counters(const struct counter *a, const struct counter *b)
 static bool count_one(struct mem_table *table, const struct counter *counter)
 {
     size_t at = 0;
-    while (at < table->n && compare_counters(table_at(table, at), counter) < 0)
+    while (at < table->n && compare_counters(mem_table_at(table, at), counter) < 0)
         at++;
-    if (at < table->n && compare_counters(table_at(table, at), counter) == 0) {
-        struct counter *own = table_edit(table, at);
+    if (at < table->n && compare_counters(mem_table_at(table, at), counter) == 0) {
+        struct counter *own = mem_table_edit(table, at);
         if (own)
             own->value += counter->value;
         return own != NULL;
     }
-    if (!table_add(table, counter))
+    if (!mem_table_add(table, counter))
         return false;
     settle_last(table, at);
     return true;
@@ -149,9 +149,9 @@ int memory_counters_list(struct store *store, struct str tenant, struct counter_
     const struct mem_table *table = &memory_look(m)->counters;
     ret->counters = arena_array(&ret->arena, table->n, sizeof *ret->counters);
     for (size_t i = 0; ret->counters && i < table->n; i++) {
-        const struct counter *counter = table_at(table, i);
+        const struct counter *counter = mem_table_at(table, i);
         if (tenant.len == 0 || str_eq(tenant, counter->tenant))
-            table_copy_out(&MEM_COUNTER, &ret->counters[ret->n++], counter, &ret->arena);
+            mem_table_copy_out(&MEM_COUNTER, &ret->counters[ret->n++], counter, &ret->arena);
     }
     memory_unlook(m);
     if (!ret->arena.failed)

@@ -33,7 +33,7 @@ static bool holds_key_gone(const struct mem_state *state, const struct job_spec 
                            struct holder *ret)
 {
     for (size_t i = 0; i < state->keys.n; i++) {
-        const struct mem_key *key = table_at(&state->keys, i);
+        const struct mem_key *key = mem_table_at(&state->keys, i);
         if (str_eq(key->key, spec->unique_key) && str_eq(key->tenant, spec->tenant)) {
             *ret = (struct holder){key->id, key->seq, key->state};
             return true;
@@ -77,7 +77,7 @@ static bool add(struct memory *m, const struct job_spec *spec, struct holder *re
             },
     };
     job.spec.process_after_ms = 0;
-    if (!table_add(&m->unit.jobs, &job))
+    if (!mem_table_add(&m->unit.jobs, &job))
         return false;
     m->unit.last_seq++;
     *ret = holder_of(&job);

@@ -46,7 +46,7 @@ static void count_queues(const struct mem_state *state, struct str tenant, struc
             count_job(queue_of(page, job->spec.tenant, job->spec.queue), &job->status);
     }
     for (size_t i = 0; i < state->shared.n && !page->arena.failed; i++) {
-        const struct shared_row *row = table_at(&state->shared, i);
+        const struct shared_row *row = mem_table_at(&state->shared, i);
         if (row->kind == SHARED_PAUSE && (tenant.len == 0 || str_eq(tenant, row->tenant)))
             queue_of(page, row->tenant, row->key)->paused = true;
     }
@@ -125,7 +125,7 @@ static int list_groups(const struct mem_state *state, const struct job_filter *f
     ret->groups = arena_array(&ret->arena, ret->n, sizeof *ret->groups);
     for (size_t i = 0; ret->groups && i < ret->n; i++) {
         ret->groups[i] = groups[i];
-        table_copy_out(&MEM_JOB, &ret->groups[i].example, &groups[i].example, &ret->arena);
+        mem_table_copy_out(&MEM_JOB, &ret->groups[i].example, &groups[i].example, &ret->arena);
     }
     free(groups);
     if (!ret->arena.failed)

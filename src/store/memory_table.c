@@ -35,7 +35,7 @@ static struct mem_row *row_new(const struct mem_kind *kind, const void *data)
 
     for (size_t i = 0; i < kind->n_strs; i++) {
         const struct str *from = (const void *)((const char *)data + kind->strs[i]);
-        if (!table_set_str(str_at(row->data, kind->strs[i]), *from)) {
+        if (!mem_table_set_str(str_at(row->data, kind->strs[i]), *from)) {
             row_unref(row, kind);
             return NULL;
         }
@@ -43,7 +43,7 @@ static struct mem_row *row_new(const struct mem_kind *kind, const void *data)
     return row;
 }
 
-bool table_set_str(struct str *field, struct str value)
+bool mem_table_set_str(struct str *field, struct str value)
 {
     char *copy = NULL;
     if (value.len > 0) {
@@ -56,12 +56,12 @@ bool table_set_str(struct str *field, struct str value)
     return true;
 }
 
-void table_init(struct mem_table *table, const struct mem_kind *kind)
+void mem_table_init(struct mem_table *table, const struct mem_kind *kind)
 {
     *table = (struct mem_table){.kind = kind};
 }
 
-void table_release(struct mem_table *table)
+void mem_table_release(struct mem_table *table)
 {
     for (size_t i = 0; i < table->n; i++)
         row_unref(table->rows[i], table->kind);
@@ -83,9 +83,9 @@ static bool reserve(struct mem_table *table, size_t n)
     return true;
 }
 
-bool table_share(struct mem_table *to, const struct mem_table *from)
+bool mem_table_share(struct mem_table *to, const struct mem_table *from)
 {
-    table_init(to, from->kind);
+    mem_table_init(to, from->kind);
     if (!reserve(to, from->n))
         return false;
     for (size_t i = 0; i < from->n; i++) {
@@ -96,12 +96,12 @@ bool table_share(struct mem_table *to, const struct mem_table *from)
     return true;
 }
 
-const void *table_at(const struct mem_table *table, size_t i)
+const void *mem_table_at(const struct mem_table *table, size_t i)
 {
     return table->rows[i]->data;
 }
 
-void *table_edit(struct mem_table *table, size_t i)
+void *mem_table_edit(struct mem_table *table, size_t i)
 {
     struct mem_row *row = table->rows[i];
     if (row->refs > 1) {
@@ -114,7 +114,7 @@ void *table_edit(struct mem_table *table, size_t i)
     return table->rows[i]->data;
 }
 
-bool table_add(struct mem_table *table, const void *row)
+bool mem_table_add(struct mem_table *table, const void *row)
 {
     if (!reserve(table, table->n + 1))
         return false;
@@ -125,14 +125,14 @@ bool table_add(struct mem_table *table, const void *row)
     return true;
 }
 
-void table_remove(struct mem_table *table, size_t i)
+void mem_table_remove(struct mem_table *table, size_t i)
 {
     row_unref(table->rows[i], table->kind);
     table->n--;
     memmove(&table->rows[i], &table->rows[i + 1], (table->n - i) * sizeof(struct mem_row *));
 }
 
-void table_copy_out(const struct mem_kind *kind, void *to, const void *row, struct arena *arena)
+void mem_table_copy_out(const struct mem_kind *kind, void *to, const void *row, struct arena *arena)
 {
     memcpy(to, row, kind->size);
     for (size_t i = 0; i < kind->n_strs; i++) {

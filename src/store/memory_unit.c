@@ -8,20 +8,20 @@
 void mem_state_init(struct mem_state *state)
 {
     *state = (struct mem_state){0};
-    table_init(&state->jobs, &MEM_JOB);
-    table_init(&state->attempts, &MEM_ATTEMPT);
-    table_init(&state->keys, &MEM_KEY);
-    table_init(&state->shared, &MEM_SHARED);
-    table_init(&state->counters, &MEM_COUNTER);
+    mem_table_init(&state->jobs, &MEM_JOB);
+    mem_table_init(&state->attempts, &MEM_ATTEMPT);
+    mem_table_init(&state->keys, &MEM_KEY);
+    mem_table_init(&state->shared, &MEM_SHARED);
+    mem_table_init(&state->counters, &MEM_COUNTER);
 }
 
 void mem_state_release(struct mem_state *state)
 {
-    table_release(&state->jobs);
-    table_release(&state->attempts);
-    table_release(&state->keys);
-    table_release(&state->shared);
-    table_release(&state->counters);
+    mem_table_release(&state->jobs);
+    mem_table_release(&state->attempts);
+    mem_table_release(&state->keys);
+    mem_table_release(&state->shared);
+    mem_table_release(&state->counters);
 }
 
 static bool state_share(struct mem_state *to, const struct mem_state *from)
@@ -29,9 +29,10 @@ static bool state_share(struct mem_state *to, const struct mem_state *from)
     mem_state_init(to);
     to->last_seq = from->last_seq;
     to->shared_version = from->shared_version;
-    return table_share(&to->jobs, &from->jobs) && table_share(&to->attempts, &from->attempts) &&
-           table_share(&to->keys, &from->keys) && table_share(&to->shared, &from->shared) &&
-           table_share(&to->counters, &from->counters);
+    return mem_table_share(&to->jobs, &from->jobs) &&
+           mem_table_share(&to->attempts, &from->attempts) &&
+           mem_table_share(&to->keys, &from->keys) && mem_table_share(&to->shared, &from->shared) &&
+           mem_table_share(&to->counters, &from->counters);
 }
 
 static struct timespec clock_after(int64_t ms)

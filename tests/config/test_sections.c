@@ -261,6 +261,33 @@ static void a_task_runs_in_one_of_four_ways(void **state)
     assert_int_equal(task(s, "d")->run.kind, CONFIG_RUN_NONE);
 }
 
+static void each_way_to_run_has_keys_of_its_own(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tasks:\n"
+                    "  a: {run: {exec: [a], kill_grace: 2s, pass_env: [TOKEN, HOST]}}\n"
+                    "  b: {run: {stream: [b], processes: 3, in_flight: 5}}\n"
+                    "  b1: {run: {stream: [b], processes: 1024, in_flight: 10000}}\n"
+                    "  c: {run: {http: \"https://{payload.host}/\", allow_private: true,\n"
+                    "            connect_timeout: 3s}}\n"
+                    "  c1: {run: {http: \"https://example.com/\"}}\n");
+    const struct config_run *run = &task(s, "a")->run;
+    assert_int_equal(run->kill_grace_ms, 2000);
+    assert_int_equal(run->pass_env.n, 2);
+    assert_string_equal(run->pass_env.items[1], "HOST");
+    assert_null(run->pass_env.items[2]);
+    run = &task(s, "b")->run;
+    assert_int_equal(run->in_flight, 5);
+    assert_int_equal(run->concurrency, 15);
+    assert_int_equal(run->kill_grace_ms, 5000);
+    assert_int_equal(task(s, "b1")->run.concurrency, 100000);
+    run = &task(s, "c")->run;
+    assert_true(run->allow_private);
+    assert_int_equal(run->connect_timeout_ms, 3000);
+    assert_false(task(s, "c1")->run.allow_private);
+    assert_int_equal(task(s, "c1")->run.connect_timeout_ms, 10000);
+}
+
 static void limits_have_a_rate_and_what_they_are_counted_for(void **state)
 {
     struct sandbox *s = *state;
@@ -535,6 +562,7 @@ int main(void)
         IN_SANDBOX(class_rules_start_from_the_task_and_inherit_from_the_defaults),
         IN_SANDBOX(a_first_delay_above_the_cap_is_worth_a_warning),
         IN_SANDBOX(a_task_runs_in_one_of_four_ways),
+        IN_SANDBOX(each_way_to_run_has_keys_of_its_own),
         IN_SANDBOX(limits_have_a_rate_and_what_they_are_counted_for),
         IN_SANDBOX(a_heartbeat_is_a_third_of_the_lease_unless_given),
         IN_SANDBOX(a_breaker_inherits_key_by_key),

@@ -1,0 +1,307 @@
+/* cmd_work.c - `redrive work`: takes jobs and has them run. */
+#include "cli/commands.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "cli/session.h"
+#include "cli/work_tally.h"
+#include "run/pool.h"
+
+#define WORKER_NAME_MAX 320
+#define OUTPUT_MAX      4096
+
+struct work_options {
+    bool until_idle;
+    struct option_strings queues;
+    struct option_strings tasks;
+    int64_t concurrency;
+    int64_t grace_ms;
+    const char *worker;
+    const char *tenant;
+};
+
+struct work {
+    const struct work_options *options;
+    char name[WORKER_NAME_MAX];
+    struct str *queues;
+    struct str *tasks;
+    struct session session;
+    struct committer *committer;
+    struct work_tally tally;
+    uv_loop_t loop;
+    uv_signal_t signals[2];
+    int n_signals; /* that have come */
+    int64_t started_ms;
+
+    pthread_mutex_t mutex; /* guards the pointer, which the committer's thread uses too */
+    struct pool *pool;
+};
+
+static const int SIGNALS[] = {SIGINT, SIGTERM};
+
+static void on_ready(void *ctx)
+{
+    struct work *work = ctx;
+    pthread_mutex_lock(&work->mutex);
+    if (work->pool)
+        pool_wake(work->pool);
+    pthread_mutex_unlock(&work->mutex);
+}
+
+static void set_pool(struct work *work, struct pool *pool)
+{
+    pthread_mutex_lock(&work->mutex);
+    work->pool = pool;
+    pthread_mutex_unlock(&work->mutex);
+}
+
+/* ---- Signals -------------------------------------------------------------------------------- */
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct work *work = handle->data;
+    int64_t grace_ms = work->n_signals++ == 0 ? work->options->grace_ms : 0;
+    struct pool_status status = pool_status(work->pool);
+    log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_stopping",
+              LOG_S("worker", work->name), LOG_S("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
+              LOG_I("running", (int64_t)status.running), LOG_I("grace_ms", grace_ms));
+    pool_stop(work->pool, grace_ms);
+}
+
+static void close_signals(struct work *work)
+{
+    for (size_t i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&work->signals[i], NULL);
+}
+
+static int watch_signals(struct work *work, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < 2; i++) {
+        uv_signal_init(&work->loop, &work->signals[i]);
+        work->signals[i].data = work;
+    }
+    for (size_t i = 0; i < 2 && rc == 0; i++)
+        rc = uv_signal_start(&work->signals[i], on_signal, SIGNALS[i]);
+    if (rc == 0)
+        return 0;
+    close_signals(work);
+    return err_set(err, REDRIVE_E_IO, "cannot listen for signals: %s", uv_strerror(rc));
+}
+
+/* ---- Working -------------------------------------------------------------------------------- */
+
+static void on_stopped(void *ctx)
+{
+    close_signals(ctx);
+}
+
+static int start_pool(struct work *work, struct redrive_err *err)
+{
+    const struct work_options *o = work->options;
+    const struct pool_options options = {
+        .loop = &work->loop,
+        .committer = work->committer,
+        .config = work->session.config,
+        .log = &work->session.log,
+        .environ = environ,
+        .worker = str_of(work->name),
+        .tenant = str_of(o->tenant),
+        .queues = work->queues,
+        .n_queues = o->queues.n,
+        .tasks = work->tasks,
+        .n_tasks = o->tasks.n,
+        .max_jobs = (uint32_t)o->concurrency,
+        .until_idle = o->until_idle,
+        .stopped = on_stopped,
+        .stopped_ctx = work,
+    };
+    struct pool *pool;
+    int rc = pool_new(&options, &pool, err);
+    if (rc < 0) {
+        close_signals(work);
+        return rc;
+    }
+    set_pool(work, pool);
+    log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_started",
+              LOG_S("worker", work->name), LOG_S("store", work->session.config->store),
+              LOG_I("places", (int64_t)pool_status(pool).places));
+    return 0;
+}
+
+static int summarize(struct cli *cli, struct work *work, struct redrive_err *err)
+{
+    const struct work_counts counts = work_tally_counts(&work->tally);
+    const int64_t took_ms = clock_monotonic_ms() - work->started_ms;
+    struct work_left left;
+    struct redrive_err why;
+    struct buf out;
+    int rc = work_left(work->committer, str_of(work->options->tenant), work->queues,
+                       work->options->queues.n, &left, &why);
+    if (rc < 0)
+        cli_warn(cli, &why);
+    buf_init(&out, OUTPUT_MAX);
+    if (cli->globals->json)
+        work_summary_json(&counts, rc < 0 ? NULL : &left, took_ms, &out);
+    else
+        work_summary_text(&counts, rc < 0 ? NULL : &left, took_ms, &out);
+    rc = cli_print(cli, &out, err);
+    uint64_t lost = counts.dead + counts.failed;
+    if (rc < 0 || lost == 0)
+        return rc;
+    return err_set(err, REDRIVE_E_JOB_FAILED, "%" PRIu64 " job%s failed for good", lost,
+                   lost == 1 ? "" : "s");
+}
+
+static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
+{
+    int rc = watch_signals(work, err);
+    if (rc == 0)
+        rc = start_pool(work, err);
+    /* After a failure too: what was begun has to be closed. */
+    while (uv_run(&work->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    if (rc == 0) {
+        const struct pool_status status = pool_status(work->pool);
+        log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_stopped",
+                  LOG_S("worker", work->name), LOG_I("ran", (int64_t)status.ended));
+    }
+    if (rc == 0 && work->options->until_idle)
+        rc = summarize(cli, work, err);
+    return rc;
+}
+
+/* ---- The command ---------------------------------------------------------------------------- */
+
+static void name_worker(struct work *work)
+{
+    char host[256] = "";
+    if (work->options->worker) {
+        (void)str_copy(work->name, sizeof work->name, str_of(work->options->worker));
+        return;
+    }
+    if (gethostname(host, sizeof host - 1) < 0 || *host == '\0')
+        (void)str_copy(host, sizeof host, STR("localhost"));
+    (void)snprintf(work->name, sizeof work->name, "%s:%ld", host, (long)getpid());
+}
+
+static struct str *as_strs(const struct option_strings *strings)
+{
+    struct str *strs = calloc(strings->n + 1, sizeof *strs);
+    for (size_t i = 0; i < strings->n && strs; i++)
+        strs[i] = str_of(strings->items[i]);
+    return strs;
+}
+
+static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
+{
+    const struct engine_options options = {
+        .on_event = work_tally_event,
+        .event_ctx = &work->tally,
+    };
+    work->queues = as_strs(&work->options->queues);
+    work->tasks = as_strs(&work->options->tasks);
+    if (!work->queues || !work->tasks)
+        return err_nomem(err);
+    int rc = session_open_with(cli, &options, &work->session, err);
+    if (rc == 0)
+        rc = session_committer(&work->session, on_ready, work, &work->committer, err);
+    return rc;
+}
+
+static int run_work(struct cli *cli, struct redrive_err *err)
+{
+    struct work work = {
+        .options = invocation_options(&cli->invocation),
+        .started_ms = clock_monotonic_ms(),
+    };
+    name_worker(&work);
+    work_tally_init(&work.tally, str_of(work.name));
+    pthread_mutex_init(&work.mutex, NULL);
+    int rc = uv_loop_init(&work.loop);
+    if (rc < 0) {
+        rc = err_set(err, REDRIVE_E_IO, "cannot start the event loop: %s", uv_strerror(rc));
+    } else {
+        rc = open_all(cli, &work, err);
+        if (rc == 0)
+            rc = work_on(cli, &work, err);
+        committer_stop(work.committer);
+        pool_free(work.pool);
+        (void)uv_loop_close(&work.loop);
+    }
+    session_close(&work.session);
+    pthread_mutex_destroy(&work.mutex);
+    work_tally_release(&work.tally);
+    free(work.queues);
+    free(work.tasks);
+    return rc;
+}
+
+static const struct option OPTIONS[] = {
+    {.name = "until-idle",
+     INTO_FLAG(struct work_options, until_idle),
+     .help = "stop when nothing is ready any more, and say what was done"},
+    {.name = "queue",
+     .letter = 'q',
+     INTO_STRINGS(struct work_options, queues),
+     .placeholder = "NAME",
+     .help = "take jobs of this queue only; the first one named goes first"},
+    {.name = "task",
+     .letter = 't',
+     INTO_STRINGS(struct work_options, tasks),
+     .placeholder = "NAME",
+     .help = "run this task only"},
+    {.name = "concurrency",
+     INTO_INT(struct work_options, concurrency),
+     .min = 1,
+     .max = 100000,
+     .placeholder = "N",
+     .help = "run at most N jobs at one time, of all tasks together"},
+    {.name = "grace",
+     INTO_DURATION(struct work_options, grace_ms),
+     .placeholder = "SPAN",
+     .default_text = "30s",
+     .help = "how long jobs may go on after the first signal"},
+    {.name = "worker",
+     INTO_STRING(struct work_options, worker),
+     .placeholder = "NAME",
+     .help = "name of this worker in leases and in the history; HOST:PID unless given"},
+    {.name = "tenant",
+     INTO_STRING(struct work_options, tenant),
+     .placeholder = "NAME",
+     .help = "take jobs of this tenant only"},
+    {0},
+};
+
+const struct command cmd_work = {
+    .name = "work",
+    .summary = "run the jobs of a store, as the configuration says",
+    .description =
+        "Takes ready jobs of every task whose configuration says how it is run, runs them, and "
+        "settles how they ended: done, to be tried again later, or dead. Several workers may "
+        "share a store.\n"
+        "\n"
+        "SIGINT or SIGTERM lets the jobs in hand end, for as long as --grace says; the second "
+        "one stops them at once. A job that was stopped is released, and has not used an "
+        "attempt.\n"
+        "\n"
+        "With --until-idle the worker stops by itself when nothing is ready and nothing runs. "
+        "Jobs that wait for their time or are parked are left. The exit code is 3 when a job died "
+        "or failed for good meanwhile.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct work_options),
+    .examples =
+        (const struct example[]){
+            {"redrive work -c redrive.yaml", "run jobs until a signal comes"},
+            {"redrive work --until-idle --json", "run what is ready, and say what became of it"},
+            {"redrive work --task mail --concurrency 2", "one task, at most two jobs at one time"},
+            {0},
+        },
+    .run = run_work,
+};

@@ -1,0 +1,157 @@
+/* pool_int.h - the inside of a pool, for the files of this room only.
+ *
+ * A turn of the loop ends with pool_hand_in: the runs that have ended in this turn become one
+ * settlement, tasks with free places ask for jobs, and all of it is handed to the committer at one
+ * moment, so that it shares a unit. Answers come back through a list under a mutex and are read on
+ * the loop.
+ *
+ * A job in hand is in one place at a time: with its runner, among those to be settled, or in a
+ * settlement that is under way.
+ */
+#ifndef RUN_POOL_INT_H
+#define RUN_POOL_INT_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+#include "engine/claim.h"
+#include "engine/settle.h"
+#include "run/pool.h"
+#include "run/runner.h"
+
+/* Of one claim and of one settlement. */
+#define POOL_BATCH_MAX 256
+
+/* Between tries while the store is in trouble. */
+#define POOL_PAUSE_MIN_MS 100
+#define POOL_PAUSE_MAX_MS 5000
+
+/* How long after the end of the grace settlements are still tried again. */
+#define POOL_SETTLE_MS 10000
+
+/* An operation that the committer has, or has answered. */
+struct pool_call {
+    struct pool *pool;
+    struct list link; /* in pool->answers */
+    void (*answered)(struct pool_call *call);
+};
+
+struct pool_job {
+    struct list link;  /* in task->jobs */
+    struct list queue; /* in pool->to_settle, or in a settlement that is under way */
+    struct pool_task *task;
+    int64_t seq;
+    uint64_t token;
+    struct run *run; /* NULL: it has ended */
+    bool is_lost;    /* the lease has another holder, or none: what the run says does not count */
+    bool is_over;    /* settled, or given up; freed when no heartbeat is under way with it */
+    bool is_extending;
+    struct outcome outcome;
+    struct str result;
+    char *words; /* what the outcome points to */
+    struct run_request request;
+    char text[]; /* what the request points to */
+};
+
+struct pool_task {
+    struct pool *pool;
+    const struct config_task *config;
+    struct str name;
+    struct runner *runner;
+    uint32_t places;
+    size_t running; /* jobs that its runner has */
+    struct list jobs;
+
+    struct pool_call claim_call;
+    struct claim_op claim;
+    size_t asked; /* jobs that the claim under way may bring; 0: none is under way */
+    bool wants;   /* there may be ready jobs */
+    bool woken;   /* since the claim under way was handed in */
+
+    uv_timer_t heartbeat;
+    struct pool_call extend_call;
+    struct extend_op extend;
+    struct extension *extensions;
+    struct pool_job **extending; /* the jobs of the extensions */
+    size_t extend_capacity;
+    bool is_extending;
+};
+
+struct pool {
+    struct pool_options options;
+    struct pool_task *tasks;
+    size_t n_tasks;
+    size_t first; /* the task that may ask first, in turn */
+    uint32_t places;
+    size_t running;
+    size_t asked;
+    size_t n_jobs;
+    size_t n_calls;    /* under way */
+    size_t n_settling; /* of these, settlements */
+    size_t n_runners;
+    uint64_t n_ended;
+    uint64_t n_failed;
+
+    struct list outgoing;  /* operations, by op.link, to be handed in at the end of this turn */
+    struct list to_settle; /* struct pool_job */
+    bool settle_singly;    /* one of them made the store refuse them all */
+    int64_t pause_ms;      /* of the latest trouble; 0: none */
+
+    uv_prepare_t turn;
+    uv_async_t async;
+    uv_timer_t pause;
+    uv_timer_t give_up;
+    unsigned n_handles; /* open */
+    bool is_stopping;
+    bool is_giving_up; /* what the store does not take now is left to the end of its lease */
+    bool is_closing;
+    bool is_abandoned; /* pool_new has failed: nobody else will free it */
+
+    pthread_mutex_t mutex; /* guards what follows */
+    struct list answers;   /* struct pool_call */
+    bool is_woken;
+    bool is_closed; /* async must not be used any more */
+};
+
+/* ---- The committer (pool.c) ----------------------------------------------------------------- */
+
+/* Has the operation handed in at the end of this turn; call->answered is called on the loop. */
+void pool_send(struct pool_call *call, struct op *op);
+
+/* The store has failed: hands nothing in for a while, longer each time. */
+void pool_pause(struct pool *pool, const char *what, const struct redrive_err *err);
+
+/* Every task asks again. */
+void pool_ask_again(struct pool *pool);
+
+/* ---- Which tasks (pool_tasks.c) ------------------------------------------------------------- */
+
+/* Whether this pool runs the task. */
+bool pool_tasks_has(const struct pool_options *options, const struct config_task *task);
+/* Whether all that it should run can be run; `ret_n` counts them. */
+int pool_tasks_check(const struct pool_options *options, size_t *ret_n, struct redrive_err *err);
+
+/* ---- Claims (pool_claim.c) ------------------------------------------------------------------ */
+
+/* Asks for jobs for all places that are free. */
+void pool_claim(struct pool *pool);
+
+/* ---- Jobs in hand (pool_job.c, pool_settle.c) ----------------------------------------------- */
+
+/* Takes a claimed job and has it run; what it points to is copied. */
+void pool_job_take(struct pool_task *task, const struct job *job);
+/* Its lease is lost: makes it end. */
+void pool_job_lose(struct pool_job *job);
+/* Settled or given up: frees it as soon as nobody uses it. */
+void pool_job_over(struct pool_job *job);
+
+/* Hands in what has ended. */
+void pool_settle(struct pool *pool);
+
+/* ---- Leases (pool_lease.c) ------------------------------------------------------------------ */
+
+void pool_lease_init(struct pool_task *task);
+/* Begins with heartbeats if there are none yet. */
+void pool_lease_watch(struct pool_task *task);
+
+#endif

@@ -1,0 +1,153 @@
+#include "run/pool_int.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+/* ---- What a job points to --------------------------------------------------------------------
+ *
+ * Claimed jobs and outcomes are gone when the callbacks that bring them return.
+ */
+
+static const char *pack(char **at, struct str s)
+{
+    const char *copy = *at;
+    if (s.len > 0)
+        memcpy(*at, s.ptr, s.len);
+    (*at)[s.len] = '\0';
+    *at += s.len + 1;
+    return copy;
+}
+
+static const char *pack_cstr(char **at, const char *s)
+{
+    return s ? pack(at, str_of(s)) : NULL;
+}
+
+static struct pool_job *job_new(struct pool_task *task, const struct job *job)
+{
+    const struct job_spec *spec = &job->spec;
+    size_t size = spec->id.len + spec->queue.len + spec->tenant.len + spec->payload.len + 4;
+    struct pool_job *own = calloc(1, sizeof *own + size);
+    if (!own)
+        return NULL;
+    char *at = own->text;
+    own->task = task;
+    own->seq = job->status.seq;
+    own->token = job->status.token;
+    list_init(&own->queue);
+    own->request = (struct run_request){
+        .job_id = pack(&at, spec->id),
+        .task = task->config->name,
+        .queue = pack(&at, spec->queue),
+        .tenant = pack(&at, spec->tenant),
+        .attempt = job->status.attempts,
+        .max_attempts = spec->max_attempts > 0 ? (uint32_t)spec->max_attempts : 0,
+        .payload = {pack(&at, spec->payload), spec->payload.len},
+        .timeout_ms = task->config->run.timeout_ms,
+    };
+    return own;
+}
+
+static size_t size_of(const char *s)
+{
+    return s ? strlen(s) + 1 : 0;
+}
+
+/* Without memory it is still known whether it went well, and by which code it did not. */
+static void keep_outcome(struct pool_job *job, const struct run_outcome *ran)
+{
+    const struct redrive_failure *f = &ran->outcome.failure;
+    char *at = job->words =
+        malloc(size_of(f->status) + size_of(f->error_type) + size_of(f->message) +
+               size_of(f->stacktrace) + size_of(f->sqlstate) + ran->result.len + 1);
+    job->outcome = ran->outcome;
+    struct redrive_failure *own = &job->outcome.failure;
+    own->status = at ? pack_cstr(&at, f->status) : NULL;
+    own->error_type = at ? pack_cstr(&at, f->error_type) : NULL;
+    own->message = at ? pack_cstr(&at, f->message) : NULL;
+    own->stacktrace = at ? pack_cstr(&at, f->stacktrace) : NULL;
+    own->sqlstate = at ? pack_cstr(&at, f->sqlstate) : NULL;
+    if (at && ran->result.len > 0)
+        job->result = (struct str){pack(&at, ran->result), ran->result.len};
+    if (!at && f->status && strcmp(f->status, "SUCCESS") != 0)
+        own->failed = true;
+}
+
+/* ---- Its life ------------------------------------------------------------------------------- */
+
+void pool_job_over(struct pool_job *job)
+{
+    job->is_over = true;
+    if (job->is_extending)
+        return;
+    job->task->pool->n_jobs--;
+    list_remove(&job->link);
+    free(job->words);
+    free(job);
+}
+
+void pool_job_lose(struct pool_job *job)
+{
+    if (!job->run || job->is_lost)
+        return;
+    job->is_lost = true;
+    log_event(job->task->pool->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "lease_lost",
+              LOG_S("job", job->request.job_id), LOG_S("task", job->request.task),
+              LOG_I("attempt", job->request.attempt));
+    runner_cancel(job->run);
+}
+
+static void on_done(const struct run_outcome *ran, void *ctx)
+{
+    struct pool_job *job = ctx;
+    struct pool *pool = job->task->pool;
+    job->run = NULL;
+    job->task->running--;
+    pool->running--;
+    pool->n_ended++;
+    if (job->is_lost) {
+        pool_job_over(job);
+        return;
+    }
+    keep_outcome(job, ran);
+    list_insert(&pool->to_settle, &job->queue);
+}
+
+/* A runner that takes no job because it stops costs nothing; one that cannot has failed it. */
+static void not_started(struct pool_job *job, int code, const struct redrive_err *err)
+{
+    struct run_outcome outcome = {.outcome.ending = ENDING_RELEASED};
+    if (code != REDRIVE_E_STOPPING)
+        outcome.outcome = (struct outcome){
+            .failure = {.failed = true, .status = "system", .message = err->message},
+        };
+    keep_outcome(job, &outcome);
+    list_insert(&job->task->pool->to_settle, &job->queue);
+}
+
+void pool_job_take(struct pool_task *task, const struct job *claimed)
+{
+    struct pool *pool = task->pool;
+    struct redrive_err err;
+    int rc = REDRIVE_E_STOPPING;
+    struct pool_job *job = job_new(task, claimed);
+    if (!job) {
+        log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), "job_not_taken",
+                  LOG_STR("job", claimed->spec.id), LOG_S("task", task->config->name),
+                  LOG_S("error", "out of memory: it is taken back when its lease ends"));
+        return;
+    }
+    pool->n_jobs++;
+    list_insert(&task->jobs, &job->link);
+    if (task->runner)
+        rc = runner_start(task->runner, &job->request, on_done, job, &job->run, &err);
+    if (rc < 0) {
+        not_started(job, rc, &err);
+        return;
+    }
+    task->running++;
+    pool->running++;
+    pool_lease_watch(task);
+}
