@@ -10,6 +10,8 @@
  *         the time is over.
  *     bench_engine waiting [--dir D] [--waiting N]
  *         What a claim costs with few and with many jobs waiting; memory and start-up with many.
+ *     bench_engine fill --dir D [--waiting N]
+ *         Leaves a store D/jobs.db with so many jobs waiting, for workers.
  *     bench_engine alone [--dir D] [--jobs N] [--batch N] [--window N]
  *         The same lives as units of `window` batches on one thread and without a committer, to
  *         count instructions by.
@@ -457,6 +459,19 @@ static double open_ms(struct batch *b)
     return ms;
 }
 
+static int fill_only(const struct options *options)
+{
+    struct batch *b = calloc(1, sizeof *b);
+    if (!b)
+        return 1;
+    snprintf(folder, sizeof folder, "%s", options->dir);
+    struct engine *engine = open_engine();
+    fill(engine, b, options->waiting);
+    engine_close(engine);
+    free(b);
+    return 0;
+}
+
 static int waiting(const struct options *options)
 {
     struct engine *engine = open_engine();
@@ -508,11 +523,13 @@ int main(int argc, char **argv)
         if (strcmp(name, "--waiting") == 0)
             o.waiting = number(value, 100000000);
     }
-    if (o.waiting < 2 * FEW)
-        o.waiting = 2 * FEW;
     memset(payload, 'x', sizeof payload);
     payload[0] = payload[sizeof payload - 1] = '"';
+    if (argc > 1 && strcmp(argv[1], "fill") == 0)
+        return fill_only(&o);
     make_folder(&o);
+    if (o.waiting < 2 * FEW)
+        o.waiting = 2 * FEW;
     printf("{\"rows\":[");
     int status = 2;
     if (argc > 1 && strcmp(argv[1], "lives") == 0)
@@ -522,7 +539,7 @@ int main(int argc, char **argv)
     else if (argc > 1 && strcmp(argv[1], "alone") == 0)
         status = alone(&o);
     else
-        fprintf(stderr, "usage: bench_engine lives|waiting|alone [--dir D] …\n");
+        fprintf(stderr, "usage: bench_engine lives|waiting|fill|alone [--dir D] …\n");
     printf("\n]}\n");
     remove_folder();
     return status;
