@@ -73,8 +73,55 @@ void event_add(struct engine *e, const struct engine_event *event)
 
 /* ---- Counters -------------------------------------------------------------------------------
  *
- * One number in all, and one for each task, queue, worker and class that had a part in it.
+ * One number in all, and one for each task, queue, worker and class that had a part in it. A unit
+ * has many events that count alike, so they are gathered first, and counted once a group.
  */
+struct group {
+    const struct engine_event *event; /* the first of them; NULL: a free slot */
+    uint64_t hash;
+    int64_t n;
+};
+
+static uint64_t group_hash(const struct engine_event *event, uint64_t seed)
+{
+    uint64_t hash = (uint64_t)event->kind << 16 | (uint64_t)event->class_ << 8 |
+                    (uint64_t)event->ran << 1 | event->unclassified;
+    hash = rng_hash(event->tenant.ptr, event->tenant.len, seed ^ hash);
+    hash = rng_hash(event->task.ptr, event->task.len, hash);
+    hash = rng_hash(event->queue.ptr, event->queue.len, hash);
+    return event->ran ? rng_hash(event->worker.ptr, event->worker.len, hash) : hash;
+}
+
+static bool counts_alike(const struct engine_event *a, const struct engine_event *b)
+{
+    return a->kind == b->kind && a->class_ == b->class_ && a->ran == b->ran &&
+           a->unclassified == b->unclassified && str_eq(a->tenant, b->tenant) &&
+           str_eq(a->task, b->task) && str_eq(a->queue, b->queue) &&
+           (!a->ran || str_eq(a->worker, b->worker));
+}
+
+/* Open addressing, at most half full, in the unit's arena; NULL without memory. */
+static struct group *gather(struct engine *e, size_t *ret_slots)
+{
+    size_t slots = 2;
+    while (slots < 2 * e->n_events)
+        slots *= 2;
+    struct group *groups = arena_array(&e->arena, slots, sizeof *groups);
+    for (size_t i = 0; groups && i < e->n_events; i++) {
+        const struct engine_event *event = &e->events[i];
+        uint64_t hash = group_hash(event, e->lanes.breakers.seed);
+        size_t at = hash & (slots - 1);
+        while (groups[at].event &&
+               (groups[at].hash != hash || !counts_alike(groups[at].event, event)))
+            at = (at + 1) & (slots - 1);
+        if (!groups[at].event)
+            groups[at] = (struct group){.event = event, .hash = hash};
+        groups[at].n++;
+    }
+    *ret_slots = slots;
+    return groups;
+}
+
 struct tally {
     struct engine *e;
     struct map map; /* tenant, name, label → struct counter in the arena */
@@ -82,11 +129,13 @@ struct tally {
     int failed;
 };
 
-static void count(struct tally *t, struct str tenant, const char *name, const char *kind,
+static void count(struct tally *t, int64_t n, struct str tenant, const char *name, const char *kind,
                   struct str label)
 {
     buf_reset(&t->key);
-    (void)buf_printf(&t->key, "%s%s", kind, *kind ? ":" : "");
+    (void)buf_puts(&t->key, kind);
+    if (*kind)
+        (void)buf_putc(&t->key, ':');
     (void)buf_add_str(&t->key, label);
     size_t label_len = t->key.len;
     (void)buf_putc(&t->key, '\0');
@@ -104,37 +153,41 @@ static void count(struct tally *t, struct str tenant, const char *name, const ch
             counter = NULL;
     }
     if (counter)
-        counter->value++;
+        counter->value += n;
     else
         t->failed = REDRIVE_E_NOMEM;
 }
 
-static void count_event(struct tally *t, const struct engine_event *event)
+static void count_event(struct tally *t, const struct engine_event *event, int64_t n)
 {
     const char *name = KINDS[event->kind].counter;
-    count(t, event->tenant, name, "", (struct str){0});
-    count(t, event->tenant, name, "task", event->task);
-    count(t, event->tenant, name, "queue", event->queue);
+    count(t, n, event->tenant, name, "", (struct str){0});
+    count(t, n, event->tenant, name, "task", event->task);
+    count(t, n, event->tenant, name, "queue", event->queue);
     if (event->ran && event->worker.len > 0)
-        count(t, event->tenant, name, "worker", event->worker);
+        count(t, n, event->tenant, name, "worker", event->worker);
     if (event->class_ != REDRIVE_CLASS_SUCCESS)
-        count(t, event->tenant, name, "class", str_of(redrive_class_name(event->class_)));
+        count(t, n, event->tenant, name, "class", str_of(redrive_class_name(event->class_)));
     if (event->unclassified)
-        count(t, event->tenant, "unclassified", "", (struct str){0});
+        count(t, n, event->tenant, "unclassified", "", (struct str){0});
 }
 
 int events_count(struct engine *e, struct redrive_err *err)
 {
     struct tally t = {.e = e};
+    size_t slots, n = 0;
     int rc = 0;
     if (e->n_events == 0)
         return 0;
+    const struct group *groups = gather(e, &slots);
+    if (!groups)
+        return err_nomem(err);
     map_init(&t.map, e->lanes.breakers.seed);
     buf_init(&t.key, 4u * 1024 * 1024);
-    for (size_t i = 0; i < e->n_events; i++)
-        count_event(&t, &e->events[i]);
+    for (size_t i = 0; i < slots; i++)
+        if (groups[i].event)
+            count_event(&t, groups[i].event, groups[i].n);
     struct counter *all = arena_array(&e->arena, t.map.count, sizeof *all);
-    size_t n = 0;
     MAP_FOREACH (&t.map, slot)
         if (all)
             all[n++] = *(const struct counter *)slot->value;

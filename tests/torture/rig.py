@@ -48,13 +48,13 @@ SABOTAGE = {
     # A completed job disappears.
     "lose": "DELETE FROM jobs WHERE seq = (SELECT min(seq) FROM jobs WHERE state = 5)",
     # Completed jobs are run once more.
-    "twice": "UPDATE jobs SET state = 2, attempts = 0, finished_ms = 0 WHERE state = 5",
+    "twice": "UPDATE jobs SET state = 2, attempts = 0, at_ms = 0 WHERE state = 5",
     # The time locks of all retries are opened.
-    "early": "UPDATE jobs SET process_after_ms = 1 WHERE state = 1",
+    "early": "UPDATE jobs SET process_after_ms = 1, at_ms = 1 WHERE state = 1",
     # Every retry has its attempts back.
     "extra": "UPDATE jobs SET attempts = attempts - 1 WHERE state = 1 AND attempts > 1",
     # A job that has never run is called completed.
-    "phantom": """UPDATE jobs SET state = 5, attempts = 1, started_ms = created_ms, finished_ms = created_ms
+    "phantom": """UPDATE jobs SET state = 5, attempts = 1, started_ms = created_ms, at_ms = created_ms
                   WHERE seq = (SELECT max(seq) FROM jobs WHERE state = 2 AND attempts = 0)""",
 }
 

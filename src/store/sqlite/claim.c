@@ -207,9 +207,20 @@ static bool is_blocked(const struct race *race, const struct runner *runner)
     size_t ignored;
     if (filter->n_skip_lanes == 0)
         return false;
-    struct str breaker = column_str(runner->cursor, 30), limit = column_str(runner->cursor, 31);
+    struct str breaker = column_str(runner->cursor, 29), limit = column_str(runner->cursor, 30);
     return (breaker.len && is_among(breaker, filter->skip_lanes, filter->n_skip_lanes, &ignored)) ||
            (limit.len && is_among(limit, filter->skip_lanes, filter->n_skip_lanes, &ignored));
+}
+
+/* Puts a job on the page; it will be asked for again when it starts. */
+static int take(struct race *race, const struct runner *runner, struct redrive_err *err)
+{
+    const struct job_page *page = race->maker.page;
+    int rc = page_add(&race->maker, runner->cursor, err);
+    if (rc == 0)
+        kept_put_job(race->store, runner->line, &page->jobs[page->n - 1],
+                     sqlite3_column_int64(runner->cursor, 42));
+    return rc;
 }
 
 static int run_race(struct race *race, size_t limit, struct redrive_err *err)
@@ -225,7 +236,7 @@ static int run_race(struct race *race, size_t limit, struct redrive_err *err)
         if (is_blocked(race, best))
             race->passed_over++;
         else
-            rc = page_add(&race->maker, best->cursor, err);
+            rc = take(race, best, err);
         if (rc == 0)
             rc = advance(race, best, err);
         if (rc != 0)

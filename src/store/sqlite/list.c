@@ -46,30 +46,33 @@ static void add_conditions(struct buf *sql, const struct job_filter *f)
         {f->error_type.len, " AND h.error_type = ?10"},
         {f->text.len, " AND instr(h.error_message, ?11) > 0"},
         {f->fingerprint, " AND j.fingerprint = ?12"},
-        {f->finished_after_ms, " AND j.state >= 5 AND j.finished_ms >= ?13"},
-        {f->finished_before_ms, " AND j.state >= 5 AND j.finished_ms < ?14"},
+        {f->finished_after_ms, " AND j.state >= 5 AND j.at_ms >= ?13"},
+        {f->finished_before_ms, " AND j.state >= 5 AND j.at_ms < ?14"},
     };
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
         if (pieces[i].used)
             buf_puts(sql, pieces[i].text);
 }
 
-static void add_order(struct buf *sql, const struct job_filter *f)
+/* The time of the end; 0 before that. With by_end all have ended, and the index gives the order. */
+#define FINISHED_MS "iif(j.state >= 5, j.at_ms, 0)"
+
+static void add_order(struct buf *sql, const struct job_filter *f, bool by_end)
 {
     static const char *const KEYSETS[] = {
         [ORDER_OLDEST] = " AND j.seq > ?15",
         [ORDER_NEWEST] = " AND j.seq < ?15",
-        [ORDER_FINISHED] = " AND (j.finished_ms, j.seq) < (?16, ?15)",
+        [ORDER_FINISHED] = " AND (" FINISHED_MS ", j.seq) < (?16, ?15)",
     };
     static const char *const ORDERS[] = {
         [ORDER_OLDEST] = " ORDER BY j.seq",
         [ORDER_NEWEST] = " ORDER BY j.seq DESC",
-        [ORDER_FINISHED] = " ORDER BY j.finished_ms DESC, j.seq DESC",
+        [ORDER_FINISHED] = " ORDER BY " FINISHED_MS " DESC, j.seq DESC",
     };
     enum job_order order = f->order <= ORDER_FINISHED ? f->order : ORDER_OLDEST;
     if (f->after_seq)
-        buf_puts(sql, KEYSETS[order]);
-    buf_puts(sql, ORDERS[order]);
+        buf_puts(sql, by_end ? " AND (j.at_ms, j.seq) < (?16, ?15)" : KEYSETS[order]);
+    buf_puts(sql, by_end ? " ORDER BY j.at_ms DESC, j.seq DESC" : ORDERS[order]);
 }
 
 /* A number that the text does not mention is out of range, which is no harm. */
@@ -106,7 +109,7 @@ static int prepare(struct store *store, const struct buf *sql, const struct job_
     return 0;
 }
 
-/* By the end: a cursor on each state's part of the index jobs_ended, merged. */
+/* By the end: a cursor on each state's part of the index jobs_timed, merged. */
 static int merge_ended(struct store *store, const struct job_filter *f, const struct buf *sql,
                        struct job_page *ret, struct redrive_err *err)
 {
@@ -134,9 +137,10 @@ static int merge_ended(struct store *store, const struct job_filter *f, const st
             sqlite3_stmt *st = cursors[i];
             if (!st)
                 continue;
-            int64_t ms = sqlite3_column_int64(st, 6), seq = sqlite3_column_int64(st, 0);
-            if (!best || ms > sqlite3_column_int64(*best, 6) ||
-                (ms == sqlite3_column_int64(*best, 6) && seq > sqlite3_column_int64(*best, 0)))
+            int64_t ms = sqlite3_column_int64(st, COLUMN_AT_MS), seq = sqlite3_column_int64(st, 0);
+            if (!best || ms > sqlite3_column_int64(*best, COLUMN_AT_MS) ||
+                (ms == sqlite3_column_int64(*best, COLUMN_AT_MS) &&
+                 seq > sqlite3_column_int64(*best, 0)))
                 best = &cursors[i];
         }
         if (!best)
@@ -174,9 +178,9 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
                         (filter->states & ~ENDED_MASK) == 0;
     buf_init(&sql, SQL_LIST_MAX);
     buf_puts(&sql, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE ");
-    buf_puts(&sql, by_end ? "j.state >= 5 AND j.state = ?17" : "1");
+    buf_puts(&sql, by_end ? "j.state <> 2 AND j.state = ?17" : "1");
     add_conditions(&sql, filter);
-    add_order(&sql, filter);
+    add_order(&sql, filter, by_end);
     buf_puts(&sql, " LIMIT ?18");
     int rc = view_begin(store, err);
     if (rc == 0 && by_end) {
@@ -274,7 +278,7 @@ static int list_groups(struct store *store, const struct job_filter *filter, str
     if (!groups || !ret->groups)
         return err_nomem(err);
     buf_init(&sql, SQL_LIST_MAX);
-    buf_puts(&sql, "SELECT j.fingerprint, j.finished_ms, j.seq FROM jobs j" JOB_SIDES
+    buf_puts(&sql, "SELECT j.fingerprint, " FINISHED_MS ", j.seq FROM jobs j" JOB_SIDES
                    " WHERE j.fingerprint <> 0");
     add_conditions(&sql, filter);
     buf_puts(&sql, " ORDER BY 1, 2, 3");

@@ -237,6 +237,7 @@ int sqlite_open(struct str place, const struct store_options *options, struct st
         return err_nomem(err);
     store->base = (struct store_base){&STORE_SQLITE, STORE_SURVIVES_POWER};
     store->pauses_version = -1;
+    store->kept_generation = 1;
     map_init(&store->pauses, rng_system_seed());
     lines_init(&store->lines);
     buf_init(&store->scratch, SCRATCH_MAX);
@@ -275,6 +276,7 @@ void sqlite_close(struct store *store)
         sqlite3_finalize(store->cursors[i]);
     sqlite3_close(store->db);
     free(store->cursors);
+    kept_release(store);
     lines_release(&store->lines);
     map_release(&store->pauses);
     buf_release(&store->scratch);

@@ -4,8 +4,9 @@
  *   1. Whatever is written is written between begin and commit, in one BEGIN IMMEDIATE.
  *   2. A statement that has been stepped is reset before its slot returns, so that no read
  *      transaction outlives a call and the log can always be checkpointed.
- *   3. What the handle keeps in memory (lines, the counts that a unit has moved, the next seq) is
- *      what the file says, or is thrown away: a rollback forgets it.
+ *   3. What the handle keeps in memory (lines, the counts that a unit has moved, the next seq, rows
+ *      of jobs) is what the file says, or is thrown away: a rollback forgets it, and rows are
+ *      forgotten when another connection has committed.
  */
 #ifndef STORE_SQLITE_PRIVATE_H
 #define STORE_SQLITE_PRIVATE_H
@@ -55,6 +56,8 @@ struct store {
     int64_t last_tenant;    /* that a claim gave the first turn */
     struct map pauses;      /* of tenant and queue */
     struct lines lines;
+    struct kept_row *kept; /* rows that were read or written lately */
+    uint64_t kept_generation;
     struct buf scratch;
     sqlite3_stmt **cursors; /* SQL_READY, several times */
     size_t n_cursors;
@@ -132,6 +135,10 @@ struct row {
     struct str worker;   /* absent: stays */
 };
 
+/* The column at_ms: the time that matters in the state. */
+int64_t status_at(const struct job_status *s);
+void status_set_at(struct job_status *s, int64_t at_ms);
+
 /* 1, 0 when there is none, or a negative code. */
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err);
 /* Writes it back, counts the move, and says so in the answer. */
@@ -158,6 +165,21 @@ struct attempt_end {
 };
 int history_add(struct store *store, const struct row *row, const struct attempt_end *end,
                 int64_t *ret_id, struct redrive_err *err);
+
+/* ---- kept.c: rows that need not be read again ------------------------------------------------
+ *
+ * A job is claimed in the unit that has just read it, and settled soon after. Its row is kept from
+ * the one to the other, for as long as nobody else can have changed it.
+ */
+
+/* The row, or NULL. Valid until the next put. */
+const struct row *kept_get(const struct store *store, int64_t seq);
+/* The row as it now is in the file. Without memory nothing is kept. */
+void kept_put(struct store *store, const struct row *row);
+void kept_put_job(struct store *store, struct line *line, const struct job *job, int64_t error_at);
+void kept_drop(struct store *store, int64_t seq);
+void kept_forget(struct store *store);
+void kept_release(struct store *store);
 
 /* ---- read.c: whole jobs ------------------------------------------------------------------- */
 

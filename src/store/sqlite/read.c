@@ -19,18 +19,18 @@ uint64_t spec_sum(int64_t seq, const struct job_spec *spec)
 static void read_spec(sqlite3_stmt *st, struct arena *arena, struct job_spec *ret)
 {
     ret->priority = sqlite3_column_int(st, 3);
-    ret->max_attempts = sqlite3_column_int(st, 7);
-    ret->unique_forever = sqlite3_column_int(st, 10) != 0;
-    ret->unique_key = column_dup(st, 11, arena);
-    ret->id = column_dup(st, 12, arena);
-    ret->deadline_ms = sqlite3_column_int64(st, 28);
-    ret->breaker_key = column_dup(st, 30, arena);
-    ret->limit_key = column_dup(st, 31, arena);
-    ret->user = column_dup(st, 32, arena);
-    ret->project = column_dup(st, 33, arena);
-    ret->service = column_dup(st, 34, arena);
-    ret->policy = column_dup(st, 35, arena);
-    ret->payload = column_dup(st, 36, arena);
+    ret->max_attempts = sqlite3_column_int(st, 6);
+    ret->unique_forever = sqlite3_column_int(st, 9) != 0;
+    ret->unique_key = column_dup(st, 10, arena);
+    ret->id = column_dup(st, 11, arena);
+    ret->deadline_ms = sqlite3_column_int64(st, 27);
+    ret->breaker_key = column_dup(st, 29, arena);
+    ret->limit_key = column_dup(st, 30, arena);
+    ret->user = column_dup(st, 31, arena);
+    ret->project = column_dup(st, 32, arena);
+    ret->service = column_dup(st, 33, arena);
+    ret->policy = column_dup(st, 34, arena);
+    ret->payload = column_dup(st, 35, arena);
 }
 
 static void read_status(sqlite3_stmt *st, struct arena *arena, struct job_status *ret)
@@ -38,33 +38,32 @@ static void read_status(sqlite3_stmt *st, struct arena *arena, struct job_status
     ret->seq = sqlite3_column_int64(st, 0);
     ret->state = (enum redrive_state)sqlite3_column_int(st, 1);
     ret->process_after_ms = sqlite3_column_int64(st, 4);
-    ret->lease_until_ms = sqlite3_column_int64(st, 5);
-    ret->finished_ms = sqlite3_column_int64(st, 6);
-    ret->attempts = (uint32_t)sqlite3_column_int64(st, 8);
-    ret->parked_by_limit = sqlite3_column_int(st, 9) != 0;
-    ret->epoch = (uint32_t)sqlite3_column_int64(st, 13);
-    ret->reason = (enum redrive_reason)sqlite3_column_int(st, 14);
-    ret->deferrals = (uint32_t)sqlite3_column_int64(st, 15);
-    ret->crashes = (uint32_t)sqlite3_column_int64(st, 16);
-    ret->created_ms = sqlite3_column_int64(st, 17);
-    ret->updated_ms = sqlite3_column_int64(st, 18);
-    ret->first_started_ms = sqlite3_column_int64(st, 19);
-    ret->started_ms = sqlite3_column_int64(st, 20);
-    ret->held_ms = sqlite3_column_int64(st, 21);
-    ret->held_since_ms = sqlite3_column_int64(st, 22);
-    ret->token = (uint64_t)sqlite3_column_int64(st, 23);
-    ret->permit.generation = (uint64_t)sqlite3_column_int64(st, 24);
-    ret->permit.probe = (uint64_t)sqlite3_column_int64(st, 25);
-    ret->fingerprint = (uint64_t)sqlite3_column_int64(st, 26);
-    ret->worker = column_dup(st, 27, arena);
-    ret->error.class_ = (enum redrive_class)sqlite3_column_int(st, 37);
+    status_set_at(ret, sqlite3_column_int64(st, COLUMN_AT_MS));
+    ret->attempts = (uint32_t)sqlite3_column_int64(st, 7);
+    ret->parked_by_limit = sqlite3_column_int(st, 8) != 0;
+    ret->epoch = (uint32_t)sqlite3_column_int64(st, 12);
+    ret->reason = (enum redrive_reason)sqlite3_column_int(st, 13);
+    ret->deferrals = (uint32_t)sqlite3_column_int64(st, 14);
+    ret->crashes = (uint32_t)sqlite3_column_int64(st, 15);
+    ret->created_ms = sqlite3_column_int64(st, 16);
+    ret->updated_ms = sqlite3_column_int64(st, 17);
+    ret->first_started_ms = sqlite3_column_int64(st, 18);
+    ret->started_ms = sqlite3_column_int64(st, 19);
+    ret->held_ms = sqlite3_column_int64(st, 20);
+    ret->held_since_ms = sqlite3_column_int64(st, 21);
+    ret->token = (uint64_t)sqlite3_column_int64(st, 22);
+    ret->permit.generation = (uint64_t)sqlite3_column_int64(st, 23);
+    ret->permit.probe = (uint64_t)sqlite3_column_int64(st, 24);
+    ret->fingerprint = (uint64_t)sqlite3_column_int64(st, 25);
+    ret->worker = column_dup(st, 26, arena);
+    ret->error.class_ = (enum redrive_class)sqlite3_column_int(st, 36);
     if (ret->error.class_ != REDRIVE_CLASS_SUCCESS) {
-        ret->error.code = sqlite3_column_int(st, 38);
-        ret->error.type = column_dup(st, 39, arena);
-        ret->error.message = column_dup(st, 40, arena);
-        ret->error.stacktrace = column_dup(st, 41, arena);
+        ret->error.code = sqlite3_column_int(st, 37);
+        ret->error.type = column_dup(st, 38, arena);
+        ret->error.message = column_dup(st, 39, arena);
+        ret->error.stacktrace = column_dup(st, 40, arena);
     }
-    ret->result = column_dup(st, 42, arena);
+    ret->result = column_dup(st, 41, arena);
 }
 
 int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct job *ret,
@@ -78,7 +77,7 @@ int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct 
     *ret = (struct job){0};
     read_spec(st, arena, &ret->spec);
     read_status(st, arena, &ret->status);
-    if (spec_sum(seq, &ret->spec) != (uint64_t)sqlite3_column_int64(st, 29))
+    if (spec_sum(seq, &ret->spec) != (uint64_t)sqlite3_column_int64(st, 28))
         return arena->failed ? err_nomem(err)
                              : sql_damaged(store, seq, "it is not what was submitted", err);
     ret->spec.tenant = (struct str){arena_dup(arena, line->tenant), line->tenant.len};

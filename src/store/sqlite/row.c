@@ -2,8 +2,28 @@
 #include "core/state.h"
 #include "store/sqlite/private.h"
 
+int64_t status_at(const struct job_status *s)
+{
+    if (s->state == REDRIVE_STATE_RUNNING)
+        return s->lease_until_ms;
+    if (state_has_ended(s->state))
+        return s->finished_ms;
+    return s->state < REDRIVE_STATE_QUEUED ? s->process_after_ms : 0;
+}
+
+void status_set_at(struct job_status *s, int64_t at_ms)
+{
+    s->lease_until_ms = s->state == REDRIVE_STATE_RUNNING ? at_ms : 0;
+    s->finished_ms = state_has_ended(s->state) ? at_ms : 0;
+}
+
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err)
 {
+    const struct row *kept = kept_get(store, seq);
+    if (kept) {
+        *ret = *kept;
+        return 1;
+    }
     sqlite3_stmt *st = sql_use(store, STATEMENT_ROW_READ, err);
     if (!st)
         return store->last_error;
@@ -16,35 +36,35 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
     *ret = (struct row){
         .seq = seq,
         .tenant_id = sqlite3_column_int64(st, 2),
-        .has_key = sqlite3_column_int(st, 22) != 0,
-        .error_class = (enum redrive_class)sqlite3_column_int(st, 19),
-        .error_at = sqlite3_column_int64(st, 20),
-        .fingerprint = (uint64_t)sqlite3_column_int64(st, 21),
+        .has_key = sqlite3_column_int(st, 21) != 0,
+        .error_class = (enum redrive_class)sqlite3_column_int(st, 18),
+        .error_at = sqlite3_column_int64(st, 19),
+        .fingerprint = (uint64_t)sqlite3_column_int64(st, 20),
         .s =
             {
                 .seq = seq,
                 .process_after_ms = sqlite3_column_int64(st, 3),
-                .lease_until_ms = sqlite3_column_int64(st, 4),
-                .finished_ms = sqlite3_column_int64(st, 5),
-                .attempts = (uint32_t)sqlite3_column_int64(st, 6),
-                .parked_by_limit = sqlite3_column_int(st, 7) != 0,
-                .epoch = (uint32_t)sqlite3_column_int64(st, 8),
-                .reason = (enum redrive_reason)sqlite3_column_int(st, 9),
-                .deferrals = (uint32_t)sqlite3_column_int64(st, 10),
-                .crashes = (uint32_t)sqlite3_column_int64(st, 11),
-                .first_started_ms = sqlite3_column_int64(st, 12),
-                .started_ms = sqlite3_column_int64(st, 13),
-                .held_ms = sqlite3_column_int64(st, 14),
-                .held_since_ms = sqlite3_column_int64(st, 15),
-                .token = (uint64_t)sqlite3_column_int64(st, 16),
-                .permit = {.generation = (uint64_t)sqlite3_column_int64(st, 17),
-                           .probe = (uint64_t)sqlite3_column_int64(st, 18)},
+                .attempts = (uint32_t)sqlite3_column_int64(st, 5),
+                .parked_by_limit = sqlite3_column_int(st, 6) != 0,
+                .epoch = (uint32_t)sqlite3_column_int64(st, 7),
+                .reason = (enum redrive_reason)sqlite3_column_int(st, 8),
+                .deferrals = (uint32_t)sqlite3_column_int64(st, 9),
+                .crashes = (uint32_t)sqlite3_column_int64(st, 10),
+                .first_started_ms = sqlite3_column_int64(st, 11),
+                .started_ms = sqlite3_column_int64(st, 12),
+                .held_ms = sqlite3_column_int64(st, 13),
+                .held_since_ms = sqlite3_column_int64(st, 14),
+                .token = (uint64_t)sqlite3_column_int64(st, 15),
+                .permit = {.generation = (uint64_t)sqlite3_column_int64(st, 16),
+                           .probe = (uint64_t)sqlite3_column_int64(st, 17)},
             },
     };
+    int64_t at_ms = sqlite3_column_int64(st, 4);
     sqlite3_reset(st);
     if (state < 0 || state >= REDRIVE_STATE_COUNT)
         return sql_damaged(store, seq, "its state is none of those there are", err);
     ret->s.state = ret->was = (enum redrive_state)state;
+    status_set_at(&ret->s, at_ms);
     rc = line_numbered(store, line_id, &ret->line, err);
     return rc == 0 ? 1 : rc;
 }
@@ -85,8 +105,7 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
         row->seq,
         (int64_t)s->state,
         s->process_after_ms,
-        s->lease_until_ms,
-        s->finished_ms,
+        status_at(s),
         s->attempts,
         s->parked_by_limit,
         s->epoch,
@@ -108,8 +127,8 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         bind_int(st, (int)i + 1, values[i]);
     if (row->error_at == 0)
-        sqlite3_bind_null(st, 20);
-    bind_str(st, 23, row->worker);
+        sqlite3_bind_null(st, 19);
+    bind_str(st, 22, row->worker);
     int rc = sql_run(store, st, err);
     if (rc != 0)
         return rc;
@@ -117,6 +136,11 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
     if (rc != 0)
         return rc;
     row->was = s->state;
+    /* Whoever has ended is seldom asked for again. */
+    if (state_has_ended(s->state))
+        kept_drop(store, row->seq);
+    else
+        kept_put(store, row);
     if (ret)
         *ret = (struct move_result){.code = 0, .state = s->state};
     return 0;
@@ -166,6 +190,7 @@ int row_remove(struct store *store, struct row *row, struct redrive_err *err)
         if (rc != 0)
             return rc;
     }
+    kept_drop(store, row->seq);
     line_count(store, row->line, (int)row->was, -1);
     return 0;
 }

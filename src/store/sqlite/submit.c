@@ -91,6 +91,7 @@ static int add_job(struct store *store, const struct job_spec *spec, struct line
     bind_option(st, 9, spec->unique_key);
     bind_key(st, 10, spec->id);
     bind_int(st, 11, store->now_ms);
+    bind_int(st, 12, state == REDRIVE_STATE_SCHEDULED ? spec->process_after_ms : 0);
     /* The index on ids refuses a second one, so that the usual case needs no look before. */
     int rc = sqlite3_step(st);
     if ((rc & 0xff) == SQLITE_CONSTRAINT) {

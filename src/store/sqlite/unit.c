@@ -29,6 +29,20 @@ static int read_one(struct store *store, enum statement which, int64_t *ret,
     return 0;
 }
 
+/* Whether another connection has committed since the last look; what was kept is forgotten then. */
+static int look_around(struct store *store, bool *ret_changed, struct redrive_err *err)
+{
+    int64_t version = 0;
+    int rc = read_one(store, STATEMENT_DATA_VERSION, &version, err);
+    if (rc != 0)
+        return rc;
+    *ret_changed = version != store->data_version;
+    if (*ret_changed)
+        kept_forget(store);
+    store->data_version = version;
+    return 0;
+}
+
 static int read_meta(struct store *store, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_META_READ, err);
@@ -65,6 +79,7 @@ static int file_is_gone(const struct store *store, struct redrive_err *err)
 int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err)
 {
+    bool changed;
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is already open");
     if (has_moved(store))
@@ -78,7 +93,7 @@ int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     rc = read_meta(store, err);
     /* Nobody else can commit before this unit ends: what they do later is news for a wait. */
     if (rc == 0)
-        rc = read_one(store, STATEMENT_DATA_VERSION, &store->data_version, err);
+        rc = look_around(store, &changed, err);
     if (rc != 0) {
         sqlite_rollback(store);
         return rc;
@@ -129,6 +144,7 @@ void sqlite_rollback(struct store *store)
         (void)sql_exec(store, STATEMENT_ROLLBACK, NULL);
     store->in_unit = false;
     store->pauses_version = -1;
+    kept_forget(store);
     lines_forget(store);
 }
 
@@ -149,14 +165,10 @@ int sqlite_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err
         return err_set(err, REDRIVE_E_STATE, "a unit is open: nobody else can change anything");
     const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
     for (;;) {
-        int64_t version = 0;
-        int rc = read_one(store, STATEMENT_DATA_VERSION, &version, err);
-        if (rc != 0)
+        bool changed = false;
+        int rc = look_around(store, &changed, err);
+        if (rc != 0 || changed)
             return rc;
-        if (version != store->data_version) {
-            store->data_version = version;
-            return 0;
-        }
         int64_t left_ms = until_ms - clock_monotonic_ms();
         if (left_ms <= 0)
             return 0;

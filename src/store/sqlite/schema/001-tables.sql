@@ -58,8 +58,7 @@ CREATE TABLE jobs (
     tenant_id         INTEGER NOT NULL,
     priority          INTEGER,
     process_after_ms  INTEGER,
-    lease_until_ms    INTEGER,
-    finished_ms       INTEGER,
+    at_ms             INTEGER,           -- see jobs_timed
     max_attempts      INTEGER,
     attempts          INTEGER,
     parked_by_limit   INTEGER,
@@ -87,12 +86,13 @@ CREATE TABLE jobs (
 
 CREATE UNIQUE INDEX jobs_by_id ON jobs (tenant_id, id);
 
--- One partial index a state, so that a claim walks over nothing but ready jobs, and none is
--- longer than the number of jobs in its state. The rowid, seq, is the last column of each.
-CREATE INDEX jobs_ready  ON jobs (line_id, priority DESC) WHERE state = 2;
-CREATE INDEX jobs_due    ON jobs (process_after_ms)       WHERE state < 2;
-CREATE INDEX jobs_leased ON jobs (lease_until_ms)         WHERE state = 3;
-CREATE INDEX jobs_ended  ON jobs (state, finished_ms)     WHERE state >= 5;
+-- A claim walks over nothing but ready jobs. The rowid, seq, is the last column of each index.
+CREATE INDEX jobs_ready ON jobs (line_id, priority DESC) WHERE state = 2;
+
+-- All others by the time that matters in their state: when a time-locked job is due
+-- (process_after_ms), a running one's lease ends, an ended one has ended. One index and not three,
+-- because an update opens every index that speaks of the state.
+CREATE INDEX jobs_timed ON jobs (state, at_ms) WHERE state <> 2;
 
 CREATE INDEX jobs_by_key ON jobs (tenant_id, unique_key, unique_forever)
     WHERE unique_key IS NOT NULL;

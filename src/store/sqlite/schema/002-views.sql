@@ -16,14 +16,14 @@ JOIN lines l ON l.line_id = j.line_id
 JOIN tenants t ON t.tenant_id = j.tenant_id
 JOIN specs s ON s.seq = j.seq
 LEFT JOIN history h ON h.history_id = j.error_at
-WHERE j.state = 1;
+WHERE j.state <> 2 AND j.state = 1;
 
 CREATE VIEW final_results AS
 SELECT j.id AS sample_id,
        s.payload AS payload,
        r.result AS result,
        j.attempts - 1 AS retry_count,
-       strftime('%Y-%m-%d %H:%M:%f', j.finished_ms / 1000.0, 'unixepoch') AS completed_at,
+       strftime('%Y-%m-%d %H:%M:%f', j.at_ms / 1000.0, 'unixepoch') AS completed_at,
        l.task AS task_name,
        l.queue AS queue,
        t.name AS tenant
@@ -32,14 +32,14 @@ JOIN lines l ON l.line_id = j.line_id
 JOIN tenants t ON t.tenant_id = j.tenant_id
 JOIN specs s ON s.seq = j.seq
 LEFT JOIN results r ON r.seq = j.seq
-WHERE j.state >= 5 AND j.state = 5;
+WHERE j.state <> 2 AND j.state = 5;
 
 CREATE VIEW dead_letter_queue AS
 SELECT j.id AS sample_id,
        s.payload AS payload,
        h.error_message AS error_msg,
        j.attempts AS retry_count,
-       strftime('%Y-%m-%d %H:%M:%f', j.finished_ms / 1000.0, 'unixepoch') AS failed_at,
+       strftime('%Y-%m-%d %H:%M:%f', j.at_ms / 1000.0, 'unixepoch') AS failed_at,
        c.name AS error_class,
        h.error_type AS error_type,
        h.stacktrace AS stacktrace,
@@ -56,7 +56,7 @@ JOIN specs s ON s.seq = j.seq
 JOIN classes c ON c.class = j.error_class
 JOIN reasons q ON q.reason = j.reason
 LEFT JOIN history h ON h.history_id = j.error_at
-WHERE j.state >= 5 AND j.state = 7;
+WHERE j.state <> 2 AND j.state = 7;
 
 -- What ended without success, in the dead letters or without them. created_at is the time of the
 -- failure, because that is when such an entry comes to be.
@@ -70,7 +70,7 @@ SELECT j.seq AS id,
        h.error_message AS last_error,
        h.stacktrace AS error_stacktrace,
        s.payload AS input_data,
-       strftime('%Y-%m-%d %H:%M:%f', j.finished_ms / 1000.0, 'unixepoch') AS created_at,
+       strftime('%Y-%m-%d %H:%M:%f', j.at_ms / 1000.0, 'unixepoch') AS created_at,
        strftime('%Y-%m-%d %H:%M:%f', j.updated_ms / 1000.0, 'unixepoch') AS updated_at,
        t.name AS tenant
 FROM jobs j
@@ -78,7 +78,7 @@ JOIN lines l ON l.line_id = j.line_id
 JOIN tenants t ON t.tenant_id = j.tenant_id
 JOIN specs s ON s.seq = j.seq
 LEFT JOIN history h ON h.history_id = j.error_at
-WHERE j.state >= 5 AND j.state IN (6, 7);
+WHERE j.state <> 2 AND j.state IN (6, 7);
 
 CREATE VIEW jobs_by_status AS
 SELECT j.id AS id,
@@ -122,7 +122,7 @@ JOIN classes c ON c.class = h.error_class
 UNION ALL
 SELECT j.id, j.epoch, j.attempts,
        strftime('%Y-%m-%d %H:%M:%f', j.started_ms / 1000.0, 'unixepoch'),
-       strftime('%Y-%m-%d %H:%M:%f', nullif(j.finished_ms, 0) / 1000.0, 'unixepoch'),
+       strftime('%Y-%m-%d %H:%M:%f', iif(j.state = 5, j.at_ms, NULL) / 1000.0, 'unixepoch'),
        j.worker, n.name, 'success', NULL, NULL, NULL, 0, 0, 'none', NULL, t.name
 FROM jobs j
 JOIN tenants t ON t.tenant_id = j.tenant_id
