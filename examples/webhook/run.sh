@@ -4,8 +4,9 @@ set -eu
 cd "$(dirname "$0")"
 redrive=${REDRIVE:-redrive}
 
-./flaky-server 8700 &
+./flaky-server 8700 >server.log &
 server=$!
+until grep -q listening server.log; do sleep 0.1; done
 "$redrive" work &
 worker=$!
 trap 'kill $worker $server; wait' EXIT

@@ -1,8 +1,8 @@
 /* err.h - filling in a struct redrive_err (include/redrive.h), for whoever reports a failure.
  *
  * Each function returns the code it was given, so that `return err_set(err, …)` both records and
- * returns. A NULL err is allowed everywhere: the caller wants the code only. Texts are one line each
- * and fit for a terminal whatever is quoted in them (utf8_make_printable).
+ * returns. A NULL err is allowed everywhere: the caller wants the code only. Texts are one line
+ * each and fit for a terminal whatever is quoted in them (utf8_make_printable).
  */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
