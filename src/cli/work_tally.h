@@ -26,8 +26,8 @@ struct work_tally {
 void work_tally_init(struct work_tally *tally, struct str worker);
 void work_tally_release(struct work_tally *tally);
 
-/* An engine_event_fn; any thread. */
-void work_tally_event(const struct engine_event *event, void *tally);
+/* An engine_event_fn whose context is the tally; any thread. */
+void work_tally_event(const struct engine_event *event, void *ctx);
 struct work_counts work_tally_counts(struct work_tally *tally);
 
 /* What is left in the store. */

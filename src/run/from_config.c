@@ -27,9 +27,9 @@ static int look_at(const char *path)
     return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 ? errno : 0;
 }
 
-static struct str path_of(char *const *environ)
+static struct str path_of(char *const *inherited)
 {
-    for (char *const *entry = environ; entry && *entry; entry++)
+    for (char *const *entry = inherited; entry && *entry; entry++)
         if (strncmp(*entry, "PATH=", 5) == 0)
             return str_of(*entry + 5);
     return STR(PATH_DEFAULT);
@@ -56,14 +56,15 @@ static int look_through(struct str path, const char *name)
     }
 }
 
-int from_config_check(const struct config_task *task, char *const *environ, struct redrive_err *err)
+int from_config_check(const struct config_task *task, char *const *inherited,
+                      struct redrive_err *err)
 {
     const struct config_run *run = &task->run;
     if (run->kind == CONFIG_RUN_HTTP)
         return 0;
     const char *name = run->kind == CONFIG_RUN_EXEC ? run->exec.items[0] : run->stream.items[0];
     const bool is_path = strchr(name, '/') != NULL;
-    const struct str path = path_of(environ);
+    const struct str path = path_of(inherited);
     int why = *name == '\0' ? ENOENT : is_path ? look_at(name) : look_through(path, name);
     if (why == 0)
         return 0;
@@ -88,7 +89,7 @@ int from_config_check(const struct config_task *task, char *const *environ, stru
 }
 
 int from_config_runner(uv_loop_t *loop, const struct log *log, const struct config_task *task,
-                       char *const *environ, struct runner **ret, struct redrive_err *err)
+                       char *const *inherited, struct runner **ret, struct redrive_err *err)
 {
     const struct config_run *run = &task->run;
     if (run->kind == CONFIG_RUN_HTTP) {
@@ -102,7 +103,7 @@ int from_config_runner(uv_loop_t *loop, const struct log *log, const struct conf
     if (run->kind == CONFIG_RUN_STREAM) {
         const struct stream_options options = {
             .argv = run->stream.items,
-            .environ = environ,
+            .environ = inherited,
             .pass = run->pass_env.items,
             .processes = run->processes,
             .in_flight = run->in_flight,
@@ -112,7 +113,7 @@ int from_config_runner(uv_loop_t *loop, const struct log *log, const struct conf
     }
     const struct exec_options options = {
         .argv = run->exec.items,
-        .environ = environ,
+        .environ = inherited,
         .pass = run->pass_env.items,
         .kill_grace_ms = run->kill_grace_ms,
     };

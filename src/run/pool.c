@@ -260,7 +260,7 @@ int pool_new(const struct pool_options *options, struct pool **ret, struct redri
     int rc = pool_tasks_check(options, &n, err);
     if (rc < 0)
         return rc;
-    struct pool *pool = calloc(1, sizeof *pool);
+    struct pool *pool = calloc(1, sizeof *pool + n * sizeof pool->tasks[0]);
     if (!pool)
         return err_nomem(err);
     pool->options = *options;
@@ -268,8 +268,7 @@ int pool_new(const struct pool_options *options, struct pool **ret, struct redri
     list_init(&pool->to_settle);
     list_init(&pool->answers);
     pthread_mutex_init(&pool->mutex, NULL);
-    pool->tasks = calloc(n, sizeof pool->tasks[0]);
-    rc = pool->tasks ? open_handles(pool, err) : err_nomem(err);
+    rc = open_handles(pool, err);
     if (rc < 0) {
         pool_free(pool);
         return rc;
@@ -309,7 +308,6 @@ void pool_free(struct pool *pool)
         free(pool->tasks[i].extensions);
         free(pool->tasks[i].extending);
     }
-    free(pool->tasks);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }

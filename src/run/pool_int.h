@@ -79,7 +79,6 @@ struct pool_task {
 
 struct pool {
     struct pool_options options;
-    struct pool_task *tasks;
     size_t n_tasks;
     size_t first; /* the task that may ask first, in turn */
     uint32_t places;
@@ -111,6 +110,8 @@ struct pool {
     struct list answers;   /* struct pool_call */
     bool is_woken;
     bool is_closed; /* async must not be used any more */
+
+    struct pool_task tasks[];
 };
 
 /* ---- The committer (pool.c) ----------------------------------------------------------------- */

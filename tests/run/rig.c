@@ -19,6 +19,8 @@ static struct rig *rig_of(struct wrap *wrap)
 
 static int break_if_told(struct wrap *wrap, struct redrive_err *err)
 {
+    while (rig_of(wrap)->is_held)
+        (void)usleep(1000);
     return rig_of(wrap)->is_broken ? err_set(err, REDRIVE_E_IO, "the disk is full") : 0;
 }
 
@@ -124,8 +126,8 @@ void rig_init(struct rig *rig, const char *yaml)
 
 void rig_release(struct rig *rig)
 {
-    static const char *const FILES[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm", "effects"};
-    rig->is_broken = false;
+    static const char *const FILES[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm", "effects", "gate"};
+    rig->is_broken = rig->is_held = false;
     if (rig->pool && !rig->is_stopped) {
         pool_stop(rig->pool, 0);
         rig_until_stopped(rig);
@@ -259,6 +261,15 @@ enum redrive_state rig_state(struct rig *rig, int64_t seq)
 }
 
 /* ---- What truly happened --------------------------------------------------------------------- */
+
+void rig_open_gate(struct rig *rig)
+{
+    char path[128];
+    (void)snprintf(path, sizeof path, "%s/gate", rig->dir);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fclose(f);
+}
 
 static void each_effect(struct rig *rig, void (*see)(const char *line, void *ctx), void *ctx)
 {

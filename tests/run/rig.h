@@ -26,6 +26,7 @@ struct rig {
     struct store *inner;
     struct wrap wrap;
     atomic_bool is_broken;                /* every call of the store fails */
+    atomic_bool is_held;                  /* every call of the store waits until it is not */
     atomic_uint told[ENGINE_EVENT_COUNT]; /* events so far */
     struct committer *committer;
     uv_loop_t loop;
@@ -63,6 +64,9 @@ int rig_change(struct rig *rig, enum change_kind kind, int64_t seq);
 /* The job's row; the strings live until the page is released. */
 const struct job *rig_job(struct rig *rig, int64_t seq, struct job_page *page);
 enum redrive_state rig_state(struct rig *rig, int64_t seq);
+
+/* Handlers may wait for the file @/gate; this makes it. */
+void rig_open_gate(struct rig *rig);
 
 /* How often a line that begins so was written by handlers. */
 unsigned rig_effects(struct rig *rig, const char *beginning);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #define NOTE(word)   "echo " word " $REDRIVE_JOB_ID $REDRIVE_ATTEMPT >> @/effects; "
+#define WAIT         "while [ ! -e @/gate ]; do sleep 0.02; done"
 #define TASK(script) "run: {exec: [sh, -c, '" script "']"
 
 static bool is_at_work(struct rig *rig)
@@ -17,13 +18,14 @@ static void stop_lets_jobs_in_hand_end_and_takes_no_more(void **state)
 {
     (void)state;
     struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "sleep 0.3") ", concurrency: 1}}}\n");
+    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") WAIT) ", concurrency: 1}}}\n");
     int64_t first = rig_submit(&rig, "t", "{}");
     int64_t second = rig_submit(&rig, "t", "{}");
     rig_start(&rig);
     rig_until(&rig, is_at_work);
     pool_stop(rig.pool, 30000);
     assert_true(pool_status(rig.pool).stopping);
+    rig_open_gate(&rig);
     rig_until_stopped(&rig);
     assert_int_equal(rig_state(&rig, first), REDRIVE_STATE_COMPLETED);
     assert_int_equal(rig_state(&rig, second), REDRIVE_STATE_QUEUED);
@@ -82,9 +84,11 @@ static void jobs_that_come_after_the_stop_are_given_back(void **state)
     struct job_page page = {0};
     rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "true") "}}}\n");
     int64_t seq = rig_submit(&rig, "t", "{}");
+    rig.is_held = true;
     rig_start(&rig);
     uv_run(&rig.loop, UV_RUN_NOWAIT); /* the claim is on its way */
     pool_stop(rig.pool, 30000);
+    rig.is_held = false;
     rig_until_stopped(&rig);
     const struct job *job = rig_job(&rig, seq, &page);
     assert_int_equal(job->status.state, REDRIVE_STATE_QUEUED);
@@ -175,13 +179,14 @@ static void settlement_waits_for_a_store_that_fails(void **state)
 {
     (void)state;
     struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "sleep 0.2") ", concurrency: 2}}}\n");
+    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") WAIT) ", concurrency: 2}}}\n");
     int64_t first = rig_submit(&rig, "t", "{}");
     for (int i = 0; i < 4; i++)
         (void)rig_submit(&rig, "t", "{}");
     rig_start(&rig);
     rig_until(&rig, is_at_work);
     rig.is_broken = true;
+    rig_open_gate(&rig);
     rig_until(&rig, has_failed_to_settle);
     rig_for(&rig, 500);
     assert_true(rig_effects(&rig, "start") <= 2); /* it is given no more work */
@@ -218,11 +223,12 @@ static void stop_does_not_wait_for_ever_for_a_store_that_fails(void **state)
 {
     (void)state;
     struct rig rig;
-    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "sleep 0.1") "}}}\n");
+    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") WAIT) "}}}\n");
     int64_t seq = rig_submit(&rig, "t", "{}");
     rig_start(&rig);
     rig_until(&rig, is_at_work);
     rig.is_broken = true;
+    rig_open_gate(&rig);
     pool_stop(rig.pool, 1000);
     rig_until_stopped(&rig);
     assert_true(rig_logged(&rig, "settlement_lost"));
