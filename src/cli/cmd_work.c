@@ -221,6 +221,8 @@ static int run_work(struct cli *cli, struct redrive_err *err)
         .options = invocation_options(&cli->invocation),
         .started_ms = clock_monotonic_ms(),
     };
+    /* The jobs matter more than whoever has stopped reading the log. */
+    signal(SIGPIPE, SIG_IGN);
     name_worker(&work);
     work_tally_init(&work.tally, str_of(work.name));
     pthread_mutex_init(&work.mutex, NULL);

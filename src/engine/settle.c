@@ -69,12 +69,13 @@ int settle_job(struct engine *e, const struct job *job, struct settlement *s,
 {
     s->decision = facts_decide(e, job, &s->outcome);
     const struct job_error error = facts_error(&s->outcome, &s->decision);
+    const bool is_done = s->decision.state == REDRIVE_STATE_COMPLETED;
     const struct settle_move move = {
         .seq = job->status.seq,
         .token = s->token,
         .decision = &s->decision,
         .error = error,
-        .result = s->result,
+        .result = is_done ? s->result : (struct str){0},
         .fingerprint = error.class_ == REDRIVE_CLASS_SUCCESS
                            ? 0
                            : fingerprint(error.type, error.class_, error.message),

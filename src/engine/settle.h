@@ -17,7 +17,7 @@ struct settlement {
     int64_t seq;            /* the job's number, if it is known */
     uint64_t token;         /* of the lease */
     struct outcome outcome; /* strings borrowed */
-    struct str result;      /* of a success; absent: none */
+    struct str result;      /* kept if it was a success; absent: none */
 
     /* The answer. */
     struct move_result ret;

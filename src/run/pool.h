@@ -12,9 +12,11 @@
  *   - A lease is extended at each task's heartbeat. A job that was cancelled by hand, or whose
  *     lease is lost, is made to end, and what it says then counts for nothing.
  *   - A settlement that the store cannot take (a full disk, a locked file) is kept and tried again
- *     until the store takes it or refuses its token. Its job keeps its place meanwhile, so that a
- *     store in trouble is given no more work than it has.
- *   - A claim that fails is tried again after a pause that doubles up to a few seconds.
+ *     until the store takes it or refuses its token. No jobs are claimed meanwhile, so that a store
+ *     in trouble is given no more work than it has.
+ *   - What fails is tried again after a pause that doubles up to a few seconds.
+ *   - A run that has ended frees its place at once: its settlement and the claim for the place are
+ *     handed in together and share a unit.
  *
  * Everything here is called on the loop's thread but for pool_wake.
  */
@@ -46,7 +48,7 @@ struct pool_options {
     const struct str *tasks;
     size_t n_tasks;    /* none: all that the configuration can run */
     uint32_t max_jobs; /* at one time, of all tasks together; 0: as the tasks say */
-    bool until_idle;   /* stop when nothing is ready and nothing runs */
+    bool until_idle;   /* stop when nothing is ready and nothing runs; what waits is left */
     /* The last thing a pool does: nothing runs, everything is settled, all handles are closed. */
     void (*stopped)(void *ctx);
     void *stopped_ctx;
@@ -56,7 +58,8 @@ struct pool;
 
 /* Starts working. A task that is named but cannot be run here, a program that is not there or not
  * executable: refused, with the task and what was looked for (REDRIVE_E_CONFIG). No task that can
- * be run: REDRIVE_E_CONFIG. */
+ * be run: REDRIVE_E_CONFIG. After a failure the loop is to be run until it is empty: what had been
+ * begun by then closes itself there. */
 int pool_new(const struct pool_options *options, struct pool **ret, struct redrive_err *err);
 
 /* There may be ready jobs. Any thread, any time before pool_free; costs little. */
@@ -67,7 +70,9 @@ void pool_wake(struct pool *pool);
 void pool_until_idle(struct pool *pool);
 
 /* Takes no more jobs; those in hand have `grace_ms` to end, and what is left then is released and
- * costs no attempt. Called again with less, it hurries; 0: now. */
+ * costs no attempt. Called again with less, it hurries; 0: now. When the store takes no
+ * settlements, they are given up ten seconds after the grace: the log tells which, and their leases
+ * end by themselves. */
 void pool_stop(struct pool *pool, int64_t grace_ms);
 
 struct pool_status {

@@ -213,6 +213,35 @@ static void claim_sees_what_has_just_become_due(void **state)
     bed_release(&bed);
 }
 
+static void what_is_handed_in_together_is_done_in_its_order(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op submit;
+    struct claim_op claim;
+    struct list both;
+    atomic_uint answered = 0;
+    const struct job_spec spec = {.task = STR("t")};
+    const struct claim_filter filter = {.limit = 1};
+    bed_init(&bed, NULL);
+    struct committer *committer = start(bed.url, &bed);
+    assert_int_equal(submit_op_init(&submit, committer_engine(committer), &spec, 1, NULL), 0);
+    claim_op_init(&claim, &filter, STR("w"), 0);
+    submit.op.done = claim.op.done = count_answer;
+    submit.op.done_ctx = claim.op.done_ctx = &answered;
+    list_init(&both);
+    list_insert(&both, &submit.op.link);
+    list_insert(&both, &claim.op.link);
+    committer_submit_all(committer, &both);
+    assert_true(list_empty(&both));
+    wait_for(&answered, 2);
+    assert_int_equal(claim.n, 1); /* the job that was submitted before it */
+    claim_op_release(&claim);
+    submit_op_release(&submit);
+    committer_stop(committer);
+    bed_release(&bed);
+}
+
 static void stop_answers_what_was_handed_in(void **state)
 {
     (void)state;
@@ -243,9 +272,13 @@ static void stop_answers_what_was_handed_in(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(eight_threads_are_all_accounted_for),  T(job_is_due_without_anybody_asking),
-        T(change_by_another_process_is_noticed), T(word_is_given_when_jobs_become_ready),
-        T(claim_sees_what_has_just_become_due),  T(stop_answers_what_was_handed_in),
+        T(eight_threads_are_all_accounted_for),
+        T(job_is_due_without_anybody_asking),
+        T(change_by_another_process_is_noticed),
+        T(word_is_given_when_jobs_become_ready),
+        T(claim_sees_what_has_just_become_due),
+        T(stop_answers_what_was_handed_in),
+        T(what_is_handed_in_together_is_done_in_its_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

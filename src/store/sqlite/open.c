@@ -120,11 +120,17 @@ static int read_version(struct store *store, int64_t *ret, struct redrive_err *e
 {
     int64_t application = 0, tables = 0;
     *ret = 0;
-    int rc = read_number(store, "PRAGMA application_id", &application, err);
+    /* One look at all three: between two looks another process may set the store up. */
+    const bool is_own_look = sqlite3_get_autocommit(store->db);
+    int rc = is_own_look ? run_script(store, "BEGIN", err) : 0;
+    if (rc == 0)
+        rc = read_number(store, "PRAGMA application_id", &application, err);
     if (rc == 0)
         rc = read_number(store, "PRAGMA user_version", ret, err);
     if (rc == 0)
         rc = read_number(store, "SELECT count(*) FROM sqlite_schema", &tables, err);
+    if (is_own_look && !sqlite3_get_autocommit(store->db))
+        (void)run_script(store, "ROLLBACK", NULL);
     if (rc != 0)
         return rc;
     if (application != APPLICATION_ID && (application != 0 || *ret != 0 || tables != 0)) {

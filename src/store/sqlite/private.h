@@ -50,6 +50,7 @@ struct store {
     int64_t shared_version;
     int64_t pauses_version; /* the shared version that `pauses` was read at */
     int64_t data_version;   /* changes when another connection has committed */
+    bool told_of_move;      /* a wait has ended because the file was removed */
     int64_t last_tenant;    /* that a claim gave the first turn */
     struct map pauses;      /* of tenant and queue */
     struct lines lines;

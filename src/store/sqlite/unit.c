@@ -45,11 +45,30 @@ static int read_meta(struct store *store, struct redrive_err *err)
     return 0;
 }
 
+/* A file that was removed, or replaced by another, can still be written to: what is kept in it then
+ * is lost when this process ends, and nobody else sees it. */
+static bool has_moved(struct store *store)
+{
+    int moved = 0;
+    return sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
+           moved != 0;
+}
+
+static int file_is_gone(const struct store *store, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_IO, "the store's file has been removed or replaced");
+    err_detail(err, "path %s", store->path);
+    err_hint(err, "put it back, or start this process again");
+    return REDRIVE_E_IO;
+}
+
 int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err)
 {
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is already open");
+    if (has_moved(store))
+        return file_is_gone(store, err);
     int rc = sql_exec(store, STATEMENT_BEGIN, err);
     if (rc != 0)
         return rc;
@@ -141,6 +160,10 @@ int sqlite_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err
         int64_t left_ms = until_ms - clock_monotonic_ms();
         if (left_ms <= 0)
             return 0;
+        if (!store->told_of_move && has_moved(store)) {
+            store->told_of_move = true; /* once: whoever looks then sees it for himself */
+            return 0;
+        }
         int64_t nap_ms = left_ms < LOOK_EVERY_MS ? left_ms : LOOK_EVERY_MS;
         struct timespec nap = {.tv_nsec = nap_ms * 1000000};
         nanosleep(&nap, NULL);

@@ -13,6 +13,7 @@
 #include <sqlite3.h>
 
 #include "base/rng.h"
+#include "base/clock.h"
 #include "kit.h"
 
 static const struct store_options CREATE = {.create = true};
@@ -123,6 +124,33 @@ static void write_file(const char *path, const char *bytes, size_t n)
     assert_true(fd >= 0);
     assert_int_equal(write(fd, bytes, n), (ssize_t)n);
     close(fd);
+}
+
+static void check_gone(struct kit *kit)
+{
+    struct redrive_err err;
+    int64_t now_ms, version;
+    const struct store_ops *ops = store_ops(kit->store);
+    assert_int_equal(ops->begin(kit->store, kit->now_ms, &now_ms, &version, &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.message, "removed or replaced"));
+}
+
+static void a_file_that_is_removed_or_replaced_is_not_written_to(void **state)
+{
+    struct kit *kit = *state;
+    char aside[STORES_URL_MAX + 16];
+    snprintf(aside, sizeof aside, "%s-aside", path_of(kit));
+    PUT(kit, .id = STR("a"));
+    assert_int_equal(store_ops(kit->store)->wait(kit->store, 0, NULL), 0);
+    assert_int_equal(rename(path_of(kit), aside), 0);
+    int64_t start_ms = clock_monotonic_ms();
+    assert_int_equal(store_ops(kit->store)->wait(kit->store, 60000, NULL), 0);
+    assert_true(clock_monotonic_ms() - start_ms < 30000);
+    check_gone(kit);
+    write_file(path_of(kit), "", 0);
+    check_gone(kit);
+    assert_int_equal(rename(aside, path_of(kit)), 0);
+    PUT(kit, .id = STR("b"));
 }
 
 static void what_is_no_database_is_said_to_be_none(void **state)
@@ -390,6 +418,7 @@ int main(void)
         F(a_newer_schema_is_refused_with_both_versions),
         F(an_older_schema_is_brought_up_to_date),
         F(a_database_of_another_program_is_left_alone),
+        F(a_file_that_is_removed_or_replaced_is_not_written_to),
         F(what_is_no_database_is_said_to_be_none),
         F(an_empty_file_is_set_up_only_when_that_is_asked_for),
         F(a_directory_and_a_missing_one_are_named),

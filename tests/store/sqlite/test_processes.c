@@ -131,6 +131,40 @@ static void several_processes_may_set_a_store_up_at_once(void **state)
     }
 }
 
+/* Opens again and again, until the store is there. */
+static void look_until_set_up(const char *url)
+{
+    const struct store_options options = {.busy_wait_ms = 20000};
+    struct store *store;
+    int rc;
+    do
+        rc = store_open(url, &options, &store, NULL);
+    while (rc == REDRIVE_E_NOT_FOUND);
+    must(rc == 0);
+    store_close(store);
+    _exit(0);
+}
+
+static void a_store_that_is_being_set_up_is_empty_or_ours(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 40; round++) {
+        char url[STORES_URL_MAX];
+        pid_t pids[3];
+        stores_new_url("sqlite", url);
+        for (int i = 0; i < 3; i++) {
+            pids[i] = fork();
+            if (pids[i] == 0)
+                look_until_set_up(url);
+        }
+        nap(2);
+        store_close(open_here(url));
+        for (int i = 0; i < 3; i++)
+            wait_for(pids[i], 0);
+        stores_remove(url);
+    }
+}
+
 static void a_busy_store_is_an_error_after_the_busy_time(void **state)
 {
     struct kit *kit = *state;
@@ -363,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         F(two_processes_never_start_the_same_job),
         T(several_processes_may_set_a_store_up_at_once),
+        T(a_store_that_is_being_set_up_is_empty_or_ours),
         F(a_busy_store_is_an_error_after_the_busy_time),
         F(a_wait_ends_soon_after_another_process_commits),
         F(a_killed_process_loses_nothing_and_leaves_nothing_half_done),

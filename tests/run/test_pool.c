@@ -1,0 +1,367 @@
+/* A pool takes jobs, has them run, and tells the store how they ended. */
+#include "rig.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *here; /* the directory of the tests */
+
+#define NOTE(word)   "echo " word " $REDRIVE_JOB_ID $REDRIVE_ATTEMPT >> @/effects; "
+#define TASK(script) "run: {exec: [sh, -c, '" script "']"
+
+/* ---- Kinds of runs --------------------------------------------------------------------------- */
+
+static void program_is_given_the_payload_and_its_output_is_the_result(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct job_page page = {0};
+    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "cat") "}}}\n");
+    int64_t seq = rig_submit(&rig, "t", "{\"n\":1}");
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
+    const struct job *job = rig_job(&rig, seq, &page);
+    assert_int_equal(job->status.state, REDRIVE_STATE_COMPLETED);
+    check_str(job->status.result, "{\"n\":1}");
+    check_str(job->status.worker, "w");
+    assert_int_equal(rig_effects(&rig, "start"), 1);
+    assert_int_equal(pool_status(rig.pool).ended, 1);
+    assert_int_equal(pool_status(rig.pool).failed, 0);
+    job_page_release(&page);
+    rig_release(&rig);
+}
+
+static void stream_takes_many_jobs(void **state)
+{
+    (void)state;
+    struct rig rig;
+    char yaml[4400];
+    enum {
+        N = 30
+    };
+    (void)snprintf(yaml, sizeof yaml,
+                   "tasks: {s: {run: {stream: [python3, %s/worker.py], processes: 2}}}\n", here);
+    rig_init(&rig, yaml);
+    rig_start(&rig);
+    int64_t failing =
+        rig_submit(&rig, "s", "{\"do\":\"answer\",\"answer\":{\"status\":\"PERMANENT_FAIL\"}}");
+    for (int i = 0; i < N; i++)
+        (void)rig_submit(&rig, "s", "{}");
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, N);
+    rig_until_told(&rig, ENGINE_EVENT_DEAD, 1);
+    assert_int_equal(rig_state(&rig, failing), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(pool_status(rig.pool).ended, N + 1);
+    assert_int_equal(pool_status(rig.pool).failed, 1);
+    assert_int_equal(pool_status(rig.pool).places, 2);
+    rig_release(&rig);
+}
+
+static pid_t start_server(int *ret_in, int *ret_port)
+{
+    int in[2], out[2];
+    char path[4200], text[16] = "";
+    (void)snprintf(path, sizeof path, "%s/server.py", here);
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    pid_t server = fork();
+    if (server == 0) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[1]);
+        execlp("python3", "python3", path, (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    assert_true(read(out[0], text, sizeof text - 1) > 0);
+    close(out[0]);
+    *ret_in = in[1];
+    *ret_port = atoi(text);
+    return server;
+}
+
+static void request_is_made_for_each_job(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct job_page page = {0};
+    char yaml[512];
+    int in, port;
+    pid_t server = start_server(&in, &port);
+    (void)snprintf(yaml, sizeof yaml,
+                   "tasks:\n"
+                   "  h: {run: {http: \"http://127.0.0.1:%d/echo\"}}\n"
+                   "  bad: {run: {http: \"http://127.0.0.1:%d/status/404\"}}\n",
+                   port, port);
+    rig_init(&rig, yaml);
+    rig_start(&rig);
+    int64_t seq = rig_submit(&rig, "h", "[1,2]");
+    int64_t bad = rig_submit(&rig, "bad", "{}");
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
+    rig_until_told(&rig, ENGINE_EVENT_DEAD, 1);
+    check_str(rig_job(&rig, seq, &page)->status.result, "[1,2]");
+    const struct job *job = rig_job(&rig, bad, &page);
+    assert_int_equal(job->status.error.code, 404);
+    assert_null(job->status.result.ptr);
+    job_page_release(&page);
+    rig_release(&rig);
+    close(in);
+    assert_int_equal(waitpid(server, NULL, 0), server);
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+static void no_more_run_than_there_are_places(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig,
+             "tasks: {t: {" TASK(NOTE("start") "sleep 0.05; " NOTE("end")) ", concurrency: 2}}}\n");
+    rig_start(&rig);
+    for (int i = 0; i < 12; i++)
+        (void)rig_submit(&rig, "t", "{}");
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 12);
+    assert_int_equal(rig_most_at_once(&rig), 2);
+    assert_int_equal(rig_effects(&rig, "start"), 12);
+    rig_release(&rig);
+}
+
+static void tasks_share_the_places_of_the_worker_in_turn(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig, "tasks:\n"
+                   "  a: {" TASK(NOTE("start") "sleep 0.02; " NOTE(
+                       "end")) "}}\n"
+                               "  b: {" TASK(NOTE("start") "sleep 0.02; " NOTE("end")) "}}\n");
+    int64_t last_of_b = 0;
+    for (int i = 0; i < 20; i++)
+        (void)rig_submit(&rig, "a", "{}");
+    for (int i = 0; i < 3; i++)
+        last_of_b = rig_submit(&rig, "b", "{}");
+    rig.options.max_jobs = 1;
+    rig_start(&rig);
+    assert_int_equal(pool_status(rig.pool).places, 1);
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 12);
+    assert_int_equal(rig_state(&rig, last_of_b), REDRIVE_STATE_COMPLETED);
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 23);
+    assert_int_equal(rig_most_at_once(&rig), 1);
+    rig_release(&rig);
+}
+
+static void only_what_was_asked_for_is_taken(void **state)
+{
+    (void)state;
+    struct rig rig;
+    const struct str task = STR("a"), queue = STR("red");
+    rig_init(&rig, "tasks:\n"
+                   "  a: {queue: red, " TASK("true") "}}\n"
+                                                     "  b: {queue: red, " TASK("true") "}}\n");
+    rig.options.tasks = &task;
+    rig.options.queues = &queue;
+    rig.options.n_tasks = rig.options.n_queues = 1;
+    rig.options.until_idle = true;
+    int64_t mine = rig_submit(&rig, "a", "{}");
+    int64_t of_b = rig_submit(&rig, "b", "{}");
+    rig_start(&rig);
+    rig_until_stopped(&rig);
+    assert_int_equal(rig_state(&rig, mine), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(rig_state(&rig, of_b), REDRIVE_STATE_QUEUED);
+    rig_release(&rig);
+}
+
+/* ---- How runs end ---------------------------------------------------------------------------- */
+
+static void failure_is_retried_until_the_policy_has_enough(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct job_page page = {0};
+    rig_init(&rig, "tasks: {t: {" TASK(NOTE(
+                       "start") "echo no good >&2; exit 75") "},\n"
+                                                             "  retry: {strategy: fixed, "
+                                                             "initial_delay: 30ms, jitter: none,\n"
+                                                             "          max_retries: 2}}}\n");
+    int64_t seq = rig_submit(&rig, "t", "{}");
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_DEAD, 1);
+    const struct job *job = rig_job(&rig, seq, &page);
+    assert_int_equal(job->status.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(job->status.reason, REDRIVE_REASON_EXHAUSTED);
+    assert_int_equal(job->status.attempts, 3);
+    check_str(job->status.error.message, "no good");
+    assert_int_equal(rig_effects(&rig, "start"), 3);
+    assert_int_equal(rig.told[ENGINE_EVENT_RETRYING], 2);
+    assert_int_equal(pool_status(rig.pool).failed, 3);
+    job_page_release(&page);
+    rig_release(&rig);
+}
+
+static void output_of_a_failed_run_is_no_result(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct job_page page = {0};
+    rig_init(&rig, "tasks: {t: {" TASK("echo half; exit 64") "}}}\n");
+    int64_t seq = rig_submit(&rig, "t", "{}");
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_DEAD, 1);
+    assert_int_equal(rig_job(&rig, seq, &page)->status.result.len, 0);
+    job_page_release(&page);
+    rig_release(&rig);
+}
+
+static void run_ends_at_its_time_out(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct job_page page = {0};
+    rig_init(&rig, "tasks: {t: {" TASK("exec sleep 60") ", timeout: 200ms},\n"
+                                                        "            retry: {max_retries: 0}}}\n");
+    int64_t seq = rig_submit(&rig, "t", "{}");
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_DEAD, 1);
+    check_str(rig_job(&rig, seq, &page)->status.error.type, "TimeoutError");
+    job_page_release(&page);
+    rig_release(&rig);
+}
+
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+static void set_lease(struct rig *rig, int64_t lease_ms, int64_t heartbeat_ms)
+{
+    rig->config->tasks[0].lease_ms = lease_ms;
+    rig->config->tasks[0].heartbeat_ms = heartbeat_ms;
+}
+
+static void heartbeats_keep_a_long_job(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "sleep 2") "}}}\n");
+    set_lease(&rig, 600, 100);
+    int64_t seq = rig_submit(&rig, "t", "{}");
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 1);
+    assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(rig_effects(&rig, "start"), 1);
+    assert_int_equal(rig.told[ENGINE_EVENT_STARTED], 1);
+    rig_release(&rig);
+}
+
+static bool is_at_work(struct rig *rig)
+{
+    return rig_effects(rig, "start") > 0;
+}
+
+static bool has_nothing_in_hand(struct rig *rig)
+{
+    return pool_status(rig->pool).running == 0;
+}
+
+static void job_cancelled_by_hand_is_made_to_end(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") "}}}\n");
+    set_lease(&rig, 10000, 100);
+    int64_t seq = rig_submit(&rig, "t", "{}");
+    rig_start(&rig);
+    rig_until(&rig, is_at_work);
+    assert_int_equal(rig_change(&rig, CHANGE_CANCEL, seq), 0);
+    rig_until(&rig, has_nothing_in_hand);
+    assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_CANCELLED);
+    assert_true(rig_logged(&rig, "lease_lost"));
+    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], 0);
+    rig_release(&rig);
+}
+
+static void run_whose_lease_has_ended_says_nothing_any_more(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct job_page page = {0};
+    /* The first one loses its lease and ends well all the same, while the second one runs. */
+    rig_init(
+        &rig,
+        "tasks: {t: {" TASK(NOTE(
+            "start") "sleep 1; echo $REDRIVE_ATTEMPT") "},\n"
+                                                       "  retry: {strategy: fixed, initial_delay: "
+                                                       "1ms, jitter: none}}}\n");
+    set_lease(&rig, 300, 3600000);
+    int64_t seq = rig_submit(&rig, "t", "{}");
+    rig_start(&rig);
+    rig_until_told(&rig, ENGINE_EVENT_STARTED, 2);
+    rig_until(&rig, has_nothing_in_hand);
+    assert_true(rig_logged(&rig, "settlement_refused"));
+    assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], 0);
+    const struct job *job = rig_job(&rig, seq, &page);
+    assert_int_equal(job->status.result.len, 0);
+    job_page_release(&page);
+    rig_release(&rig);
+}
+
+/* ---- What cannot be run ---------------------------------------------------------------------- */
+
+static void check_refused(const char *yaml, const char *task, const char *message, const char *hint)
+{
+    struct rig rig;
+    struct redrive_err err = {0};
+    const struct str name = str_of(task);
+    rig_init(&rig, yaml);
+    rig.options.tasks = &name;
+    rig.options.n_tasks = task != NULL;
+    assert_int_equal(rig_try(&rig, &err), REDRIVE_E_CONFIG);
+    assert_null(rig.pool);
+    assert_string_equal(err.message, message);
+    assert_string_equal(err.hint, hint);
+    rig_release(&rig);
+}
+
+static void what_cannot_be_run_is_refused_at_the_start(void **state)
+{
+    (void)state;
+    check_refused("tasks: {mail: {run: {exec: [no-such-program]}}}\n", NULL,
+                  "task 'mail': there is no program 'no-such-program'",
+                  "correct run.exec of the task, or install the program");
+    check_refused("tasks: {mail: {run: {stream: [/no/such]}}}\n", NULL,
+                  "task 'mail': there is no program '/no/such'",
+                  "correct run.stream of the task, or install the program");
+    check_refused("tasks: {mail: {run: {exec: [/etc/passwd]}}}\n", NULL,
+                  "task 'mail': cannot execute '/etc/passwd': Permission denied",
+                  "chmod +x makes a script executable");
+    check_refused("tasks: {mail: {run: {exec: [/tmp]}}}\n", NULL,
+                  "task 'mail': cannot execute '/tmp': Is a directory",
+                  "correct run.exec of the task, or install the program");
+    check_refused("tasks: {mail: {run: {exec: [sh]}}, other: }\n", "mial",
+                  "no task 'mial' in the configuration", "did you mean 'mail'?");
+    check_refused("tasks: {mail: {run: {exec: [sh]}}, other: }\n", "other",
+                  "task 'other' does not say how it is run",
+                  "add run: {exec: [PROGRAM]} to the task, or stream or http");
+    check_refused("tasks: {other: }\n", NULL, "there is nothing to run",
+                  "give a task run: {exec: [PROGRAM]}, or stream or http");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        T(program_is_given_the_payload_and_its_output_is_the_result),
+        T(stream_takes_many_jobs),
+        T(request_is_made_for_each_job),
+        T(no_more_run_than_there_are_places),
+        T(tasks_share_the_places_of_the_worker_in_turn),
+        T(only_what_was_asked_for_is_taken),
+        T(failure_is_retried_until_the_policy_has_enough),
+        T(output_of_a_failed_run_is_no_result),
+        T(run_ends_at_its_time_out),
+        T(heartbeats_keep_a_long_job),
+        T(job_cancelled_by_hand_is_made_to_end),
+        T(run_whose_lease_has_ended_says_nothing_any_more),
+        T(what_cannot_be_run_is_refused_at_the_start),
+    };
+    here = argc > 1 ? argv[1] : ".";
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
