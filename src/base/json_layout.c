@@ -1,21 +1,31 @@
 #include "base/json_layout.h"
 
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static bool is_mark(char c)
+{
+    return c == '{' || c == '}' || c == '[' || c == ']' || c == ':' || c == ',';
+}
+
 /* The next token at `at`, spaces passed over: a string with its quotes, one mark, or a run of other
  * bytes (a number, true, false, null). Empty at the end. */
 static struct str next_token(struct str text, size_t *at)
 {
     size_t i = *at;
-    while (i < text.len && memchr(" \t\r\n", text.ptr[i], 4))
+    while (i < text.len && is_space(text.ptr[i]))
         i++;
     size_t start = i;
     if (i < text.len && text.ptr[i] == '"') {
         for (i++; i < text.len && text.ptr[i] != '"'; i++)
             i += text.ptr[i] == '\\';
         i++;
-    } else if (i < text.len && memchr("{}[]:,", text.ptr[i], 6)) {
+    } else if (i < text.len && is_mark(text.ptr[i])) {
         i++;
     } else {
-        while (i < text.len && !memchr(" \t\r\n{}[]:,\"", text.ptr[i], 11))
+        while (i < text.len && !is_space(text.ptr[i]) && !is_mark(text.ptr[i]))
             i++;
     }
     *at = i < text.len ? i : text.len;

@@ -30,7 +30,8 @@ struct session {
 int session_open(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_close(struct session *session);
 
-/* The same for one that works, with the log as the configuration has it and events told: options->config, store and log are filled in here. */
+/* The same for one that works, with the log as the configuration has it and events told:
+ * options->config, store and log are filled in here. */
 int session_open_with(struct cli *cli, const struct engine_options *options, struct session *ret,
                       struct redrive_err *err);
 

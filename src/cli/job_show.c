@@ -1,0 +1,242 @@
+#include "cli/job_show.h"
+
+#include "base/clock.h"
+#include "base/duration.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/json_layout.h"
+#include "base/json_writer.h"
+#include "cli/job_select.h"
+#include "cli/job_text.h"
+#include "cli/table.h"
+#include "cli/text.h"
+#include "store/job_json.h"
+
+#define OUTPUT_MAX (256u * 1024 * 1024)
+#define INDENT     2
+#define NAME_WIDTH 12
+
+struct shower {
+    const struct term *term;
+    int64_t now_ms;
+    struct buf *out;
+};
+
+/* ---- Facts -------------------------------------------------------------------------------- */
+
+static void put_name(struct shower *s, const char *name)
+{
+    style_add(s->out, s->term->color, STYLE_BOLD, str_of(name));
+    text_add_spaces(s->out, NAME_WIDTH - strlen(name));
+}
+
+/* A line, unless there is nothing to say. */
+static void put_fact(struct shower *s, const char *name, struct str value)
+{
+    if (value.len == 0)
+        return;
+    put_name(s, name);
+    text_add_clean(s->out, value);
+    buf_putc(s->out, '\n');
+}
+
+static void put_time(struct shower *s, const char *name, int64_t at_ms)
+{
+    char text[CLOCK_TEXT_MAX], age[AGE_TEXT_MAX];
+    if (at_ms == 0)
+        return;
+    put_name(s, name);
+    buf_puts(s->out, clock_format(at_ms, text));
+    if (at_ms > s->now_ms)
+        buf_printf(s->out, "  (in %s)\n", age_text(at_ms - s->now_ms + 999, age));
+    else
+        buf_printf(s->out, "  (%s ago)\n", age_text(s->now_ms - at_ms, age));
+}
+
+static void put_state(struct shower *s, const struct job *job)
+{
+    const struct job_status *status = &job->status;
+    const char *state = redrive_state_name(status->state), *reason = job_reason_word(status);
+    put_name(s, "State");
+    style_add(s->out, s->term->color, job_state_style(status->state), str_of(state));
+    if (reason)
+        buf_printf(s->out, " (%s)", reason);
+    buf_putc(s->out, '\n');
+    put_name(s, "Attempts");
+    buf_printf(s->out, "%u of %d", status->attempts, job->spec.max_attempts);
+    if (status->epoch > 0)
+        buf_printf(s->out, ", redriven %u time%s", status->epoch, status->epoch == 1 ? "" : "s");
+    if (status->deferrals > 0)
+        buf_printf(s->out, ", held back %u time%s", status->deferrals,
+                   status->deferrals == 1 ? "" : "s");
+    buf_putc(s->out, '\n');
+}
+
+static void put_facts(struct shower *s, const struct job *job)
+{
+    const struct job_spec *spec = &job->spec;
+    const struct job_status *status = &job->status;
+    char group[FINGERPRINT_TEXT_MAX];
+    put_fact(s, "Job", spec->id);
+    put_fact(s, "Task", spec->task);
+    put_fact(s, "Queue", spec->queue);
+    put_fact(s, "Tenant", spec->tenant);
+    put_state(s, job);
+    if (spec->priority != 0) {
+        put_name(s, "Priority");
+        buf_printf(s->out, "%d\n", spec->priority);
+    }
+    put_fact(s, "User", spec->user);
+    put_fact(s, "Project", spec->project);
+    put_fact(s, "Service", spec->service);
+    put_fact(s, "Unique key", spec->unique_key);
+    put_fact(s, "Worker", status->worker);
+    put_time(s, "Created", status->created_ms);
+    put_time(s, "Started", status->started_ms);
+    put_time(s, "Finished", status->finished_ms);
+    if (status->state == REDRIVE_STATE_SCHEDULED || status->state == REDRIVE_STATE_RETRYING)
+        put_time(s, "Next run", status->process_after_ms);
+    put_time(s, "Deadline", spec->deadline_ms);
+    put_fact(s, "Own retry", spec->policy);
+    if (status->fingerprint != 0)
+        put_fact(s, "Group", str_of(fingerprint_format(status->fingerprint, group)));
+}
+
+/* ---- Blocks ------------------------------------------------------------------------------- */
+
+static void put_heading(struct shower *s, const char *name)
+{
+    buf_putc(s->out, '\n');
+    style_add(s->out, s->term->color, STYLE_BOLD, str_of(name));
+    buf_putc(s->out, '\n');
+}
+
+/* Text of several lines, each made harmless. */
+static void put_lines(struct shower *s, struct str text)
+{
+    while (text.len > 0) {
+        const char *end = memchr(text.ptr, '\n', text.len);
+        struct str line = {text.ptr, end ? (size_t)(end - text.ptr) : text.len};
+        size_t used = line.len + (end != NULL);
+        if (line.len > 0 && line.ptr[line.len - 1] == '\r')
+            line.len--;
+        text_add_spaces(s->out, line.len > 0 ? INDENT : 0);
+        text_add_clean(s->out, line);
+        buf_putc(s->out, '\n');
+        text = (struct str){text.ptr + used, text.len - used};
+    }
+}
+
+/* JSON for people; anything else as it is. */
+static void put_value(struct shower *s, const char *name, struct str value)
+{
+    struct buf pretty;
+    if (value.len == 0)
+        return;
+    put_heading(s, name);
+    buf_init(&pretty, OUTPUT_MAX);
+    if (json_check(value, NULL, NULL) == 0)
+        json_indent(value, 0, &pretty);
+    else
+        buf_add_str(&pretty, value);
+    put_lines(s, buf_failed(&pretty) ? value : buf_str(&pretty));
+    buf_release(&pretty);
+}
+
+static void put_error(struct shower *s, const struct job_error *error)
+{
+    if (error->class_ == REDRIVE_CLASS_SUCCESS)
+        return;
+    put_heading(s, "Last error");
+    text_add_spaces(s->out, INDENT);
+    buf_puts(s->out, redrive_class_name(error->class_));
+    if (error->type.len > 0) {
+        buf_puts(s->out, ", ");
+        text_add_clean(s->out, error->type);
+    }
+    if (error->code != 0)
+        buf_printf(s->out, ", code %d", error->code);
+    buf_putc(s->out, '\n');
+    put_lines(s, error->message);
+    if (error->stacktrace.len > 0) {
+        put_heading(s, "Stack trace");
+        put_lines(s, error->stacktrace);
+    }
+}
+
+/* ---- History ------------------------------------------------------------------------------ */
+
+static void add_attempt(struct table *t, const struct job_attempt *a, bool epochs, struct buf *cell)
+{
+    char text[CLOCK_TEXT_MAX], span[DURATION_TEXT_MAX];
+    if (epochs)
+        table_addf(t, "%u", a->epoch);
+    if (a->number == 0)
+        table_add(t, "-"); /* the start was taken back */
+    else
+        table_addf(t, "%u", a->number);
+    table_add(t, clock_format(a->started_ms, text));
+    table_add(t, a->ended_ms == 0 ? "-" : duration_format(a->ended_ms - a->started_ms, span));
+    table_addf(t, "%.*s", (int)a->worker.len, a->worker.ptr ? a->worker.ptr : "");
+    table_add_styled(t, job_state_style(a->outcome), redrive_state_name(a->outcome));
+    table_add(t, a->next_ms == 0 ? "-" : duration_format(a->delay_ms, span));
+    table_addf(t, "%.*s", (int)a->why.len, a->why.ptr ? a->why.ptr : "");
+    buf_reset(cell);
+    job_add_error(cell, &a->error);
+    table_add(t, buf_cstr(cell));
+}
+
+static int put_history(struct shower *s, const struct attempt_page *history)
+{
+    static const struct table_column COLUMNS[] = {
+        {"EPOCH", ALIGN_RIGHT}, {"ATTEMPT", ALIGN_RIGHT}, {"STARTED", ALIGN_LEFT},
+        {"TOOK", ALIGN_RIGHT},  {"WORKER", ALIGN_LEFT},   {"OUTCOME", ALIGN_LEFT},
+        {"DELAY", ALIGN_RIGHT}, {"WHY", ALIGN_LEFT},      {"ERROR", ALIGN_LEFT},
+    };
+    const size_t n_columns = sizeof COLUMNS / sizeof COLUMNS[0];
+    struct table t;
+    struct buf cell;
+    bool epochs = false;
+    if (history->n == 0)
+        return 0;
+    for (size_t i = 0; i < history->n; i++)
+        epochs = epochs || history->attempts[i].epoch > 0;
+    put_heading(s, "Attempts");
+    table_init(&t, epochs ? COLUMNS : COLUMNS + 1, epochs ? n_columns : n_columns - 1);
+    buf_init(&cell, OUTPUT_MAX);
+    for (size_t i = 0; i < history->n; i++)
+        add_attempt(&t, &history->attempts[i], epochs, &cell);
+    int rc = table_render(&t, s->term->width, s->term->color, s->out);
+    buf_release(&cell);
+    table_release(&t);
+    return rc;
+}
+
+int job_show(struct cli *cli, struct store *store, const struct job *job, int64_t now_ms,
+             struct redrive_err *err)
+{
+    struct attempt_page history = {0};
+    struct buf out;
+    int rc = store_ops(store)->history(store, job->status.seq, &history, err);
+    if (rc < 0)
+        return rc;
+    buf_init(&out, OUTPUT_MAX);
+    if (cli->globals->json) {
+        struct json_writer w;
+        json_writer_init(&w, &out);
+        job_write_json(&w, job, &history);
+        buf_putc(&out, '\n');
+    } else {
+        struct shower s = {.term = &cli->out, .now_ms = now_ms, .out = &out};
+        put_facts(&s, job);
+        put_value(&s, "Payload", job->spec.payload);
+        put_value(&s, "Result", job->status.result);
+        rc = put_history(&s, &history);
+        put_error(&s, &job->status.error);
+    }
+    attempt_page_release(&history);
+    if (rc == 0)
+        return cli_print(cli, &out, err);
+    buf_release(&out);
+    return err_set(err, rc, "cannot print the job: %s", redrive_err_text(rc));
+}

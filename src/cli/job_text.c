@@ -1,0 +1,67 @@
+#include "cli/job_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "store/job_json.h"
+
+const char *age_text(int64_t ms, char out[AGE_TEXT_MAX])
+{
+    int64_t s = ms > 0 ? ms / 1000 : 0;
+    int64_t n = s < 60 ? s : s < 3600 ? s / 60 : s < 48 * 3600 ? s / 3600 : s / 86400;
+    (void)snprintf(out, AGE_TEXT_MAX, "%" PRId64 "%c", n,
+                   s < 60          ? 's'
+                   : s < 3600      ? 'm'
+                   : s < 48 * 3600 ? 'h'
+                                   : 'd');
+    return out;
+}
+
+void job_add_next(struct buf *out, const struct job *job, int64_t now_ms)
+{
+    const struct job_status *s = &job->status;
+    const char *reason = job_reason_word(s);
+    char text[AGE_TEXT_MAX];
+    if (reason) {
+        buf_puts(out, reason);
+        return;
+    }
+    switch (s->state) {
+    case REDRIVE_STATE_SCHEDULED:
+    case REDRIVE_STATE_RETRYING:
+        if (s->process_after_ms > now_ms)
+            buf_printf(out, "in %s", age_text(s->process_after_ms - now_ms + 999, text));
+        else
+            buf_puts(out, "now");
+        break;
+    case REDRIVE_STATE_QUEUED: buf_puts(out, "now"); break;
+    default: buf_putc(out, '-'); break;
+    }
+}
+
+void job_add_error(struct buf *out, const struct job_error *error)
+{
+    if (error->class_ == REDRIVE_CLASS_SUCCESS)
+        return;
+    if (error->type.len > 0)
+        buf_add_str(out, error->type);
+    else
+        buf_puts(out, redrive_class_name(error->class_));
+    if (error->message.len > 0) {
+        buf_puts(out, ": ");
+        buf_add_str(out, error->message);
+    }
+}
+
+enum style job_state_style(enum redrive_state state)
+{
+    switch (state) {
+    case REDRIVE_STATE_COMPLETED: return STYLE_GREEN;
+    case REDRIVE_STATE_DEAD_LETTER:
+    case REDRIVE_STATE_FAILED: return STYLE_RED;
+    case REDRIVE_STATE_RETRYING:
+    case REDRIVE_STATE_PARKED: return STYLE_YELLOW;
+    case REDRIVE_STATE_RUNNING: return STYLE_CYAN;
+    default: return STYLE_PLAIN;
+    }
+}

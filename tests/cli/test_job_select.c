@@ -1,0 +1,168 @@
+#include "check.h"
+
+#include "cli/job_list.h"
+#include "cli/job_select.h"
+#include "store/job_cursor.h"
+
+#define NOW_MS INT64_C(1767225600000)
+
+static struct job_filter filter;
+static struct redrive_err err;
+
+static int read_select(const struct job_select *select)
+{
+    err = (struct redrive_err){0};
+    return job_select_read(select, NOW_MS, &filter, &err);
+}
+
+static void nothing_given_matches_everything(void **state)
+{
+    (void)state;
+    const struct job_select select = {0};
+    const struct job_filter everything = {0};
+    assert_true(job_select_is_empty(&select));
+    assert_int_equal(read_select(&select), 0);
+    assert_memory_equal(&filter, &everything, sizeof filter);
+}
+
+static void texts_are_taken_over(void **state)
+{
+    (void)state;
+    const struct job_select select = {.tenant = "a",
+                                      .task = "b",
+                                      .queue = "c",
+                                      .user = "d",
+                                      .type = "e",
+                                      .text = "f g",
+                                      .group = "00000000DEADbeef"};
+    assert_int_equal(read_select(&select), 0);
+    check_str(filter.tenant, "a");
+    check_str(filter.task, "b");
+    check_str(filter.queue, "c");
+    check_str(filter.user, "d");
+    check_str(filter.error_type, "e");
+    check_str(filter.text, "f g");
+    assert_int_equal(filter.fingerprint, 0xdeadbeef);
+    assert_false(job_select_is_empty(&select));
+}
+
+static void words_become_bits(void **state)
+{
+    (void)state;
+    const char *states[] = {"queued,dead_letter", "failed"};
+    const char *classes[] = {"network"};
+    const char *reasons[] = {"poison,manual"};
+    const struct job_select select = {
+        .states = {states, 2}, .classes = {classes, 1}, .reasons = {reasons, 1}};
+    assert_int_equal(read_select(&select), 0);
+    assert_int_equal(filter.states, 1u << REDRIVE_STATE_QUEUED | 1u << REDRIVE_STATE_DEAD_LETTER |
+                                        1u << REDRIVE_STATE_FAILED);
+    assert_int_equal(filter.classes, 1u << REDRIVE_CLASS_NETWORK);
+    assert_int_equal(filter.reasons, 1u << REDRIVE_REASON_POISON | 1u << REDRIVE_REASON_MANUAL);
+}
+
+static void unknown_word_gets_a_suggestion(void **state)
+{
+    (void)state;
+    const char *states[] = {"queued,runing"};
+    const char *success[] = {"success"};
+    const char *none[] = {"none"};
+    const char *comma[] = {"queued,"};
+    const struct job_select misspelt = {.states = {states, 1}};
+    const struct job_select no_error = {.classes = {success, 1}};
+    const struct job_select no_reason = {.reasons = {none, 1}};
+    const struct job_select no_word = {.states = {comma, 1}};
+    assert_int_equal(read_select(&misspelt), REDRIVE_E_USAGE);
+    assert_string_equal(err.message, "--state: there is no 'runing'");
+    assert_string_equal(err.hint, "did you mean running?");
+    assert_int_equal(read_select(&no_error), REDRIVE_E_USAGE);
+    assert_int_equal(read_select(&no_reason), REDRIVE_E_USAGE);
+    assert_int_equal(read_select(&no_word), REDRIVE_E_USAGE);
+}
+
+static void empty_text_is_refused(void **state)
+{
+    (void)state;
+    const struct job_select select = {.task = ""};
+    assert_int_equal(read_select(&select), REDRIVE_E_USAGE);
+    assert_string_equal(err.message, "--task: the value is empty");
+}
+
+static void group_has_sixteen_digits(void **state)
+{
+    (void)state;
+    static const char *const WRONG[] = {"",
+                                        "deadbeef",
+                                        "00000000deadbeef0",
+                                        "0x000000deadbeef",
+                                        "0000000000000000",
+                                        "00000000deadbeeg",
+                                        " 0000000deadbeef"};
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        const struct job_select select = {.group = WRONG[i]};
+        assert_int_equal(read_select(&select), REDRIVE_E_USAGE);
+    }
+    char text[FINGERPRINT_TEXT_MAX];
+    assert_string_equal(fingerprint_format(0xdeadbeef, text), "00000000deadbeef");
+}
+
+static void ages_become_bounds(void **state)
+{
+    (void)state;
+    const struct job_select select = {.older_than = "1h", .newer_than = "1d"};
+    const struct job_select all = {.older_than = "0"};
+    const struct job_select ever = {.older_than = "36500d"};
+    assert_int_equal(read_select(&select), 0);
+    assert_int_equal(filter.finished_before_ms, NOW_MS - 3600 * 1000 + 1);
+    assert_int_equal(filter.finished_after_ms, NOW_MS - 86400 * 1000);
+    assert_int_equal(read_select(&all), 0);
+    assert_int_equal(filter.finished_before_ms, NOW_MS + 1);
+    assert_int_equal(read_select(&ever), 0);
+    assert_int_equal(filter.finished_before_ms, 1); /* nothing, rather than everything */
+}
+
+static void ages_that_make_no_sense_are_refused(void **state)
+{
+    (void)state;
+    const struct job_select no_unit = {.older_than = "30"};
+    const struct job_select empty = {.older_than = ""};
+    const struct job_select crossed = {.older_than = "1d", .newer_than = "1h"};
+    assert_int_equal(read_select(&no_unit), REDRIVE_E_USAGE);
+    assert_non_null(strstr(err.message, "--older-than: "));
+    assert_int_equal(read_select(&empty), REDRIVE_E_USAGE);
+    assert_int_equal(read_select(&crossed), REDRIVE_E_USAGE);
+}
+
+static void page_takes_order_limit_and_cursor(void **state)
+{
+    (void)state;
+    char cursor[JOB_CURSOR_MAX];
+    const struct job job = {.status = {.seq = 42}};
+    struct job_list list = {.limit = 10, .order = ORDER_NEWEST};
+    list.cursor = job_cursor_write(ORDER_NEWEST, &job, cursor);
+    filter = (struct job_filter){0};
+    assert_int_equal(job_list_read(&list, &filter, &err), 0);
+    assert_int_equal(filter.order, ORDER_NEWEST);
+    assert_int_equal(filter.limit, 10);
+    assert_int_equal(filter.after_seq, 42);
+    list.order = ORDER_FINISHED;
+    assert_int_equal(job_list_read(&list, &filter, &err), REDRIVE_E_USAGE);
+    list.cursor = "bogus";
+    assert_int_equal(job_list_read(&list, &filter, &err), REDRIVE_E_USAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(nothing_given_matches_everything),
+        T(texts_are_taken_over),
+        T(words_become_bits),
+        T(unknown_word_gets_a_suggestion),
+        T(empty_text_is_refused),
+        T(group_has_sixteen_digits),
+        T(ages_become_bounds),
+        T(ages_that_make_no_sense_are_refused),
+        T(page_takes_order_limit_and_cursor),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

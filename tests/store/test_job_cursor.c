@@ -1,0 +1,96 @@
+#include "check.h"
+
+#include "store/job_cursor.h"
+
+static void cursor_leads_back_to_its_job(void **state)
+{
+    (void)state;
+    static const int64_t SEQS[] = {1, 15, 16, INT64_C(123456789012345)};
+    static const enum job_order ORDERS[] = {ORDER_OLDEST, ORDER_NEWEST, ORDER_FINISHED};
+    for (size_t i = 0; i < sizeof SEQS / sizeof SEQS[0]; i++)
+        for (size_t k = 0; k < 3; k++) {
+            char text[JOB_CURSOR_MAX];
+            struct job job = {.status = {.seq = SEQS[i], .finished_ms = INT64_C(1767225600123)}};
+            struct job_filter filter = {.order = ORDERS[k]};
+            job_cursor_write(ORDERS[k], &job, text);
+            assert_int_equal(job_cursor_read(str_of(text), &filter, NULL), 0);
+            assert_int_equal(filter.after_seq, SEQS[i]);
+            assert_int_equal(filter.after_ms, ORDERS[k] == ORDER_FINISHED ? 1767225600123 : 0);
+        }
+}
+
+static void job_that_has_not_ended_has_a_cursor_too(void **state)
+{
+    (void)state;
+    char text[JOB_CURSOR_MAX];
+    struct job job = {.status = {.seq = 7}};
+    struct job_filter filter = {.order = ORDER_FINISHED};
+    job_cursor_write(ORDER_FINISHED, &job, text);
+    assert_int_equal(job_cursor_read(str_of(text), &filter, NULL), 0);
+    assert_int_equal(filter.after_seq, 7);
+    assert_int_equal(filter.after_ms, 0);
+}
+
+static void other_order_is_refused(void **state)
+{
+    (void)state;
+    char text[JOB_CURSOR_MAX];
+    struct job job = {.status = {.seq = 7}};
+    struct job_filter filter = {.order = ORDER_OLDEST};
+    struct redrive_err err = {0};
+    job_cursor_write(ORDER_NEWEST, &job, text);
+    assert_int_equal(job_cursor_read(str_of(text), &filter, &err), REDRIVE_E_INVALID);
+    assert_non_null(strstr(err.message, "another order"));
+    assert_int_equal(filter.after_seq, 0);
+}
+
+static void every_change_to_a_cursor_is_noticed(void **state)
+{
+    (void)state;
+    char text[JOB_CURSOR_MAX];
+    struct job job = {.status = {.seq = 0x1234, .finished_ms = 99}};
+    struct job_filter filter = {.order = ORDER_FINISHED};
+    job_cursor_write(ORDER_FINISHED, &job, text);
+    const size_t len = strlen(text);
+    for (size_t i = 0; i < len; i++) {
+        char before = text[i];
+        assert_int_equal(job_cursor_read((struct str){text, i}, &filter, NULL), REDRIVE_E_INVALID);
+        text[i] = before == '1' ? '2' : '1';
+        assert_int_equal(job_cursor_read(str_of(text), &filter, NULL), REDRIVE_E_INVALID);
+        text[i] = before;
+    }
+    assert_int_equal(job_cursor_read(str_of(text), &filter, NULL), 0);
+}
+
+static void words_are_no_cursors(void **state)
+{
+    (void)state;
+    static const char *const WORDS[] = {
+        "",
+        "x",
+        "0",
+        "n",
+        "n-",
+        "n1-",
+        "-----",
+        "n1-00000",
+        "ffffffffffffffffffffffffffffffff",
+        "\xff\xff\xff\xff\xff\xff\xff\xff",
+        "n1111111111111111111111111111111111111111111111111111111111111111111111111-0000",
+    };
+    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++) {
+        struct job_filter filter = {.order = ORDER_NEWEST};
+        assert_int_equal(job_cursor_read(str_of(WORDS[i]), &filter, NULL), REDRIVE_E_INVALID);
+        assert_int_equal(filter.after_seq, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(cursor_leads_back_to_its_job), T(job_that_has_not_ended_has_a_cursor_too),
+        T(other_order_is_refused),       T(every_change_to_a_cursor_is_noticed),
+        T(words_are_no_cursors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
