@@ -37,6 +37,7 @@ struct enqueue_options {
     const char *tenant;
     const char *retry;
     int64_t max_attempts;
+    int64_t wait_ms;
 };
 
 #define TEXT_OPTION(option, what, text)                                                    \
@@ -85,6 +86,11 @@ static const struct option OPTIONS[] = {
      .max = REDRIVE_MAX_RETRIES + 1,
      .placeholder = "N",
      .help = "how often the job is run at most"},
+    {.name = "wait",
+     .letter = 'w',
+     INTO_DURATION(struct enqueue_options, wait_ms),
+     .placeholder = "DURATION",
+     .help = "wait so long for its end, and print its state"},
     {0},
 };
 
@@ -108,6 +114,8 @@ static int check_options(const struct cli *cli, const struct enqueue_options *o,
     if (o->lines && (o->id || o->unique))
         return conflict(err, "with --lines there is no --id and no --unique",
                         "every line would be the same job");
+    if (o->lines && o->wait_ms > 0)
+        return conflict(err, "with --lines there is no --wait", "wait for a job alone");
     if (o->unique_forever && !o->unique)
         return conflict(err, "--unique-forever needs a key", "give it with --unique KEY");
     if (o->at && invocation_given(&cli->invocation, "delay"))
@@ -244,40 +252,49 @@ void enqueue_put_answer(const struct cli *cli, const struct submit_answer *a, ui
     buf_putc(out, '\n');
 }
 
+int enqueue_print_answer(struct cli *cli, const struct submit_answer *a, struct redrive_err *err)
+{
+    struct buf out;
+    buf_init(&out, OUTPUT_MAX_BYTES);
+    enqueue_put_answer(cli, a, 0, &out);
+    int rc = cli_print(cli, &out, err);
+    (void)fflush(cli->out.file);
+    return rc;
+}
+
 static int submit_one(struct cli *cli, struct session *session, const struct job_spec *spec,
-                      struct redrive_err *err)
+                      int64_t wait_ms, struct redrive_err *err)
 {
     struct submit_op op;
     int rc = submit_op_init(&op, session->engine, spec, 1, err);
     if (rc < 0)
         return rc;
     rc = engine_apply_one(session->engine, &op.op, err);
-    const struct submit_answer *a = &op.answers[0];
+    struct submit_answer *a = &op.answers[0];
     if (rc == 0 && a->code < 0) {
         *err = a->err;
         rc = a->code;
     }
     if (rc == 0) {
-        struct buf out;
-        buf_init(&out, OUTPUT_MAX_BYTES);
-        enqueue_put_answer(cli, a, 0, &out);
         if (a->existed && !cli->globals->json)
             fprintf(cli->err.file, "note: this job existed already; it is %s\n",
                     redrive_state_name(a->state));
-        rc = cli_print(cli, &out, err);
+        rc = wait_ms > 0 ? enqueue_wait(cli, session->store, spec, a, wait_ms, err)
+                         : enqueue_print_answer(cli, a, err);
     }
     submit_op_release(&op);
     return rc;
 }
 
 static int run_one(struct cli *cli, struct session *session, struct job_spec *spec,
-                   const char *argument, const char *from, struct redrive_err *err)
+                   const char *argument, struct redrive_err *err)
 {
+    const struct enqueue_options *o = invocation_options(&cli->invocation);
     const struct engine_options options = {0};
     struct buf text;
     int rc = 0;
     buf_init(&text, INPUT_MAX_BYTES + 1);
-    const char *path = argument && strcmp(argument, "-") == 0 ? "-" : from;
+    const char *path = argument && strcmp(argument, "-") == 0 ? "-" : o->from;
     if (path)
         rc = read_payload(path, &text, &spec->payload, err);
     else
@@ -287,7 +304,7 @@ static int run_one(struct cli *cli, struct session *session, struct job_spec *sp
     if (rc == 0)
         rc = session_connect(session, &options, err);
     if (rc == 0)
-        rc = submit_one(cli, session, spec, err);
+        rc = submit_one(cli, session, spec, o->wait_ms, err);
     buf_release(&text);
     return rc;
 }
@@ -350,7 +367,7 @@ static int run_enqueue(struct cli *cli, struct redrive_err *err)
     session_hush(cli, &session);
     if (rc == 0)
         rc = o->lines ? run_lines(cli, &session, &spec, o->from, err)
-                      : run_one(cli, &session, &spec, argument, o->from, err);
+                      : run_one(cli, &session, &spec, argument, err);
     session_close(&session);
     buf_release(&policy);
     return rc;

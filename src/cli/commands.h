@@ -11,10 +11,12 @@ extern const struct command cmd_config;
 extern const struct command cmd_cron;
 extern const struct command cmd_cron_list;
 extern const struct command cmd_cron_run; /* cmd_cron_list.c */
+extern const struct command cmd_doctor;
 extern const struct command cmd_enqueue;
 extern const struct command cmd_dlq;
 extern const struct command cmd_help;
 extern const struct command cmd_jobs;
+extern const struct command cmd_migrate;
 extern const struct command cmd_policy;
 extern const struct command cmd_queues;
 extern const struct command cmd_simulate;

@@ -22,4 +22,13 @@ void enqueue_put_answer(const struct cli *cli, const struct submit_answer *answe
 int enqueue_lines(struct cli *cli, struct session *session, const struct job_spec *pattern,
                   FILE *input, struct redrive_err *err);
 
+/* Prints the same at once. */
+int enqueue_print_answer(struct cli *cli, const struct submit_answer *answer,
+                         struct redrive_err *err);
+
+/* Waits until the job that was submitted as `spec` has ended, and prints the answer and its state.
+ * REDRIVE_E_STATE: not within the time; REDRIVE_E_JOB_FAILED or _CANCELLED: it ended so. */
+int enqueue_wait(struct cli *cli, struct store *store, const struct job_spec *spec,
+                 struct submit_answer *answer, int64_t timeout_ms, struct redrive_err *err);
+
 #endif

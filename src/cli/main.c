@@ -4,9 +4,9 @@
 
 /* Listed in the order of help. */
 static const struct command *const COMMANDS[] = {
-    &cmd_enqueue,    &cmd_work,   &cmd_batch,    &cmd_jobs,     &cmd_dlq,
-    &cmd_queues,     &cmd_policy, &cmd_simulate, &cmd_config,   &cmd_cron,
-    &cmd_completion, &cmd_help,   &cmd_version,  &cmd_complete, NULL,
+    &cmd_enqueue,    &cmd_work,     &cmd_batch,   &cmd_jobs,     &cmd_dlq,     &cmd_queues,
+    &cmd_policy,     &cmd_simulate, &cmd_config,  &cmd_cron,     &cmd_migrate, &cmd_doctor,
+    &cmd_completion, &cmd_help,     &cmd_version, &cmd_complete, NULL,
 };
 
 static const struct command ROOT = {

@@ -1,6 +1,7 @@
 #include "cli/session.h"
 
 #include "cli/load_config.h"
+#include "engine/tasks.h"
 
 static int open_store(const struct config *config, struct store **ret, struct redrive_err *err)
 {
@@ -80,6 +81,13 @@ int session_committer(struct session *session, void (*on_ready)(void *ctx), void
     int rc = session_another_store(session, &options.watch, err);
     if (rc < 0)
         return rc;
+    struct publish_op publish;
+    publish_op_init(&publish);
+    rc = engine_apply_one(session->engine, &publish.op, err);
+    if (rc < 0) {
+        store_close(options.watch);
+        return rc;
+    }
     options.engine = session->engine;
     session->engine = NULL;
     session->store = NULL;

@@ -46,7 +46,8 @@ int session_connect(struct session *session, const struct engine_options *option
 int session_another_store(const struct session *session, struct store **ret,
                           struct redrive_err *err);
 
-/* Hands the engine to a committer that also watches what other processes do. `on_ready` as in
+/* Publishes the tasks of the configuration, for it is about to work, and hands the engine to a
+ * committer that also watches what other processes do. `on_ready` as in
  * committer.h. The caller stops the committer before it closes the session. */
 int session_committer(struct session *session, void (*on_ready)(void *ctx), void *ready_ctx,
                       struct committer **ret, struct redrive_err *err);

@@ -264,6 +264,18 @@ int policy_parse_json(struct str json, const struct redrive_policy *defaults,
 const struct redrive_policy *policy_box_get(const struct policy_box *box);
 void policy_box_free(struct policy_box *box);
 
+/* A task together with what it points to. */
+struct task_box;
+
+/* Writes the definition of a task as one object in the form of the file, complete, so that it
+ * depends on no defaults; all but `run`, which is the business of whoever runs it. Reading it gives
+ * the same task, without a way to run it. */
+void task_write_json(const struct config_task *task, struct json_writer *w);
+int task_parse_json(struct str name, struct str json, struct task_box **ret,
+                    struct redrive_err *err);
+const struct config_task *task_box_get(const struct task_box *box);
+void task_box_free(struct task_box *box);
+
 /* The same for a breaker: the keys of the file's `breaker` section but for `key`. */
 int breaker_parse_json(struct str json, const struct redrive_breaker_config *defaults,
                        struct redrive_breaker_config *ret, struct redrive_err *err);

@@ -109,6 +109,59 @@ void policy_box_free(struct policy_box *box)
     free(box);
 }
 
+/* ---- Tasks ---------------------------------------------------------------------------------- */
+
+struct task_box {
+    struct arena arena;
+    struct config_task task;
+};
+
+void task_write_json(const struct config_task *task, struct json_writer *w)
+{
+    struct config_task shared = *task;
+    shared.run = (struct config_run){.kind = CONFIG_RUN_NONE};
+    json_begin_object(w);
+    table_write(&TABLE_TASK, &shared, w);
+    json_end_object(w);
+}
+
+int task_parse_json(struct str name, struct str json, struct task_box **ret,
+                    struct redrive_err *err)
+{
+    struct task_box *box = calloc(1, sizeof *box);
+    if (!box)
+        return err_nomem(err);
+    arena_init(&box->arena);
+    box->task = (struct config_task){
+        .name = arena_dup(&box->arena, name),
+        .queue = "default",
+        .breaker = {.key = "{task}"},
+        .lease_ms = 30000,
+    };
+    redrive_policy_init(&box->task.retry);
+    redrive_breaker_config_init(&box->task.breaker.config);
+    int rc = bind_json(&box->arena, json, &TABLE_TASK, &box->task, NULL, err);
+    if (rc < 0) {
+        task_box_free(box);
+        return rc;
+    }
+    *ret = box;
+    return 0;
+}
+
+const struct config_task *task_box_get(const struct task_box *box)
+{
+    return &box->task;
+}
+
+void task_box_free(struct task_box *box)
+{
+    if (!box)
+        return;
+    arena_release(&box->arena);
+    free(box);
+}
+
 /* ---- Breakers ------------------------------------------------------------------------------- */
 
 int breaker_parse_json(struct str json, const struct redrive_breaker_config *defaults,

@@ -64,7 +64,7 @@ static int park(struct engine *e, const struct job *job, struct lane *lane, stru
 static int limit_of(struct engine *e, const struct job *job, struct lane **ret,
                     struct redrive_err *err)
 {
-    const struct config_limits *limits = &engine_task(e, job->spec.task)->limits;
+    const struct config_limits *limits = &task_in_force(e, job->spec.task)->limits;
     static const struct rate NO_RATE = {0};
     *ret = NULL;
     if (job->spec.limit_key.len == 0)
@@ -89,7 +89,7 @@ static bool has_room(struct engine *e, const struct lane *lane)
 static int meet_breaker(struct engine *e, const struct job *job, struct lane **ret_lane,
                         struct breaker_permit *ret, bool *ret_passes, struct redrive_err *err)
 {
-    const struct config_task *task = engine_task(e, job->spec.task);
+    const struct config_task *task = task_in_force(e, job->spec.task);
     *ret_lane = NULL;
     *ret_passes = true;
     *ret = (struct breaker_permit){0};
@@ -168,7 +168,7 @@ static int take_lanes(struct engine *e, struct lane *limit, struct lane *breaker
 static int start(struct engine *e, struct claim_op *op, struct job *job, struct lane *limit,
                  struct lane *breaker, struct breaker_permit permit, struct redrive_err *err)
 {
-    int64_t lease_ms = op->lease_ms > 0 ? op->lease_ms : engine_task(e, job->spec.task)->lease_ms;
+    int64_t lease_ms = op->lease_ms > 0 ? op->lease_ms : task_in_force(e, job->spec.task)->lease_ms;
     const struct start_move move = {
         .seq = job->status.seq,
         .token = new_token(e),

@@ -1,6 +1,10 @@
 #include "engine/control.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/err.h"
+#include "base/json.h"
 #include "engine/private.h"
 
 static struct str tenant_or_default(struct str tenant)
@@ -57,16 +61,34 @@ void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,
         .op = {.apply = apply_breaker, .weight = 1}, .tenant = tenant, .key = key, .verb = verb};
 }
 
-/* The version of the row that says so, 0 when the queue is not paused. */
-static int pause_version(struct engine *e, struct str tenant, struct str queue, int64_t *ret,
-                         struct redrive_err *err)
+static int64_t read_since(struct str json)
+{
+    struct json_reader r;
+    struct json_string key;
+    int64_t since_ms = 0;
+    json_reader_init(&r, json, NULL);
+    if (json_enter_object(&r) == 0)
+        while (json_next_key(&r, &key) > 0)
+            if (json_string_is(key, "since_ms") ? json_read_int(&r, &since_ms) < 0
+                                                : json_skip(&r, NULL) < 0)
+                break;
+    json_reader_release(&r);
+    return since_ms;
+}
+
+/* The version of the row that says so, 0 when the queue is not paused, and since when it is. */
+static int find_pause(struct engine *e, struct str tenant, struct str queue, int64_t *ret,
+                      int64_t *ret_since_ms, struct redrive_err *err)
 {
     struct shared_page page = {0};
     *ret = 0;
+    *ret_since_ms = 0;
     int rc = e->ops->shared_list(e->store, SHARED_PAUSE, tenant, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
-        if (str_eq(page.rows[i].key, queue))
+        if (str_eq(page.rows[i].key, queue)) {
             *ret = page.rows[i].version;
+            *ret_since_ms = read_since(page.rows[i].value);
+        }
     shared_page_release(&page);
     return rc;
 }
@@ -75,19 +97,24 @@ static int apply_pause(struct engine *e, struct op *base, struct redrive_err *er
 {
     struct pause_op *op = (struct pause_op *)base;
     struct str tenant = tenant_or_default(op->tenant);
-    int64_t version;
-    int rc = pause_version(e, tenant, op->queue, &version, err);
+    int64_t version, since_ms;
+    char value[48];
+    int rc = find_pause(e, tenant, op->queue, &version, &since_ms, err);
     if (rc < 0 || op->pause == (version != 0))
         return rc;
+    (void)snprintf(value, sizeof value, "{\"since_ms\":%" PRId64 "}", e->now_ms);
     const struct shared_row row = {
         .kind = SHARED_PAUSE,
         .tenant = tenant,
         .key = op->queue,
+        .value = op->pause ? str_of(value) : (struct str){0},
         .version = version,
         .removed = !op->pause,
     };
     struct move_result result = {0};
     rc = e->ops->shared_put(e->store, &row, 1, &result, err);
+    if (rc == 0 && result.code == 0 && since_ms > 0)
+        rc = e->ops->credit_pause(e->store, tenant, op->queue, since_ms, err);
     if (rc < 0)
         return rc;
     e->touched = true;

@@ -25,7 +25,11 @@ struct breaker_op {
 void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,
                      enum breaker_verb verb);
 
-/* While a queue is paused none of its jobs starts. Pausing twice is no error. */
+/* While a queue is paused none of its jobs starts. Pausing twice is no error. The time that a job
+ * stands in a paused queue between two attempts does not count towards its total time-out: when the
+ * queue is resumed, its queued jobs that have started before are held to have been parked since the
+ * pause began or they came into the queue, whichever was later. One statement over the queue's
+ * queued jobs, and nothing for anybody else. */
 struct pause_op {
     struct op op;
     struct str tenant;

@@ -33,6 +33,7 @@ static int build(struct engine *e, struct redrive_err *err)
     id_gen_init(&e->ids, rng_mix(seed));
     lanes_init(&e->lanes, rng_mix(seed + 1));
     running_init(&e->running, rng_mix(seed + 2));
+    published_init(&e->published, rng_mix(seed + 3));
     init_builtin(&e->builtin);
     if (e->options.payload_max_bytes == 0)
         e->options.payload_max_bytes = ENGINE_PAYLOAD_MAX_BYTES;
@@ -73,6 +74,7 @@ void engine_close(struct engine *e)
         return;
     lanes_release(&e->lanes);
     running_release(&e->running);
+    published_release(&e->published);
     arena_release(&e->arena);
     classifier_free(e->classifier);
     store_close(e->store);
@@ -129,6 +131,8 @@ int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err 
     int rc = lanes_load(e, err);
     if (rc == 0)
         rc = cron_load(e, err);
+    if (rc == 0)
+        rc = published_load(e, err);
     if (rc == 0)
         e->shared_seen = shared_version;
     return rc;

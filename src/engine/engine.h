@@ -55,7 +55,8 @@ int64_t engine_now_ms(const struct engine *engine);
 /* Whether anything has been applied since the last time of asking that put a job into the queue. */
 bool engine_made_ready(struct engine *engine);
 
-/* The definition of a task: what the configuration says, or the defaults. */
+/* The definition of a task: what the configuration says, or the defaults. Reads nothing that
+ * changes, so that any thread may ask. What other processes have published is in tasks.h. */
 const struct config_task *engine_task(const struct engine *engine, struct str name);
 
 /* Of the work that this engine has settled; fills in all of `ret`. */

@@ -15,7 +15,7 @@ static int64_t elapsed_ms(const struct engine *e, const struct job_status *s)
 struct decision facts_decide(struct engine *e, const struct job *job, const struct outcome *outcome)
 {
     const struct job_spec *spec = &job->spec;
-    const struct config_task *task = engine_task(e, spec->task);
+    const struct config_task *task = task_in_force(e, spec->task);
     const struct redrive_policy *policy = &task->retry;
     struct policy_box *box = NULL;
     const struct job_facts facts = {

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/lane.h"
 #include "engine/running.h"
+#include "engine/tasks.h"
 #include "engine/unit.h"
 
 /* An entry of the timetable, as the store has it. */
@@ -41,6 +42,8 @@ struct engine {
     int64_t shared_seen;
     struct lanes lanes;
     struct cron_mark *cron; /* one for each of the configuration's */
+
+    struct published_tasks published;
 
     struct running running;
     int64_t wake_ms; /* when engine_tick is wanted; INT64_MAX: never */

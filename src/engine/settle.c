@@ -22,7 +22,7 @@ int settle_lanes(struct engine *e, const struct job *job, enum breaker_result re
         return rc;
     struct lane *lane;
     rc = lane_breaker(e, spec->tenant, spec->breaker_key,
-                      &engine_task(e, spec->task)->breaker.config, &lane, err);
+                      &task_in_force(e, spec->task)->breaker.config, &lane, err);
     if (rc < 0)
         return rc;
     lane_record(lane, job->status.permit, result, e->now_ms);
@@ -87,6 +87,9 @@ int settle_job(struct engine *e, const struct job *job, struct settlement *s,
     tell(e, job, s, &error);
     if (s->decision.state == REDRIVE_STATE_RETRYING || s->decision.state == REDRIVE_STATE_SCHEDULED)
         engine_want(e, e->now_ms + s->decision.delay_ms);
+    /* While it ran its deadline asked for nothing. */
+    if (job->spec.deadline_ms <= e->now_ms)
+        engine_want(e, job->spec.deadline_ms);
     e->made_ready |= s->decision.state == REDRIVE_STATE_QUEUED;
     return settle_lanes(e, job, s->decision.breaker, err);
 }

@@ -143,6 +143,16 @@ int submit_check(const struct config *config, const struct config_task *task,
     return rc == 0 ? check_there(task, spec->payload, err) : rc;
 }
 
+/* What the defaults will fill in although another process may know better. */
+static unsigned open_parts(const struct engine *e, const struct job_spec *spec)
+{
+    if (*engine_task(e, spec->task)->name)
+        return 0;
+    return SUBMIT_OPEN_TASK | (spec->queue.len == 0 ? SUBMIT_OPEN_QUEUE : 0) |
+           (spec->breaker_key.len == 0 ? SUBMIT_OPEN_BREAKER : 0) |
+           (spec->limit_key.len == 0 ? SUBMIT_OPEN_LIMIT : 0);
+}
+
 static int complete(const struct engine *e, struct job_spec *spec, struct arena *arena,
                     struct redrive_err *err)
 {
@@ -166,6 +176,7 @@ static void check_one(const struct engine *e, struct submit_op *op, size_t i)
     struct job_spec *spec = &op->specs[i];
     struct submit_answer *a = &op->answers[i];
     const struct config_task *task = engine_task(e, spec->task);
+    a->open = open_parts(e, spec);
     a->code = complete(e, spec, &op->arena, &a->err);
     if (a->code == 0) {
         a->code = check_there(task, spec->payload, &a->err);
@@ -178,7 +189,7 @@ static void check_one(const struct engine *e, struct submit_op *op, size_t i)
 
 static bool is_rejected(const struct engine *e, const struct job_spec *spec)
 {
-    const struct config_task *task = engine_task(e, spec->task);
+    const struct config_task *task = task_in_force(e, spec->task);
     if (task->breaker.config.on_open != REDRIVE_ON_OPEN_REJECT || spec->breaker_key.len == 0)
         return false;
     const struct lane *lane = lane_find(&e->lanes.breakers, spec->tenant, spec->breaker_key);
@@ -186,6 +197,31 @@ static bool is_rejected(const struct engine *e, const struct job_spec *spec)
         return false;
     return lane->breaker.state == REDRIVE_BREAKER_FORCED_OPEN ||
            (lane->breaker.state == REDRIVE_BREAKER_OPEN && e->now_ms < lane->breaker.retry_at_ms);
+}
+
+/* Puts in what was published about a task that the configuration does not have. */
+static int adopt(const struct engine *e, struct submit_op *op, size_t i, struct redrive_err *err)
+{
+    struct job_spec *spec = &op->specs[i];
+    const unsigned open = op->answers[i].open;
+    const struct config_task *task = open ? task_in_force(e, spec->task) : NULL;
+    int rc = 0;
+    if (!task || op->answers[i].invalid)
+        return 0;
+    if (task == engine_task(e, spec->task) && !(open & SUBMIT_ADOPTED))
+        return 0;
+    op->answers[i].open |= SUBMIT_ADOPTED;
+    if (open & SUBMIT_OPEN_QUEUE)
+        spec->queue = str_of(task->queue);
+    if (open & SUBMIT_OPEN_BREAKER)
+        spec->breaker_key = (struct str){0};
+    if (open & SUBMIT_OPEN_LIMIT)
+        spec->limit_key = (struct str){0};
+    if (open & SUBMIT_OPEN_BREAKER)
+        rc = key_of_breaker(task, spec, &op->result, &spec->breaker_key, err);
+    if (rc == 0 && open & SUBMIT_OPEN_LIMIT)
+        rc = key_of_limit(task, spec, &op->result, &spec->limit_key, err);
+    return rc == 0 ? read_policy(task, spec, err) : rc;
 }
 
 /* Refusals that depend on the moment; those of submit_op_init stand. */
@@ -243,6 +279,7 @@ static int arrive(struct engine *e, const struct job_spec *spec, struct submit_a
     event_add(e, &event);
     if (a->lacks_payload)
         return engine_end_waiting(e, &job, ENDING_INVALID, &a->state, err);
+    engine_want(e, spec->deadline_ms);
     if (a->state == REDRIVE_STATE_SCHEDULED)
         engine_want(e, spec->process_after_ms);
     else
@@ -280,7 +317,9 @@ static int apply_submit(struct engine *e, struct op *base, struct redrive_err *e
     int rc = 0;
     arena_release(&op->result);
     arena_init(&op->result);
-    size_t refused = refuse_some(e, op);
+    for (size_t i = 0; i < op->n && rc == 0; i++)
+        rc = adopt(e, op, i, err);
+    size_t refused = rc == 0 ? refuse_some(e, op) : 0;
     for (size_t i = 0; i < op->n && rc == 0; i++) {
         struct submit_answer *a = &op->answers[i];
         if (a->code == 0 && op->whole && refused > 0)

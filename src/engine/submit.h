@@ -31,12 +31,21 @@
 int submit_check(const struct config *config, const struct config_task *task,
                  size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err);
 
+enum submit_open {
+    SUBMIT_OPEN_QUEUE = 1 << 0,
+    SUBMIT_OPEN_BREAKER = 1 << 1,
+    SUBMIT_OPEN_LIMIT = 1 << 2,
+    SUBMIT_OPEN_TASK = 1 << 3, /* always, for a task that the configuration does not have */
+    SUBMIT_ADOPTED = 1 << 4,   /* it has filled something in */
+};
+
 struct submit_answer {
     int code; /* 0, or why it was refused */
     struct redrive_err err;
     bool invalid;       /* refused before the store was asked */
     bool lacks_payload; /* for no other reason than that */
     bool existed;       /* no new job: this one stands for it */
+    unsigned open; /* what a published definition may still fill in: bits of enum submit_open */
     int64_t seq;
     struct str id;
     enum redrive_state state;

@@ -6,8 +6,9 @@
 #include "engine/retention.h"
 #include "engine/settle.h"
 
-#define DUE_BATCH    1000
-#define RESCUE_BATCH 200
+#define DUE_BATCH     1000
+#define RESCUE_BATCH  200
+#define OVERDUE_BATCH 200
 
 /* After a failure. */
 #define AGAIN_MS 1000
@@ -43,6 +44,21 @@ static int apply_rescue(struct engine *e, struct op *op, struct redrive_err *err
     return rc;
 }
 
+/* Jobs that wait where no claim would find them in time: locked, parked, in a paused queue. */
+static int apply_overdue(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    struct job_page page = {0};
+    int64_t next_ms = 0;
+    (void)op;
+    int rc = e->ops->overdue(e->store, OVERDUE_BATCH, &page, &next_ms, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++)
+        rc = engine_end_waiting(e, &page.jobs[i], ENDING_DEADLINE, err);
+    e->touched |= page.n > 0 || (next_ms != 0 && next_ms <= e->now_ms);
+    engine_want(e, next_ms);
+    job_page_release(&page);
+    return rc;
+}
+
 static int apply_parked(struct engine *e, struct op *op, struct redrive_err *err)
 {
     (void)op;
@@ -61,14 +77,12 @@ static int apply_retention(struct engine *e, struct op *op, struct redrive_err *
     return retention_sweep(e, err);
 }
 
-/* Rescue comes first: what it gives back may be let go at once. */
+/* Rescue comes first: what it gives back may be let go at once. What is overdue is not let go. */
 int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
 {
-    struct op parts[] = {{.apply = apply_rescue},
-                         {.apply = apply_due},
-                         {.apply = apply_parked},
-                         {.apply = apply_cron},
-                         {.apply = apply_retention}};
+    struct op parts[] = {{.apply = apply_rescue}, {.apply = apply_overdue},
+                         {.apply = apply_due},    {.apply = apply_parked},
+                         {.apply = apply_cron},   {.apply = apply_retention}};
     enum {
         N = sizeof parts / sizeof parts[0]
     };

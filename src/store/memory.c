@@ -102,7 +102,9 @@ static int memory_open(struct str place, const struct store_options *options, st
         return err_nomem(err);
     m->base = (struct store_base){.ops = &STORE_MEMORY, .durability = STORE_FORGETS};
     m->busy_wait_ms = options->busy_wait_ms > 0 ? options->busy_wait_ms : DEFAULT_BUSY_WAIT_MS;
-    int rc = place_enter(place, options->create, &m->place, err);
+    /* A look at memory that has no name sees what anybody would get there: new memory. */
+    const bool create = options->create || (options->as_is && place.len == 0);
+    int rc = place_enter(place, create, &m->place, err);
     if (rc < 0) {
         free(m);
         return rc;
@@ -120,6 +122,24 @@ static void memory_close(struct store *store)
     place_leave(m->place);
     free(m->turn);
     free(m);
+}
+
+static int memory_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
+{
+    (void)store;
+    (void)err;
+    *ret = (struct store_facts){.version_found = 1, .version_newest = 1};
+    return 0;
+}
+
+static int memory_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
+                         struct redrive_err *err)
+{
+    (void)store;
+    (void)err;
+    if (progress)
+        progress(ctx);
+    return 0;
 }
 
 const struct store_ops STORE_MEMORY = {
@@ -140,6 +160,8 @@ const struct store_ops STORE_MEMORY = {
     .extend = memory_extend,
     .promote_due = memory_promote_due,
     .expired = memory_expired,
+    .overdue = memory_overdue,
+    .credit_pause = memory_credit_pause,
     .change = memory_change,
     .sweep = memory_sweep,
     .shared_put = memory_shared_put,
@@ -150,5 +172,7 @@ const struct store_ops STORE_MEMORY = {
     .groups = memory_groups,
     .shared_list = memory_shared_list,
     .counters_list = memory_counters_list,
+    .facts = memory_facts,
+    .verify = memory_verify,
     .wait = memory_wait,
 };

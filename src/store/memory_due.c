@@ -35,6 +35,13 @@ static int by_lease(const void *left, const void *right)
     return order != 0 ? order : by_seq(left, right);
 }
 
+static int by_deadline(const void *left, const void *right)
+{
+    int order = compare_ms((*(const struct job *const *)left)->spec.deadline_ms,
+                           (*(const struct job *const *)right)->spec.deadline_ms);
+    return order != 0 ? order : by_seq(left, right);
+}
+
 static struct probe_candidate candidate_of(const void *element)
 {
     const struct job *job = *(const struct job *const *)element;
@@ -114,6 +121,60 @@ int memory_expired(struct store *store, size_t limit, struct job_page *ret, int6
     }
     free(jobs);
     return rc;
+}
+
+int memory_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                   struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    job_page_release(ret);
+    int rc = memory_need_unit(m, err);
+    if (rc < 0)
+        return rc;
+    size_t n, first = 0, given = 0;
+    const struct job **jobs = sorted(&m->unit,
+                                     1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING |
+                                         1u << REDRIVE_STATE_QUEUED | 1u << REDRIVE_STATE_PARKED,
+                                     by_deadline, &n);
+    if (!jobs)
+        return err_nomem(err);
+    while (first < n && jobs[first]->spec.deadline_ms == 0)
+        first++;
+    const struct job **with = jobs + first;
+    n -= first;
+    while (given < n && given < limit && with[given]->spec.deadline_ms <= m->now_ms)
+        given++;
+    rc = memory_page(with, given, ret, err);
+    if (rc == 0) {
+        *ret_next_ms = given < n ? with[given]->spec.deadline_ms : 0;
+        ret->more = given < n && *ret_next_ms <= m->now_ms;
+    }
+    free(jobs);
+    return rc;
+}
+
+int memory_credit_pause(struct store *store, struct str tenant, struct str queue, int64_t since_ms,
+                        struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    int rc = memory_need_unit(m, err);
+    if (rc < 0 || since_ms >= m->now_ms)
+        return rc;
+    for (size_t i = 0; i < m->unit.jobs.n; i++) {
+        const struct job *job = job_at(&m->unit, i);
+        const struct job_status *s = &job->status;
+        if (s->state != REDRIVE_STATE_QUEUED || s->first_started_ms == 0 ||
+            s->updated_ms >= m->now_ms || !str_eq(job->spec.tenant, tenant) ||
+            !str_eq(job->spec.queue, queue))
+            continue;
+        struct job *own = mem_table_edit(&m->unit.jobs, i);
+        if (!own)
+            return err_nomem(err);
+        int64_t from_ms = since_ms > own->status.updated_ms ? since_ms : own->status.updated_ms;
+        own->status.held_ms += m->now_ms - from_ms;
+        own->status.updated_ms = m->now_ms;
+    }
+    return 0;
 }
 
 static bool is_in_lane(const struct job *job, struct str tenant, struct str lane)

@@ -55,6 +55,26 @@ void store_close(struct store *store)
         store_ops(store)->close(store);
 }
 
+const char *store_durability_text(enum store_durability durability)
+{
+    switch (durability) {
+    case STORE_FORGETS: return "gone with the process";
+    case STORE_SURVIVES_PROCESS: return "survives kill -9, not power loss";
+    case STORE_SURVIVES_POWER: return "survives kill -9 and power loss";
+    default: return "unknown";
+    }
+}
+
+const char *store_loss_text(enum store_durability durability)
+{
+    switch (durability) {
+    case STORE_FORGETS: return "everything, when the process ends";
+    case STORE_SURVIVES_PROCESS: return "what was answered shortly before power is lost";
+    case STORE_SURVIVES_POWER: return "nothing that was answered";
+    default: return "unknown";
+    }
+}
+
 void job_page_release(struct job_page *page)
 {
     arena_release(&page->arena);

@@ -251,7 +251,7 @@ void group_page_release(struct group_page *page);
 enum shared_kind {
     SHARED_BREAKER, /* struct breaker, its configuration and the pace of its release */
     SHARED_BUCKET,  /* struct bucket of a rate limit */
-    SHARED_PAUSE,   /* a queue that is paused: no value, the row says it all */
+    SHARED_PAUSE,   /* a queue that is paused: the row says it all, its value since when */
     SHARED_TASK,    /* the definition of a task, as JSON */
     SHARED_CRON,    /* an entry of the timetable, as JSON, and its last tick */
 };
@@ -308,7 +308,17 @@ static inline const struct store_ops *store_ops(const struct store *store)
 
 struct store_options {
     bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND */
+    bool as_is;           /* change nothing: an older or newer store is opened for `facts` alone */
     int64_t busy_wait_ms; /* how long to wait for others before REDRIVE_E_IO; 0: 5 s */
+};
+
+/* What a store is, for people who look after it. */
+struct store_facts {
+    int64_t version_found;  /* of its schema when this handle was opened; 0: it was empty */
+    int64_t version_newest; /* that this program knows, and has brought it to unless as_is */
+    int64_t bytes;          /* on disk, without the log; 0: not on a disk */
+    int64_t log_bytes;      /* written and not yet moved into place */
+    const char *path;       /* of its file, the store's own; NULL: it has none */
 };
 
 struct store_ops {
@@ -393,6 +403,19 @@ struct store_ops {
     int (*expired)(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err);
 
+    /* The waiting jobs (scheduled, retrying, queued, parked) whose deadline has come (deadline ≤
+     * the unit's time), earliest first, then by seq. `ret_next_ms`: no later than the first
+     * deadline among the waiting ones that are left, 0 when none of them has one; one that is not
+     * later than the unit's time means that there is more to do after a commit, even if the page is
+     * empty. */
+    int (*overdue)(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                   struct redrive_err *err);
+
+    /* Time in a paused queue is not the jobs' own: of the queued jobs of a queue that have started
+     * in this epoch, held grows by the time since the later of `since_ms` and updated. */
+    int (*credit_pause)(struct store *store, struct str tenant, struct str queue, int64_t since_ms,
+                        struct redrive_err *err);
+
     /* By hand or by the clock; see enum change_kind. A redrive whose unique key a live job holds is
      * refused with REDRIVE_E_EXISTS. */
     int (*change)(struct store *store, const struct change_move *moves, size_t n,
@@ -431,6 +454,14 @@ struct store_ops {
     int (*counters_list)(struct store *store, struct str tenant, struct counter_page *ret,
                          struct redrive_err *err);
 
+    /* -- Care; outside of a unit -- */
+
+    int (*facts)(struct store *store, struct store_facts *ret, struct redrive_err *err);
+    /* Reads everything and looks whether it is whole: REDRIVE_E_CORRUPT with the first thing that
+     * is not. `progress` (may be NULL) is called now and then. */
+    int (*verify)(struct store *store, void (*progress)(void *ctx), void *ctx,
+                  struct redrive_err *err);
+
     /* -- Waiting; outside of a unit -- */
 
     /* Returns when another process may have changed something, or after `timeout_ms`. */
@@ -441,6 +472,10 @@ struct store_ops {
 int store_open(const char *url, const struct store_options *options, struct store **ret,
                struct redrive_err *err);
 void store_close(struct store *store);
+
+/* What a durability means, and what can be lost under it, in words. */
+const char *store_durability_text(enum store_durability durability);
+const char *store_loss_text(enum store_durability durability);
 
 extern const struct store_ops STORE_MEMORY;
 extern const struct store_ops STORE_SQLITE;

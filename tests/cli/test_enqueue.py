@@ -102,6 +102,38 @@ def test_local_times_are_those_of_the_machine(redrive, place):
     assert place.rows("SELECT process_after_ms FROM jobs") == [(2209032000000 - 3 * 3600 * 1000,)]
 
 
+def test_wait_gives_up_in_time(redrive, place):
+    result = enqueue(redrive, place, "t", "--wait", "50ms")
+    assert result.returncode == 1
+    assert UUID.match(result.stdout.strip())
+    assert "has not ended after 50ms" in result.stderr
+    assert "it is queued" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "state, code, name",
+    [(5, 0, "completed"), (7, 3, "dead_letter"), (6, 3, "failed"), (8, 1, "cancelled")],
+)
+def test_wait_tells_how_the_job_ended(redrive, place, state, code, name):
+    assert enqueue(redrive, place, "t", "--id", "a").returncode == 0
+    process = subprocess.Popen(
+        [redrive.binary, "enqueue", "t", "--id", "a", "--wait", "60s", "--json"],
+        cwd=place.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        with sqlite3.connect(place.db, timeout=30) as db:
+            db.execute("UPDATE jobs SET state = ?", (state,))
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == code
+    assert json.loads(out) == {"id": "a", "state": name, "existed": True}
+
+
 # ---- Lines ---------------------------------------------------------------------------------------
 
 

@@ -187,12 +187,72 @@ static void the_vectors_are_policies_and_breakers(void **state)
     assert_true(for_each_case("breaker.json", "config", check_breaker) > 5);
 }
 
+static void write_task(const struct task_box *box, struct buf *out)
+{
+    struct json_writer w;
+    buf_init(out, 65536);
+    json_writer_init(&w, out);
+    task_write_json(task_box_get(box), &w);
+    assert_int_equal(buf_failed(out), 0);
+}
+
+static void a_task_is_the_same_after_writing_and_reading(void **state)
+{
+    (void)state;
+    static const char JSON[] =
+        "{\"queue\": \"media\", \"payload\": \"required\", \"lease\": \"2m\","
+        " \"retry\": {\"strategy\": \"linear\", \"max_attempts\": 9, \"retry_on\": [\"network\", "
+        "\"Quota*\"]}, \"on\": {\"network\": {\"initial_delay\": \"7s\"}},"
+        " \"breaker\": {\"key\": \"b:{user}\", \"failure_threshold\": 3},"
+        " \"limits\": {\"rate\": \"60/min\", \"per\": \"user\", \"concurrency\": 2}}";
+    struct task_box *first = NULL, *second = NULL;
+    struct buf once, twice;
+    if (task_parse_json(STR("call"), str_of(JSON), &first, &err) < 0)
+        fail_msg("%s", err.message);
+    write_task(first, &once);
+    if (task_parse_json(STR("call"), buf_str(&once), &second, &err) < 0)
+        fail_msg("%s", err.message);
+    write_task(second, &twice);
+    assert_string_equal(buf_cstr(&once), buf_cstr(&twice));
+
+    const struct config_task *task = task_box_get(second);
+    assert_string_equal(task->name, "call");
+    assert_string_equal(task->queue, "media");
+    assert_int_equal(task->payload, CONFIG_PAYLOAD_REQUIRED);
+    assert_int_equal(task->lease_ms, 120000);
+    assert_int_equal(task->retry.max_retries, 8);
+    assert_int_equal(task->retry.on[REDRIVE_CLASS_NETWORK]->backoff.initial_delay_ms, 7000);
+    assert_string_equal(task->breaker.key, "b:{user}");
+    assert_int_equal(task->limits.rate.count, 60);
+    assert_int_equal(task->limits.concurrency, 2);
+    assert_int_equal(task->run.kind, CONFIG_RUN_NONE);
+    buf_release(&once);
+    buf_release(&twice);
+    task_box_free(first);
+    task_box_free(second);
+}
+
+static void a_task_that_is_not_understood_is_refused(void **state)
+{
+    (void)state;
+    struct task_box *box = NULL;
+    assert_true(task_parse_json(STR("t"), STR("{\"warp\": 9}"), &box, &err) < 0);
+    assert_true(task_parse_json(STR("t"), STR("[]"), &box, &err) < 0);
+    assert_true(task_parse_json(STR("t"), STR("{"), &box, &err) < 0);
+    assert_null(box);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(an_empty_policy_is_the_default_one),   T(keys_are_those_of_the_file),
-        T(a_box_outlives_what_it_was_made_from), T(what_is_wrong_with_a_policy_is_told),
-        T(a_breaker_is_read_in_the_same_way),    T(the_vectors_are_policies_and_breakers),
+        T(an_empty_policy_is_the_default_one),
+        T(keys_are_those_of_the_file),
+        T(a_box_outlives_what_it_was_made_from),
+        T(what_is_wrong_with_a_policy_is_told),
+        T(a_breaker_is_read_in_the_same_way),
+        T(the_vectors_are_policies_and_breakers),
+        T(a_task_is_the_same_after_writing_and_reading),
+        T(a_task_that_is_not_understood_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

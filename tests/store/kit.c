@@ -338,6 +338,12 @@ struct job_page *kit_parked(struct kit *kit, struct str lane, bool probe_order, 
     return &kit->page;
 }
 
+struct job_page *kit_overdue(struct kit *kit, size_t limit, int64_t *ret_next_ms)
+{
+    IN_UNIT(kit, overdue, limit, &kit->page, ret_next_ms);
+    return &kit->page;
+}
+
 struct job_page *kit_expired(struct kit *kit, size_t limit, int64_t *ret_next_ms)
 {
     IN_UNIT(kit, expired, limit, &kit->page, ret_next_ms);

@@ -258,6 +258,19 @@ static void do_expired(struct random_side *s)
     buf_printf(s->out, "next %" PRId64 "\n", next_ms);
 }
 
+static void do_overdue(struct random_side *s)
+{
+    int64_t next_ms = 0;
+    CALL(s, overdue, 1 + below(s, 5), &s->page, &next_ms);
+    tell_page(s, "overdue");
+}
+
+static void do_credit(struct random_side *s)
+{
+    struct str tenant = word(s, TENANTS, 2), queue = word(s, QUEUES, 3);
+    CALL(s, credit_pause, tenant, queue, s->now_ms - (int64_t)below(s, 3000));
+}
+
 static void do_change(struct random_side *s)
 {
     struct move_result r;
@@ -344,9 +357,9 @@ static void thin_out(struct random_side *s)
 void random_unit(struct random_side *s, uint64_t seed)
 {
     static void (*const VERBS[])(struct random_side *) = {
-        do_submit, do_submit, do_claim, do_claim,  do_start,   do_settle,  do_settle,
-        do_settle, do_extend, do_park,  do_unpark, do_promote, do_promote, do_expired,
-        do_change, do_change, do_sweep, do_share,  do_count,   do_list,    do_list,
+        do_submit, do_submit, do_claim,  do_claim,   do_start,   do_settle,  do_settle, do_settle,
+        do_extend, do_park,   do_unpark, do_promote, do_promote, do_expired, do_change, do_change,
+        do_sweep,  do_share,  do_count,  do_list,    do_list,    do_overdue, do_credit,
     };
     int64_t now_ms, version;
     rng_seed(&s->rng, seed);

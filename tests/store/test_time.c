@@ -146,6 +146,114 @@ static void a_clock_that_goes_back_promotes_nothing(void **state)
     assert_int_equal(kit_state(k, seq), REDRIVE_STATE_SCHEDULED);
 }
 
+/* ---- Deadlines ------------------------------------------------------------------------------- */
+
+static void deadlines_of_waiting_jobs_are_found_the_earliest_first(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, next_ms = -1;
+    int64_t queued = PUT(k, .deadline_ms = t + 30),
+            locked = PUT(k, .deadline_ms = t + 10, .process_after_ms = t + 99);
+    int64_t parked = PUT(k, .deadline_ms = t + 20, .breaker_key = STR("b"));
+    int64_t same = PUT(k, .deadline_ms = t + 20);
+    (void)PUT(k, .priority = 0);
+    check_move(kit_park(k, parked, false), 0, REDRIVE_STATE_PARKED);
+    k->now_ms = t + 9;
+    assert_int_equal(kit_overdue(k, 10, &next_ms)->n, 0);
+    assert_int_equal(next_ms, t + 10);
+    k->now_ms = t + 20;
+    check_seqs(kit_overdue(k, 10, &next_ms), locked, parked, same);
+    assert_int_equal(next_ms, t + 30);
+    check_seqs(kit_overdue(k, 2, &next_ms), locked, parked);
+    assert_int_equal(next_ms, t + 20);
+    k->now_ms = t + 1000;
+    check_seqs(kit_overdue(k, 10, &next_ms), locked, parked, same, queued);
+    assert_int_equal(next_ms, 0);
+}
+
+static void a_job_that_runs_or_has_ended_is_not_overdue(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, next_ms = -1;
+    int64_t runs = PUT(k, .deadline_ms = t + 10), ends = PUT(k, .deadline_ms = t + 10);
+    uint64_t token = kit_start(k, runs);
+    check_move(CHANGE(k, .seq = ends, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    k->now_ms = t + 20;
+    assert_int_equal(kit_overdue(k, 10, &next_ms)->n, 0);
+    const struct decision later = {.state = REDRIVE_STATE_RETRYING, .delay_ms = 1000};
+    check_move(kit_settle(k, runs, token, later), 0, REDRIVE_STATE_RETRYING);
+    check_seqs(kit_overdue(k, 10, &next_ms), runs);
+}
+
+static void a_dead_letter_that_comes_back_has_its_deadline_again(void **state)
+{
+    struct kit *k = *state;
+    int64_t next_ms, seq = PUT(k, .deadline_ms = k->now_ms + 10);
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER,
+                      .reason = REDRIVE_REASON_MANUAL),
+               0, REDRIVE_STATE_DEAD_LETTER);
+    k->now_ms += 20;
+    assert_int_equal(kit_overdue(k, 10, &next_ms)->n, 0);
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    check_seqs(kit_overdue(k, 10, &next_ms), seq);
+}
+
+static void many_deadlines_of_ended_jobs_are_passed_over_in_the_end(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, next_ms = t;
+    kit_begin(k);
+    for (int i = 0; i < 600; i++) {
+        int64_t seq = PUT(k, .deadline_ms = t + 10);
+        check_move(CHANGE(k, .seq = seq, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    }
+    int64_t last = PUT(k, .deadline_ms = t + 10);
+    kit_commit(k);
+    k->now_ms = t + 20;
+    int calls = 0;
+    while (kit_overdue(k, 10, &next_ms)->n == 0 && next_ms != 0 && next_ms <= k->now_ms)
+        assert_true(++calls < 10);
+    check_seqs(&k->page, last);
+}
+
+/* ---- Pauses ---------------------------------------------------------------------------------- */
+
+static void credit(struct kit *k, struct str queue, int64_t since_ms)
+{
+    kit_begin(k);
+    assert_int_equal(
+        store_ops(k->store)->credit_pause(k->store, STR("acme"), queue, since_ms, NULL), 0);
+    kit_commit(k);
+}
+
+/* Fails an attempt; the job is in the queue again at once. */
+static void fail_once(struct kit *k, int64_t seq)
+{
+    const struct decision again = {.state = REDRIVE_STATE_RETRYING, .uses_attempt = true};
+    int64_t next_ms;
+    check_move(kit_settle(k, seq, kit_start(k, seq), again), 0, REDRIVE_STATE_RETRYING);
+    assert_int_equal(kit_promote(k, 10, &next_ms), 1);
+}
+
+static void time_in_a_paused_queue_is_credited_once(void **state)
+{
+    struct kit *k = *state;
+    int64_t fresh = PUT(k, .queue = STR("main")), seq = PUT(k, .queue = STR("main"));
+    int64_t other = PUT(k, .queue = STR("slow")), early = PUT(k, .queue = STR("main"));
+    fail_once(k, early);
+    int64_t paused_at = k->now_ms += 100;
+    k->now_ms += 50;
+    fail_once(k, seq);
+    fail_once(k, other);
+    k->now_ms += 200;
+    credit(k, STR("main"), paused_at);
+    credit(k, STR("main"), paused_at);
+    assert_int_equal(kit_job(k, seq)->status.held_ms, 200);
+    assert_int_equal(kit_job(k, early)->status.held_ms, 250);
+    assert_int_equal(kit_job(k, fresh)->status.held_ms, 0);
+    assert_int_equal(kit_job(k, other)->status.held_ms, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +261,11 @@ int main(void)
         F(only_a_running_job_has_a_lease_to_extend),
         F(leases_that_have_ended_are_found_the_longest_first),
         F(finding_an_expired_lease_does_not_end_it),
+        F(deadlines_of_waiting_jobs_are_found_the_earliest_first),
+        F(a_job_that_runs_or_has_ended_is_not_overdue),
+        F(a_dead_letter_that_comes_back_has_its_deadline_again),
+        F(many_deadlines_of_ended_jobs_are_passed_over_in_the_end),
+        F(time_in_a_paused_queue_is_credited_once),
         F(only_running_jobs_expire),
         F(nothing_is_promoted_before_its_time),
         F(the_earliest_are_promoted_first),

@@ -84,6 +84,29 @@ static int wrap_promote_due(struct store *store, size_t limit, size_t *ret_moved
     HAND_ON(promote_due, limit, ret_moved, ret_next_ms, err);
 }
 
+static int wrap_overdue(struct store *store, size_t limit, struct job_page *ret,
+                        int64_t *ret_next_ms, struct redrive_err *err)
+{
+    HAND_ON(overdue, limit, ret, ret_next_ms, err);
+}
+
+static int wrap_credit_pause(struct store *store, struct str tenant, struct str queue,
+                             int64_t since_ms, struct redrive_err *err)
+{
+    HAND_ON(credit_pause, tenant, queue, since_ms, err);
+}
+
+static int wrap_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
+{
+    HAND_ON(facts, ret, err);
+}
+
+static int wrap_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
+                       struct redrive_err *err)
+{
+    HAND_ON(verify, progress, ctx, err);
+}
+
 static int wrap_expired(struct store *store, size_t limit, struct job_page *ret,
                         int64_t *ret_next_ms, struct redrive_err *err)
 {
@@ -177,6 +200,8 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .extend = wrap_extend,
                 .promote_due = wrap_promote_due,
                 .expired = wrap_expired,
+                .overdue = wrap_overdue,
+                .credit_pause = wrap_credit_pause,
                 .change = wrap_change,
                 .sweep = wrap_sweep,
                 .shared_put = wrap_shared_put,
@@ -187,6 +212,8 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .groups = wrap_groups,
                 .shared_list = wrap_shared_list,
                 .counters_list = wrap_counters_list,
+                .facts = wrap_facts,
+                .verify = wrap_verify,
                 .wait = wrap_wait,
             },
     };

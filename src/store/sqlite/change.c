@@ -85,6 +85,16 @@ static void redrive(struct store *store, struct row *row)
     s->finished_ms = 0;
 }
 
+/* Its row may have gone while the job had ended. */
+static int renew_deadline(struct store *store, int64_t seq, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_DEADLINE_RENEW, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, seq);
+    return sql_run(store, st, err);
+}
+
 /* Another payload needs another sum over the whole. */
 static int edit(struct store *store, const struct row *row, struct str payload,
                 struct redrive_err *err)
@@ -135,7 +145,7 @@ static int apply(struct store *store, const struct change_move *move, struct row
             return rc;
         }
         redrive(store, row);
-        rc = 0;
+        rc = renew_deadline(store, row->seq, err);
         break;
     case CHANGE_END: rc = end_waiting(store, move, row, err); break;
     case CHANGE_EDIT: rc = edit(store, row, move->payload, err); break;

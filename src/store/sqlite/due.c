@@ -1,7 +1,8 @@
 #include "base/err.h"
 #include "store/sqlite/private.h"
 
-#define PAGE_MAX ((size_t)65536)
+#define PAGE_MAX  ((size_t)65536)
+#define STALE_MAX 256
 
 /* The first job in the order of a statement of (seq, time); 1, 0 for none, or a negative code. */
 static int first(struct store *store, enum statement which, int64_t *ret_seq, int64_t *ret_ms,
@@ -95,6 +96,103 @@ int sqlite_expired(struct store *store, size_t limit, struct job_page *ret, int6
     if (rc != 0)
         job_page_release(ret);
     return rc;
+}
+
+/* ---- Deadlines ------------------------------------------------------------------------------- */
+
+/* Rows of jobs that have ended or are gone, found on the way. */
+struct stale {
+    struct {
+        int64_t deadline_ms;
+        int64_t seq;
+    } rows[STALE_MAX];
+    size_t n;
+};
+
+static int remove_stale(struct store *store, const struct stale *stale, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < stale->n && rc == 0; i++) {
+        sqlite3_stmt *st = sql_use(store, STATEMENT_DEADLINE_REMOVE, err);
+        if (!st)
+            return store->last_error;
+        bind_int(st, 1, stale->rows[i].deadline_ms);
+        bind_int(st, 2, stale->rows[i].seq);
+        rc = sql_run(store, st, err);
+    }
+    return rc;
+}
+
+/* Walks over the deadlines that have come. A job that runs is passed over, and found again when it
+ * waits again. */
+static int walk_deadlines(struct page_maker *maker, sqlite3_stmt *st, size_t limit,
+                          struct stale *stale, int64_t *ret_next_ms, struct redrive_err *err)
+{
+    struct store *store = maker->store;
+    int rc;
+    while ((rc = sql_step(store, st, err)) > 0) {
+        const int64_t seq = sqlite3_column_int64(st, 0), at_ms = sqlite3_column_int64(st, 1);
+        const int state = sqlite3_column_int(st, 2);
+        const bool has_ended = state >= REDRIVE_STATE_COMPLETED;
+        if (at_ms > store->now_ms || (has_ended && stale->n == STALE_MAX)) {
+            *ret_next_ms = at_ms;
+            return 0;
+        }
+        if (has_ended) {
+            stale->rows[stale->n].deadline_ms = at_ms;
+            stale->rows[stale->n++].seq = seq;
+        } else if (state != REDRIVE_STATE_RUNNING && maker->page->n == limit) {
+            *ret_next_ms = at_ms;
+            maker->page->more = true;
+            return 0;
+        } else if (state != REDRIVE_STATE_RUNNING) {
+            rc = add_job(maker, seq, err);
+            if (rc != 0)
+                return rc;
+        }
+    }
+    return rc;
+}
+
+int sqlite_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                   struct redrive_err *err)
+{
+    struct page_maker maker;
+    struct stale stale = {.n = 0};
+    *ret_next_ms = 0;
+    limit = limit < PAGE_MAX ? limit : PAGE_MAX;
+    job_page_release(ret);
+    int rc = unit_needed(store, err);
+    if (rc == 0)
+        rc = page_start(&maker, store, ret, limit, err);
+    if (rc != 0)
+        return rc;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_DEADLINES, err);
+    if (!st)
+        return store->last_error;
+    rc = walk_deadlines(&maker, st, limit, &stale, ret_next_ms, err);
+    sqlite3_reset(st);
+    if (rc == 0)
+        rc = remove_stale(store, &stale, err);
+    if (rc != 0)
+        job_page_release(ret);
+    return rc;
+}
+
+int sqlite_credit_pause(struct store *store, struct str tenant, struct str queue, int64_t since_ms,
+                        struct redrive_err *err)
+{
+    int rc = unit_needed(store, err);
+    if (rc != 0 || since_ms >= store->now_ms)
+        return rc;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_CREDIT_PAUSE, err);
+    if (!st)
+        return store->last_error;
+    bind_key(st, 1, tenant);
+    bind_key(st, 2, queue);
+    bind_int(st, 3, store->now_ms);
+    bind_int(st, 4, since_ms);
+    return sql_run(store, st, err);
 }
 
 int sqlite_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,

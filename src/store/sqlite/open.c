@@ -116,7 +116,7 @@ static int read_number(struct store *store, const char *sql, int64_t *ret, struc
 }
 
 /* The version of the store, 0 for an empty file, or an error for what is none of ours. */
-static int read_version(struct store *store, int64_t *ret, struct redrive_err *err)
+static int read_any_version(struct store *store, int64_t *ret, struct redrive_err *err)
 {
     int64_t application = 0, tables = 0;
     *ret = 0;
@@ -139,6 +139,15 @@ static int read_version(struct store *store, int64_t *ret, struct redrive_err *e
         err_hint(err, "name a file of its own for the store");
         return REDRIVE_E_STATE;
     }
+    return 0;
+}
+
+/* The same; a newer one is an error. */
+static int read_version(struct store *store, int64_t *ret, struct redrive_err *err)
+{
+    int rc = read_any_version(store, ret, err);
+    if (rc != 0)
+        return rc;
     if (*ret > STORE_SCRIPTS_COUNT) {
         err_set(err, REDRIVE_E_STATE,
                 "the store has schema version %lld, this program knows version %d", (long long)*ret,
@@ -191,10 +200,13 @@ static int set_up(struct store *store, const struct store_options *options, int6
 {
     int64_t version;
     int rc = run_script(store, PREPARE, err);
+    if (rc == 0 && options->as_is)
+        return read_any_version(store, &store->version_found, err);
     if (rc == 0)
         rc = read_version(store, &version, err);
     if (rc != 0)
         return rc;
+    store->version_found = version;
     if (version == 0 && !options->create) {
         err_set(err, REDRIVE_E_NOT_FOUND, "the store is empty");
         err_detail(err, "path %s", store->path);
@@ -288,6 +300,8 @@ const struct store_ops STORE_SQLITE = {
     .extend = sqlite_extend,
     .promote_due = sqlite_promote_due,
     .expired = sqlite_expired,
+    .overdue = sqlite_overdue,
+    .credit_pause = sqlite_credit_pause,
     .change = sqlite_change,
     .sweep = sqlite_sweep,
     .shared_put = sqlite_shared_put,
@@ -298,5 +312,7 @@ const struct store_ops STORE_SQLITE = {
     .groups = sqlite_groups,
     .shared_list = sqlite_shared_list,
     .counters_list = sqlite_counters_list,
+    .facts = sqlite_facts,
+    .verify = sqlite_verify,
     .wait = sqlite_wait,
 };

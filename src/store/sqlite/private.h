@@ -42,7 +42,8 @@ struct store {
     struct store_base base;
     sqlite3 *db;
     char *path;
-    int last_error; /* why sql_use gave NULL */
+    int64_t version_found; /* of the schema, when it was opened */
+    int last_error;        /* why sql_use gave NULL */
     bool in_unit;
     bool meta_moved;
     int64_t now_ms;
@@ -202,6 +203,13 @@ int sqlite_extend(struct store *store, int64_t seq, uint64_t token, int64_t leas
                   struct move_result *ret, struct redrive_err *err);
 int sqlite_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
                        struct redrive_err *err);
+int sqlite_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                   struct redrive_err *err);
+int sqlite_credit_pause(struct store *store, struct str tenant, struct str queue, int64_t since_ms,
+                        struct redrive_err *err);
+int sqlite_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
+int sqlite_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
+                  struct redrive_err *err);
 int sqlite_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err);
 int sqlite_change(struct store *store, const struct change_move *moves, size_t n,

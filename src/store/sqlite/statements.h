@@ -90,6 +90,17 @@
             "ORDER BY process_after_ms, seq LIMIT ?1")                                            \
     XX(LEASED, "SELECT seq, lease_until_ms FROM jobs WHERE state = 3 "                            \
                "ORDER BY lease_until_ms, seq LIMIT ?1")                                           \
+    XX(DEADLINE_ADD, "INSERT INTO deadlines VALUES (?1, ?2)")                                     \
+    XX(DEADLINE_RENEW, "INSERT OR IGNORE INTO deadlines SELECT deadline_ms, seq FROM specs "      \
+                       "WHERE seq = ?1 AND deadline_ms > 0")                                      \
+    XX(DEADLINE_REMOVE, "DELETE FROM deadlines WHERE deadline_ms = ?1 AND seq = ?2")              \
+    XX(DEADLINES, "SELECT d.seq, d.deadline_ms, coalesce(j.state, 8) FROM deadlines d "           \
+                  "LEFT JOIN jobs j USING (seq) ORDER BY d.deadline_ms, d.seq")                   \
+    XX(CREDIT_PAUSE,                                                                              \
+       "UPDATE jobs SET held_ms = held_ms + ?3 - max(?4, updated_ms), "                           \
+       "updated_ms = ?3 WHERE state = 2 AND first_started_ms > 0 AND updated_ms < ?3 "            \
+       "AND line_id IN (SELECT l.line_id FROM lines l JOIN tenants t USING (tenant_id) "          \
+       "WHERE t.name = ?1 AND l.queue = ?2)")                                                     \
     XX(JOB_READ, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE j.seq = ?1")              \
     XX(PARKED_OLDEST,                                                                             \
        "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN jobs j ON j.seq = p.seq" JOB_SIDES        \

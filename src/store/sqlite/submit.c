@@ -121,6 +121,17 @@ static int add_spec(struct store *store, const struct job_spec *spec, int64_t se
     return sql_run(store, st, err);
 }
 
+static int add_deadline(struct store *store, int64_t deadline_ms, int64_t seq,
+                        struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_DEADLINE_ADD, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, deadline_ms);
+    bind_int(st, 2, seq);
+    return sql_run(store, st, err);
+}
+
 static int take_key(struct store *store, const struct job_spec *spec, const struct line *line,
                     int64_t seq, struct redrive_err *err)
 {
@@ -159,6 +170,8 @@ static int submit_one(struct store *store, const struct job_spec *spec, struct s
     }
     if (rc == 0)
         rc = add_spec(store, spec, seq, err);
+    if (rc == 0 && spec->deadline_ms > 0)
+        rc = add_deadline(store, spec->deadline_ms, seq, err);
     if (rc == 0 && spec->unique_key.len)
         rc = take_key(store, spec, line, seq, err);
     if (rc != 0)

@@ -1,0 +1,164 @@
+#include "engine/tasks.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "engine/private.h"
+
+#define ROW_MAX_BYTES (1024u * 1024)
+
+/* Tasks are the same for all tenants. */
+static const struct str TASK_TENANT = {ENGINE_TENANT_DEFAULT, sizeof ENGINE_TENANT_DEFAULT - 1};
+
+struct published_task {
+    int64_t version; /* of the row */
+    bool seen;       /* in this load */
+    struct task_box *box;
+};
+
+static void task_free(struct published_task *task)
+{
+    if (!task)
+        return;
+    task_box_free(task->box);
+    free(task);
+}
+
+void published_init(struct published_tasks *tasks, uint64_t seed)
+{
+    map_init(&tasks->by_name, seed);
+}
+
+void published_release(struct published_tasks *tasks)
+{
+    MAP_FOREACH (&tasks->by_name, slot)
+        task_free(slot->value);
+    map_release(&tasks->by_name);
+}
+
+static bool is_declared(const struct engine *e, struct str name)
+{
+    return e->options.config && *config_task(e->options.config, name)->name;
+}
+
+/* A row that cannot be read was written by a version that knows more: the defaults hold then. */
+static int take_row(struct engine *e, const struct shared_row *row, struct redrive_err *err)
+{
+    struct published_task *task = map_get(&e->published.by_name, row->key);
+    if (!task) {
+        task = calloc(1, sizeof *task);
+        if (!task || map_put(&e->published.by_name, row->key, task) < 0) {
+            free(task);
+            return err_nomem(err);
+        }
+    }
+    task->seen = true;
+    if (task->version == row->version)
+        return 0;
+    struct redrive_err why = {0};
+    task_box_free(task->box);
+    task->box = NULL;
+    task->version = row->version;
+    if (task_parse_json(row->key, row->value, &task->box, &why) < 0)
+        log_event(e->options.log, LOG_LEVEL_WARNING, engine_now_ms(e), "task_not_understood",
+                  LOG_S("error", why.message), LOG_S("detail", why.detail));
+    return 0;
+}
+
+/* A map allows no change while one walks over it: what is gone is kept, but holds no more. */
+static void forget_unseen(struct engine *e)
+{
+    MAP_FOREACH (&e->published.by_name, slot) {
+        struct published_task *task = slot->value;
+        if (!task->seen) {
+            task_box_free(task->box);
+            *task = (struct published_task){0};
+        }
+        task->seen = false;
+    }
+}
+
+int published_load(struct engine *e, struct redrive_err *err)
+{
+    struct shared_page page = {0};
+    int rc = e->ops->shared_list(e->store, SHARED_TASK, TASK_TENANT, &page, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++)
+        if (!is_declared(e, page.rows[i].key))
+            rc = take_row(e, &page.rows[i], err);
+    if (rc == 0)
+        forget_unseen(e);
+    shared_page_release(&page);
+    return rc;
+}
+
+const struct config_task *task_in_force(const struct engine *e, struct str name)
+{
+    const struct config_task *own = engine_task(e, name);
+    if (*own->name || e->published.by_name.count == 0)
+        return own;
+    const struct published_task *task = map_get(&e->published.by_name, name);
+    return task && task->box ? task_box_get(task->box) : own;
+}
+
+/* ---- Publishing ------------------------------------------------------------------------------ */
+
+static const struct shared_row *find_row(const struct shared_page *page, const char *name)
+{
+    for (size_t i = 0; i < page->n; i++)
+        if (str_is(page->rows[i].key, name))
+            return &page->rows[i];
+    return NULL;
+}
+
+static int publish_one(struct engine *e, const struct config_task *task,
+                       const struct shared_page *page, struct publish_op *op,
+                       struct redrive_err *err)
+{
+    const struct shared_row *there = find_row(page, task->name);
+    struct move_result result = {0};
+    struct json_writer w;
+    struct buf value;
+    int rc = 0;
+    buf_init(&value, ROW_MAX_BYTES);
+    json_writer_init(&w, &value);
+    task_write_json(task, &w);
+    if (buf_failed(&value)) {
+        rc =
+            err_set(err, buf_failed(&value), "the definition of task '%s' is too long", task->name);
+    } else if (!there || !str_eq(there->value, buf_str(&value))) {
+        const struct shared_row row = {
+            .kind = SHARED_TASK,
+            .tenant = TASK_TENANT,
+            .key = str_of(task->name),
+            .value = buf_str(&value),
+            .version = there ? there->version : 0,
+        };
+        rc = e->ops->shared_put(e->store, &row, 1, &result, err);
+        if (rc == 0 && result.code == 0) {
+            op->n_changed++;
+            e->puts++;
+            e->touched = true;
+        }
+    }
+    buf_release(&value);
+    return rc;
+}
+
+static int apply_publish(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct publish_op *op = (struct publish_op *)base;
+    struct shared_page page = {0};
+    op->n_changed = 0;
+    if (!e->options.config || e->options.config->n_tasks == 0)
+        return 0;
+    int rc = e->ops->shared_list(e->store, SHARED_TASK, TASK_TENANT, &page, err);
+    for (size_t i = 0; i < e->options.config->n_tasks && rc == 0; i++)
+        rc = publish_one(e, &e->options.config->tasks[i], &page, op, err);
+    shared_page_release(&page);
+    return rc;
+}
+
+void publish_op_init(struct publish_op *op)
+{
+    *op = (struct publish_op){.op = {.apply = apply_publish, .weight = 1}};
+}

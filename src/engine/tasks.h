@@ -1,0 +1,41 @@
+/* tasks.h - the definitions of tasks that processes share.
+ *
+ * A process that works publishes the tasks of its configuration as shared rows, one a task, when it
+ * starts. A process whose configuration does not have a task goes by what was published: its jobs
+ * get the queue, policy, breaker and limits that their task has elsewhere. Its own configuration
+ * always comes first. Of processes that disagree the one that started last is heard; a task that
+ * nobody declares any more stays as it was.
+ *
+ * How a task is run is not published: that concerns only whoever runs it.
+ */
+#ifndef ENGINE_TASKS_H
+#define ENGINE_TASKS_H
+
+#include "base/map.h"
+#include "config/config.h"
+#include "engine/unit.h"
+
+struct engine;
+
+struct published_tasks {
+    struct map by_name; /* of struct published_task */
+};
+
+void published_init(struct published_tasks *tasks, uint64_t seed);
+void published_release(struct published_tasks *tasks);
+
+/* Reads the rows that have changed. */
+int published_load(struct engine *e, struct redrive_err *err);
+
+/* The definition that holds: the configuration's, the published one, or the defaults. For the
+ * thread that owns the engine; it holds until the unit ends. */
+const struct config_task *task_in_force(const struct engine *e, struct str name);
+
+/* Publishes the tasks of the configuration that are not there yet, or are there in another form. */
+struct publish_op {
+    struct op op;
+    size_t n_changed; /* the answer */
+};
+void publish_op_init(struct publish_op *op);
+
+#endif

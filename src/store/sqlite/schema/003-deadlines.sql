@@ -1,0 +1,14 @@
+-- Deadlines of jobs that have one, so that they can be met on time. A row is written at submit and
+-- stays until its time has come: no other move of a job needs to look here.
+CREATE TABLE deadlines (
+    deadline_ms INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,
+    PRIMARY KEY (deadline_ms, seq)
+) STRICT, WITHOUT ROWID;
+INSERT INTO deadlines SELECT s.deadline_ms, s.seq FROM specs s JOIN jobs j USING (seq)
+WHERE s.deadline_ms > 0 AND j.state < 5;
+
+-- The definitions of tasks, as processes that work have published them.
+CREATE VIEW tasks AS
+SELECT key AS name, CAST(value AS TEXT) AS definition, version AS version, tenant AS tenant
+FROM shared WHERE kind = 3;

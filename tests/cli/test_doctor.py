@@ -1,0 +1,159 @@
+"""`redrive doctor`: what is in order, and what is not."""
+
+import json
+import os
+import sqlite3
+import stat
+import time
+
+import pytest
+
+
+def examine(redrive, path, *words, code=0):
+    """Findings by check; several of one check make a list."""
+    result = redrive("doctor", "--json", *words, cwd=path)
+    assert result.returncode == code, result.stderr
+    page = json.loads(result.stdout)
+    assert page["next"] is None
+    for item in page["items"]:
+        assert item["status"] == "ok" or item["hint"], item
+    found = {}
+    for item in page["items"]:
+        found.setdefault(item["check"], []).append(item)
+    return found
+
+
+def status(found, check):
+    return [item["status"] for item in found[check]]
+
+
+@pytest.fixture
+def store(redrive, tmp_path):
+    redrive.output("migrate", cwd=tmp_path)
+    return tmp_path
+
+
+def script(path, sql, *values):
+    db = sqlite3.connect(path / "redrive.db")
+    db.execute(sql, values)
+    db.commit()
+    db.close()
+
+
+def test_a_good_store_is_found_good_and_left_alone(redrive, store):
+    before = (store / "redrive.db").read_bytes()
+    found = examine(redrive, store)
+    for check in ("configuration", "store", "schema", "integrity", "durability", "mode", "log", "leases", "tasks"):
+        assert status(found, check) == ["ok"], check
+    assert {"disk", "space", "open files", "time zones", "clock"} <= set(found)
+    assert "power loss" in found["durability"][0]["text"]
+    assert (store / "redrive.db").read_bytes() == before
+    assert not [name for name in os.listdir(store) if "doctor" in name]
+
+
+def test_text_has_a_line_a_check(redrive, store):
+    lines = redrive.output("doctor", cwd=store).splitlines()
+    assert lines[0].startswith("ok    configuration  ")
+    assert all(line.split()[0] in ("ok", "warn", "hint:") for line in lines)
+
+
+def test_a_store_that_is_not_there_yet_is_no_failure(redrive, tmp_path):
+    assert status(examine(redrive, tmp_path), "store") == ["warn"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_a_failure(redrive, tmp_path):
+    found = examine(redrive, tmp_path, "--store", "sqlite:none/x.db", code=1)
+    assert status(found, "store") == ["fail"]
+    assert "folder" in found["store"][0]["hint"]
+
+
+def test_a_wrong_configuration_is_a_failure(redrive, tmp_path):
+    (tmp_path / "redrive.yaml").write_text("taks: {}\n")
+    found = examine(redrive, tmp_path, code=1)
+    assert status(found, "configuration") == ["fail"]
+    assert "tasks" in found["configuration"][0]["hint"]
+
+
+def test_other_versions_are_seen_and_not_touched(redrive, store):
+    script(store, "PRAGMA user_version = 99")
+    found = examine(redrive, store, code=1)
+    assert status(found, "schema") == ["fail"]
+    script(store, "DROP VIEW tasks")
+    script(store, "DROP TABLE deadlines")
+    script(store, "PRAGMA user_version = 2")
+    found = examine(redrive, store)
+    assert status(found, "schema") == ["warn"]
+    assert "leases" not in found
+    db = sqlite3.connect(store / "redrive.db")
+    assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    db.close()
+
+
+def test_damage_is_found(redrive, store):
+    redrive.output("enqueue", "t", json.dumps("x" * 20_000), cwd=store)
+    db = sqlite3.connect(store / "redrive.db")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    page = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'jobs_by_id'").fetchone()[0]
+    size = db.execute("PRAGMA page_size").fetchone()[0]
+    db.close()
+    with open(store / "redrive.db", "r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    found = examine(redrive, store, code=1)
+    assert "fail" in status(found, "integrity")
+
+
+def test_a_file_that_others_may_read_is_a_warning(redrive, store):
+    (store / "redrive.db").chmod(0o644)
+    found = examine(redrive, store)
+    assert status(found, "mode") == ["warn"]
+    assert "chmod 600" in found["mode"][0]["hint"]
+    assert stat.S_IMODE((store / "redrive.db").stat().st_mode) == 0o644
+
+
+def test_programs_that_are_missing_are_failures(redrive, store):
+    program = store / "run.sh"
+    program.write_text("#!/bin/sh\n")
+    (store / "redrive.yaml").write_text(
+        "tasks:\n"
+        "  a: {run: {exec: [./run.sh]}}\n"
+        "  b: {run: {exec: [no-such-program-anywhere]}}\n"
+        "  c: {run: {exec: [sh, -c, 'true']}}\n"
+        "  d: {run: {stream: [./missing.py]}}\n"
+    )
+    found = examine(redrive, store, code=1)
+    texts = [item["text"] for item in found["programs"]]
+    assert [text.split(":")[0] for text in texts] == ["task a", "task b", "task d"]
+    program.chmod(0o755)
+    assert len(examine(redrive, store, code=1)["programs"]) == 2
+
+
+def test_jobs_that_nobody_takes_back_are_a_warning(redrive, store):
+    redrive.output("enqueue", "t", cwd=store)
+    script(store, "UPDATE jobs SET state = 3, lease_until_ms = ?, started_ms = 1", int(time.time() * 1000) - 3_600_000)
+    found = examine(redrive, store)
+    assert status(found, "leases") == ["warn"]
+    assert "1, since 1h" in found["leases"][0]["text"]
+
+
+def test_tasks_that_nobody_declares_are_a_warning(redrive, store):
+    redrive.output("enqueue", "known", cwd=store)
+    redrive.output("enqueue", "unknown", cwd=store)
+    (store / "redrive.yaml").write_text("tasks: {known: {}}\n")
+    found = examine(redrive, store)
+    assert found["tasks"][0]["text"].endswith(": unknown")
+    script(store, "INSERT INTO shared VALUES (3, 'default', 'unknown', 1, x'7b7d')")
+    assert status(examine(redrive, store), "tasks") == ["ok"]
+
+
+def test_a_job_from_the_future_is_a_warning(redrive, store):
+    redrive.output("enqueue", "t", cwd=store)
+    script(store, "UPDATE jobs SET created_ms = created_ms + 7200000")
+    found = examine(redrive, store)
+    assert status(found, "clock") == ["warn"]
+
+
+def test_memory_is_a_warning(redrive, tmp_path):
+    found = examine(redrive, tmp_path, "--store", "memory:")
+    assert status(found, "durability") == ["warn"]

@@ -1,0 +1,85 @@
+"""`redrive migrate`: an empty, an older, a current and a newer store."""
+
+import json
+import sqlite3
+
+import pytest
+
+NEWEST = 3
+
+# What the third script has added.
+BACK_TO_2 = "DROP VIEW tasks; DROP TABLE deadlines; PRAGMA user_version = 2"
+
+
+def version(path):
+    with sqlite3.connect(path) as db:
+        return db.execute("PRAGMA user_version").fetchone()[0]
+
+
+def script(path, sql):
+    db = sqlite3.connect(path)
+    db.executescript(sql)
+    db.close()
+
+
+@pytest.fixture
+def older(redrive, tmp_path):
+    """A store of version 2 with a job that has a deadline."""
+    redrive.output("enqueue", "t", "--id", "a", "--deadline", "1h", cwd=tmp_path)
+    script(tmp_path / "redrive.db", BACK_TO_2)
+    return tmp_path
+
+
+def test_an_empty_store_is_set_up(redrive, tmp_path):
+    assert "would be set up" in redrive.output("migrate", "--dry-run", cwd=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    answer = json.loads(redrive.output("migrate", "--json", cwd=tmp_path))
+    assert answer == {"from": 0, "to": NEWEST, "changed": True, "dry_run": False}
+    assert version(tmp_path / "redrive.db") == NEWEST
+
+
+def test_an_empty_file_is_set_up(redrive, tmp_path):
+    (tmp_path / "redrive.db").touch()
+    assert "would be set up" in redrive.output("migrate", "-n", cwd=tmp_path)
+    assert f"set up with schema version {NEWEST}" in redrive.output("migrate", cwd=tmp_path)
+
+
+def test_an_older_store_is_brought_up_to_date(redrive, older):
+    dry = redrive.output("migrate", "--dry-run", cwd=older)
+    assert dry == f"the store would be brought from schema version 2 to {NEWEST}\n"
+    assert version(older / "redrive.db") == 2
+    assert redrive.output("migrate", cwd=older) == f"the store was brought from schema version 2 to {NEWEST}\n"
+    assert version(older / "redrive.db") == NEWEST
+    with sqlite3.connect(older / "redrive.db") as db:
+        assert db.execute("SELECT count(*) FROM deadlines").fetchone() == (1,)
+        assert db.execute("SELECT count(*) FROM tasks").fetchone() == (0,)
+
+
+def test_commands_migrate_by_themselves(redrive, older):
+    redrive.output("queues", "list", cwd=older)
+    assert version(older / "redrive.db") == NEWEST
+
+
+def test_a_current_store_is_left_alone(redrive, tmp_path):
+    redrive.output("migrate", cwd=tmp_path)
+    assert "nothing to do" in redrive.output("migrate", cwd=tmp_path)
+    answer = json.loads(redrive.output("migrate", "-n", "--json", cwd=tmp_path))
+    assert answer == {"from": NEWEST, "to": NEWEST, "changed": False, "dry_run": True}
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+def test_a_newer_store_is_refused(redrive, tmp_path, words):
+    redrive.output("migrate", cwd=tmp_path)
+    script(tmp_path / "redrive.db", "PRAGMA user_version = 99")
+    result = redrive("migrate", *words, cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "schema version 99" in result.stderr
+    assert "newer redrive" in result.stderr
+    assert version(tmp_path / "redrive.db") == 99
+
+
+def test_what_is_no_store_is_refused(redrive, tmp_path):
+    (tmp_path / "redrive.db").write_text("some text that is no database, and is long enough\n" * 20)
+    result = redrive("migrate", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "not a SQLite database" in result.stderr

@@ -1,0 +1,171 @@
+/* Deadlines are met on time wherever a job waits, and pauses cost no time. */
+#include "engine/bed.h"
+
+#define RETRY                                                                                \
+    "tasks: {t: {retry: {strategy: fixed, initial_delay: 1h, max_delay: 1h, jitter: false, " \
+    "total_timeout: 0s}}}\n"
+
+static void check_dead(struct bed *bed, int64_t seq)
+{
+    struct job job = bed_job(bed, seq);
+    assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(job.status.reason, REDRIVE_REASON_DEADLINE);
+    assert_int_equal(job.status.finished_ms, bed->now_ms);
+}
+
+static int64_t submit_until(struct bed *bed, int64_t deadline_ms, int64_t process_after_ms)
+{
+    return bed_submit_spec(bed, &(struct job_spec){.task = STR("t"),
+                                                   .queue = STR("q"),
+                                                   .deadline_ms = deadline_ms,
+                                                   .process_after_ms = process_after_ms});
+}
+
+static void a_scheduled_job_ends_at_its_deadline(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, RETRY);
+    int64_t seq = submit_until(&bed, bed.now_ms + 5000, bed.now_ms + 60000);
+    bed_tick(&bed);
+    assert_int_equal(engine_next_ms(bed.engine), bed.now_ms + 5000);
+    bed_pass(&bed, 4999);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_SCHEDULED);
+    bed_pass(&bed, 1);
+    check_dead(&bed, seq);
+    assert_int_equal(bed.told[ENGINE_EVENT_DEAD], 1);
+    bed_release(&bed);
+}
+
+static void a_retrying_job_ends_at_its_deadline(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, RETRY);
+    int64_t seq = submit_until(&bed, bed.now_ms + 7200000, 0);
+    struct job job = *bed_claim_one(&bed);
+    assert_int_equal(bed_fail(&bed, &job, "TRANSIENT_FAIL"), 0);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RETRYING);
+    bed_pass(&bed, 3600000);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_QUEUED);
+    bed_pass(&bed, 3600000);
+    check_dead(&bed, seq);
+    bed_release(&bed);
+}
+
+static void a_parked_job_ends_at_its_deadline(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct breaker_op trip;
+    bed_init(&bed, RETRY);
+    int64_t seq = submit_until(&bed, bed.now_ms + 5000, 0);
+    breaker_op_init(&trip, (struct str){0}, STR("t"), BREAKER_TRIP);
+    assert_int_equal(engine_apply_one(bed.engine, &trip.op, NULL), 0);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_PARKED);
+    bed_pass(&bed, 5000);
+    check_dead(&bed, seq);
+    bed_release(&bed);
+}
+
+static void pause(struct bed *bed, bool pause)
+{
+    struct pause_op op;
+    pause_op_init(&op, (struct str){0}, STR("q"), pause);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+}
+
+static void a_job_in_a_paused_queue_ends_at_its_deadline(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, RETRY);
+    pause(&bed, true);
+    int64_t seq = submit_until(&bed, bed.now_ms + 5000, 0);
+    bed_pass(&bed, 5000);
+    check_dead(&bed, seq);
+    bed_release(&bed);
+}
+
+static void a_running_job_may_finish_after_its_deadline(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {t: {lease: 1h}}\n");
+    int64_t done = submit_until(&bed, bed.now_ms + 5000, 0);
+    struct job job = *bed_claim_one(&bed);
+    bed_pass(&bed, 9000);
+    assert_int_equal(bed_state(&bed, done), REDRIVE_STATE_RUNNING);
+    assert_int_equal(bed_succeed(&bed, &job), 0);
+    assert_int_equal(bed_state(&bed, done), REDRIVE_STATE_COMPLETED);
+    bed_pass(&bed, 9000);
+    assert_int_equal(bed_state(&bed, done), REDRIVE_STATE_COMPLETED);
+
+    int64_t given_back = submit_until(&bed, bed.now_ms + 5000, 0);
+    job = *bed_claim_one(&bed);
+    bed_pass(&bed, 9000);
+    const struct outcome released = {.ending = ENDING_RELEASED};
+    assert_int_equal(bed_settle(&bed, &job, &released), 0);
+    assert_true(engine_next_ms(bed.engine) <= bed.now_ms);
+    bed_tick(&bed);
+    check_dead(&bed, given_back);
+    bed_release(&bed);
+}
+
+static void a_thousand_deadlines_are_met_in_one_tick(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, RETRY);
+    for (int i = 0; i < 1000; i++)
+        (void)submit_until(&bed, bed.now_ms + 5000, bed.now_ms + 60000);
+    bed_pass(&bed, 5000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1000);
+    bed_release(&bed);
+}
+
+/* ---- Pauses and the total time-out ----------------------------------------------------------- */
+
+#define TIMEOUT                                                                          \
+    "tasks: {t: {queue: q, retry: {strategy: fixed, initial_delay: 10s, jitter: false, " \
+    "total_timeout: 60s, max_retries: 9}}}\n"
+
+static void time_in_a_paused_queue_does_not_count_towards_the_total_timeout(void **state)
+{
+    (void)state;
+    struct bed bed;
+    for (int paused = 0; paused < 2; paused++) {
+        bed_init(&bed, TIMEOUT);
+        int64_t seq = bed_submit(&bed, "t", "{}");
+        struct job job = *bed_claim_one(&bed);
+        assert_int_equal(bed_fail(&bed, &job, "TRANSIENT_FAIL"), 0);
+        if (paused)
+            pause(&bed, true);
+        /* 10 s of its own delay, then 100 s in the queue. */
+        bed_pass(&bed, 10000);
+        bed_pass(&bed, 100000);
+        if (paused)
+            pause(&bed, false);
+        job = *bed_claim_one(&bed);
+        assert_int_equal(bed_fail(&bed, &job, "TRANSIENT_FAIL"), 0);
+        assert_int_equal(bed_job(&bed, seq).status.held_ms, paused ? 100000 : 0);
+        assert_int_equal(bed_state(&bed, seq),
+                         paused ? REDRIVE_STATE_RETRYING : REDRIVE_STATE_DEAD_LETTER);
+        bed_release(&bed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_scheduled_job_ends_at_its_deadline),
+        T(a_retrying_job_ends_at_its_deadline),
+        T(a_parked_job_ends_at_its_deadline),
+        T(a_job_in_a_paused_queue_ends_at_its_deadline),
+        T(a_running_job_may_finish_after_its_deadline),
+        T(a_thousand_deadlines_are_met_in_one_tick),
+        T(time_in_a_paused_queue_does_not_count_towards_the_total_timeout),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* Definitions of tasks that one process publishes and another goes by. */
+#include "engine/bed.h"
+
+#include "engine/tasks.h"
+
+#define CALL                                                                                 \
+    "tasks: {call: {queue: media, retry: {max_attempts: 2, strategy: fixed, initial_delay: " \
+    "1s, jitter: false}, breaker: {key: \"line:{payload.host}\"}, limits: {concurrency: 1}}}\n"
+
+static size_t publish(struct engine *engine)
+{
+    struct publish_op op;
+    publish_op_init(&op);
+    assert_int_equal(engine_apply_one(engine, &op.op, NULL), 0);
+    return op.n_changed;
+}
+
+/* Runs the verbs of the bed with another engine. */
+static struct engine *swap(struct bed *bed, struct engine *engine)
+{
+    struct engine *before = bed->engine;
+    bed->engine = engine;
+    return before;
+}
+
+static struct engine *engine_without_configuration(struct bed *bed)
+{
+    struct config *config = bed->config;
+    bed->config = NULL;
+    struct engine *engine = bed_second_engine(bed);
+    bed->config = config;
+    return engine;
+}
+
+static void tasks_are_published_once(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, CALL);
+    assert_int_equal(publish(bed.engine), 1);
+    assert_int_equal(publish(bed.engine), 0);
+    struct engine *second = bed_second_engine(&bed);
+    assert_int_equal(publish(second), 0);
+    engine_close(second);
+
+    struct shared_page page = {0};
+    struct store *store = engine_store(bed.engine);
+    assert_int_equal(
+        store_ops(store)->shared_list(store, SHARED_TASK, (struct str){0}, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    check_str(page.rows[0].key, "call");
+    assert_true(str_contains(page.rows[0].value, STR("\"queue\":\"media\"")));
+    assert_int_equal(page.rows[0].version, 1);
+    shared_page_release(&page);
+    bed_release(&bed);
+}
+
+static void nothing_is_published_without_tasks(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "strict_tasks: false\n");
+    assert_int_equal(publish(bed.engine), 0);
+    struct engine *bare = engine_without_configuration(&bed);
+    assert_int_equal(publish(bare), 0);
+    engine_close(bare);
+    bed_release(&bed);
+}
+
+static void a_process_without_the_task_goes_by_what_was_published(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, CALL);
+    struct engine *bare = engine_without_configuration(&bed);
+    struct engine *own = swap(&bed, bare);
+    int64_t before = bed_submit(&bed, "call", "{\"host\": \"a\"}");
+    assert_int_equal(bed_job(&bed, before).spec.max_attempts, 6);
+    (void)swap(&bed, own);
+    assert_int_equal(publish(bed.engine), 1);
+
+    (void)swap(&bed, bare);
+    bed_submit(&bed, "call", "{\"host\": \"a\"}");
+    assert_int_equal(bed_claim(&bed, 5), 2);
+    const struct job *job = &bed.claim.jobs[1];
+    check_str(job->spec.queue, "media");
+    check_str(job->spec.breaker_key, "line:a");
+    assert_true(job->spec.limit_key.len > 0);
+    assert_int_equal(job->spec.max_attempts, 2);
+
+    /* One at a time, two attempts. */
+    struct job first = *job;
+    bed_submit(&bed, "call", "{\"host\": \"a\"}");
+    assert_int_equal(bed_claim(&bed, 5), 0);
+    assert_int_equal(bed_fail(&bed, &first, "TRANSIENT_FAIL"), 0);
+    assert_int_equal(bed_job(&bed, first.status.seq).status.process_after_ms, bed.now_ms + 1000);
+    (void)swap(&bed, own);
+    engine_close(bare);
+    bed_release(&bed);
+}
+
+static void ones_own_configuration_comes_first(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, CALL);
+    struct engine *other = bed_second_engine(&bed);
+    struct store *store = engine_store(bed.engine);
+    struct shared_row row = {.kind = SHARED_TASK,
+                             .tenant = STR("default"),
+                             .key = STR("call"),
+                             .value = STR("{\"queue\": \"elsewhere\"}")};
+    struct move_result r = {0};
+    int64_t now_ms, version;
+    assert_int_equal(store_ops(store)->begin(store, bed.now_ms, &now_ms, &version, NULL), 0);
+    assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &r, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    bed_submit(&bed, "call", "{}");
+    check_str(bed_claim_one(&bed)->spec.queue, "media");
+    assert_int_equal(publish(other), 1);
+    engine_close(other);
+    bed_release(&bed);
+}
+
+static void a_row_that_is_not_understood_means_the_defaults(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    struct store *store = engine_store(bed.engine);
+    const struct shared_row row = {.kind = SHARED_TASK,
+                                   .tenant = STR("default"),
+                                   .key = STR("call"),
+                                   .value = STR("{\"warp\": 9}")};
+    struct move_result r = {0};
+    int64_t now_ms, version;
+    assert_int_equal(store_ops(store)->begin(store, bed.now_ms, &now_ms, &version, NULL), 0);
+    assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &r, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    bed_submit(&bed, "call", "{}");
+    check_str(bed_claim_one(&bed)->spec.queue, "default");
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(tasks_are_published_once),
+        T(nothing_is_published_without_tasks),
+        T(a_process_without_the_task_goes_by_what_was_published),
+        T(ones_own_configuration_comes_first),
+        T(a_row_that_is_not_understood_means_the_defaults),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
