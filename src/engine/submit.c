@@ -176,6 +176,7 @@ static void check_one(const struct engine *e, struct submit_op *op, size_t i)
     struct job_spec *spec = &op->specs[i];
     struct submit_answer *a = &op->answers[i];
     const struct config_task *task = engine_task(e, spec->task);
+    a->open = open_parts(e, spec);
     a->code = complete(e, spec, &op->arena, &a->err);
     if (a->code == 0) {
         a->code = check_there(task, spec->payload, &a->err);
@@ -343,7 +344,6 @@ int submit_op_init(struct submit_op *op, const struct engine *e, const struct jo
     }
     for (size_t i = 0; i < n; i++) {
         op->specs[i] = specs[i];
-        op->answers[i].open = open_parts(e, &specs[i]);
         check_one(e, op, i);
     }
     return 0;

@@ -33,9 +33,9 @@ class Place:
         self.log = path / "runs.log"
         self.configure()
 
-    def configure(self, extra="", processes=2, retry=RETRY):
-        run = f"{{stream: [{sys.executable}, {HANDLER}, {self.log}], processes: {processes}}}"
-        task = f"{{payload: required, lease: 1s, run: {run}, retry: {retry}, breaker: {BREAKER}}}"
+    def configure(self, extra="", lease="30s"):
+        run = f"{{stream: [{sys.executable}, {HANDLER}, {self.log}], processes: 2}}"
+        task = f"{{payload: required, lease: {lease}, run: {run}, retry: {RETRY}, breaker: {BREAKER}}}"
         (self.path / "redrive.yaml").write_text(
             f"{extra}\ntasks:\n  rec: {task}\n  other: {task}\n  idle: {{}}\n", "utf-8"
         )
@@ -175,6 +175,7 @@ def test_thousand_records_end_and_none_starts_early(place):
 
 def test_killed_at_any_moment_it_loses_nothing_and_repeats_nothing(place):
     total = 200
+    place.configure(lease="1s")  # what a killed run leaves behind is soon taken back
     records = [{"id": f"r{i}", "payload": {"sleep": 0.004, "fails": i % 3}} for i in range(total)]
     name = place.write("samples.jsonl", records)
     words = ("rec", name, "--payload-field", "payload")
