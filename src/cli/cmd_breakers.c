@@ -214,10 +214,10 @@ static int move(struct cli *cli, const struct session *session, enum breaker_ver
         if (rc == 0)
             rc = read_all(session, tenant, page, err);
     }
-    const struct breaker_info *b = rc == 0 ? breakers_find(page, tenant, str_of(key)) : NULL;
-    if (rc == 0 && !b)
-        return unknown_key(session, page, key, err);
-    return rc < 0 ? rc : print_one(cli, session, b, err);
+    if (rc < 0)
+        return rc;
+    const struct breaker_info *b = breakers_find(page, tenant, str_of(key));
+    return b ? print_one(cli, session, b, err) : unknown_key(session, page, key, err);
 }
 
 static int run_verb(struct cli *cli, enum breaker_verb verb, struct redrive_err *err)

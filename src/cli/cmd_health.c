@@ -33,7 +33,7 @@ static void put_text(const struct redrive_health *h, const struct worker_page *w
 static int run_health(struct cli *cli, struct redrive_err *err)
 {
     struct session session;
-    struct redrive_health health;
+    struct redrive_health health = {.status = ""};
     struct worker_page workers = {0};
     int rc = session_open(cli, &session, err);
     if (rc == 0)

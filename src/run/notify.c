@@ -268,11 +268,8 @@ void notifier_free(struct notifier *n)
         return;
     for (size_t i = 0; i < 2 * n->options.config->n_alerts; i++)
         runner_free(n->targets[i].runner);
-    while (!list_empty(&n->incoming)) {
-        struct note *note = LIST_ENTRY(n->incoming.next, struct note, link);
-        list_remove(&note->link);
-        free(note);
-    }
+    LIST_FOREACH (&n->incoming, link)
+        free(LIST_ENTRY(link, struct note, link));
     pthread_mutex_destroy(&n->mutex);
     free(n->targets);
     free(n);

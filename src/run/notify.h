@@ -43,7 +43,7 @@ int notifier_new(const struct notifier_options *options, struct notifier **ret,
 
 /* An engine_alert_fn whose context is the notifier: any thread, costs a copy. After a stop has
  * begun it does nothing. */
-void notifier_on_alert(const struct alert_event *event, void *notifier);
+void notifier_on_alert(const struct alert_event *event, void *ctx);
 
 /* Tries nothing again; what is being carried has `grace_ms` to arrive. `stopped` is called once,
  * when all handles are closed, never from inside this call. */

@@ -37,6 +37,8 @@ static const struct bad {
      "expected 1 to 128 bytes without spaces", NULL},
     {"tasks: {\"\": }\n", "redrive.yaml:1: '' cannot be a name in tasks", NULL, NULL},
 
+    {"\nhealth: {healthy: 0.4}\n", "redrive.yaml:2: health: degraded is above healthy", NULL, NULL},
+
     /* ---- kinds of values ---- */
     {"store:\n", "redrive.yaml:1: store: has no value", NULL, NULL},
     {"store: [a]\n", "redrive.yaml:1: store: found a list", NULL, NULL},
