@@ -11,10 +11,14 @@
 #include "base/err.h"
 #include "cli/session.h"
 #include "cli/work_tally.h"
+#include "run/notify.h"
 #include "run/pool.h"
 
 #define WORKER_NAME_MAX 320
 #define OUTPUT_MAX      4096
+
+/* For alerts that are being sent when the work is over. */
+#define NOTIFY_GRACE_MS 5000
 
 struct work_options {
     bool until_idle;
@@ -39,8 +43,9 @@ struct work {
     int n_signals; /* that have come */
     int64_t started_ms;
 
-    pthread_mutex_t mutex; /* guards the pointer, which the committer's thread uses too */
+    pthread_mutex_t mutex; /* guards the pointers, which the committer's thread uses too */
     struct pool *pool;
+    struct notifier *notifier;
 };
 
 static const int SIGNALS[] = {SIGINT, SIGTERM};
@@ -54,10 +59,26 @@ static void on_ready(void *ctx)
     pthread_mutex_unlock(&work->mutex);
 }
 
+static void on_alert(const struct alert_event *event, void *ctx)
+{
+    struct work *work = ctx;
+    pthread_mutex_lock(&work->mutex);
+    if (work->notifier)
+        notifier_on_alert(event, work->notifier);
+    pthread_mutex_unlock(&work->mutex);
+}
+
 static void set_pool(struct work *work, struct pool *pool)
 {
     pthread_mutex_lock(&work->mutex);
     work->pool = pool;
+    pthread_mutex_unlock(&work->mutex);
+}
+
+static void set_notifier(struct work *work, struct notifier *notifier)
+{
+    pthread_mutex_lock(&work->mutex);
+    work->notifier = notifier;
     pthread_mutex_unlock(&work->mutex);
 }
 
@@ -97,9 +118,36 @@ static int watch_signals(struct work *work, struct redrive_err *err)
 
 /* ---- Working -------------------------------------------------------------------------------- */
 
+static void on_notifier_stopped(void *ctx)
+{
+    struct work *work = ctx;
+    struct notifier *notifier = work->notifier;
+    set_notifier(work, NULL);
+    notifier_free(notifier);
+    close_signals(work);
+}
+
 static void on_stopped(void *ctx)
 {
-    close_signals(ctx);
+    struct work *work = ctx;
+    notifier_stop(work->notifier, NOTIFY_GRACE_MS, on_notifier_stopped, work);
+}
+
+static int start_notifier(struct work *work, struct redrive_err *err)
+{
+    const struct notifier_options options = {
+        .loop = &work->loop,
+        .config = work->session.config,
+        .log = &work->session.log,
+        .environ = environ,
+    };
+    struct notifier *notifier;
+    int rc = notifier_new(&options, &notifier, err);
+    if (rc < 0)
+        close_signals(work);
+    else
+        set_notifier(work, notifier);
+    return rc;
 }
 
 static int start_pool(struct work *work, struct redrive_err *err)
@@ -125,7 +173,7 @@ static int start_pool(struct work *work, struct redrive_err *err)
     struct pool *pool;
     int rc = pool_new(&options, &pool, err);
     if (rc < 0) {
-        close_signals(work);
+        on_stopped(work);
         return rc;
     }
     set_pool(work, pool);
@@ -162,6 +210,8 @@ static int summarize(struct cli *cli, struct work *work, struct redrive_err *err
 static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
 {
     int rc = watch_signals(work, err);
+    if (rc == 0)
+        rc = start_notifier(work, err);
     if (rc == 0)
         rc = start_pool(work, err);
     /* After a failure too: what was begun has to be closed. */
@@ -204,6 +254,8 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
     const struct engine_options options = {
         .on_event = work_tally_event,
         .event_ctx = &work->tally,
+        .on_alert = on_alert,
+        .alert_ctx = work,
     };
     work->queues = as_strs(&work->options->queues);
     work->tasks = as_strs(&work->options->tasks);

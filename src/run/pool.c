@@ -143,6 +143,7 @@ static void close_all(struct pool *pool)
     close_handle(pool, (uv_handle_t *)&pool->async);
     close_handle(pool, (uv_handle_t *)&pool->pause);
     close_handle(pool, (uv_handle_t *)&pool->give_up);
+    close_handle(pool, (uv_handle_t *)&pool->row.timer);
     for (size_t i = 0; i < pool->n_tasks; i++)
         close_handle(pool, (uv_handle_t *)&pool->tasks[i].heartbeat);
 }
@@ -164,11 +165,11 @@ static void hand_in(struct pool *pool)
 static void on_turn(uv_prepare_t *turn)
 {
     struct pool *pool = turn->data;
-    hand_in(pool);
     if (pool->options.until_idle && !pool->is_stopping && is_idle(pool))
         pool_stop(pool, 0);
-    if (is_done(pool) && !pool->is_closing)
+    if (is_done(pool) && !pool->is_closing && pool_row_leave(pool))
         close_all(pool);
+    hand_in(pool);
 }
 
 void pool_until_idle(struct pool *pool)
@@ -248,8 +249,9 @@ static int open_handles(struct pool *pool, struct redrive_err *err)
     uv_prepare_start(&pool->turn, on_turn);
     uv_timer_init(loop, &pool->pause);
     uv_timer_init(loop, &pool->give_up);
+    pool_row_init(pool);
     pool->async.data = pool->turn.data = pool->pause.data = pool->give_up.data = pool;
-    pool->n_handles = 4;
+    pool->n_handles = 5;
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "engine/claim.h"
 #include "engine/settle.h"
+#include "engine/worker_row.h"
 #include "run/pool.h"
 #include "run/runner.h"
 
@@ -77,6 +78,16 @@ struct pool_task {
     bool is_extending;
 };
 
+/* What the store is told of this worker. */
+struct pool_row {
+    uv_timer_t timer;
+    struct pool_call call;
+    struct worker_op op;
+    bool is_under_way;
+    bool is_leaving; /* the next one takes the row away */
+    bool has_left;
+};
+
 struct pool {
     struct pool_options options;
     size_t n_tasks;
@@ -95,6 +106,8 @@ struct pool {
     struct list to_settle; /* struct pool_job */
     bool settle_singly;    /* one of them made the store refuse them all */
     int64_t pause_ms;      /* of the latest trouble; 0: none */
+
+    struct pool_row row;
 
     uv_prepare_t turn;
     uv_async_t async;
@@ -154,5 +167,13 @@ void pool_settle(struct pool *pool);
 void pool_lease_init(struct pool_task *task);
 /* Begins with heartbeats if there are none yet. */
 void pool_lease_watch(struct pool_task *task);
+
+/* ---- The worker's row (pool_row.c) ---------------------------------------------------------- */
+
+void pool_row_init(struct pool *pool);
+/* Tells the store how things are, unless it is being told. */
+void pool_row_tell(struct pool *pool);
+/* Takes the row away; true when it is gone, or could not be. To be called until then. */
+bool pool_row_leave(struct pool *pool);
 
 #endif
