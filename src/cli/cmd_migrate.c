@@ -89,7 +89,7 @@ static int run_migrate(struct cli *cli, struct redrive_err *err)
 {
     const struct migrate_options *options = invocation_options(&cli->invocation);
     struct session session;
-    struct store_facts facts;
+    struct store_facts facts = {0};
     struct buf out;
     int rc = session_load(cli, &session, err);
     if (rc == 0)
