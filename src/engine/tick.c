@@ -52,7 +52,7 @@ static int apply_overdue(struct engine *e, struct op *op, struct redrive_err *er
     (void)op;
     int rc = e->ops->overdue(e->store, OVERDUE_BATCH, &page, &next_ms, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
-        rc = engine_end_waiting(e, &page.jobs[i], ENDING_DEADLINE, err);
+        rc = engine_end_waiting(e, &page.jobs[i], ENDING_DEADLINE, NULL, err);
     e->touched |= page.n > 0 || (next_ms != 0 && next_ms <= e->now_ms);
     engine_want(e, next_ms);
     job_page_release(&page);
