@@ -18,6 +18,10 @@
 #include "store/sqlite/statements.h"
 #include "store/store.h"
 
+/* The numbers that STATEMENT_ROW_WRITE binds from 1 on, and which of them is NULL rather than 0. */
+#define ROW_NUMBERS  21
+#define ROW_ERROR_AT 19
+
 /* Jobs of one task in one queue of one tenant. */
 struct line {
     int64_t id;
@@ -58,6 +62,8 @@ struct store {
     struct lines lines;
     struct kept_row *kept; /* rows that were read or written lately */
     uint64_t kept_generation;
+    bool row_is_bound;
+    int64_t row_bound[ROW_NUMBERS]; /* to the statement that writes a row */
     struct buf scratch;
     sqlite3_stmt **cursors; /* SQL_READY, several times */
     size_t n_cursors;

@@ -124,10 +124,17 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
         (int64_t)row->fingerprint,
         store->now_ms,
     };
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+    _Static_assert(sizeof values == sizeof store->row_bound, "one for each");
+    for (size_t i = 0; i < ROW_NUMBERS; i++) {
+        /* What is bound stays bound, and most numbers are those of the row before. */
+        if (store->row_is_bound && store->row_bound[i] == values[i])
+            continue;
         bind_int(st, (int)i + 1, values[i]);
-    if (row->error_at == 0)
-        sqlite3_bind_null(st, 19);
+        if (values[i] == 0 && i + 1 == ROW_ERROR_AT)
+            sqlite3_bind_null(st, ROW_ERROR_AT);
+    }
+    memcpy(store->row_bound, values, sizeof values);
+    store->row_is_bound = true;
     bind_str(st, 22, row->worker);
     int rc = sql_run(store, st, err);
     if (rc != 0)
