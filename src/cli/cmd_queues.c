@@ -106,7 +106,7 @@ static void put_table(const struct queue_page *page, const struct term *term, st
         N = BEFORE + N_STATES + 2
     };
     struct table_column columns[N] = {
-        {"QUEUE", ALIGN_LEFT}, {"TENANT", ALIGN_LEFT}, {"", ALIGN_LEFT}};
+        {"QUEUE", ALIGN_LEFT}, {"TENANT", ALIGN_LEFT}, {"STATE", ALIGN_LEFT}};
     struct table t;
     int64_t now_ms = clock_wall_ms();
     for (size_t i = 0; i < N_STATES; i++)

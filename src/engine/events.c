@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/duration.h"
 #include "base/err.h"
 #include "engine/private.h"
 
@@ -211,21 +212,25 @@ static enum log_level level_of(const struct engine_event *event)
 
 static void write_log(const struct engine *e, const struct engine_event *event)
 {
-    char attempt[32];
+    char attempt[32], delay[DURATION_TEXT_MAX];
+    struct log_field fields[7];
+    size_t n = 0;
     enum log_level level = level_of(event);
     if (!log_wants(e->options.log, level))
         return;
     (void)snprintf(attempt, sizeof attempt, "%u/%d", event->attempt, event->max_attempts);
-    if (event->class_ == REDRIVE_CLASS_SUCCESS && event->reason == REDRIVE_REASON_NONE)
-        log_event(e->options.log, level, event->at_ms, engine_event_name(event->kind),
-                  LOG_STR("job", event->id), LOG_STR("task", event->task),
-                  LOG_S("attempt", attempt));
-    else
-        log_event(e->options.log, level, event->at_ms, engine_event_name(event->kind),
-                  LOG_STR("job", event->id), LOG_STR("task", event->task),
-                  LOG_S("attempt", attempt), LOG_S("class", redrive_class_name(event->class_)),
-                  LOG_S("reason", redrive_reason_name(event->reason)),
-                  LOG_I("delay_ms", event->delay_ms), LOG_STR("message", event->message));
+    fields[n++] = LOG_STR("job", event->id);
+    fields[n++] = LOG_STR("task", event->task);
+    fields[n++] = LOG_S("attempt", attempt);
+    if (event->class_ != REDRIVE_CLASS_SUCCESS)
+        fields[n++] = LOG_S("class", redrive_class_name(event->class_));
+    if (event->reason != REDRIVE_REASON_NONE)
+        fields[n++] = LOG_S("reason", redrive_reason_name(event->reason));
+    if (event->kind == ENGINE_EVENT_RETRYING || event->delay_ms > 0)
+        fields[n++] = LOG_S("delay", duration_format(event->delay_ms, delay));
+    if (event->message.len > 0)
+        fields[n++] = LOG_STR("message", event->message);
+    log_write(e->options.log, level, event->at_ms, engine_event_name(event->kind), fields, n);
 }
 
 void events_publish(struct engine *e)
