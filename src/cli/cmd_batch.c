@@ -17,12 +17,12 @@
 #include "cli/load_config.h"
 #include "cli/progress.h"
 #include "cli/session.h"
+#include "cli/worker_name.h"
 #include "run/pool.h"
 
-#define WORKER_NAME_MAX 320
-#define OUTPUT_MAX      4096
-#define REPORTS_MAX     20
-#define PATH_TEXT_MAX   4096
+#define OUTPUT_MAX    4096
+#define REPORTS_MAX   20
+#define PATH_TEXT_MAX 4096
 
 struct batch_options {
     int format;
@@ -420,14 +420,6 @@ static int open_all(struct batch *b, struct redrive_err *err)
     return rc;
 }
 
-static void name_worker(struct batch *b)
-{
-    char host[256] = "";
-    if (gethostname(host, sizeof host - 1) < 0 || *host == '\0')
-        (void)str_copy(host, sizeof host, STR("localhost"));
-    (void)snprintf(b->worker, sizeof b->worker, "%s:%ld", host, (long)getpid());
-}
-
 static void close_all(struct batch *b)
 {
     committer_stop(b->committer);
@@ -453,7 +445,7 @@ static int run_batch(struct cli *cli, struct redrive_err *err)
     b->feed.fd = b->feed.wake[0] = b->feed.wake[1] = -1;
     pthread_mutex_init(&b->mutex, NULL);
     progress_init(&b->progress, &cli->err, "batch", 0, NULL);
-    name_worker(b);
+    worker_name(b->worker);
     int rc = uv_loop_init(&b->loop);
     if (rc < 0) {
         pthread_mutex_destroy(&b->mutex);

@@ -11,11 +11,11 @@
 #include "base/err.h"
 #include "cli/session.h"
 #include "cli/work_tally.h"
+#include "cli/worker_name.h"
 #include "run/notify.h"
 #include "run/pool.h"
 
-#define WORKER_NAME_MAX 320
-#define OUTPUT_MAX      4096
+#define OUTPUT_MAX 4096
 
 /* For alerts that are being sent when the work is over. */
 #define NOTIFY_GRACE_MS 5000
@@ -231,14 +231,10 @@ static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
 
 static void name_worker(struct work *work)
 {
-    char host[256] = "";
-    if (work->options->worker) {
+    if (work->options->worker)
         (void)str_copy(work->name, sizeof work->name, str_of(work->options->worker));
-        return;
-    }
-    if (gethostname(host, sizeof host - 1) < 0 || *host == '\0')
-        (void)str_copy(host, sizeof host, STR("localhost"));
-    (void)snprintf(work->name, sizeof work->name, "%s:%ld", host, (long)getpid());
+    else
+        worker_name(work->name);
 }
 
 static struct str *as_strs(const struct option_strings *strings)

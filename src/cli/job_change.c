@@ -4,6 +4,7 @@
 #include "base/json_writer.h"
 #include "cli/job_find.h"
 #include "cli/text.h"
+#include "cli/listing.h"
 #include "core/state.h"
 #include "engine/change.h"
 
@@ -160,19 +161,11 @@ int job_change_args(struct cli *cli, enum job_verb verb, const char *tenant, boo
         return rc;
     }
     buf_init(&c.out, OUTPUT_MAX);
-    json_writer_init(&c.w, &c.out);
-    if (cli->globals->json) {
-        json_begin_object(&c.w);
-        json_key(&c.w, "items");
-        json_begin_array(&c.w);
-    }
+    if (cli->globals->json)
+        listing_begin(&c.w, &c.out);
     rc = change_ids(&c, err);
-    if (cli->globals->json) {
-        json_end_array(&c.w);
-        json_field_cstr(&c.w, "next", NULL);
-        json_end_object(&c.w);
-        buf_putc(&c.out, '\n');
-    }
+    if (cli->globals->json)
+        listing_end(&c.w, NULL);
     int printed = cli_print(cli, &c.out, rc < 0 ? NULL : err);
     session_close(&c.session);
     return rc < 0 ? rc : printed;
