@@ -392,14 +392,28 @@ def test_worker_is_seen_while_it_works_and_gone_when_it_has_stopped(bench):
     assert ask(bench, "stats")["workers"] == []
 
 
-def test_alert_reaches_its_command_once(bench):
+def alert_on_dead_letters(bench):
     with open(bench.config, "a", encoding="utf-8") as config:
         config.write(f"""alerts:
   - {{when: "dead_letters > 0", command: [sh, -c, 'cat >> {bench.dir}/alerts']}}
 """)
+    return bench.dir / "alerts"
+
+
+def test_alert_reaches_its_command_once(bench):
+    alerts = alert_on_dead_letters(bench)
     bench.submit("never", 3)
     bench.work()
-    alerts = bench.dir / "alerts"
     wait_for(lambda: alerts.exists() and alerts.read_text("utf-8").endswith("}"), "the alert")
     told = json.loads(alerts.read_text("utf-8"))
     assert (told["status"], told["value"]) == ("firing", 3)
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_alert_of_the_first_look_is_not_lost(bench, round_):
+    """The engine looks as soon as it has been opened."""
+    bench.submit("never")
+    assert bench.work("--until-idle").wait()[0] == 3
+    alerts = alert_on_dead_letters(bench)
+    assert bench.work("--until-idle").wait()[0] == 0
+    assert json.loads(alerts.read_text("utf-8"))["status"] == "firing"
