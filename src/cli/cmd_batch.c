@@ -281,6 +281,18 @@ static int write_exports(struct batch *b, struct redrive_err *err)
     return rc;
 }
 
+/* Before hours of work rather than after them. */
+static int check_export(const char *path, struct redrive_err *err)
+{
+    struct export_file file;
+    if (!path)
+        return 0;
+    int rc = export_file_open(&file, path, true, err);
+    if (rc == 0)
+        export_file_abandon(&file);
+    return rc;
+}
+
 /* ---- The end -------------------------------------------------------------------------------- */
 
 static int print_summary(struct batch *b, struct batch_summary *ret, struct redrive_err *err)
@@ -406,6 +418,10 @@ static int open_all(struct batch *b, struct redrive_err *err)
         rc = load_config_task(b->session.config, b->task.ptr, &task, err);
     if (rc == 0)
         rc = open_input(b, err);
+    if (rc == 0)
+        rc = check_export(b->options->results, err);
+    if (rc == 0)
+        rc = check_export(b->options->dead, err);
     if (rc == 0 && b->session.config->paths.retry_queue)
         rc = make_directory(b->session.config->paths.retry_queue, err);
     if (rc < 0)

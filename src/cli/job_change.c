@@ -54,6 +54,12 @@ static int refused(enum job_verb verb, const struct job *job, const struct move_
         err_hint(err, "wait until that job has ended, or cancel it");
         return REDRIVE_E_EXISTS;
     }
+    if (result->code == REDRIVE_E_DEADLINE) {
+        err_set(err, REDRIVE_E_STATE, "cannot retry job %.*s: its deadline has passed", (int)id.len,
+                id.ptr);
+        err_hint(err, "submit its payload as a new job");
+        return REDRIVE_E_STATE;
+    }
     return err_set(err, result->code, "cannot %s job %.*s: %s", VERBS[verb], (int)id.len, id.ptr,
                    redrive_err_text(result->code));
 }

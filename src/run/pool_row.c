@@ -36,6 +36,8 @@ void pool_row_init(struct pool *pool)
 bool pool_row_leave(struct pool *pool)
 {
     pool->row.is_leaving = true;
+    if (pool->is_giving_up)
+        return true;
     pool_row_tell(pool);
     return pool->row.has_left && !pool->row.is_under_way;
 }
