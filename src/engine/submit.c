@@ -144,20 +144,20 @@ int submit_check(const struct config *config, const struct config_task *task,
 }
 
 /* What the defaults will fill in although another process may know better. */
-static unsigned open_parts(const struct engine *e, const struct job_spec *spec)
+static unsigned open_parts(const struct config_task *task, const struct job_spec *spec)
 {
-    if (*engine_task(e, spec->task)->name)
+    if (*task->name)
         return 0;
     return SUBMIT_OPEN_TASK | (spec->queue.len == 0 ? SUBMIT_OPEN_QUEUE : 0) |
            (spec->breaker_key.len == 0 ? SUBMIT_OPEN_BREAKER : 0) |
            (spec->limit_key.len == 0 ? SUBMIT_OPEN_LIMIT : 0);
 }
 
-static int complete(const struct engine *e, struct job_spec *spec, struct arena *arena,
+static int complete(const struct engine *e, const struct config *config,
+                    const struct config_task *task, struct job_spec *spec, struct arena *arena,
                     struct redrive_err *err)
 {
-    const struct config_task *task = engine_task(e, spec->task);
-    int rc = check_form(e->options.config, task, e->options.payload_max_bytes, spec, err);
+    int rc = check_form(config, task, e->options.payload_max_bytes, spec, err);
     if (rc < 0)
         return rc;
     if (spec->tenant.len == 0)
@@ -175,9 +175,9 @@ static void check_one(const struct engine *e, struct submit_op *op, size_t i)
 {
     struct job_spec *spec = &op->specs[i];
     struct submit_answer *a = &op->answers[i];
-    const struct config_task *task = engine_task(e, spec->task);
-    a->open = open_parts(e, spec);
-    a->code = complete(e, spec, &op->arena, &a->err);
+    const struct config_task *task = engine_task_by(e, op->config, spec->task);
+    a->open = open_parts(task, spec);
+    a->code = complete(e, op->config, task, spec, &op->arena, &a->err);
     if (a->code == 0) {
         a->code = check_there(task, spec->payload, &a->err);
         a->lacks_payload = a->code < 0;
@@ -342,6 +342,7 @@ int submit_op_init(struct submit_op *op, const struct engine *e, const struct jo
         submit_op_release(op);
         return err_nomem(err);
     }
+    op->config = engine_config(e);
     for (size_t i = 0; i < n; i++) {
         op->specs[i] = specs[i];
         check_one(e, op, i);
@@ -353,5 +354,6 @@ void submit_op_release(struct submit_op *op)
 {
     arena_release(&op->arena);
     arena_release(&op->result);
+    config_free(op->config);
     *op = (struct submit_op){0};
 }
