@@ -22,6 +22,9 @@
 /* Events that are looked at while the committer may have to wait for the ring. */
 #define LOOK_AT 128
 
+/* Between two writes to one who is behind. */
+#define PAUSE_NS 2000000
+
 /* How long a client waits before it comes back, in ms. */
 #define HELLO "retry: 2000\n\n"
 
@@ -231,6 +234,15 @@ static void wait_a_while(struct event_hub *hub)
     (void)pthread_cond_timedwait(&hub->wake, &hub->mutex, &at);
 }
 
+/* A sink has room for a few chunks, and somebody has to take them out. */
+static void breathe(struct event_hub *hub)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    pthread_mutex_unlock(&hub->mutex);
+    (void)nanosleep(&pause, NULL);
+    pthread_mutex_lock(&hub->mutex);
+}
+
 static void *run(void *arg)
 {
     struct event_hub *hub = arg;
@@ -239,7 +251,9 @@ static void *run(void *arg)
         uint64_t seen = hub->next_id;
         size_t clients = hub->n_clients;
         bool more = serve_all(hub);
-        if (!more && !hub->is_stopping && hub->next_id == seen && hub->n_clients <= clients)
+        if (more)
+            breathe(hub);
+        else if (!hub->is_stopping && hub->next_id == seen && hub->n_clients <= clients)
             wait_a_while(hub);
     }
     while (!list_empty(&hub->clients))
@@ -262,6 +276,26 @@ static bool read_id(struct str text, uint64_t *ret)
     return text.len > 0;
 }
 
+/* The mutex is held. */
+static int check_room(const struct event_hub *hub, struct redrive_err *err)
+{
+    if (hub->is_stopping)
+        return err_set(err, REDRIVE_E_STOPPING, "shutting down");
+    if (hub->n_clients < EVENT_HUB_MAX_CLIENTS)
+        return 0;
+    (void)err_set(err, REDRIVE_E_STOPPING, "nobody more can listen to events");
+    err_detail(err, "%d clients do", EVENT_HUB_MAX_CLIENTS);
+    return REDRIVE_E_STOPPING;
+}
+
+int event_hub_check_room(struct event_hub *hub, struct redrive_err *err)
+{
+    pthread_mutex_lock(&hub->mutex);
+    int rc = check_room(hub, err);
+    pthread_mutex_unlock(&hub->mutex);
+    return rc;
+}
+
 int event_hub_join(struct event_hub *hub, const struct event_filter *filter, struct str last_id,
                    const struct event_sink *sink, struct redrive_err *err)
 {
@@ -276,24 +310,21 @@ int event_hub_join(struct event_hub *hub, const struct event_filter *filter, str
     c->filter.task = keep(&at, filter->task);
     c->is_new = true;
     pthread_mutex_lock(&hub->mutex);
-    bool is_full = hub->n_clients >= EVENT_HUB_MAX_CLIENTS || hub->is_stopping;
+    int rc = check_room(hub, err);
     c->next_id = hub->next_id;
     if (last_id.len > 0 && read_id(last_id, &seen) && seen < hub->next_id)
         c->next_id = seen + 1;
     else
         c->wants_reset = last_id.len > 0;
-    if (!is_full) {
+    if (rc == 0) {
         list_insert(&hub->clients, &c->link);
         hub->n_clients++;
         pthread_cond_signal(&hub->wake);
     }
     pthread_mutex_unlock(&hub->mutex);
-    if (!is_full)
-        return 0;
-    free(c);
-    (void)err_set(err, REDRIVE_E_STOPPING, "nobody more can listen to events");
-    err_detail(err, "%d clients do", EVENT_HUB_MAX_CLIENTS);
-    return REDRIVE_E_STOPPING;
+    if (rc < 0)
+        free(c);
+    return rc;
 }
 
 int event_kinds_parse(struct str names, uint32_t *ret, struct redrive_err *err)

@@ -60,6 +60,9 @@ struct event_filter {
 int event_hub_join(struct event_hub *hub, const struct event_filter *filter, struct str last_id,
                    const struct event_sink *sink, struct redrive_err *err);
 
+/* Whether another one may join: REDRIVE_E_STOPPING if not. It may be different a moment later. */
+int event_hub_check_room(struct event_hub *hub, struct redrive_err *err);
+
 /* Reads a list of names of events, "completed,dead_letter". REDRIVE_E_UNKNOWN, with the nearest
  * one. */
 int event_kinds_parse(struct str names, uint32_t *ret, struct redrive_err *err);

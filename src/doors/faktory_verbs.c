@@ -70,7 +70,7 @@ static int push_add(struct push_call *p, struct str json, struct str *ret_jid,
         return rc;
     if (!make_room((void **)&p->specs, p->n, &p->capacity, sizeof *p->specs))
         return REDRIVE_E_NOMEM;
-    bool is_declared = *engine_task(engine, job.type)->name != '\0';
+    bool is_declared = engine_declares(engine, job.type);
     faktory_job_spec(&job, conn->tenant, is_declared, &p->call.arena, &p->specs[p->n]);
     if (p->call.arena.failed)
         return REDRIVE_E_NOMEM;

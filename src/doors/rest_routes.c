@@ -2,5 +2,6 @@
 
 const struct rest_route *const REST_TABLES[] = {
     REST_SERVICE,
+    REST_WATCH,
     NULL,
 };

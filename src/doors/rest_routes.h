@@ -6,6 +6,7 @@
 
 /* Each ends with an empty row. */
 extern const struct rest_route REST_SERVICE[];
+extern const struct rest_route REST_WATCH[];
 
 /* Ends with NULL. */
 extern const struct rest_route *const REST_TABLES[];

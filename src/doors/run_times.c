@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/rng.h"
 
@@ -13,6 +14,7 @@
 static const double BOUNDS[] = {RUN_TIMES_BOUNDS(BOUND)};
 
 struct run_times {
+    int64_t since_ms;
     pthread_mutex_t mutex;
     struct map map; /* tenant, zero byte, task → struct run_time without its name */
     struct buf key;
@@ -23,10 +25,16 @@ struct run_times *run_times_new(void)
     struct run_times *times = calloc(1, sizeof *times);
     if (!times)
         return NULL;
+    times->since_ms = clock_wall_ms();
     pthread_mutex_init(&times->mutex, NULL);
     map_init(&times->map, rng_system_seed());
     buf_init(&times->key, KEY_MAX_BYTES);
     return times;
+}
+
+int64_t run_times_since_ms(const struct run_times *times)
+{
+    return times->since_ms;
 }
 
 void run_times_free(struct run_times *times)

@@ -16,11 +16,11 @@
 #include "engine/events.h"
 
 /* Upper bounds in seconds; the last bucket has none. */
-#define RUN_TIMES_BOUNDS(XX)                                                                     \
-    XX(0.005)                                                                                    \
-    XX(0.01)                                                                                     \
-    XX(0.025) XX(0.05) XX(0.1) XX(0.25) XX(0.5) XX(1) XX(2.5) XX(5) XX(10) XX(30) XX(60) XX(300) \
-        XX(1800)
+#define RUN_TIMES_BOUNDS(XX) \
+    XX(0.005)                \
+    XX(0.01)                 \
+    XX(0.025)                \
+    XX(0.05) XX(0.1) XX(0.25) XX(0.5) XX(1) XX(2.5) XX(5) XX(10) XX(30) XX(60) XX(300) XX(1800)
 #define RUN_TIMES_N_BOUNDS 15
 
 #define RUN_TIMES_MAX_TASKS 1000
@@ -36,6 +36,9 @@ struct run_times;
 /* NULL without memory. */
 struct run_times *run_times_new(void);
 void run_times_free(struct run_times *times);
+
+/* The wall time at which it began to count. */
+int64_t run_times_since_ms(const struct run_times *times);
 
 /* An engine_event_fn, but for its context's type: counts a run that has ended. */
 void run_times_event(struct run_times *times, const struct engine_event *event);

@@ -8,8 +8,9 @@
 #include "engine/tasks.h"
 
 #define QUICK "tasks: {call: {retry: {max_attempts: 2, strategy: fixed, initial_delay: 1s}}}\n"
-#define SLOW                                                                                      \
-    "tasks: {call: {retry: {max_attempts: 9, strategy: fixed, initial_delay: 10m, max_delay: 20m, " \
+#define SLOW                                                                                     \
+    "tasks: {call: {retry: {total_timeout: 0, max_attempts: 9, strategy: fixed, initial_delay: " \
+    "10m, max_delay: 20m, "                                                                      \
     "jitter: false}}}\n"
 
 static struct config *config_of(struct bed *bed, const char *yaml)
@@ -67,6 +68,8 @@ static void new_jobs_go_by_the_new_definitions(void **state)
     assert_int_equal(bed_job(&bed, seq).spec.max_attempts, 9);
     const struct job_spec unknown = {.task = STR("other")};
     assert_int_equal(bed_try_submit(&bed, &unknown), REDRIVE_E_UNKNOWN);
+    assert_true(engine_declares(bed.engine, STR("call")));
+    assert_false(engine_declares(bed.engine, STR("other")));
     bed_release(&bed);
 }
 
