@@ -253,7 +253,7 @@ static const struct option OPTIONS[] = {
 
 const struct command cmd_serve = {
     .name = "serve",
-    .summary = "serve a store over HTTP and the Faktory protocol, and run its jobs",
+    .summary = "serve a store over HTTP and Faktory, and run its jobs",
     .description =
         "Opens the store to other processes: the HTTP API with metrics and a stream of events, and "
         "the Faktory protocol for its clients and workers. Jobs of tasks whose configuration says "
