@@ -132,10 +132,10 @@ int serve_calls_init(struct serve *serve, struct redrive_err *err);
 /* Hands the operation in; call->answered is called on the loop. */
 void serve_send(struct serve_call *call, struct op *op);
 
-/* For engine_options and committer_options: whom to tell. */
-void serve_on_event(const struct engine_event *event, void *serve);
-void serve_on_alert(const struct alert_event *event, void *serve);
-void serve_on_ready(void *serve);
+/* For engine_options and committer_options: whom to tell. The context is the struct serve. */
+void serve_on_event(const struct engine_event *event, void *ctx);
+void serve_on_alert(const struct alert_event *event, void *ctx);
+void serve_on_ready(void *ctx);
 
 /* ---- Pools and notifiers (serve_crew.c) ------------------------------------------------------ */
 

@@ -322,7 +322,7 @@ int event_hub_join(struct event_hub *hub, const struct event_filter *filter, str
         pthread_cond_signal(&hub->wake);
     }
     pthread_mutex_unlock(&hub->mutex);
-    if (rc < 0)
+    if (rc != 0)
         free(c);
     return rc;
 }

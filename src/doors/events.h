@@ -40,7 +40,7 @@ int event_hub_new(const struct event_hub_options *options, struct event_hub **re
 void event_hub_free(struct event_hub *hub);
 
 /* An engine_event_fn whose context is the hub: costs a copy. */
-void event_hub_event(const struct engine_event *event, void *hub);
+void event_hub_event(const struct engine_event *event, void *ctx);
 
 /* Where a client's events go. Both are called on the hub's thread, `close` last and once. */
 struct event_sink {
