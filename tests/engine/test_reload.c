@@ -1,9 +1,11 @@
 /* Another configuration for an engine that is at work. */
 #include "engine/bed.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "engine/committer.h"
 #include "engine/reload.h"
 #include "engine/tasks.h"
 
@@ -151,6 +153,58 @@ static void a_submit_under_way_keeps_what_it_began_with(void **state)
     bed_release(&bed);
 }
 
+/* ---- While others are at it -------------------------------------------------------------------
+ */
+
+#define N_SUBMITS 300
+#define N_RELOADS 40
+
+static void *submit_many(void *arg)
+{
+    struct committer *committer = arg;
+    const struct job_spec spec = {.task = STR("call"), .payload = STR("{}")};
+    size_t accepted = 0;
+    for (int i = 0; i < N_SUBMITS; i++) {
+        struct submit_op op;
+        if (submit_op_init(&op, committer_engine(committer), &spec, 1, NULL) < 0)
+            continue;
+        accepted += committer_run(committer, &op.op, NULL) == 0 && op.answers[0].code == 0;
+        submit_op_release(&op);
+    }
+    return (void *)accepted;
+}
+
+static void submits_go_on_while_configurations_change(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct committer *committer;
+    pthread_t threads[2];
+    bed_init(&bed, QUICK);
+    struct engine *witness = bed_second_engine(&bed);
+    const struct committer_options options = {.engine = bed.engine};
+    bed.engine = witness;
+    assert_int_equal(committer_start(&options, &committer, NULL), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, submit_many, committer), 0);
+    for (int i = 0; i < N_RELOADS; i++) {
+        struct config *config = config_of(&bed, i % 2 ? QUICK : "tasks: {call: {queue: media}}\n");
+        struct reload_op op;
+        assert_int_equal(reload_op_init(&op, config, NULL), 0);
+        config_free(config);
+        assert_int_equal(committer_run(committer, &op.op, NULL), 0);
+        reload_op_release(&op);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        void *accepted;
+        assert_int_equal(pthread_join(threads[i], &accepted), 0);
+        assert_int_equal((size_t)accepted, N_SUBMITS);
+    }
+    committer_stop(committer);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2 * N_SUBMITS);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +215,7 @@ int main(void)
         T(a_timetable_keeps_its_marks),
         T(new_tasks_are_published),
         T(a_submit_under_way_keeps_what_it_began_with),
+        T(submits_go_on_while_configurations_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
