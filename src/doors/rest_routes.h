@@ -1,0 +1,13 @@
+/* rest_routes.h - the tables of routes: one for each rest_*.c, and the list of them all. */
+#ifndef DOORS_REST_ROUTES_H
+#define DOORS_REST_ROUTES_H
+
+#include "doors/rest.h"
+
+/* Each ends with an empty row. */
+extern const struct rest_route REST_SERVICE[];
+
+/* Ends with NULL. */
+extern const struct rest_route *const REST_TABLES[];
+
+#endif
