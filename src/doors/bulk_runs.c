@@ -187,6 +187,8 @@ void bulk_runs_free(struct bulk_runs *all)
 {
     if (!all)
         return;
+    LIST_FOREACH (&all->list, link)
+        run_free(LIST_ENTRY(link, struct bulk_run, link));
     pthread_cond_destroy(&all->ended);
     pthread_mutex_destroy(&all->mutex);
     free(all);

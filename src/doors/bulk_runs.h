@@ -27,7 +27,7 @@ int bulk_runs_start(struct bulk_runs *runs, const struct bulk *bulk, const struc
  * started. */
 void bulk_runs_stop(struct bulk_runs *runs);
 
-/* After a stop. NULL does nothing. */
+/* After the bells are gone. NULL does nothing. */
 void bulk_runs_free(struct bulk_runs *runs);
 
 #endif

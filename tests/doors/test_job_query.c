@@ -158,8 +158,7 @@ static void an_object_has_the_same_names(void **state)
         0);
     check_str(q.filter.task, "t1");
     assert_null(q.filter.queue.ptr);
-    assert_int_equal(q.filter.classes,
-                     1u << REDRIVE_CLASS_NETWORK | 1u << REDRIVE_CLASS_DATABASE);
+    assert_int_equal(q.filter.classes, 1u << REDRIVE_CLASS_NETWORK | 1u << REDRIVE_CLASS_DATABASE);
     assert_true(job_query_selects(&q));
     assert_int_equal(add_object("{\"tsk\":\"t\"}"), REDRIVE_E_UNKNOWN);
     assert_string_equal(q.field, "tsk");
@@ -173,9 +172,12 @@ static void an_object_has_the_same_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(nothing_is_a_page_of_the_tenant), T(every_parameter_narrows_it_down),
-        T(a_cursor_goes_on_where_a_page_ended), T(what_is_not_allowed_is_unknown),
-        T(wrong_values_are_refused),        T(an_object_has_the_same_names),
+        T(nothing_is_a_page_of_the_tenant),
+        T(every_parameter_narrows_it_down),
+        T(a_cursor_goes_on_where_a_page_ended),
+        T(what_is_not_allowed_is_unknown),
+        T(wrong_values_are_refused),
+        T(an_object_has_the_same_names),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }

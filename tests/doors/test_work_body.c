@@ -205,16 +205,11 @@ static void a_heartbeat_names_its_lease(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_claim_may_say_nothing),
-        T(a_claim_may_say_everything),
-        T(a_claim_has_limits),
-        T(a_token_is_read_as_it_was_written),
-        T(a_success_has_a_result),
-        T(a_failure_may_be_a_class_or_a_word_or_an_error),
-        T(a_job_may_be_given_back),
-        T(a_settlement_that_says_nothing_is_refused),
-        T(no_items_are_no_mistake),
-        T(a_heartbeat_names_its_lease),
+        T(a_claim_may_say_nothing), T(a_claim_may_say_everything),
+        T(a_claim_has_limits),      T(a_token_is_read_as_it_was_written),
+        T(a_success_has_a_result),  T(a_failure_may_be_a_class_or_a_word_or_an_error),
+        T(a_job_may_be_given_back), T(a_settlement_that_says_nothing_is_refused),
+        T(no_items_are_no_mistake), T(a_heartbeat_names_its_lease),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }
