@@ -85,7 +85,6 @@ struct serve {
     struct committer *committer;
     struct run_times *run_times;
     struct event_hub *hub;
-    struct rest *rest;
     struct http_server *http;
 
     uv_loop_t loop;
@@ -120,6 +119,7 @@ struct serve {
     } reload;
 
     pthread_mutex_t mutex; /* guards what follows */
+    struct rest *rest;
     struct faktory_server *faktory;
     struct list pools;     /* struct serve_pool */
     struct list notifiers; /* struct serve_notifier */

@@ -84,6 +84,8 @@ void serve_on_ready(void *ctx)
     pthread_mutex_lock(&serve->mutex);
     LIST_FOREACH (&serve->pools, link)
         pool_wake(LIST_ENTRY(link, struct serve_pool, link)->pool);
+    if (serve->rest)
+        rest_jobs_ready(serve->rest);
     if (serve->faktory)
         faktory_server_wake(serve->faktory);
     pthread_mutex_unlock(&serve->mutex);

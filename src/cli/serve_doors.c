@@ -44,10 +44,16 @@ static int open_http(struct serve *serve, struct redrive_err *err)
         .handler = rest_handle,
         .log = &serve->session.log,
     };
+    struct rest *resources;
     if (!config->listen.http)
         return 0;
-    int rc = rest_new(&rest, &serve->rest, err);
-    options.ctx = serve->rest;
+    int rc = rest_new(&rest, &resources, err);
+    if (rc == 0) {
+        options.ctx = resources;
+        pthread_mutex_lock(&serve->mutex);
+        serve->rest = resources;
+        pthread_mutex_unlock(&serve->mutex);
+    }
     if (rc == 0)
         rc = http_server_start(&options, &serve->http, err);
     if (rc == 0)
@@ -185,6 +191,8 @@ void serve_quiet_doors(struct serve *serve)
         rest_set_ready(serve->rest, false);
     if (serve->http)
         http_server_quiesce(serve->http);
+    if (serve->rest)
+        rest_quiesce(serve->rest);
     if (serve->faktory)
         faktory_server_quiet(serve->faktory);
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "doors/bulk_runs.h"
+#include "doors/claim_waits.h"
 #include "doors/rest_routes.h"
 
 /* ---- Paths ---------------------------------------------------------------------------------- */
@@ -224,6 +226,17 @@ void rest_handle(struct http_request *request, void *ctx)
 
 /* ---- Life cycle ----------------------------------------------------------------------------- */
 
+/* For what goes on between requests. */
+static int start_waiting_room(struct rest *rest, struct redrive_err *err)
+{
+    int rc = bells_new(&rest->bells, err);
+    if (rc == 0)
+        rc = claim_waits_new(rest->committer, rest->bells, &rest->claims, err);
+    if (rc == 0)
+        rc = bulk_runs_new(rest->committer, rest->bells, rest->log, &rest->bulk_runs, err);
+    return rc;
+}
+
 int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err)
 {
     *ret = NULL;
@@ -242,7 +255,9 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     pthread_mutex_init(&rest->lock, NULL);
     pthread_cond_init(&rest->wake, NULL);
     const char *url = options->store_url ? options->store_url : options->config->store;
-    int rc = rest_readers_start(rest, url, err);
+    int rc = start_waiting_room(rest, err);
+    if (rc == 0)
+        rc = rest_readers_start(rest, url, err);
     if (rc < 0) {
         rest_free(rest);
         return rc;
@@ -261,11 +276,25 @@ void rest_set_ready(struct rest *rest, bool ready)
     rest->ready = ready;
 }
 
+void rest_jobs_ready(struct rest *rest)
+{
+    claim_waits_ready(rest->claims);
+}
+
+void rest_quiesce(struct rest *rest)
+{
+    claim_waits_close(rest->claims);
+    bulk_runs_stop(rest->bulk_runs);
+}
+
 void rest_free(struct rest *rest)
 {
     if (!rest)
         return;
     rest_readers_stop(rest);
+    bells_free(rest->bells);
+    claim_waits_free(rest->claims);
+    bulk_runs_free(rest->bulk_runs);
     pthread_cond_destroy(&rest->wake);
     pthread_mutex_destroy(&rest->lock);
     free(rest);

@@ -31,6 +31,8 @@
 #define REST_MAX_PARAMS  4
 #define REST_MAX_HEADERS 4
 
+struct bulk_runs;
+struct claim_waits;
 struct rest;
 struct rest_call;
 struct store;
@@ -85,6 +87,11 @@ void rest_handle(struct http_request *request, void *rest);
 void rest_reload(struct rest *rest, const struct config *config);
 /* Whether /ready says so; it does from the start. For whoever is about to stop. */
 void rest_set_ready(struct rest *rest, bool ready);
+/* For the committer's on_ready: claims that wait for work ask again. */
+void rest_jobs_ready(struct rest *rest);
+/* Answers the claims that wait, and ends what goes on after its request was answered. Before the
+ * committer is stopped; requests are still served, but none waits any more. */
+void rest_quiesce(struct rest *rest);
 /* After the HTTP server and then the committer have been stopped: nobody asks any more, and every
  * operation has been answered. NULL does nothing. */
 void rest_free(struct rest *rest);
@@ -92,6 +99,9 @@ void rest_free(struct rest *rest);
 struct committer *rest_committer(const struct rest_call *call);
 const struct log *rest_log(const struct rest_call *call);
 bool rest_is_ready(const struct rest_call *call);
+/* The claims that wait, and the redrives that go on at a rate. */
+struct claim_waits *rest_claims(const struct rest_call *call);
+struct bulk_runs *rest_bulk_runs(const struct rest_call *call);
 
 /* ---- For rest_*.c -----------------------------------------------------------------------------
  */

@@ -101,6 +101,16 @@ const struct log *rest_log(const struct rest_call *call)
     return call->rest->log;
 }
 
+struct claim_waits *rest_claims(const struct rest_call *call)
+{
+    return call->rest->claims;
+}
+
+struct bulk_runs *rest_bulk_runs(const struct rest_call *call)
+{
+    return call->rest->bulk_runs;
+}
+
 bool rest_is_ready(const struct rest_call *call)
 {
     return call->rest->ready;

@@ -23,6 +23,10 @@ struct rest {
     _Atomic(const struct config *) config;
     atomic_bool ready;
 
+    struct bells *bells;
+    struct claim_waits *claims;
+    struct bulk_runs *bulk_runs;
+
     struct rest_reader *readers;
     unsigned n_readers;
     pthread_mutex_t lock; /* guards what follows */

@@ -5,8 +5,15 @@
 #include "doors/rest.h"
 
 /* Each ends with an empty row. */
+extern const struct rest_route REST_BREAKERS[];
+extern const struct rest_route REST_DEAD[];
+extern const struct rest_route REST_DEAD_BULK[];
+extern const struct rest_route REST_FIGURES[];
+extern const struct rest_route REST_JOBS[];
 extern const struct rest_route REST_SERVICE[];
+extern const struct rest_route REST_SUBMIT[];
 extern const struct rest_route REST_WATCH[];
+extern const struct rest_route REST_WORK[];
 
 /* Ends with NULL. */
 extern const struct rest_route *const REST_TABLES[];

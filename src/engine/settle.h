@@ -34,8 +34,11 @@ struct settle_op {
 };
 void settle_op_init(struct settle_op *op, struct settlement *items, size_t n);
 
-/* A heartbeat: the lease lasts for so long from now. */
+/* A heartbeat: the lease lasts for so long from now. By number, or by tenant and id: then the job's
+ * row is read, so that a lease of 0 can mean "as its task says". */
 struct extension {
+    struct str tenant;
+    struct str id; /* with seq 0 */
     int64_t seq;
     uint64_t token;
     int64_t lease_ms;

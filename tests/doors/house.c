@@ -72,6 +72,7 @@ void house_close(struct house *house)
 {
     static const char *const FILES[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm"};
     char path[128];
+    rest_quiesce(house->rest);
     http_server_stop(house->server);
     committer_stop(house->committer);
     rest_free(house->rest);
