@@ -221,7 +221,12 @@ static int adopt(const struct engine *e, struct submit_op *op, size_t i, struct 
         rc = key_of_breaker(task, spec, &op->result, &spec->breaker_key, err);
     if (rc == 0 && open & SUBMIT_OPEN_LIMIT)
         rc = key_of_limit(task, spec, &op->result, &spec->limit_key, err);
-    return rc == 0 ? read_policy(task, spec, err) : rc;
+    if (rc < 0)
+        return rc;
+    /* A policy of its own may be wrong on top of the published one. */
+    op->answers[i].code = read_policy(task, spec, &op->answers[i].err);
+    op->answers[i].invalid = op->answers[i].code < 0;
+    return 0;
 }
 
 /* Refusals that depend on the moment; those of submit_op_init stand. */

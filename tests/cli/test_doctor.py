@@ -124,7 +124,7 @@ def test_programs_that_are_missing_are_failures(redrive, store):
     )
     found = examine(redrive, store, code=1)
     texts = [item["text"] for item in found["programs"]]
-    assert [text.split(":")[0] for text in texts] == ["task a", "task b", "task d"]
+    assert [text.split(":")[0] for text in texts] == ["task 'a'", "task 'b'", "task 'd'"]
     program.chmod(0o755)
     assert len(examine(redrive, store, code=1)["programs"]) == 2
 

@@ -192,6 +192,7 @@ int sqlite_credit_pause(struct store *store, struct str tenant, struct str queue
     bind_key(st, 2, queue);
     bind_int(st, 3, store->now_ms);
     bind_int(st, 4, since_ms);
+    kept_forget(store);
     return sql_run(store, st, err);
 }
 
