@@ -2,8 +2,6 @@
 #include "cli/commands.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,7 +16,7 @@ static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 
 /* ---- Stopping -------------------------------------------------------------------------------- */
 
-/* Jobs end first, then what clients have asked for, then the rest. */
+/* Jobs end first, then what clients have asked for. */
 void serve_advance(struct serve *serve)
 {
     if (!serve->is_stopping || serve->is_closing || serve->reload.is_under_way)
@@ -26,13 +24,30 @@ void serve_advance(struct serve *serve)
     if (!list_empty(&serve->pools) || !serve_close_faktory(serve) || !serve_row_leave(serve))
         return;
     serve->is_closing = true;
-    serve_stop_notifiers(serve, NULL);
-    serve_release_retired(serve);
+    uv_stop(&serve->loop);
+}
+
+static void close_handles(struct serve *serve)
+{
     for (size_t i = 0; i < N_SIGNALS; i++)
         uv_close((uv_handle_t *)&serve->signals[i], NULL);
     uv_close((uv_handle_t *)&serve->row.timer, NULL);
     uv_close((uv_handle_t *)&serve->watchdog, NULL);
     uv_close((uv_handle_t *)&serve->async, NULL);
+}
+
+/* Notifiers go after whoever may still tell them something. */
+static void close_all(struct serve *serve)
+{
+    http_server_stop(serve->http);
+    committer_stop(serve->committer);
+    serve_stop_notifiers(serve, NULL);
+    serve_release_retired(serve);
+    if (serve->has_handles)
+        close_handles(serve);
+    while (uv_run(&serve->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    (void)uv_loop_close(&serve->loop);
 }
 
 static void stop(struct serve *serve, int64_t grace_ms)
@@ -84,25 +99,18 @@ static int open_loop(struct serve *serve, struct redrive_err *err)
     if (alive_ms > 0)
         uv_timer_start(&serve->watchdog, on_watchdog, 0, (uint64_t)alive_ms);
     serve_row_init(serve);
+    serve->has_handles = true;
     return rc;
 }
 
 static int start(struct serve *serve, struct redrive_err *err)
 {
     int rc = open_loop(serve, err);
-    if (rc == 0)
-        rc = serve_start_notifier(serve, serve->config, err);
     if (rc == 0 && serve_has_work(serve, serve->config))
         rc = serve_start_pool(serve, serve->config, err);
     if (rc == 0)
         rc = serve_open_doors(serve, err);
     return rc;
-}
-
-static void serve_until_stopped(struct serve *serve)
-{
-    while (uv_run(&serve->loop, UV_RUN_DEFAULT) != 0)
-        ;
 }
 
 static int open_store(struct serve *serve, struct redrive_err *err)
@@ -121,6 +129,9 @@ static int open_store(struct serve *serve, struct redrive_err *err)
         rc = event_hub_new(&hub, &serve->hub, err);
     if (rc == 0 && !(serve->run_times = run_times_new()))
         rc = err_nomem(err);
+    /* Before the engine first looks: an alert is told once. */
+    if (rc == 0)
+        rc = serve_start_notifier(serve, serve->config, err);
     if (rc == 0)
         rc = session_committer(&serve->session, serve_on_ready, serve, &serve->committer, err);
     return rc;
@@ -140,7 +151,8 @@ static int serve_on(struct serve *serve, struct redrive_err *err)
     } else {
         stop(serve, 0);
     }
-    serve_until_stopped(serve);
+    while (!serve->is_closing)
+        (void)uv_run(&serve->loop, UV_RUN_DEFAULT);
     log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "stopped",
               LOG_I("pid", (int64_t)getpid()));
     return rc;
@@ -150,14 +162,10 @@ static int serve_on(struct serve *serve, struct redrive_err *err)
 
 static void name_worker(struct serve *serve)
 {
-    char host[256] = "";
-    if (serve->options->worker) {
+    if (serve->options->worker)
         (void)str_copy(serve->name, sizeof serve->name, str_of(serve->options->worker));
-        return;
-    }
-    if (gethostname(host, sizeof host - 1) < 0 || *host == '\0')
-        (void)str_copy(host, sizeof host, STR("localhost"));
-    (void)snprintf(serve->name, sizeof serve->name, "%s:%ld", host, (long)getpid());
+    else
+        worker_name(serve->name);
 }
 
 static int load(struct cli *cli, struct serve *serve, struct redrive_err *err)
@@ -178,8 +186,6 @@ static int load(struct cli *cli, struct serve *serve, struct redrive_err *err)
 
 static void release(struct serve *serve)
 {
-    http_server_stop(serve->http);
-    committer_stop(serve->committer);
     event_hub_free(serve->hub);
     rest_free(serve->rest);
     session_close(&serve->session);
@@ -201,16 +207,14 @@ static int run_serve(struct cli *cli, struct redrive_err *err)
     list_init(&serve.answers);
     name_worker(&serve);
     int rc = load(cli, &serve, err);
-    if (rc == 0)
+    int failed = rc == 0 ? uv_loop_init(&serve.loop) : 0;
+    if (failed < 0) {
+        rc = err_set(err, REDRIVE_E_IO, "cannot start the event loop: %s", uv_strerror(failed));
+    } else if (rc == 0) {
         rc = open_store(&serve, err);
-    if (rc == 0) {
-        int failed = uv_loop_init(&serve.loop);
-        if (failed == 0) {
+        if (rc == 0)
             rc = serve_on(&serve, err);
-            (void)uv_loop_close(&serve.loop);
-        } else {
-            rc = err_set(err, REDRIVE_E_IO, "cannot start the event loop: %s", uv_strerror(failed));
-        }
+        close_all(&serve);
     }
     release(&serve);
     return rc;

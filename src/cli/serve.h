@@ -19,6 +19,7 @@
 
 #include "base/list.h"
 #include "cli/session.h"
+#include "cli/worker_name.h"
 #include "doors/events.h"
 #include "doors/http_server.h"
 #include "doors/rest.h"
@@ -27,8 +28,6 @@
 #include "engine/worker_row.h"
 #include "run/notify.h"
 #include "run/pool.h"
-
-#define SERVE_NAME_MAX 320
 
 /* No request and no operation takes longer than this. */
 #define SERVE_REQUEST_MAX_MS (10 * 60 * 1000)
@@ -78,7 +77,7 @@ struct serve_retired {
 struct serve {
     const struct serve_options *options;
     struct cli *cli;
-    char name[SERVE_NAME_MAX];
+    char name[WORKER_NAME_MAX];
     struct session session;
     struct config *config; /* in force */
     int lock;
@@ -91,7 +90,8 @@ struct serve {
     uv_signal_t signals[3];
     uv_async_t async;
     uv_timer_t watchdog;
-    int n_signals; /* to stop, that have come */
+    bool has_handles; /* all of these but the loop */
+    int n_signals;    /* to stop, that have come */
     bool is_stopping;
     bool is_faktory_closing;
     bool is_closing;

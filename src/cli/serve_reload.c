@@ -116,12 +116,7 @@ static void replace_pool(struct serve *serve, struct config *config)
 
 static void take_over(struct serve *serve, struct config *config)
 {
-    struct redrive_err err = {0};
-    if (serve_start_notifier(serve, config, &err) < 0)
-        log_event(&serve->session.log, LOG_LEVEL_ERROR, clock_wall_ms(), "alerts_not_sent",
-                  LOG_S("error", err.message));
-    else
-        serve_stop_notifiers(serve, config);
+    serve_stop_notifiers(serve, config);
     replace_pool(serve, config);
     if (serve->rest)
         rest_reload(serve->rest, config);
@@ -134,6 +129,14 @@ static void take_over(struct serve *serve, struct config *config)
               LOG_I("tokens", (int64_t)config->n_tokens));
 }
 
+/* One that came into force while the server began to stop stays so: its notifier is needed. */
+static void give_up(struct serve *serve, struct config *config)
+{
+    if (!serve->is_stopping)
+        serve_stop_notifiers(serve, serve->config);
+    config_free(config);
+}
+
 static void on_reloaded(struct serve_call *call)
 {
     struct serve *serve = call->serve;
@@ -144,11 +147,10 @@ static void on_reloaded(struct serve_call *call)
     reload_op_release(&serve->reload.op);
     serve->reload.config = NULL;
     serve->reload.is_under_way = false;
-    /* One that came into force while the server began to stop has nobody left to go by it. */
     if (in_force && !serve->is_stopping)
         take_over(serve, config);
     else
-        config_free(config);
+        give_up(serve, config);
     if (serve->is_stopping)
         return;
     supervisor_ready();
@@ -166,6 +168,12 @@ static int prepare(struct serve *serve, struct redrive_err *err)
         rc = serve_check_work(serve, config, err);
     if (rc == 0)
         rc = reload_op_init(&serve->reload.op, config, err);
+    if (rc < 0)
+        return rc;
+    /* Before the engine looks at its alerts: each is told once. */
+    rc = serve_start_notifier(serve, config, err);
+    if (rc < 0)
+        reload_op_release(&serve->reload.op);
     return rc;
 }
 

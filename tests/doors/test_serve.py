@@ -277,6 +277,29 @@ def test_many_reloads_leave_everything_in_order(bench):
     assert server.stop() == 0
 
 
+# ---- Alerts ------------------------------------------------------------------------------------
+
+
+def test_alerts_are_told_from_the_first_moment_and_after_a_reload(bench):
+    never = "tasks: {never: {run: {exec: [sh, -c, 'exit 65']}}}\n"
+    rule = "alerts: [{{when: 'dead_letters {} 1', command: [sh, -c, 'cat >> DIR/{}']}}]\n"
+    bench.configure(never)
+    bench.enqueue("never")
+    assert bench.redrive("work", "--until-idle").returncode == 3
+
+    def told(name):
+        path = bench.dir / name
+        return path.exists() and "firing" in path.read_text("utf-8")
+
+    bench.configure(never + rule.format(">=", "first"))
+    server = bench.serve("--no-work").ready()
+    wait_for(lambda: told("first"), "the alert arrives")
+    bench.configure(never + rule.format("<=", "second"))
+    server.reload()
+    wait_for(lambda: told("second"), "the other alert arrives")
+    assert server.stop() == 0
+
+
 # ---- The supervisor ----------------------------------------------------------------------------
 
 
