@@ -237,11 +237,11 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *mhd, const c
 {
     struct http_request *request = *request_context;
     const char *why;
-    (void)ctx, (void)mhd, (void)url, (void)version;
+    (void)ctx, (void)mhd, (void)url;
     if (!request)
         return MHD_NO;
     if (!request->headers_read) {
-        int status = http_request_head(request, method, &why);
+        int status = http_request_head(request, method, version, &why);
         return status ? refuse(request, status, why) : MHD_YES;
     }
     if (*upload_size > 0) {
