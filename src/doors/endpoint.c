@@ -138,7 +138,7 @@ int endpoint_listen(const char *address, bool loopback_only, int *ret_fd, struct
 
 uint16_t endpoint_port(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &size) != 0)
         return 0;

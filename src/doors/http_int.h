@@ -147,7 +147,7 @@ void http_server_let_go(struct http_server *server);
 
 /* Closes what is past its deadline, and notices clients that have gone, until `stopping` and then
  * `sweep_ended`. */
-void *http_sweep(void *server);
+void *http_sweep(void *ctx); /* the server */
 /* Makes libmicrohttpd find the connection closed; under the lock. */
 void http_cut(struct http_connection *connection);
 bool http_has_gone(const struct http_connection *connection);

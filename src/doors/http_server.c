@@ -274,8 +274,8 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
 {
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)given->tls_cert},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)given->tls_key},
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)given->tls_cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)given->tls_key},
         {MHD_OPTION_END, 0, NULL},
     };
     if (given->tls_cert)
