@@ -120,9 +120,9 @@ static int refuse_unknown(const struct config *config, struct str name, struct r
     return REDRIVE_E_UNKNOWN;
 }
 
-/* All but whether there is a payload. */
-static int check_form(const struct config *config, const struct config_task *task,
-                      size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
+/* All but its policy, and whether there is a payload. */
+static int check_form(const struct config *config, size_t payload_max_bytes,
+                      const struct job_spec *spec, struct redrive_err *err)
 {
     int rc = check_names(spec, err);
     if (rc == 0 && config && config->strict_tasks && !*config_task(config, spec->task)->name)
@@ -131,15 +131,15 @@ static int check_form(const struct config *config, const struct config_task *tas
         rc = check_payload(payload_max_bytes, spec->payload, err);
     if (rc == 0)
         rc = check_numbers(spec, err);
-    if (rc == 0)
-        rc = read_policy(task, spec, err);
     return rc;
 }
 
 int submit_check(const struct config *config, const struct config_task *task,
                  size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
 {
-    int rc = check_form(config, task, payload_max_bytes, spec, err);
+    int rc = check_form(config, payload_max_bytes, spec, err);
+    if (rc == 0)
+        rc = read_policy(task, spec, err);
     return rc == 0 ? check_there(task, spec->payload, err) : rc;
 }
 
@@ -153,11 +153,28 @@ static unsigned open_parts(const struct config_task *task, const struct job_spec
            (spec->limit_key.len == 0 ? SUBMIT_OPEN_LIMIT : 0);
 }
 
-static int complete(const struct engine *e, const struct config *config,
-                    const struct config_task *task, struct job_spec *spec, struct arena *arena,
-                    struct redrive_err *err)
+/* Many jobs of one submit bring the same policy, which need not be read for each if the job before,
+ * which may have been refused, had it too. */
+static int read_policy_once(const struct engine *e, const struct submit_op *op, size_t i,
+                            const struct config_task *task, struct redrive_err *err)
 {
-    int rc = check_form(config, task, e->options.payload_max_bytes, spec, err);
+    struct job_spec *spec = &op->specs[i];
+    const struct job_spec *before = i > 0 ? spec - 1 : NULL;
+    if (!before || before->max_attempts == 0 || !str_eq(before->policy, spec->policy) ||
+        engine_task_by(e, op->config, before->task) != task)
+        return read_policy(task, spec, err);
+    spec->max_attempts = before->max_attempts;
+    return 0;
+}
+
+static int complete(const struct engine *e, struct submit_op *op, size_t i,
+                    const struct config_task *task, struct redrive_err *err)
+{
+    struct job_spec *spec = &op->specs[i];
+    int rc = check_form(op->config, e->options.payload_max_bytes, spec, err);
+    spec->max_attempts = 0;
+    if (rc == 0)
+        rc = read_policy_once(e, op, i, task, err);
     if (rc < 0)
         return rc;
     if (spec->tenant.len == 0)
@@ -165,9 +182,9 @@ static int complete(const struct engine *e, const struct config *config,
     if (spec->queue.len == 0)
         spec->queue = str_of(task->queue);
     if (spec->breaker_key.len == 0)
-        rc = key_of_breaker(task, spec, arena, &spec->breaker_key, err);
+        rc = key_of_breaker(task, spec, &op->arena, &spec->breaker_key, err);
     if (rc == 0 && spec->limit_key.len == 0)
-        rc = key_of_limit(task, spec, arena, &spec->limit_key, err);
+        rc = key_of_limit(task, spec, &op->arena, &spec->limit_key, err);
     return rc;
 }
 
@@ -177,7 +194,7 @@ static void check_one(const struct engine *e, struct submit_op *op, size_t i)
     struct submit_answer *a = &op->answers[i];
     const struct config_task *task = engine_task_by(e, op->config, spec->task);
     a->open = open_parts(task, spec);
-    a->code = complete(e, op->config, task, spec, &op->arena, &a->err);
+    a->code = complete(e, op, i, task, &a->err);
     if (a->code == 0) {
         a->code = check_there(task, spec->payload, &a->err);
         a->lacks_payload = a->code < 0;
