@@ -12,92 +12,6 @@
 #define KEEPALIVE_S     60
 #define ITERATIONS_MIN  4000
 
-/* ---- Calls ---------------------------------------------------------------------------------- */
-
-static void block_unref(struct faktory_block *block)
-{
-    if (block && --block->refs == 0)
-        free(block);
-}
-
-void *faktory_call_new(struct faktory_conn *conn, const struct faktory_call_kind *kind, size_t size)
-{
-    struct faktory_call *call = calloc(1, size);
-    if (!call) {
-        faktory_conn_close(conn);
-        return NULL;
-    }
-    call->kind = kind;
-    call->conn = conn;
-    call->block = conn->in;
-    if (call->block)
-        call->block->refs++;
-    call->load = 1;
-    conn->load += call->load;
-    buf_init(&call->reply, FAKTORY_REPLY_MAX);
-    arena_init(&call->arena);
-    list_insert(&conn->calls, &call->link);
-    list_init(&call->answer_link);
-    if (kind && kind->seal)
-        conn->open = call;
-    return call;
-}
-
-void faktory_call_finish(struct faktory_call *call)
-{
-    call->is_done = true;
-    faktory_conn_touch(call->conn);
-}
-
-static void call_free(struct faktory_call *call)
-{
-    struct faktory_conn *conn = call->conn;
-    if (call->kind && call->kind->release)
-        call->kind->release(call);
-    list_remove(&call->link);
-    conn->load -= call->load;
-    block_unref(call->block);
-    buf_release(&call->reply);
-    arena_release(&call->arena);
-    free(call);
-}
-
-struct faktory_call *faktory_conn_open(struct faktory_conn *conn,
-                                       const struct faktory_call_kind *kind)
-{
-    return conn->open && conn->open->kind == kind && conn->open->load < FAKTORY_RUN_MAX ? conn->open
-                                                                                        : NULL;
-}
-
-void faktory_conn_seal(struct faktory_conn *conn)
-{
-    struct faktory_call *call = conn->open;
-    conn->open = NULL;
-    if (call)
-        call->kind->seal(call);
-}
-
-/* Behind what is still unanswered, the reply has to wait in a call of its own. */
-struct buf *faktory_conn_reply(struct faktory_conn *conn)
-{
-    faktory_conn_seal(conn);
-    if (list_empty(&conn->calls))
-        return &conn->out;
-    struct faktory_call *last = LIST_ENTRY(conn->calls.prev, struct faktory_call, link);
-    if (!last->kind && last->load < FAKTORY_RUN_MAX) {
-        last->load++;
-        conn->load++;
-        return &last->reply;
-    }
-    struct faktory_call *call = faktory_call_new(conn, NULL, sizeof *call);
-    if (!call)
-        return &conn->out; /* it is being closed */
-    block_unref(call->block);
-    call->block = NULL;
-    call->is_done = true;
-    return &call->reply;
-}
-
 /* ---- Life ----------------------------------------------------------------------------------- */
 
 static void free_if_over(struct faktory_conn *conn)
@@ -109,7 +23,7 @@ static void free_if_over(struct faktory_conn *conn)
     list_remove(&conn->link);
     server->n_conns--;
     faktory_worker_leave(server, conn->worker);
-    block_unref(conn->in);
+    faktory_block_unref(conn->in);
     buf_release(&conn->out);
     buf_release(&conn->sending);
     free(conn);
@@ -168,6 +82,10 @@ static size_t unsent(const struct faktory_conn *conn)
 void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms)
 {
     const struct faktory_options *o = &conn->server->options;
+    const size_t queued = uv_stream_get_write_queue_size((const uv_stream_t *)&conn->tcp);
+    if (queued < conn->queued)
+        conn->taken_ms = now_ms;
+    conn->queued = queued;
     bool is_late = !conn->has_said_hello && now_ms - conn->opened_ms >= o->handshake_timeout_ms;
     bool is_slow = (unsent(conn) > 0 || (conn->is_ending && list_empty(&conn->calls))) &&
                    now_ms - conn->taken_ms >= o->send_timeout_ms;
@@ -178,8 +96,6 @@ void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms)
 }
 
 /* ---- Out ------------------------------------------------------------------------------------ */
-
-static void send_out(struct faktory_conn *conn);
 
 static void on_written(uv_write_t *request, int status)
 {
@@ -276,7 +192,7 @@ static bool parse(struct faktory_conn *conn)
     }
     faktory_conn_seal(conn);
     if (conn->in && conn->start == conn->in->len) {
-        block_unref(conn->in);
+        faktory_block_unref(conn->in);
         conn->in = NULL;
         conn->start = 0;
     }
@@ -296,7 +212,7 @@ static bool append(struct faktory_conn *conn, const char *bytes, size_t n)
         *next = (struct faktory_block){.refs = 1, .len = left, .capacity = capacity};
         if (left > 0)
             memcpy(next->bytes, in->bytes + conn->start, left);
-        block_unref(in);
+        faktory_block_unref(in);
         conn->in = in = next;
         conn->start = 0;
     }
@@ -355,7 +271,7 @@ static void take_replies(struct faktory_conn *conn)
         buf_reset(&call->reply);
         if (!call->is_done)
             break;
-        call_free(call);
+        faktory_call_free(call);
     }
 }
 
@@ -365,7 +281,7 @@ static void drop_finished(struct faktory_conn *conn)
     LIST_FOREACH (&conn->calls, link) {
         struct faktory_call *call = LIST_ENTRY(link, struct faktory_call, link);
         if (call->is_done && !call->is_under_way)
-            call_free(call);
+            faktory_call_free(call);
     }
 }
 

@@ -19,8 +19,6 @@
 #define WINDOW_MAX 64
 /* How often it asks again at once because there was more to look at than one claim does. */
 #define TRIES_MAX 8
-/* When there are more, all are forgotten, and the store is asked instead. */
-#define HELD_MAX 65536
 
 struct fetch_group {
     struct list waiting; /* by group_link */
@@ -50,58 +48,6 @@ struct fetch_call {
     struct list wait_link; /* of the server's fetches */
 };
 
-/* ---- Jobs that were handed out -------------------------------------------------------------- */
-
-struct held_job {
-    int64_t seq;
-    uint64_t token;
-    size_t worker_len;
-    char worker[];
-};
-
-void faktory_held_release(struct faktory_server *server)
-{
-    MAP_FOREACH (&server->held, slot)
-        free(slot->value);
-    const uint64_t seed = server->held.seed;
-    map_release(&server->held);
-    map_init(&server->held, seed);
-}
-
-static void held_add(struct faktory_server *server, const struct job *job)
-{
-    const struct str worker = job->status.worker;
-    struct held_job *held = malloc(sizeof *held + worker.len);
-    if (!held)
-        return;
-    held->seq = job->status.seq;
-    held->token = job->status.token;
-    held->worker_len = worker.len;
-    memcpy(held->worker, worker.ptr, worker.len);
-    if (server->held.count >= HELD_MAX)
-        faktory_held_release(server);
-    const struct str key = faktory_key(server, job->spec.tenant, job->spec.id);
-    free(map_get(&server->held, key));
-    if (map_put(&server->held, key, held) < 0) {
-        (void)map_remove(&server->held, key);
-        free(held);
-    }
-}
-
-bool faktory_held_take(struct faktory_server *server, struct str tenant, struct str jid,
-                       struct str worker, int64_t *ret_seq, uint64_t *ret_token)
-{
-    const struct str key = faktory_key(server, tenant, jid);
-    struct held_job *held = map_get(&server->held, key);
-    if (!held || !str_eq((struct str){held->worker, held->worker_len}, worker))
-        return false;
-    *ret_seq = held->seq;
-    *ret_token = held->token;
-    (void)map_remove(&server->held, key);
-    free(held);
-    return true;
-}
-
 /* ---- Asking --------------------------------------------------------------------------------- */
 
 static struct fetch_call *fetch_of(struct faktory_call *call)
@@ -122,6 +68,7 @@ static void ask(struct fetch_call *f)
         .n_queues = f->n_queues,
         .limit = f->n_left,
     };
+    claim_op_release(&f->claim); /* of the time before */
     claim_op_init(&f->claim, &filter, faktory_worker_name(f->call.conn), FAKTORY_RESERVE_MS);
     f->claim.lease_of = faktory_job_lease_ms;
     faktory_call_send(&f->call, &f->claim.op);
@@ -279,12 +226,12 @@ static void hand_out(struct fetch_call *f, const struct job *job)
     struct faktory_server *server = f->call.conn->server;
     buf_reset(&server->text);
     if (faktory_job_write(job, &server->text) < 0)
-        faktory_put_error(&f->call.reply, "job %.*s cannot be written", (int)job->spec.id.len,
-                          job->spec.id.ptr);
+        faktory_put_error(&f->call.reply, "job %.*s cannot be written",
+                          FAKTORY_QUOTE(job->spec.id));
     else
         faktory_put_bulk(&f->call.reply, buf_str(&server->text));
     f->n_left--;
-    held_add(server, job);
+    faktory_held_add(server, job);
 }
 
 /* Nobody is there to run them. */
@@ -325,7 +272,6 @@ static void go_on(struct fetch_call *f, bool found)
         return;
     }
     if (!found && f->claim.more && f->tries++ < TRIES_MAX && !is_muted(f)) {
-        claim_op_release(&f->claim);
         ask(f);
         return;
     }

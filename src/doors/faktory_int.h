@@ -118,6 +118,7 @@ struct faktory_conn {
     int64_t opened_ms;
     int64_t active_ms;
     int64_t taken_ms; /* when bytes were last taken, or began to wait */
+    size_t queued;    /* bytes that the kernel had not taken when last looked at */
 };
 
 struct faktory_tenant {
@@ -185,10 +186,10 @@ void faktory_conn_end(struct faktory_conn *conn);
 void faktory_conn_close(struct faktory_conn *conn);
 /* Time-outs. */
 void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms);
-/* Where the answer to a command goes that needs nobody else. */
-struct buf *faktory_conn_reply(struct faktory_conn *conn);
 /* Takes the first line. */
 void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str args);
+
+/* ---- faktory_call.c -------------------------------------------------------------------------- */
 
 /* A zeroed struct of `size` bytes that begins with a struct faktory_call, at the end of the
  * connection's; NULL without memory. */
@@ -200,17 +201,43 @@ struct faktory_call *faktory_conn_open(struct faktory_conn *conn,
                                        const struct faktory_call_kind *kind);
 /* Closes it. */
 void faktory_conn_seal(struct faktory_conn *conn);
+/* Where the answer to a command goes that needs nobody else. */
+struct buf *faktory_conn_reply(struct faktory_conn *conn);
+/* Takes it out of its connection's list. */
+void faktory_call_free(struct faktory_call *call);
+void faktory_block_unref(struct faktory_block *block);
 
-/* ---- faktory_verbs.c, faktory_fetch.c -------------------------------------------------------- */
+/* ---- The commands ---------------------------------------------------------------------------- */
 
 struct faktory_line;
 void faktory_verb(struct faktory_conn *conn, const struct faktory_line *line);
+
+/* Each takes its arguments, and answers in its turn. */
+void faktory_push(struct faktory_conn *conn, struct str args);
+void faktory_push_bulk(struct faktory_conn *conn, struct str args);
+void faktory_ack(struct faktory_conn *conn, struct str args);
+void faktory_fail(struct faktory_conn *conn, struct str args);
 void faktory_fetch(struct faktory_conn *conn, struct str args);
+void faktory_info(struct faktory_conn *conn, struct str args);
+void faktory_flush(struct faktory_conn *conn, struct str args);
+void faktory_queue(struct faktory_conn *conn, struct str args);
+void faktory_mutate(struct faktory_conn *conn, struct str args);
+
+/* -ERR with the message, and the detail if there is one. */
+void faktory_put_failure(struct buf *out, const struct redrive_err *err);
+/* Room for one more in an array that doubles; false without memory. */
+bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size);
+
+/* ---- faktory_fetch.c ------------------------------------------------------------------------- */
 
 /* Those that wait are asked for again. */
 void faktory_fetch_wake(struct faktory_server *server);
 void faktory_fetch_on_timer(uv_timer_t *timer);
 
+/* ---- faktory_held.c -------------------------------------------------------------------------- */
+
+/* Keeps the lease of a job that is handed out. */
+void faktory_held_add(struct faktory_server *server, const struct job *job);
 /* What is known of a job that was handed out here: true and the lease, once. Otherwise the store
  * has to be asked. */
 bool faktory_held_take(struct faktory_server *server, struct str tenant, struct str jid,

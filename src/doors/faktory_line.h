@@ -30,6 +30,9 @@ bool faktory_word_next(struct str *rest, struct str *ret);
 /* Whether a word can name a queue: 1 to 255 bytes of UTF-8 without control characters. */
 bool faktory_is_name(struct str word);
 
+/* What a client has said, for a %.*s of an error. */
+#define FAKTORY_QUOTE(s) ((s).len < 400 ? (int)(s).len : 400), ((s).ptr ? (s).ptr : "")
+
 void faktory_put_ok(struct buf *out);
 /* `-ERR text`, made fit for one line whatever is quoted in it, and cut at 512 bytes. */
 void faktory_put_error(struct buf *out, const char *format, ...)

@@ -120,9 +120,9 @@ static int refuse_unknown(const struct config *config, struct str name, struct r
     return REDRIVE_E_UNKNOWN;
 }
 
-/* All but whether there is a payload. */
-static int check_form(const struct config *config, const struct config_task *task,
-                      size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
+/* All but its policy, and whether there is a payload. */
+static int check_form(const struct config *config, size_t payload_max_bytes,
+                      const struct job_spec *spec, struct redrive_err *err)
 {
     int rc = check_names(spec, err);
     if (rc == 0 && config && config->strict_tasks && !*config_task(config, spec->task)->name)
@@ -131,15 +131,15 @@ static int check_form(const struct config *config, const struct config_task *tas
         rc = check_payload(payload_max_bytes, spec->payload, err);
     if (rc == 0)
         rc = check_numbers(spec, err);
-    if (rc == 0)
-        rc = read_policy(task, spec, err);
     return rc;
 }
 
 int submit_check(const struct config *config, const struct config_task *task,
                  size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
 {
-    int rc = check_form(config, task, payload_max_bytes, spec, err);
+    int rc = check_form(config, payload_max_bytes, spec, err);
+    if (rc == 0)
+        rc = read_policy(task, spec, err);
     return rc == 0 ? check_there(task, spec->payload, err) : rc;
 }
 
@@ -153,11 +153,27 @@ static unsigned open_parts(const struct engine *e, const struct job_spec *spec)
            (spec->limit_key.len == 0 ? SUBMIT_OPEN_LIMIT : 0);
 }
 
-static int complete(const struct engine *e, struct job_spec *spec, struct arena *arena,
-                    struct redrive_err *err)
+/* Many jobs of one submit bring the same policy, which need not be read for each: `before` is the
+ * job before it, NULL or one that may have been refused. */
+static int read_policy_once(const struct engine *e, const struct job_spec *before,
+                            struct job_spec *spec, struct redrive_err *err)
 {
     const struct config_task *task = engine_task(e, spec->task);
-    int rc = check_form(e->options.config, task, e->options.payload_max_bytes, spec, err);
+    if (!before || before->max_attempts == 0 || !str_eq(before->policy, spec->policy) ||
+        engine_task(e, before->task) != task)
+        return read_policy(task, spec, err);
+    spec->max_attempts = before->max_attempts;
+    return 0;
+}
+
+static int complete(const struct engine *e, const struct job_spec *before, struct job_spec *spec,
+                    struct arena *arena, struct redrive_err *err)
+{
+    const struct config_task *task = engine_task(e, spec->task);
+    int rc = check_form(e->options.config, e->options.payload_max_bytes, spec, err);
+    spec->max_attempts = 0;
+    if (rc == 0)
+        rc = read_policy_once(e, before, spec, err);
     if (rc < 0)
         return rc;
     if (spec->tenant.len == 0)
@@ -177,7 +193,7 @@ static void check_one(const struct engine *e, struct submit_op *op, size_t i)
     struct submit_answer *a = &op->answers[i];
     const struct config_task *task = engine_task(e, spec->task);
     a->open = open_parts(e, spec);
-    a->code = complete(e, spec, &op->arena, &a->err);
+    a->code = complete(e, i > 0 ? spec - 1 : NULL, spec, &op->arena, &a->err);
     if (a->code == 0) {
         a->code = check_there(task, spec->payload, &a->err);
         a->lacks_payload = a->code < 0;

@@ -59,7 +59,7 @@ class Door:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
-        assert (self.process.returncode, complaints) == (0, "")
+        assert (self.process.returncode, complaints) == (0, ""), complaints
 
 
 class Client:

@@ -1,5 +1,6 @@
 """The Faktory door from outside: every verb, and everything that can be said wrongly."""
 
+import hashlib
 import json
 import socket
 import subprocess
@@ -50,6 +51,17 @@ def test_right_password_opens_and_wrong_one_does_not(open_door):
         door.connect()
     a, b = Client(door.port, password="secret"), Client(door.port, password="secret")
     assert a.greeting["s"] != b.greeting["s"] and a.greeting["i"] >= 4000
+
+
+def test_commands_may_follow_hello_at_once_and_old_clients_hash_once(open_door):
+    door = open_door("--password", "secret=acme")
+    client = door.connect(greet=False)
+    greeting = json.loads(client.reply().split(" ", 1)[1])
+    digest = hashlib.sha256(("secret" + greeting["s"]).encode()).hexdigest()
+    client.send(f'HELLO {{"v":1,"pwdhash":"{digest}"}}', f"PUSH {job('job-00001')}", "INFO")
+    assert client.reply() == "OK"
+    assert client.reply() == "OK"
+    assert json.loads(client.reply())["faktory"]["total_enqueued"] == 1
 
 
 def test_each_password_sees_its_own_tenant(open_door):
@@ -172,6 +184,12 @@ def test_bulk_push_tells_what_was_refused(door):
     assert client.error("PUSHB [").startswith("ERR invalid JSON")
     assert json.loads(client.ask("PUSHB [" + ",".join(job(f"job-1{n:04}") for n in range(1500)) + "]")) == {}
     assert client.info()["total_enqueued"] == 1502
+
+
+def test_bulk_push_is_bounded(door):
+    client = door.connect()
+    assert "at most 20000 jobs" in client.error("PUSHB [" + "7," * 20000 + "7]")
+    assert client.error("QUEUE PAUSE " + "q " * 101) == "ERR too many queues"
 
 
 def test_time_of_a_job_is_kept(door):
@@ -600,6 +618,37 @@ def test_pipelined_fetches_share_what_there_is(door):
     got = [json.loads(client.reply())["jid"] for _ in range(100)]
     assert got == [f"job-{n:05}" for n in range(100)]
     assert [client.reply() for _ in range(3)] == [None] * 3
+
+
+def test_clients_that_come_and_go_leave_nothing_behind(door):
+    """Connections that break off at any point, and at the end every job is done once."""
+    threads = [threading.Thread(target=be_unreliable, args=(door.port, n)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    client = door.worker("last")
+    left = client.info()
+    assert left["total_processed"] + left["total_enqueued"] + left["sets"]["working"] == 8 * 25
+    while left["total_enqueued"] > 0:
+        client.ack(client.fetch()["jid"])
+        left = client.info()
+    assert left["total_processed"] + left["sets"]["working"] == 8 * 25
+
+
+def be_unreliable(port, number):
+    for n in range(25):
+        client = Client(port, wid=f"w{number}")
+        client.push(f"job-{number:02}-{n:04}")
+        client.send(*["FETCH default"] * (n % 5 + 1))
+        if n % 3 == 0:
+            client.socket.close()
+        else:
+            jid = json.loads(client.reply())["jid"] if n % 3 == 1 else None
+            if jid:
+                client.send(f'ACK {{"jid":"{jid}"}}')
+            client.socket.shutdown(socket.SHUT_RDWR)
+            client.socket.close()
 
 
 def test_end_answers_what_came_before(door):
