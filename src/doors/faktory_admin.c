@@ -1,6 +1,6 @@
 #include "doors/faktory_admin.h"
 
-#include <time.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -149,10 +149,9 @@ static int mutate(struct engine *e, struct faktory_admin *a, struct redrive_err 
     bool is_clear = str_is(m->command, "clear");
     if (m->n_jids > 0 && !is_clear)
         return mutate_named(e, a, err);
-    const struct job_filter filter = {
-        .states = states_of(m->target),
-        .task = is_clear ? (struct str){0} : m->jobtype,
-    };
+    struct job_filter filter = {.states = states_of(m->target)};
+    if (!is_clear)
+        filter.task = m->jobtype;
     return walk(e, a, &filter, mutate_each, err);
 }
 
@@ -322,12 +321,10 @@ static void write_server(struct json_writer *w, const struct faktory_server_fact
 static void write_times(struct json_writer *w, int64_t now_ms)
 {
     char text[CLOCK_TEXT_MAX];
-    char clock[16];
-    const struct str now = str_of(clock_format(now_ms, text));
-    json_field_string(w, "now", now);
-    /* 2026-05-01T12:00:00.000Z: the time of day without decimals. */
-    (void)str_copy(clock, sizeof clock, now.len > 19 ? (struct str){now.ptr + 11, 8} : now);
-    strcat(clock, " UTC");
+    char clock[CLOCK_TEXT_MAX];
+    json_field_cstr(w, "now", clock_format(now_ms, text));
+    /* The time of day without decimals: 12:00:00 of 2026-05-01T12:00:00.000Z. */
+    (void)snprintf(clock, sizeof clock, "%.8s UTC", strlen(text) > 19 ? text + 11 : "");
     json_field_cstr(w, "server_utc_time", clock);
 }
 

@@ -22,8 +22,9 @@
 
 struct fetch_group {
     struct list waiting; /* by group_link */
-    struct str key;      /* in the map, of its own */
-    unsigned window;     /* how many may ask at one time */
+    char *key;           /* in the map, of its own */
+    size_t key_len;
+    unsigned window; /* how many may ask at one time */
     unsigned asking;
     bool is_woken; /* since the last of them asked */
 };
@@ -132,7 +133,8 @@ static struct fetch_group *group_of(struct fetch_call *f)
         return NULL;
     }
     list_init(&group->waiting);
-    group->key = (struct str){copy, key.len};
+    group->key = copy;
+    group->key_len = key.len;
     return group;
 }
 
@@ -149,8 +151,8 @@ static void leave_group(struct fetch_call *f)
         ask_for_group(group);
         return;
     }
-    (void)map_remove(&server->groups, group->key);
-    free((char *)(uintptr_t)group->key.ptr);
+    (void)map_remove(&server->groups, (struct str){group->key, group->key_len});
+    free(group->key);
     free(group);
 }
 

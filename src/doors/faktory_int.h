@@ -44,6 +44,7 @@ struct faktory_worker {
     struct list link;
     struct str tenant;
     struct str wid;
+    char *owned; /* the text of the wid */
     enum faktory_state state;
     int64_t beat_ms; /* monotonic */
     size_t n_conns;

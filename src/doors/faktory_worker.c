@@ -21,6 +21,7 @@ static struct faktory_worker *add(struct faktory_server *server, struct str tena
         return NULL;
     }
     worker->tenant = tenant;
+    worker->owned = copy;
     worker->wid = (struct str){copy, wid.len};
     worker->beat_ms = clock_monotonic_ms();
     list_insert(&server->worker_list, &worker->link);
@@ -48,7 +49,7 @@ void faktory_worker_leave(struct faktory_server *server, struct faktory_worker *
     list_remove(&worker->link);
     log_event(server->options.log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_worker_left",
               LOG_STR("worker", worker->wid), LOG_STR("tenant", worker->tenant));
-    free((char *)(uintptr_t)worker->wid.ptr);
+    free(worker->owned);
     free(worker);
 }
 
