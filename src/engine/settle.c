@@ -72,7 +72,7 @@ int settle_job(struct engine *e, const struct job *job, struct settlement *s,
     const bool is_done = s->decision.state == REDRIVE_STATE_COMPLETED;
     const struct settle_move move = {
         .seq = job->status.seq,
-        .token = s->token,
+        .token = job->status.token,
         .decision = &s->decision,
         .error = error,
         .result = is_done ? s->result : (struct str){0},
@@ -94,6 +94,14 @@ int settle_job(struct engine *e, const struct job *job, struct settlement *s,
     return settle_lanes(e, job, s->decision.breaker, err);
 }
 
+static bool holds_lease(const struct settlement *s, const struct job_status *job)
+{
+    if (job->state != REDRIVE_STATE_RUNNING)
+        return false;
+    return s->token != 0 ? s->token == job->token
+                         : s->worker.len > 0 && str_eq(s->worker, job->worker);
+}
+
 static int settle_one(struct engine *e, struct settlement *s, struct redrive_err *err)
 {
     const struct job *known = running_get(&e->running, s->seq, s->token);
@@ -108,9 +116,9 @@ static int settle_one(struct engine *e, struct settlement *s, struct redrive_err
     if (rc > 0) {
         const struct job *job = &page.jobs[0];
         s->ret = (struct move_result){.code = REDRIVE_E_STATE, .state = job->status.state};
-        bool holds = job->status.state == REDRIVE_STATE_RUNNING && s->token != 0 &&
-                     job->status.token == s->token;
-        rc = holds ? settle_job(e, job, s, err) : 0;
+        rc = holds_lease(s, &job->status) ? settle_job(e, job, s, err) : 0;
+        if (rc == 0 && s->ret.code == 0)
+            running_drop(&e->running, job->status.seq);
     }
     job_page_release(&page);
     return rc;
@@ -130,18 +138,44 @@ void settle_op_init(struct settle_op *op, struct settlement *items, size_t n)
     *op = (struct settle_op){.op = {.apply = apply_settle, .weight = n}, .items = items, .n = n};
 }
 
+/* Fills in what an extension by id leaves open; a refusal stands in its result. */
+static int find_extended(struct engine *e, struct extension *x, int64_t *ret_seq,
+                         int64_t *ret_lease_ms, struct redrive_err *err)
+{
+    struct job_page page = {0};
+    int rc = engine_find(e, x->tenant, x->id, 0, &page, err);
+    x->ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
+    if (rc > 0) {
+        const struct job *job = &page.jobs[0];
+        bool holds = job->status.state == REDRIVE_STATE_RUNNING && job->status.token == x->token;
+        x->ret =
+            (struct move_result){.code = holds ? 0 : REDRIVE_E_STATE, .state = job->status.state};
+        *ret_seq = job->status.seq;
+        if (x->lease_ms == 0)
+            *ret_lease_ms = task_in_force(e, job->spec.task)->lease_ms;
+    }
+    job_page_release(&page);
+    return rc < 0 ? rc : 0;
+}
+
+static int extend_one(struct engine *e, struct extension *x, struct redrive_err *err)
+{
+    int64_t seq = x->seq, lease_ms = x->lease_ms;
+    x->ret = (struct move_result){.code = x->token == 0 ? REDRIVE_E_STATE : 0};
+    int rc = seq == 0 ? find_extended(e, x, &seq, &lease_ms, err) : 0;
+    if (rc < 0 || x->ret.code < 0 || x->token == 0)
+        return rc;
+    rc = e->ops->extend(e->store, seq, x->token, e->now_ms + lease_ms, &x->ret, err);
+    e->touched |= rc == 0 && x->ret.code == 0;
+    return rc;
+}
+
 static int apply_extend(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct extend_op *op = (struct extend_op *)base;
     int rc = 0;
-    for (size_t i = 0; i < op->n && rc == 0; i++) {
-        struct extension *x = &op->items[i];
-        x->ret = (struct move_result){.code = REDRIVE_E_STATE};
-        if (x->token == 0)
-            continue;
-        rc = e->ops->extend(e->store, x->seq, x->token, e->now_ms + x->lease_ms, &x->ret, err);
-        e->touched |= rc == 0 && x->ret.code == 0;
-    }
+    for (size_t i = 0; i < op->n && rc == 0; i++)
+        rc = extend_one(e, &op->items[i], err);
     return rc;
 }
 

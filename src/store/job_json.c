@@ -120,13 +120,19 @@ static void write_status(struct json_writer *w, const struct job *job)
     job_write_value(w, "result", s->result);
 }
 
-void job_write_json(struct json_writer *w, const struct job *job,
-                    const struct attempt_page *history)
+void job_write_members(struct json_writer *w, const struct job *job,
+                       const struct attempt_page *history)
 {
-    json_begin_object(w);
     write_spec(w, &job->spec);
     write_status(w, job);
     if (history)
         write_history(w, history);
+}
+
+void job_write_json(struct json_writer *w, const struct job *job,
+                    const struct attempt_page *history)
+{
+    json_begin_object(w);
+    job_write_members(w, job, history);
     json_end_object(w);
 }

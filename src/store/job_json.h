@@ -14,6 +14,10 @@
 void job_write_json(struct json_writer *w, const struct job *job,
                     const struct attempt_page *history);
 
+/* The members of that object, for whoever adds some of its own between begin and end. */
+void job_write_members(struct json_writer *w, const struct job *job,
+                       const struct attempt_page *history);
+
 /* A time of the store: 0 writes null. */
 void job_write_time(struct json_writer *w, const char *key, int64_t at_ms);
 

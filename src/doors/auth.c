@@ -1,0 +1,121 @@
+#include "doors/auth.h"
+
+#include <arpa/inet.h>
+
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+
+#include "engine/engine.h"
+
+#define ALL_SCOPES \
+    (CONFIG_SCOPE_ENQUEUE | CONFIG_SCOPE_WORK | CONFIG_SCOPE_READ | CONFIG_SCOPE_ADMIN)
+
+/* ---- With tokens ---------------------------------------------------------------------------- */
+
+/* {NULL, 0}: there is none. */
+static struct str bearer_token(const struct http_request *request)
+{
+    static const struct str SCHEME = {"bearer ", 7};
+    struct str value = http_header(request, "Authorization");
+    if (value.len <= SCHEME.len || !str_eq_nocase((struct str){value.ptr, SCHEME.len}, SCHEME))
+        return (struct str){NULL, 0};
+    return str_trim((struct str){value.ptr + SCHEME.len, value.len - SCHEME.len});
+}
+
+/* Looks at every token, found or not. */
+static const struct config_token *find_token(const struct config *config, struct str presented)
+{
+    uint8_t hash[CONFIG_TOKEN_HASH_BYTES];
+    const struct config_token *found = NULL;
+    if (gnutls_hash_fast(GNUTLS_DIG_SHA256, presented.ptr, presented.len, hash) != 0)
+        return NULL;
+    for (size_t i = 0; i < config->n_tokens; i++)
+        if (gnutls_memcmp(hash, config->tokens[i].hash, sizeof hash) == 0 && !found)
+            found = &config->tokens[i];
+    return found;
+}
+
+static enum auth_verdict check_token(const struct config *config,
+                                     const struct http_request *request, struct principal *ret)
+{
+    struct str presented = bearer_token(request);
+    if (!presented.ptr)
+        return AUTH_NO_TOKEN;
+    const struct config_token *token = find_token(config, presented);
+    if (!token)
+        return AUTH_WRONG_TOKEN;
+    *ret = (struct principal){
+        .tenant = str_of(token->tenant),
+        .scopes = token->scopes,
+        .name = token->name,
+    };
+    return AUTH_OK;
+}
+
+/* ---- Without ------------------------------------------------------------------------------- */
+
+static struct str without_port(struct str host)
+{
+    size_t len = host.len;
+    while (len > 0 && host.ptr[len - 1] >= '0' && host.ptr[len - 1] <= '9')
+        len--;
+    bool has_port = len > 0 && len < host.len && host.ptr[len - 1] == ':';
+    return has_port ? (struct str){host.ptr, len - 1} : host;
+}
+
+static bool is_this_machine(struct str host)
+{
+    char text[INET_ADDRSTRLEN];
+    struct in_addr v4;
+    host = without_port(host);
+    if (str_eq_nocase(host, STR("localhost")) || str_is(host, "[::1]"))
+        return true;
+    return str_copy(text, sizeof text, host) && inet_pton(AF_INET, text, &v4) == 1 &&
+           ntohl(v4.s_addr) >> 24 == 127;
+}
+
+static bool is_origin_of(struct str origin, struct str host)
+{
+    static const struct str SCHEMES[] = {{"http://", 7}, {"https://", 8}};
+    for (size_t i = 0; i < 2; i++)
+        if (str_starts_with(origin, SCHEMES[i]) &&
+            str_eq_nocase((struct str){origin.ptr + SCHEMES[i].len, origin.len - SCHEMES[i].len},
+                          host))
+            return true;
+    return false;
+}
+
+static enum auth_verdict check_neighbour(const struct http_request *request, struct principal *ret)
+{
+    struct str host = http_header(request, "Host");
+    struct str origin = http_header(request, "Origin");
+    if (host.ptr && !is_this_machine(host))
+        return AUTH_FOREIGN_HOST;
+    if (origin.ptr && !is_origin_of(origin, host))
+        return AUTH_FOREIGN_ORIGIN;
+    *ret = (struct principal){
+        .tenant = STR(ENGINE_TENANT_DEFAULT),
+        .scopes = ALL_SCOPES,
+        .name = "anybody",
+    };
+    return AUTH_OK;
+}
+
+/* ---- Both ----------------------------------------------------------------------------------- */
+
+enum auth_verdict auth_check(const struct config *config, const struct http_request *request,
+                             struct principal *ret)
+{
+    return config->n_tokens > 0 ? check_token(config, request, ret) : check_neighbour(request, ret);
+}
+
+const char *auth_scope_name(enum config_scope scope)
+{
+    switch (scope) {
+    case CONFIG_SCOPE_ENQUEUE: return "enqueue";
+    case CONFIG_SCOPE_WORK: return "work";
+    case CONFIG_SCOPE_READ: return "read";
+    case CONFIG_SCOPE_ADMIN: return "admin";
+    }
+    return "";
+}

@@ -1,0 +1,37 @@
+/* auth.h - who asks, and what they may do.
+ *
+ * With tokens in the configuration a request names one, `Authorization: Bearer TOKEN`; its SHA-256
+ * is compared with every hash of the configuration, in a time that tells nothing. Without tokens
+ * everybody who can reach the server is let in, as tenant `default` with every scope; it then
+ * listens on loopback only, and a request must look as if a program of this machine had sent it:
+ * a browser can be talked by any web page into sending one, but then it says so, by the Host of
+ * that page's name or by its Origin.
+ */
+#ifndef DOORS_AUTH_H
+#define DOORS_AUTH_H
+
+#include "config/config.h"
+#include "doors/http_server.h"
+
+struct principal {
+    struct str tenant;
+    uint32_t scopes; /* bits of enum config_scope */
+    const char *name;
+};
+
+enum auth_verdict {
+    AUTH_OK,
+    AUTH_NO_TOKEN,
+    AUTH_WRONG_TOKEN,
+    AUTH_FOREIGN_HOST,
+    AUTH_FOREIGN_ORIGIN,
+};
+
+/* The principal's strings are the configuration's. */
+enum auth_verdict auth_check(const struct config *config, const struct http_request *request,
+                             struct principal *ret);
+
+/* "read"; scopes that are none have no name. */
+const char *auth_scope_name(enum config_scope scope);
+
+#endif

@@ -1,0 +1,25 @@
+/* endpoint.h - the address at which a door listens.
+ *
+ * An endpoint is `host:port`: a name, an IPv4 address, or an IPv6 address in brackets.
+ */
+#ifndef DOORS_ENDPOINT_H
+#define DOORS_ENDPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "redrive.h"
+
+/* Whether everything that the address stands for is this machine talking to itself. False also for
+ * one that cannot be understood or resolved. */
+bool endpoint_is_loopback(const char *address);
+
+/* A socket that listens there and does not block, for the caller to close; port 0 is any that is
+ * free. With `loopback_only` an address that is not is refused with REDRIVE_E_DENIED.
+ * REDRIVE_E_INVALID for what is no address; REDRIVE_E_IO with the reason when it cannot listen. */
+int endpoint_listen(const char *address, bool loopback_only, int *ret_fd, struct redrive_err *err);
+
+/* The port of a bound socket; 0 when it has none. */
+uint16_t endpoint_port(int fd);
+
+#endif

@@ -1,0 +1,275 @@
+#include "doors/http_int.h"
+
+#include <stdlib.h>
+
+/* A body over the limit is read on and thrown away up to this many times the limit, so that a
+ * client that writes before it reads gets to see why it was refused. */
+#define PATIENCE 4
+
+/* What is set aside at once for a body whose length is known. */
+#define RESERVE_MAX_BYTES (64u * 1024)
+
+struct http_request *http_request_new(struct http_server *server, struct http_connection *c,
+                                      struct MHD_Connection *mhd, const char *uri)
+{
+    struct http_request *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->server = server;
+    r->mhd = mhd;
+    r->connection = c;
+    r->refs = 1;
+    arena_init(&r->arena);
+    buf_init(&r->body, server->options.max_body_bytes);
+    buf_init(&r->stream.waiting, server->options.stream_max_bytes);
+    r->target_end = (uintptr_t)uri + strlen(uri);
+    http_read_target(r, uri);
+    return r;
+}
+
+static void request_free(struct http_request *request)
+{
+    if (request->response)
+        MHD_destroy_response(request->response);
+    buf_release(&request->stream.waiting);
+    buf_release(&request->body);
+    arena_release(&request->arena);
+    free(request);
+}
+
+void http_let_go(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    if (--request->refs > 0) {
+        pthread_mutex_unlock(&server->lock);
+        return;
+    }
+    http_server_let_go(server);
+    request_free(request);
+}
+
+/* ---- Headers -------------------------------------------------------------------------------- */
+
+static const char *const METHODS[] = {"GET",   "HEAD",   "POST",    "PUT",
+                                      "PATCH", "DELETE", "OPTIONS", "another"};
+
+const char *http_method_name(enum http_method method)
+{
+    return METHODS[method];
+}
+
+static enum http_method method_of(const char *name)
+{
+    for (int i = 0; i < HTTP_OTHER; i++)
+        if (strcmp(name, METHODS[i]) == 0)
+            return (enum http_method)i;
+    return HTTP_OTHER;
+}
+
+static bool is_token(struct str name)
+{
+    static const char OTHERS[] = "!#$%&'*+-.^_`|~";
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!letter && (c == '\0' || !strchr(OTHERS, c)))
+            return false;
+    }
+    return name.len > 0;
+}
+
+static bool is_printable(struct str value)
+{
+    for (size_t i = 0; i < value.len; i++)
+        if (((unsigned char)value.ptr[i] < ' ' && value.ptr[i] != '\t') || value.ptr[i] == 127)
+            return false;
+    return true;
+}
+
+struct head {
+    struct http_request *request;
+    uintptr_t line; /* where the next line begins, see check_lines */
+    bool broken;
+    unsigned n_lengths;
+    unsigned n_encodings;
+    struct str length;
+    struct str encoding;
+    const char *why;
+};
+
+static enum MHD_Result take_header(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_len, const char *value, size_t value_len)
+{
+    struct head *head = ctx;
+    struct http_request *r = head->request;
+    (void)kind;
+    struct http_param *header = &r->headers[r->n_headers++];
+    head->broken |= (uintptr_t)name != head->line;
+    head->line = (uintptr_t)value + value_len + 2;
+    const char *name_copy = arena_dup(&r->arena, (struct str){name, name_len});
+    const char *value_copy = arena_dup(&r->arena, (struct str){value, value_len});
+    if (!name_copy || !value_copy)
+        return MHD_NO;
+    header->name = (struct str){name_copy, name_len};
+    header->value = str_trim((struct str){value_copy, value_len});
+    if (!is_token(header->name) || !is_printable(header->value))
+        head->why = "a header is malformed";
+    if (str_eq_nocase(header->name, STR("content-length"))) {
+        head->n_lengths++;
+        head->length = header->value;
+    } else if (str_eq_nocase(header->name, STR("transfer-encoding"))) {
+        head->n_encodings++;
+        head->encoding = header->value;
+    }
+    return MHD_YES;
+}
+
+/* libmicrohttpd before 1.0 takes a NUL for the end of a name or value, a lone CR or LF for that of
+ * a line, and puts what a folded line continues behind the name of its header: a Content-Length may
+ * so get lost, and a body becomes a request. It parses in place, so that all of these show in the
+ * addresses: lines that end with CRLF and are nothing but name, colon and value lie one directly
+ * behind the other, from the request line to the end of the head. */
+static bool check_lines(const struct head *head, const char *method, const char *version)
+{
+#if MHD_VERSION < 0x01000000
+    const struct http_request *r = head->request;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    return info && !head->broken && r->target_end + 1 == (uintptr_t)version &&
+           head->line + 2 == (uintptr_t)method + info->header_size;
+#else
+    (void)head, (void)method, (void)version;
+    return true;
+#endif
+}
+
+/* What one reader takes for the end of a request and the next does not is how requests are
+ * smuggled past a proxy. So nothing that could be read in two ways is read at all. */
+static int check_framing(const struct head *head, const char **ret_why)
+{
+    *ret_why = head->why;
+    if (head->why)
+        return 400;
+    if (head->n_lengths > 1)
+        *ret_why = "more than one Content-Length";
+    else if (head->n_encodings > 1)
+        *ret_why = "more than one Transfer-Encoding";
+    else if (head->n_lengths && head->n_encodings)
+        *ret_why = "both Content-Length and Transfer-Encoding";
+    else if (head->n_encodings && !str_eq_nocase(head->encoding, STR("chunked")))
+        *ret_why = "a Transfer-Encoding other than chunked";
+    return *ret_why ? 400 : 0;
+}
+
+static uint64_t length_of(struct str text)
+{
+    uint64_t length = 0;
+    for (size_t i = 0; i < text.len && length < UINT32_MAX; i++)
+        length = length * 10 + (uint64_t)(text.ptr[i] - '0');
+    return length;
+}
+
+int http_request_head(struct http_request *r, const char *method, const char *version,
+                      const char **ret_why)
+{
+    struct head head = {.request = r, .line = (uintptr_t)version + strlen(version) + 2};
+    int n = MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, NULL, NULL);
+    r->headers_read = true;
+    r->method = method_of(method);
+    r->headers = arena_array(&r->arena, n > 0 ? (size_t)n : 1, sizeof *r->headers);
+    if (r->headers)
+        (void)MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, take_header, &head);
+    *ret_why = "out of memory";
+    if (r->arena.failed)
+        return 503;
+    if (!check_lines(&head, method, version))
+        head.why = "a line of the head is malformed";
+    int status = check_framing(&head, ret_why);
+    if (status)
+        return status;
+    *ret_why = r->refusal;
+    if (r->refusal)
+        return 400;
+    uint64_t length = length_of(head.length);
+    *ret_why = "the body is over the size limit";
+    if (length > r->server->options.max_body_bytes)
+        return 413;
+    if (length > 0)
+        (void)buf_reserve(&r->body, length < RESERVE_MAX_BYTES ? length : RESERVE_MAX_BYTES);
+    return 0;
+}
+
+/* ---- The body ------------------------------------------------------------------------------- */
+
+bool http_request_piece(struct http_request *r, const char *bytes, size_t n)
+{
+    r->seen_bytes += n;
+    if (r->too_big)
+        return r->seen_bytes / PATIENCE <= r->server->options.max_body_bytes;
+    if (buf_add(&r->body, bytes, n) == 0)
+        return true;
+    r->too_big = buf_failed(&r->body) == REDRIVE_E_TOO_BIG;
+    buf_release(&r->body);
+    return r->too_big;
+}
+
+/* ---- For handlers --------------------------------------------------------------------------- */
+
+enum http_method http_method(const struct http_request *request)
+{
+    return request->method;
+}
+
+struct str http_path(const struct http_request *request)
+{
+    return request->path;
+}
+
+struct str http_raw_path(const struct http_request *request)
+{
+    return request->raw_path;
+}
+
+struct str http_query(const struct http_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->n_query; i++)
+        if (str_is(request->query[i].name, name))
+            return request->query[i].value;
+    return (struct str){NULL, 0};
+}
+
+void http_each_query(const struct http_request *request,
+                     bool (*each)(struct str name, struct str value, void *ctx), void *ctx)
+{
+    for (size_t i = 0; i < request->n_query; i++)
+        if (!each(request->query[i].name, request->query[i].value, ctx))
+            return;
+}
+
+struct str http_header(const struct http_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->n_headers; i++)
+        if (str_eq_nocase(request->headers[i].name, str_of(name)))
+            return request->headers[i].value;
+    return (struct str){NULL, 0};
+}
+
+struct str http_body(const struct http_request *request)
+{
+    return buf_str(&request->body);
+}
+
+struct arena *http_arena(struct http_request *request)
+{
+    return &request->arena;
+}
+
+void *http_user(const struct http_request *request)
+{
+    return request->user;
+}
+
+void http_set_user(struct http_request *request, void *user)
+{
+    request->user = user;
+}

@@ -1,0 +1,397 @@
+#include "doors/http_int.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "doors/endpoint.h"
+
+/* What libmicrohttpd has for one connection: the head of the request, a part of its body, the head
+ * of the answer. */
+#define POOL_BYTES (32u * 1024)
+
+/* Of the open files, what is left for the store, for child processes and for the rest. */
+#define FILES_KEPT_BACK 200
+
+/* How long a stop waits for answers to be sent. */
+#define STOP_WAIT_MS 1000
+
+/* ---- Life and death ------------------------------------------------------------------------- */
+
+static unsigned connections_allowed(unsigned asked)
+{
+    struct rlimit limit;
+    unsigned wanted = asked ? asked : 10000;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return wanted;
+    rlim_t allowed = limit.rlim_cur > 2 * FILES_KEPT_BACK ? limit.rlim_cur - FILES_KEPT_BACK
+                                                          : limit.rlim_cur / 2;
+    return wanted < allowed ? wanted : (unsigned)allowed;
+}
+
+static struct http_server *server_new(const struct http_server_options *given)
+{
+    struct http_server *server = calloc(1, sizeof *server);
+    if (!server)
+        return NULL;
+    struct http_server_options *o = &server->options;
+    *o = *given;
+    o->address = o->tls_cert = o->tls_key = NULL;
+    o->max_body_bytes = o->max_body_bytes ? o->max_body_bytes : 8u * 1024 * 1024;
+    o->max_connections = connections_allowed(o->max_connections);
+    o->request_timeout_ms = o->request_timeout_ms ? o->request_timeout_ms : 30000;
+    o->idle_timeout_ms = o->idle_timeout_ms ? o->idle_timeout_ms : 60000;
+    o->stream_max_bytes = o->stream_max_bytes ? o->stream_max_bytes : 1024u * 1024;
+    server->listen_fd = -1;
+    server->refs = 1;
+    list_init(&server->connections);
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&server->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return server;
+}
+
+void http_server_let_go(struct http_server *server)
+{
+    bool last = --server->refs == 0;
+    pthread_mutex_unlock(&server->lock);
+    if (!last)
+        return;
+    pthread_cond_destroy(&server->changed);
+    pthread_mutex_destroy(&server->lock);
+    free(server);
+}
+
+/* ---- What libmicrohttpd calls --------------------------------------------------------------- */
+
+static enum MHD_Result may_connect(void *ctx, const struct sockaddr *address, socklen_t size)
+{
+    struct http_server *server = ctx;
+    (void)address, (void)size;
+    pthread_mutex_lock(&server->lock);
+    bool room = server->n_connections < server->options.max_connections;
+    pthread_mutex_unlock(&server->lock);
+    return room ? MHD_YES : MHD_NO;
+}
+
+static struct http_connection *connection_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void connected(struct http_server *server, struct MHD_Connection *mhd, void **ret)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct http_connection *c = info ? calloc(1, sizeof *c) : NULL;
+    *ret = c;
+    if (!c)
+        return;
+    c->fd = info->connect_fd;
+    c->phase = HTTP_WAITING;
+    c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
+    pthread_mutex_lock(&server->lock);
+    list_insert(&server->connections, &c->link);
+    server->n_connections++;
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void disconnected(struct http_server *server, struct http_connection *c)
+{
+    if (!c)
+        return;
+    pthread_mutex_lock(&server->lock);
+    list_remove(&c->link);
+    server->n_connections--;
+    pthread_mutex_unlock(&server->lock);
+    free(c);
+}
+
+static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        connected(ctx, mhd, socket_context);
+    else
+        disconnected(ctx, *socket_context);
+}
+
+/* The request line has arrived. */
+static void *on_line(void *ctx, const char *uri, struct MHD_Connection *mhd)
+{
+    struct http_server *server = ctx;
+    struct http_connection *c = connection_of(mhd);
+    struct http_request *request = c ? http_request_new(server, c, mhd, uri) : NULL;
+    if (!request)
+        return NULL;
+    pthread_mutex_lock(&server->lock);
+    server->refs++;
+    c->request = request;
+    c->phase = HTTP_READING;
+    c->deadline_ms = clock_monotonic_ms() + server->options.request_timeout_ms;
+    pthread_mutex_unlock(&server->lock);
+    return request;
+}
+
+/* The connection is through with a request, one way or the other. */
+static void on_completed(void *ctx, struct MHD_Connection *mhd, void **request_context,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct http_server *server = ctx;
+    struct http_request *request = *request_context;
+    (void)mhd, (void)code;
+    *request_context = NULL;
+    if (!request)
+        return;
+    pthread_mutex_lock(&server->lock);
+    struct http_connection *c = request->connection;
+    c->request = NULL;
+    c->phase = HTTP_WAITING;
+    c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
+    request->connection = NULL;
+    if (request->handed)
+        server->n_busy--;
+    if (server->stopping)
+        pthread_cond_broadcast(&server->changed);
+    void (*end)(struct http_request *, void *) = request->end;
+    void *end_ctx = request->end_ctx;
+    pthread_mutex_unlock(&server->lock);
+    if (end)
+        end(request, end_ctx);
+    pthread_mutex_lock(&server->lock);
+    http_let_go(request);
+}
+
+static enum MHD_Result refuse(struct http_request *request, int status, const char *why)
+{
+    struct MHD_Response *response = http_response_refusal(status, why);
+    log_event(request->server->options.log, LOG_LEVEL_DEBUG, clock_wall_ms(), "http_refused",
+              LOG_I("status", status), LOG_S("reason", why));
+    if (!response)
+        return MHD_NO;
+    pthread_mutex_lock(&request->server->lock);
+    request->given = true;
+    request->connection->phase = HTTP_ANSWERING;
+    pthread_mutex_unlock(&request->server->lock);
+    enum MHD_Result queued = MHD_queue_response(request->mhd, (unsigned)status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* Hands a whole request over, once. */
+static void hand_over(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    pthread_mutex_lock(&server->lock);
+    request->handed = true;
+    server->n_busy++;
+    request->connection->phase = HTTP_WORKING;
+    request->connection->deadline_ms = 0;
+    bool stopping = server->stopping;
+    if (stopping)
+        http_give(request, 503, http_response_refusal(503, "shutting down"), HTTP_ANSWERING, 0);
+    else
+        request->refs++;
+    pthread_mutex_unlock(&server->lock);
+    if (!stopping)
+        server->options.handler(request, server->options.ctx);
+}
+
+/* Takes the answer if there is one; else the connection sleeps until there is. */
+static enum MHD_Result answer(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    pthread_mutex_lock(&server->lock);
+    if (!request->given) {
+        MHD_suspend_connection(request->mhd);
+        request->suspended = true;
+        pthread_mutex_unlock(&server->lock);
+        return MHD_YES;
+    }
+    struct MHD_Response *response = request->response;
+    unsigned status = request->status;
+    request->response = NULL;
+    pthread_mutex_unlock(&server->lock);
+    if (!response)
+        return MHD_NO;
+    enum MHD_Result queued = MHD_queue_response(request->mhd, status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* Called with the head of a request, then with each piece of its body, then when it is whole, and
+ * once more whenever its connection has been resumed. */
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *mhd, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *upload_size, void **request_context)
+{
+    struct http_request *request = *request_context;
+    const char *why;
+    (void)ctx, (void)mhd, (void)url;
+    if (!request)
+        return MHD_NO;
+    if (!request->headers_read) {
+        int status = http_request_head(request, method, version, &why);
+        return status ? refuse(request, status, why) : MHD_YES;
+    }
+    if (*upload_size > 0) {
+        size_t n = *upload_size;
+        *upload_size = 0;
+        return http_request_piece(request, upload, n) ? MHD_YES : MHD_NO;
+    }
+    if (request->too_big)
+        return refuse(request, 413, "the body is over the size limit");
+    if (!request->handed)
+        hand_over(request);
+    return answer(request);
+}
+
+static void on_message(void *ctx, const char *format, va_list args)
+{
+    struct http_server *server = ctx;
+    char text[256];
+    if (!log_wants(server->options.log, LOG_LEVEL_DEBUG))
+        return;
+    vsnprintf(text, sizeof text, format, args);
+    log_event(server->options.log, LOG_LEVEL_DEBUG, clock_wall_ms(), "http",
+              LOG_STR("message", str_trim(str_of(text))));
+}
+
+/* ---- Start and stop ------------------------------------------------------------------------- */
+
+static int start_daemon(struct http_server *server, const struct http_server_options *given,
+                        struct redrive_err *err)
+{
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)given->tls_cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)given->tls_key},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    if (given->tls_cert)
+        flags |= MHD_USE_TLS;
+    else
+        tls[0].option = MHD_OPTION_END;
+    errno = 0;
+    server->daemon = MHD_start_daemon(
+        flags, 0, may_connect, server, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_message,
+        server, MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT, server->options.max_connections + 16,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_line, server,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, server, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+    if (server->daemon)
+        return 0;
+    server->listen_fd = -1; /* libmicrohttpd has closed it */
+    err_set(err, REDRIVE_E_IO, "cannot serve HTTP on %s", given->address);
+    if (given->tls_cert)
+        err_detail(err, "the certificate or its key cannot be used");
+    else
+        err_detail(err, "%s", errno ? strerror(errno) : "the HTTP library refused to start");
+    return REDRIVE_E_IO;
+}
+
+static int start(struct http_server *server, const struct http_server_options *given,
+                 struct redrive_err *err)
+{
+    if (!given->tls_cert != !given->tls_key)
+        return err_set(err, REDRIVE_E_INVALID, "a certificate and its key go together");
+    int rc = endpoint_listen(given->address, given->loopback_only, &server->listen_fd, err);
+    if (rc < 0)
+        return rc;
+    server->port = endpoint_port(server->listen_fd);
+    rc = start_daemon(server, given, err);
+    if (rc < 0)
+        return rc;
+    if (pthread_create(&server->sweeper, NULL, http_sweep, server) != 0) {
+        MHD_stop_daemon(server->daemon);
+        server->listen_fd = -1;
+        return err_set(err, REDRIVE_E_IO, "cannot start a thread");
+    }
+    return 0;
+}
+
+int http_server_start(const struct http_server_options *options, struct http_server **ret,
+                      struct redrive_err *err)
+{
+    *ret = NULL;
+    struct http_server *server = server_new(options);
+    if (!server)
+        return err_nomem(err);
+    int rc = start(server, options, err);
+    if (rc < 0) {
+        if (server->listen_fd >= 0)
+            close(server->listen_fd);
+        pthread_mutex_lock(&server->lock);
+        http_server_let_go(server);
+        return rc;
+    }
+    *ret = server;
+    return 0;
+}
+
+uint16_t http_server_port(const struct http_server *server)
+{
+    return server->port;
+}
+
+/* libmicrohttpd may still be about to accept, so that the socket is closed later; but whoever
+ * connects from now on is refused by the system. */
+void http_server_quiesce(struct http_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool already = server->quiesced;
+    server->quiesced = true;
+    pthread_mutex_unlock(&server->lock);
+    if (already)
+        return;
+    (void)MHD_quiesce_daemon(server->daemon);
+    (void)shutdown(server->listen_fd, SHUT_RDWR);
+}
+
+static void answer_all(struct http_server *server)
+{
+    int64_t deadline_ms = clock_monotonic_ms() + STOP_WAIT_MS;
+    LIST_FOREACH (&server->connections, link) {
+        struct http_request *request = LIST_ENTRY(link, struct http_connection, link)->request;
+        if (!request || !request->handed)
+            continue;
+        if (!request->given)
+            http_give(request, 503, http_response_refusal(503, "shutting down"), HTTP_ANSWERING,
+                      deadline_ms);
+        else
+            http_resume(request);
+    }
+    struct timespec until = {.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000};
+    while (server->n_busy > 0 &&
+           pthread_cond_timedwait(&server->changed, &server->lock, &until) == 0)
+        continue;
+}
+
+void http_server_stop(struct http_server *server)
+{
+    if (!server)
+        return;
+    http_server_quiesce(server);
+    pthread_mutex_lock(&server->lock);
+    server->stopping = true;
+    answer_all(server);
+    server->sweep_ended = true;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    (void)pthread_join(server->sweeper, NULL);
+    MHD_stop_daemon(server->daemon);
+    close(server->listen_fd);
+    pthread_mutex_lock(&server->lock);
+    http_server_let_go(server);
+}

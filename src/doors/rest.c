@@ -1,0 +1,301 @@
+#include "doors/rest_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "doors/bulk_runs.h"
+#include "doors/claim_waits.h"
+#include "doors/rest_routes.h"
+
+/* ---- Paths ---------------------------------------------------------------------------------- */
+
+/* The next segment, without its slash; false after the last. */
+static bool next_segment(struct str *path, struct str *ret)
+{
+    if (path->len == 0)
+        return false;
+    const char *end = memchr(path->ptr + 1, '/', path->len - 1);
+    size_t len = end ? (size_t)(end - path->ptr) : path->len;
+    *ret = (struct str){path->ptr + 1, len - 1};
+    *path = (struct str){path->ptr + len, path->len - len};
+    return true;
+}
+
+/* Whether the path fits, and with how many placeholders; they are still as they were sent. */
+static bool fits(const char *pattern, struct str path, struct str params[REST_MAX_PARAMS],
+                 unsigned *ret_n)
+{
+    struct str rest = str_of(pattern), expected, found;
+    unsigned n = 0;
+    while (next_segment(&rest, &expected)) {
+        if (!next_segment(&path, &found))
+            return false;
+        if (expected.len > 0 && expected.ptr[0] == '{') {
+            if (found.len == 0 || n == REST_MAX_PARAMS)
+                return false;
+            params[n++] = found;
+        } else if (!str_eq(expected, found)) {
+            return false;
+        }
+    }
+    *ret_n = n;
+    return path.len == 0;
+}
+
+static struct str without_version(struct str path)
+{
+    static const struct str VERSION = {"/v1", 3};
+    if (!str_starts_with(path, VERSION) || (path.len > 3 && path.ptr[3] != '/'))
+        return path;
+    return path.len == 3 ? STR("/") : (struct str){path.ptr + 3, path.len - 3};
+}
+
+/* ---- Which route ---------------------------------------------------------------------------- */
+
+struct match {
+    const struct rest_route *route; /* NULL: none has the method */
+    struct str params[REST_MAX_PARAMS];
+    unsigned n_params;
+    uint32_t methods; /* that the path has, a bit each */
+};
+
+static void try_route(const struct rest_route *route, struct str path, enum http_method method,
+                      struct match *match)
+{
+    struct str params[REST_MAX_PARAMS];
+    unsigned n = 0;
+    if (!fits(route->path, path, params, &n))
+        return;
+    match->methods |= 1u << route->method;
+    if (route->method != method || (match->route && match->n_params <= n))
+        return;
+    match->route = route;
+    match->n_params = n;
+    memcpy(match->params, params, n * sizeof params[0]);
+}
+
+static struct match find_route(const struct rest_route *const *tables, struct str path,
+                               enum http_method method)
+{
+    struct match match = {0};
+    for (size_t i = 0; tables[i]; i++)
+        for (const struct rest_route *route = tables[i]; route->path; route++)
+            try_route(route, path, method, &match);
+    if (match.methods & 1u << HTTP_GET)
+        match.methods |= 1u << HTTP_HEAD;
+    return match;
+}
+
+static const char *allowed_methods(struct arena *arena, uint32_t methods)
+{
+    char text[80] = "";
+    size_t len = 0;
+    for (int i = 0; i < HTTP_OPTIONS; i++)
+        if (methods >> i & 1)
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s, ",
+                                    http_method_name((enum http_method)i));
+    snprintf(text + len, sizeof text - len, "OPTIONS");
+    const char *copy = arena_dup(arena, str_of(text));
+    return copy ? copy : "";
+}
+
+/* True when there is nothing to run: it has been answered. */
+static bool answer_without_route(struct rest_call *call, const struct match *match)
+{
+    struct redrive_err err;
+    struct http_request *request = call->request;
+    if (match->methods == 0) {
+        err_set(&err, REDRIVE_E_NOT_FOUND, "no such path: '%.*s'",
+                (int)(http_path(request).len < 200 ? http_path(request).len : 200),
+                http_path(request).ptr);
+        err_hint(&err, "GET /openapi.yaml lists all paths");
+        rest_fail(call, &err, NULL);
+        return true;
+    }
+    if (match->route)
+        return false;
+    rest_header(call, "Allow", allowed_methods(http_arena(request), match->methods));
+    if (http_method(request) == HTTP_OPTIONS) {
+        rest_send_empty(call, 204);
+        return true;
+    }
+    err_set(&err, REDRIVE_E_USAGE, "this path does not have the method %s",
+            http_method_name(http_method(request)));
+    err_detail(&err, "expected %s", call->headers[0].value);
+    rest_fail_as(call, 405, &err, NULL);
+    return true;
+}
+
+/* ---- Who may -------------------------------------------------------------------------------- */
+
+static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
+{
+    struct redrive_err err;
+    if (verdict == AUTH_NO_TOKEN) {
+        err_set(&err, REDRIVE_E_DENIED, "this needs a token");
+        err_hint(&err, "send the header Authorization: Bearer TOKEN");
+        rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\"");
+        rest_fail_as(call, 401, &err, NULL);
+        return;
+    }
+    if (verdict == AUTH_WRONG_TOKEN) {
+        err_set(&err, REDRIVE_E_DENIED, "the token is not known");
+        rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\", error=\"invalid_token\"");
+        rest_fail_as(call, 401, &err, NULL);
+        return;
+    }
+    err_set(&err, REDRIVE_E_DENIED, "without tokens only programs of this machine are served");
+    err_detail(&err, "the %s is that of another", verdict == AUTH_FOREIGN_HOST ? "Host" : "Origin");
+    err_hint(&err, "add tokens to the configuration");
+    rest_fail(call, &err, NULL);
+}
+
+static void refuse_scope(struct rest_call *call)
+{
+    struct redrive_err err;
+    const char *scope = auth_scope_name(call->route->scope);
+    const char *challenge =
+        arena_printf(http_arena(call->request),
+                     "Bearer realm=\"redrive\", error=\"insufficient_scope\", scope=\"%s\"", scope);
+    err_set(&err, REDRIVE_E_DENIED, "the token '%s' lacks the scope %s", call->principal.name,
+            scope);
+    rest_header(call, "WWW-Authenticate", challenge ? challenge : "Bearer");
+    rest_fail_as(call, 403, &err, NULL);
+}
+
+/* True when it may run; else it has been answered. */
+static bool may_run(struct rest_call *call)
+{
+    if (call->route->scope == 0)
+        return true;
+    enum auth_verdict verdict = auth_check(call->config, call->request, &call->principal);
+    if (verdict != AUTH_OK) {
+        refuse_stranger(call, verdict);
+        return false;
+    }
+    if (!(call->principal.scopes & call->route->scope)) {
+        refuse_scope(call);
+        return false;
+    }
+    return true;
+}
+
+/* ---- The way of a request ------------------------------------------------------------------- */
+
+static bool take_params(struct rest_call *call, const struct match *match)
+{
+    for (unsigned i = 0; i < match->n_params; i++) {
+        call->params[i] = http_decode(call->request, match->params[i]);
+        if (!call->params[i].ptr)
+            return false;
+    }
+    return true;
+}
+
+void rest_handle(struct http_request *request, void *ctx)
+{
+    struct rest *rest = ctx;
+    struct rest_call *call = arena_alloc(http_arena(request), sizeof *call);
+    if (!call) {
+        http_reply(request, 503, NULL, (struct str){NULL, 0}, NULL, 0);
+        return;
+    }
+    call->rest = rest;
+    call->request = request;
+    call->config = rest->config;
+    enum http_method method = http_method(request);
+    struct match match = find_route(rest->tables, without_version(http_raw_path(request)),
+                                    method == HTTP_HEAD ? HTTP_GET : method);
+    if (answer_without_route(call, &match))
+        return;
+    call->route = match.route;
+    if (!may_run(call))
+        return;
+    if (!take_params(call, &match)) {
+        struct redrive_err err;
+        err_nomem(&err);
+        rest_fail(call, &err, NULL);
+        return;
+    }
+    if (call->route->reads)
+        rest_readers_take(rest, call);
+    else
+        call->route->run(call);
+}
+
+/* ---- Life cycle ----------------------------------------------------------------------------- */
+
+/* For what goes on between requests. */
+static int start_waiting_room(struct rest *rest, struct redrive_err *err)
+{
+    int rc = bells_new(&rest->bells, err);
+    if (rc == 0)
+        rc = claim_waits_new(rest->committer, rest->bells, &rest->claims, err);
+    if (rc == 0)
+        rc = bulk_runs_new(rest->committer, rest->bells, rest->log, &rest->bulk_runs, err);
+    return rc;
+}
+
+int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err)
+{
+    *ret = NULL;
+    struct rest *rest = calloc(1, sizeof *rest);
+    if (!rest)
+        return err_nomem(err);
+    rest->committer = options->committer;
+    rest->log = options->log;
+    rest->hub = options->hub;
+    rest->run_times = options->run_times;
+    rest->tables = options->tables ? options->tables : REST_TABLES;
+    rest->config = options->config;
+    rest->ready = true;
+    rest->n_readers = options->n_readers ? options->n_readers : 2;
+    list_init(&rest->waiting);
+    pthread_mutex_init(&rest->lock, NULL);
+    pthread_cond_init(&rest->wake, NULL);
+    const char *url = options->store_url ? options->store_url : options->config->store;
+    int rc = start_waiting_room(rest, err);
+    if (rc == 0)
+        rc = rest_readers_start(rest, url, err);
+    if (rc < 0) {
+        rest_free(rest);
+        return rc;
+    }
+    *ret = rest;
+    return 0;
+}
+
+void rest_reload(struct rest *rest, const struct config *config)
+{
+    rest->config = config;
+}
+
+void rest_set_ready(struct rest *rest, bool ready)
+{
+    rest->ready = ready;
+}
+
+void rest_jobs_ready(struct rest *rest)
+{
+    claim_waits_ready(rest->claims);
+}
+
+void rest_quiesce(struct rest *rest)
+{
+    claim_waits_close(rest->claims);
+    bulk_runs_stop(rest->bulk_runs);
+}
+
+void rest_free(struct rest *rest)
+{
+    if (!rest)
+        return;
+    rest_readers_stop(rest);
+    bells_free(rest->bells);
+    claim_waits_free(rest->claims);
+    bulk_runs_free(rest->bulk_runs);
+    pthread_cond_destroy(&rest->wake);
+    pthread_mutex_destroy(&rest->lock);
+    free(rest);
+}

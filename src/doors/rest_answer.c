@@ -1,0 +1,117 @@
+#include "doors/rest_int.h"
+
+#include <assert.h>
+
+#include "base/err.h"
+#include "doors/problem.h"
+
+#define ANSWER_MAX_BYTES (64u * 1024 * 1024)
+
+struct store *rest_store(const struct rest_call *call)
+{
+    assert(call->route->reads);
+    return call->store;
+}
+
+struct json_writer *rest_json(struct rest_call *call)
+{
+    buf_release(&call->body);
+    buf_init(&call->body, ANSWER_MAX_BYTES);
+    json_writer_init(&call->writer, &call->body);
+    return &call->writer;
+}
+
+void rest_header(struct rest_call *call, const char *name, const char *value)
+{
+    assert(call->n_headers < REST_MAX_HEADERS);
+    call->headers[call->n_headers++] = (struct http_header){name, value};
+}
+
+/* The call goes with its request, so that its body is taken out of it first. */
+static void reply(struct rest_call *call, int status, const char *content_type)
+{
+    struct buf body = call->body;
+    call->body = (struct buf){0};
+    http_reply(call->request, status, content_type, buf_str(&body), call->headers, call->n_headers);
+    buf_release(&body);
+}
+
+void rest_send(struct rest_call *call, int status)
+{
+    int code = buf_failed(&call->body);
+    if (code == 0) {
+        reply(call, status, "application/json");
+        return;
+    }
+    struct redrive_err err;
+    err_set(&err, code == REDRIVE_E_TOO_BIG ? REDRIVE_E_INTERNAL : code, "the answer is too long");
+    err_hint(&err, "ask for less: a page, or fewer fields");
+    rest_fail(call, &err, NULL);
+}
+
+void rest_send_empty(struct rest_call *call, int status)
+{
+    buf_release(&call->body);
+    reply(call, status, NULL);
+}
+
+void rest_fail_as(struct rest_call *call, int status, const struct redrive_err *err,
+                  const char *field)
+{
+    const int actual = status ? status : redrive_err_http_status(err->code);
+    problem_write(rest_json(call), actual, err, field);
+    reply(call, actual, PROBLEM_CONTENT_TYPE);
+}
+
+void rest_fail(struct rest_call *call, const struct redrive_err *err, const char *field)
+{
+    rest_fail_as(call, 0, err, field);
+}
+
+static void committed(struct op *op, void *ctx)
+{
+    struct rest_call *call = ctx;
+    call->then(call, op);
+}
+
+void rest_commit(struct rest_call *call, struct op *op,
+                 void (*then)(struct rest_call *call, struct op *op))
+{
+    call->then = then;
+    op->done = committed;
+    op->done_ctx = call;
+    committer_submit(call->rest->committer, op);
+}
+
+bool rest_refused(struct rest_call *call, const struct op *op)
+{
+    if (op->code == 0)
+        return false;
+    rest_fail(call, &op->err, NULL);
+    return true;
+}
+
+struct committer *rest_committer(const struct rest_call *call)
+{
+    return call->rest->committer;
+}
+
+const struct log *rest_log(const struct rest_call *call)
+{
+    return call->rest->log;
+}
+
+struct claim_waits *rest_claims(const struct rest_call *call)
+{
+    return call->rest->claims;
+}
+
+struct bulk_runs *rest_bulk_runs(const struct rest_call *call)
+{
+    return call->rest->bulk_runs;
+}
+
+bool rest_is_ready(const struct rest_call *call)
+{
+    return call->rest->ready;
+}

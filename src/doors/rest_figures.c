@@ -1,0 +1,156 @@
+/* rest_figures.c - figures, queues, workers, the timetable. */
+#include "doors/rest_routes.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "doors/body.h"
+#include "doors/rest_kit.h"
+#include "doors/views.h"
+#include "engine/control.h"
+#include "engine/stats.h"
+
+/* ---- Statistics ------------------------------------------------------------------------------ */
+
+static void send_stats(struct rest_call *call,
+                       void (*write)(struct json_writer *w, const struct stats *stats))
+{
+    struct stats stats = {0};
+    struct redrive_err err = {0};
+    int rc = stats_read(rest_store(call), call->principal.tenant, &call->config->health,
+                        clock_wall_ms(), &stats, &err);
+    if (rc < 0) {
+        rest_fail(call, &err, NULL);
+    } else {
+        write(rest_json(call), &stats);
+        rest_send(call, 200);
+    }
+    stats_release(&stats);
+}
+
+static void get_stats(struct rest_call *call)
+{
+    send_stats(call, stats_write_json);
+}
+
+static void get_retry_stats(struct rest_call *call)
+{
+    send_stats(call, stats_write_retry_json);
+}
+
+/* ---- Queues ---------------------------------------------------------------------------------- */
+
+static void get_queues(struct rest_call *call)
+{
+    struct store *store = rest_store(call);
+    struct queue_page page = {0};
+    struct redrive_err err = {0};
+    int rc = store_ops(store)->queues(store, call->principal.tenant, &page, &err);
+    if (rc < 0) {
+        rest_fail(call, &err, NULL);
+    } else {
+        struct json_writer *w = rest_json(call);
+        kit_begin_items(w);
+        for (size_t i = 0; i < page.n; i++)
+            view_queue(w, &page.queues[i]);
+        kit_end_items(w);
+        rest_send(call, 200);
+    }
+    queue_page_release(&page);
+}
+
+static void paused(struct rest_call *call, struct op *op)
+{
+    const struct pause_op *p = (const struct pause_op *)(const void *)op;
+    if (rest_refused(call, op))
+        return;
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_field_string(w, "queue", p->queue);
+    json_field_bool(w, "paused", p->pause);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
+static void set_pause(struct rest_call *call, bool pause)
+{
+    const struct str queue = call->params[0];
+    struct redrive_err err = {0};
+    struct pause_op *op = arena_alloc(http_arena(call->request), sizeof *op);
+    if (!op) {
+        kit_nomem(call);
+        return;
+    }
+    if (queue.len > BODY_NAME_MAX) {
+        (void)err_set(&err, REDRIVE_E_TOO_BIG, "queue: it is too long");
+        err_detail(&err, "expected a name of 1 to %d bytes", BODY_NAME_MAX);
+        rest_fail(call, &err, "queue");
+        return;
+    }
+    pause_op_init(op, call->principal.tenant, queue, pause);
+    rest_commit(call, &op->op, paused);
+}
+
+static void post_pause(struct rest_call *call)
+{
+    set_pause(call, true);
+}
+
+static void post_resume(struct rest_call *call)
+{
+    set_pause(call, false);
+}
+
+/* ---- Workers --------------------------------------------------------------------------------- */
+
+static void get_workers(struct rest_call *call)
+{
+    struct worker_page page = {0};
+    struct redrive_err err = {0};
+    int rc = workers_read(rest_store(call), call->principal.tenant, clock_wall_ms(), &page, &err);
+    if (rc < 0) {
+        rest_fail(call, &err, NULL);
+    } else {
+        struct json_writer *w = rest_json(call);
+        kit_begin_items(w);
+        for (size_t i = 0; i < page.n; i++)
+            worker_write_json(w, &page.workers[i]);
+        kit_end_items(w);
+        rest_send(call, 200);
+    }
+    worker_page_release(&page);
+}
+
+/* ---- The timetable --------------------------------------------------------------------------- */
+
+/* The entries of the configuration make jobs of the default tenant, and are its business alone. */
+static void get_cron(struct rest_call *call)
+{
+    const struct str owner = STR(ENGINE_TENANT_DEFAULT);
+    const bool is_owner = str_eq(call->principal.tenant, owner);
+    struct store *store = rest_store(call);
+    struct shared_page rows = {0};
+    struct redrive_err err = {0};
+    int rc = store_ops(store)->shared_list(store, SHARED_CRON, owner, &rows, &err);
+    if (rc < 0) {
+        rest_fail(call, &err, NULL);
+    } else {
+        struct json_writer *w = rest_json(call);
+        kit_begin_items(w);
+        for (size_t i = 0; is_owner && i < call->config->n_cron; i++)
+            view_cron(w, &call->config->cron[i], &rows, clock_wall_ms());
+        kit_end_items(w);
+        rest_send(call, 200);
+    }
+    shared_page_release(&rows);
+}
+
+const struct rest_route REST_FIGURES[] = {
+    {HTTP_GET, "/stats", CONFIG_SCOPE_READ, true, get_stats},
+    {HTTP_GET, "/retry/stats", CONFIG_SCOPE_READ, true, get_retry_stats},
+    {HTTP_GET, "/queues", CONFIG_SCOPE_READ, true, get_queues},
+    {HTTP_POST, "/queues/{queue}/pause", CONFIG_SCOPE_ADMIN, false, post_pause},
+    {HTTP_POST, "/queues/{queue}/resume", CONFIG_SCOPE_ADMIN, false, post_resume},
+    {HTTP_GET, "/workers", CONFIG_SCOPE_READ, true, get_workers},
+    {HTTP_GET, "/cron", CONFIG_SCOPE_READ, true, get_cron},
+    {0},
+};

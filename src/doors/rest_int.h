@@ -1,0 +1,44 @@
+/* rest_int.h - what rest.c, rest_answer.c and rest_reader.c share. */
+#ifndef DOORS_REST_INT_H
+#define DOORS_REST_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "doors/rest.h"
+
+struct rest_reader {
+    struct rest *rest;
+    struct store *store;
+    pthread_t thread;
+    bool started;
+};
+
+struct rest {
+    struct committer *committer;
+    const struct log *log;
+    struct event_hub *hub;
+    struct run_times *run_times;
+    const struct rest_route *const *tables;
+    _Atomic(const struct config *) config;
+    atomic_bool ready;
+
+    struct bells *bells;
+    struct claim_waits *claims;
+    struct bulk_runs *bulk_runs;
+
+    struct rest_reader *readers;
+    unsigned n_readers;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t wake;
+    struct list waiting; /* calls for the readers */
+    bool stopping;
+};
+
+/* Opens the readers' stores and starts their threads. */
+int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err);
+/* Ends them; what they have not come to is answered with 503. Accepts those half started. */
+void rest_readers_stop(struct rest *rest);
+void rest_readers_take(struct rest *rest, struct rest_call *call);
+
+#endif

@@ -1,0 +1,78 @@
+#include "doors/rest_int.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "store/store.h"
+
+static struct rest_call *next_call(struct rest *rest)
+{
+    struct rest_call *call = NULL;
+    pthread_mutex_lock(&rest->lock);
+    while (list_empty(&rest->waiting) && !rest->stopping)
+        pthread_cond_wait(&rest->wake, &rest->lock);
+    if (!rest->stopping) {
+        call = LIST_ENTRY(rest->waiting.next, struct rest_call, link);
+        list_remove(&call->link);
+    }
+    pthread_mutex_unlock(&rest->lock);
+    return call;
+}
+
+static void *read_calls(void *ctx)
+{
+    struct rest_reader *reader = ctx;
+    struct rest_call *call;
+    while ((call = next_call(reader->rest))) {
+        call->store = reader->store;
+        call->route->run(call);
+    }
+    return NULL;
+}
+
+int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err)
+{
+    const struct store_options options = {.create = true};
+    rest->readers = calloc(rest->n_readers, sizeof *rest->readers);
+    if (!rest->readers)
+        return err_nomem(err);
+    for (unsigned i = 0; i < rest->n_readers; i++) {
+        struct rest_reader *reader = &rest->readers[i];
+        reader->rest = rest;
+        int rc = store_open(store_url, &options, &reader->store, err);
+        if (rc < 0)
+            return rc;
+        if (pthread_create(&reader->thread, NULL, read_calls, reader) != 0)
+            return err_set(err, REDRIVE_E_IO, "cannot start a thread");
+        reader->started = true;
+    }
+    return 0;
+}
+
+void rest_readers_stop(struct rest *rest)
+{
+    struct redrive_err err;
+    pthread_mutex_lock(&rest->lock);
+    rest->stopping = true;
+    pthread_cond_broadcast(&rest->wake);
+    pthread_mutex_unlock(&rest->lock);
+    for (unsigned i = 0; rest->readers && i < rest->n_readers; i++) {
+        if (rest->readers[i].started)
+            (void)pthread_join(rest->readers[i].thread, NULL);
+        store_close(rest->readers[i].store);
+    }
+    free(rest->readers);
+    err_set(&err, REDRIVE_E_STOPPING, "%s", redrive_err_text(REDRIVE_E_STOPPING));
+    LIST_FOREACH (&rest->waiting, link) {
+        list_remove(link);
+        rest_fail(LIST_ENTRY(link, struct rest_call, link), &err, NULL);
+    }
+}
+
+void rest_readers_take(struct rest *rest, struct rest_call *call)
+{
+    pthread_mutex_lock(&rest->lock);
+    list_insert(&rest->waiting, &call->link);
+    pthread_cond_signal(&rest->wake);
+    pthread_mutex_unlock(&rest->lock);
+}

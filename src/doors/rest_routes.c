@@ -1,0 +1,6 @@
+#include "doors/rest_routes.h"
+
+const struct rest_route *const REST_TABLES[] = {
+    REST_SUBMIT,    REST_JOBS,    REST_WORK,    REST_BREAKERS, REST_DEAD,
+    REST_DEAD_BULK, REST_FIGURES, REST_SERVICE, REST_WATCH,    NULL,
+};

@@ -1,0 +1,237 @@
+/* rest_work.c - remote workers: POST /claim, /settle, /extend. */
+#include "doors/rest_routes.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "doors/claim_waits.h"
+#include "doors/rest_kit.h"
+#include "doors/views.h"
+#include "doors/work_body.h"
+
+/* ---- Claims ---------------------------------------------------------------------------------- */
+
+/* In the request's arena, which is there until both the answer has been given and the connection is
+ * through with the request. */
+struct polling {
+    struct claim_wait wait; /* first */
+    struct rest_call *call;
+};
+
+/* ---- Jobs that nobody came for: they are given back, and the attempt does not count ---------- */
+
+struct giving_back {
+    struct settle_op settle; /* first */
+    struct settlement items[];
+};
+
+static void given_back(struct op *op, void *ctx)
+{
+    (void)ctx;
+    free(op);
+}
+
+/* When there is no memory even for this, their leases end by themselves. */
+static void give_back(struct rest_call *call, const struct claim_op *claim)
+{
+    struct giving_back *g = calloc(1, sizeof *g + claim->n * sizeof g->items[0]);
+    if (!g)
+        return;
+    for (size_t i = 0; i < claim->n; i++)
+        g->items[i] = (struct settlement){
+            .seq = claim->jobs[i].status.seq,
+            .token = claim->jobs[i].status.token,
+            .outcome = {.ending = ENDING_RELEASED},
+        };
+    settle_op_init(&g->settle, g->items, claim->n);
+    g->settle.op.done = given_back;
+    committer_submit(rest_committer(call), &g->settle.op);
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static void claimed(struct claim_wait *wait)
+{
+    struct polling *p = (struct polling *)(void *)wait;
+    struct rest_call *call = p->call;
+    struct claim_op claim = wait->claim;
+    if (claim.op.code < 0) {
+        rest_fail(call, &claim.op.err, NULL);
+        claim_op_release(&claim);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_key(w, "jobs");
+    json_begin_array(w);
+    for (size_t i = 0; i < claim.n; i++)
+        view_claimed(w, &claim.jobs[i]);
+    json_end_array(w);
+    json_end_object(w);
+    if (claim.n > 0 && (buf_failed(w->out) || http_gone(call->request)))
+        give_back(call, &claim);
+    rest_send(call, 200);
+    claim_op_release(&claim);
+}
+
+static void gone(struct http_request *request, void *ctx)
+{
+    (void)request;
+    claim_waits_end(ctx);
+}
+
+/* ---- The question ---------------------------------------------------------------------------- */
+
+static void add_names(struct buf *key, const struct names *names)
+{
+    buf_putc(key, '\n');
+    for (size_t i = 0; i < names->n; i++) {
+        buf_add_str(key, names->items[i]);
+        buf_putc(key, '\t');
+    }
+}
+
+/* Names have no control characters, so that no two questions have the same key. */
+static struct str line_key(struct str tenant, const struct claim_body *body, struct arena *arena)
+{
+    struct buf key;
+    buf_init(&key, 64u * 1024);
+    buf_add_str(&key, tenant);
+    add_names(&key, &body->queues);
+    add_names(&key, &body->tasks);
+    struct str text = {arena_dup(arena, buf_str(&key)), key.len};
+    buf_release(&key);
+    return text;
+}
+
+static void post_claim(struct rest_call *call)
+{
+    struct arena *arena = http_arena(call->request);
+    struct redrive_err err = {0};
+    struct claim_body body;
+    if (claim_body_read(http_body(call->request), arena, &body, &err) < 0) {
+        kit_fail(call, &err, body.field);
+        return;
+    }
+    struct polling *p = arena_alloc(arena, sizeof *p);
+    if (!p) {
+        kit_nomem(call);
+        return;
+    }
+    p->call = call;
+    const struct claim_filter filter = {
+        .tenant = call->principal.tenant,
+        .queues = body.queues.items,
+        .n_queues = body.queues.n,
+        .tasks = body.tasks.items,
+        .n_tasks = body.tasks.n,
+        .limit = (size_t)body.n,
+    };
+    const char *name = call->principal.name ? call->principal.name : "remote";
+    claim_op_init(&p->wait.claim, &filter, body.worker.len > 0 ? body.worker : str_of(name),
+                  body.lease_ms);
+    p->wait.key = line_key(call->principal.tenant, &body, arena);
+    p->wait.until_ms = clock_monotonic_ms() + body.wait_ms;
+    p->wait.done = claimed;
+    claim_wait_init(rest_claims(call), &p->wait);
+    if (body.wait_ms > 0)
+        http_on_end(call->request, gone, &p->wait);
+    claim_waits_add(&p->wait);
+}
+
+/* ---- Settlements ----------------------------------------------------------------------------- */
+
+struct settling {
+    struct settle_op settle; /* first */
+    struct settle_body body;
+};
+
+static void settled(struct rest_call *call, struct op *op)
+{
+    const struct settle_body *body = &((const struct settling *)(const void *)op)->body;
+    if (op->code < 0) {
+        rest_fail(call, &op->err, NULL);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    const int64_t now_ms = clock_wall_ms();
+    json_begin_object(w);
+    json_key(w, "items");
+    json_begin_array(w);
+    for (size_t i = 0; i < body->n; i++)
+        view_item(w, body->items[i].id, &body->items[i].ret, &body->items[i].decision, now_ms);
+    json_end_array(w);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
+static void post_settle(struct rest_call *call)
+{
+    struct arena *arena = http_arena(call->request);
+    struct redrive_err err = {0};
+    struct settling *s = arena_alloc(arena, sizeof *s);
+    if (!s) {
+        kit_nomem(call);
+        return;
+    }
+    int rc =
+        settle_body_read(http_body(call->request), call->principal.tenant, arena, &s->body, &err);
+    if (rc < 0) {
+        kit_fail(call, &err, s->body.field);
+        return;
+    }
+    settle_op_init(&s->settle, s->body.items, s->body.n);
+    rest_commit(call, &s->settle.op, settled);
+}
+
+/* ---- Heartbeats ------------------------------------------------------------------------------ */
+
+struct extending {
+    struct extend_op extend; /* first */
+    struct extend_body body;
+};
+
+static void extended(struct rest_call *call, struct op *op)
+{
+    const struct extend_body *body = &((const struct extending *)(const void *)op)->body;
+    if (op->code < 0) {
+        rest_fail(call, &op->err, NULL);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_key(w, "items");
+    json_begin_array(w);
+    for (size_t i = 0; i < body->n; i++)
+        view_item(w, body->items[i].id, &body->items[i].ret, NULL, 0);
+    json_end_array(w);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
+static void post_extend(struct rest_call *call)
+{
+    struct arena *arena = http_arena(call->request);
+    struct redrive_err err = {0};
+    struct extending *x = arena_alloc(arena, sizeof *x);
+    if (!x) {
+        kit_nomem(call);
+        return;
+    }
+    int rc =
+        extend_body_read(http_body(call->request), call->principal.tenant, arena, &x->body, &err);
+    if (rc < 0) {
+        kit_fail(call, &err, x->body.field);
+        return;
+    }
+    extend_op_init(&x->extend, x->body.items, x->body.n);
+    rest_commit(call, &x->extend.op, extended);
+}
+
+const struct rest_route REST_WORK[] = {
+    {HTTP_POST, "/claim", CONFIG_SCOPE_WORK, false, post_claim},
+    {HTTP_POST, "/settle", CONFIG_SCOPE_WORK, false, post_settle},
+    {HTTP_POST, "/extend", CONFIG_SCOPE_WORK, false, post_extend},
+    {0},
+};

@@ -1,0 +1,274 @@
+/* What a client that does everything right gets. */
+#include "bench.h"
+
+#include <stdio.h>
+
+static void one_connection_serves_many_requests(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(client_get(&client, "/echo"), 200);
+        check_str(buf_str(&client.body), "GET /echo\n");
+    }
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void pipelined_requests_are_answered_in_order(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    client_say(&client, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
+                        "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
+                        "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"
+                        "GET /c HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "GET /a\n");
+    assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "POST /b\nhello");
+    bench_wait_kept(&bench, 1);
+    bench_release(&bench);
+    assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "late");
+    assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "GET /c\n");
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void chunked_bodies_are_put_together(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        "5\r\nhello\r\n7;note=1\r\n, world\r\n0\r\nX-Trailer: 1\r\n\r\n"
+                        "GET /next HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "POST /echo\nhello, world");
+    assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "GET /next\n");
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void a_body_may_hold_any_bytes(void **state)
+{
+    static const char BYTES[] = "a\0b\r\n\r\nGET / HTTP/1.1\r\n\r\n\xff";
+    struct bench bench;
+    struct client client;
+    char head[100];
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    snprintf(head, sizeof head, "PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
+             sizeof BYTES);
+    client_say(&client, head);
+    client_send(&client, BYTES, sizeof BYTES);
+    assert_int_equal(client_read(&client, false), 200);
+    assert_int_equal(client.body.len, strlen("PUT /echo\n") + sizeof BYTES);
+    assert_memory_equal(client.body.data + strlen("PUT /echo\n"), BYTES, sizeof BYTES);
+    assert_int_equal(bench.n_requests, 1);
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void paths_and_parameters_are_decoded(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    assert_int_equal(client_get(&client, "/a%20b%2Fc+d?x=1%262&y=a+b&flag&x=3&%C3%A4="), 200);
+    check_str(buf_str(&client.body), "GET /a b/c+d x=[1&2] y=[a b] flag=[] x=[3] \xC3\xA4=[]\n");
+    assert_int_equal(client_get(&client, "http://other/path?q"), 200);
+    check_str(buf_str(&client.body), "GET /path q=[]\n");
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+/* In pieces, so that the buffers of the library have to grow on the way. */
+static void a_long_head_in_pieces_is_taken(void **state)
+{
+    struct bench bench;
+    struct client client;
+    struct buf text;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    buf_init(&text, 1u << 20);
+    for (int round = 0; round < 3; round++) {
+        buf_printf(&text, "GET /echo?a=1&b=%d HTTP/1.1\r\nHost:x\r\nEmpty:\r\nCookie: a=b; c=d\r\n",
+                   round);
+        for (int i = 0; i < 60; i++)
+            buf_printf(&text, "X-Header-%d: \t %0*d  \r\n", i, 100 + i, i);
+        buf_puts(&text, "\r\n");
+    }
+    for (size_t at = 0; at < text.len; at += 777)
+        client_send(&client, text.data + at, text.len - at < 777 ? text.len - at : 777);
+    for (int round = 0; round < 3; round++)
+        assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "GET /echo a=[1] b=[2]\n");
+    buf_release(&text);
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void head_gets_the_headers_of_get(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    client_say(&client, "HEAD /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(client_read(&client, true), 200);
+    check_str(client_header(&client, "Content-Length"), "11");
+    assert_int_equal(client_get(&client, "/echo"), 200);
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void every_answer_has_security_headers(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(client_get(&client, i ? "/%zz" : "/echo"), i ? 400 : 200);
+        check_str(client_header(&client, "X-Content-Type-Options"), "nosniff");
+        check_str(client_header(&client, "Cache-Control"), "no-store");
+        assert_non_null(client_header(&client, "Content-Security-Policy").ptr);
+    }
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void a_client_that_expects_100_gets_it(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){.max_body_bytes = 100});
+    client_connect(&client, bench.port);
+    client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+                        "Expect: 100-continue\r\n\r\n");
+    assert_true(client_wait_text(&client, "100 Continue"));
+    client_say(&client, "ok");
+    assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "POST /echo\nok");
+    client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\n"
+                        "Expect: 100-continue\r\n\r\n");
+    assert_true(client_wait_text(&client, "\r\n\r\n"));
+    assert_null(strstr(buf_cstr(&client.in), "100 Continue"));
+    assert_int_equal(client_read(&client, false), 413);
+    client_wait_close(&client);
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void answers_come_from_any_thread(void **state)
+{
+    struct bench bench;
+    struct client clients[8];
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 8; i++) {
+            if (round == 0)
+                client_connect(&clients[i], bench.port);
+            client_say(&clients[i], "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+        }
+        bench_wait_kept(&bench, 8);
+        bench_release(&bench);
+        for (int i = 0; i < 8; i++)
+            assert_int_equal(client_read(&clients[i], false), 200);
+    }
+    for (int i = 0; i < 8; i++)
+        client_close(&clients[i]);
+    bench_stop(&bench);
+}
+
+static void an_answer_to_a_client_that_has_gone_goes_nowhere(void **state)
+{
+    struct bench bench;
+    struct client gone, other;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&gone, bench.port);
+    client_say(&gone, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+    bench_wait_kept(&bench, 1);
+    client_close(&gone);
+    bench_release(&bench);
+    client_connect(&other, bench.port);
+    assert_int_equal(client_get(&other, "/echo"), 200);
+    client_close(&other);
+    bench_stop(&bench);
+}
+
+static void who_waits_learns_that_the_client_has_gone(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    client_say(&client, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n");
+    bench_wait_kept(&bench, 1);
+    assert_false(http_gone(bench.kept[0]));
+    client_close(&client);
+    bench_wait_ended(&bench, 1);
+    assert_true(http_gone(bench.kept[0]));
+    check_str(http_path(bench.kept[0]), "/watched");
+    bench_release(&bench);
+    bench_stop(&bench);
+}
+
+static void the_end_of_an_answered_request_is_told_once(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    client_say(&client, "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n");
+    bench_wait_kept(&bench, 1);
+    bench_release(&bench);
+    assert_int_equal(client_read(&client, false), 200);
+    bench_wait_ended(&bench, 1);
+    client_close(&client);
+    bench_stop(&bench);
+    assert_int_equal(bench.n_ended, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(one_connection_serves_many_requests),
+        T(pipelined_requests_are_answered_in_order),
+        T(chunked_bodies_are_put_together),
+        T(a_body_may_hold_any_bytes),
+        T(paths_and_parameters_are_decoded),
+        T(a_long_head_in_pieces_is_taken),
+        T(head_gets_the_headers_of_get),
+        T(every_answer_has_security_headers),
+        T(a_client_that_expects_100_gets_it),
+        T(answers_come_from_any_thread),
+        T(an_answer_to_a_client_that_has_gone_goes_nowhere),
+        T(who_waits_learns_that_the_client_has_gone),
+        T(the_end_of_an_answered_request_is_told_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
