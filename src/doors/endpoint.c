@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +13,12 @@
 
 /* Connections that have been made and not yet taken; the system has a limit of its own. */
 #define BACKLOG 1024
+
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && digits <= 5 && text[digits] == '\0' && atoi(text) <= UINT16_MAX;
+}
 
 static bool split(const char *address, char host[256], char port[16])
 {
@@ -24,7 +31,7 @@ static bool split(const char *address, char host[256], char port[16])
         name = (struct str){name.ptr + 1, name.len - 2};
     else if (memchr(name.ptr, ':', name.len))
         return false;
-    return name.len > 0 && colon[1] != '\0' && str_copy(host, 256, name) &&
+    return name.len > 0 && is_port(colon + 1) && str_copy(host, 256, name) &&
            str_copy(port, 16, str_of(colon + 1));
 }
 
@@ -131,7 +138,7 @@ int endpoint_listen(const char *address, bool loopback_only, int *ret_fd, struct
 
 uint16_t endpoint_port(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &size) != 0)
         return 0;

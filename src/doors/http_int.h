@@ -37,6 +37,7 @@ struct http_connection {
     enum http_phase phase;
     int64_t deadline_ms; /* monotonic; 0: none */
     bool cut;            /* both directions have been shut down */
+    bool ending;         /* nothing more would come when it was last looked at */
     struct http_request *request;
 };
 
@@ -88,7 +89,8 @@ struct http_request {
 
     /* Of libmicrohttpd's thread until the handler has it, then of the handler. */
     struct arena arena;
-    const char *refusal; /* why it is malformed; NULL: it is not */
+    uintptr_t target_end; /* the address behind it, as it was read */
+    const char *refusal;  /* why it is malformed; NULL: it is not */
     bool headers_read;
     bool too_big;
     size_t seen_bytes; /* of the body, kept or not */
@@ -112,7 +114,8 @@ struct http_request *http_request_new(struct http_server *server, struct http_co
  * of a server that has been stopped frees the server. */
 void http_let_go(struct http_request *request);
 /* Takes the head in; 0, or the status with which it is to be refused, and why. */
-int http_request_head(struct http_request *request, const char *method, const char **ret_why);
+int http_request_head(struct http_request *request, const char *method, const char *version,
+                      const char **ret_why);
 /* Takes a piece of the body; false: enough of this, close. */
 bool http_request_piece(struct http_request *request, const char *bytes, size_t n);
 
@@ -144,7 +147,7 @@ void http_server_let_go(struct http_server *server);
 
 /* Closes what is past its deadline, and notices clients that have gone, until `stopping` and then
  * `sweep_ended`. */
-void *http_sweep(void *server);
+void *http_sweep(void *ctx); /* the server */
 /* Makes libmicrohttpd find the connection closed; under the lock. */
 void http_cut(struct http_connection *connection);
 bool http_has_gone(const struct http_connection *connection);

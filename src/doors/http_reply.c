@@ -24,8 +24,8 @@ void http_response_secure(struct MHD_Response *response)
 struct MHD_Response *http_response(const char *content_type, struct str body,
                                    const struct http_header *headers, size_t n_headers)
 {
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        body.len, (void *)(uintptr_t)body.ptr, MHD_RESPMEM_MUST_COPY);
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(body.len, (void *)body.ptr, MHD_RESPMEM_MUST_COPY);
     if (!response)
         return NULL;
     if (content_type)

@@ -22,6 +22,7 @@ struct http_request *http_request_new(struct http_server *server, struct http_co
     arena_init(&r->arena);
     buf_init(&r->body, server->options.max_body_bytes);
     buf_init(&r->stream.waiting, server->options.stream_max_bytes);
+    r->target_end = (uintptr_t)uri + strlen(uri);
     http_read_target(r, uri);
     return r;
 }
@@ -87,6 +88,8 @@ static bool is_printable(struct str value)
 
 struct head {
     struct http_request *request;
+    uintptr_t line; /* where the next line begins, see check_lines */
+    bool broken;
     unsigned n_lengths;
     unsigned n_encodings;
     struct str length;
@@ -101,6 +104,8 @@ static enum MHD_Result take_header(void *ctx, enum MHD_ValueKind kind, const cha
     struct http_request *r = head->request;
     (void)kind;
     struct http_param *header = &r->headers[r->n_headers++];
+    head->broken |= (uintptr_t)name != head->line;
+    head->line = (uintptr_t)value + value_len + 2;
     const char *name_copy = arena_dup(&r->arena, (struct str){name, name_len});
     const char *value_copy = arena_dup(&r->arena, (struct str){value, value_len});
     if (!name_copy || !value_copy)
@@ -117,6 +122,25 @@ static enum MHD_Result take_header(void *ctx, enum MHD_ValueKind kind, const cha
         head->encoding = header->value;
     }
     return MHD_YES;
+}
+
+/* libmicrohttpd before 1.0 takes a NUL for the end of a name or value, a lone CR or LF for that of
+ * a line, and puts what a folded line continues behind the name of its header: a Content-Length may
+ * so get lost, and a body becomes a request. It parses in place, so that all of these show in the
+ * addresses: lines that end with CRLF and are nothing but name, colon and value lie one directly
+ * behind the other, from the request line to the end of the head. */
+static bool check_lines(const struct head *head, const char *method, const char *version)
+{
+#if MHD_VERSION < 0x01000000
+    const struct http_request *r = head->request;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    return info && !head->broken && r->target_end + 1 == (uintptr_t)version &&
+           head->line + 2 == (uintptr_t)method + info->header_size;
+#else
+    (void)head, (void)method, (void)version;
+    return true;
+#endif
 }
 
 /* What one reader takes for the end of a request and the next does not is how requests are
@@ -145,9 +169,10 @@ static uint64_t length_of(struct str text)
     return length;
 }
 
-int http_request_head(struct http_request *r, const char *method, const char **ret_why)
+int http_request_head(struct http_request *r, const char *method, const char *version,
+                      const char **ret_why)
 {
-    struct head head = {.request = r};
+    struct head head = {.request = r, .line = (uintptr_t)version + strlen(version) + 2};
     int n = MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, NULL, NULL);
     r->headers_read = true;
     r->method = method_of(method);
@@ -157,6 +182,8 @@ int http_request_head(struct http_request *r, const char *method, const char **r
     *ret_why = "out of memory";
     if (r->arena.failed)
         return 503;
+    if (!check_lines(&head, method, version))
+        head.why = "a line of the head is malformed";
     int status = check_framing(&head, ret_why);
     if (status)
         return status;

@@ -237,11 +237,11 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *mhd, const c
 {
     struct http_request *request = *request_context;
     const char *why;
-    (void)ctx, (void)mhd, (void)url, (void)version;
+    (void)ctx, (void)mhd, (void)url;
     if (!request)
         return MHD_NO;
     if (!request->headers_read) {
-        int status = http_request_head(request, method, &why);
+        int status = http_request_head(request, method, version, &why);
         return status ? refuse(request, status, why) : MHD_YES;
     }
     if (*upload_size > 0) {
@@ -274,8 +274,8 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
 {
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)given->tls_cert},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)given->tls_key},
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)given->tls_cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)given->tls_key},
         {MHD_OPTION_END, 0, NULL},
     };
     if (given->tls_cert)

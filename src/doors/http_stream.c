@@ -52,6 +52,9 @@ struct http_stream *http_stream_open(struct http_request *request, int status,
     if (response) {
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
         http_response_secure(response);
+        /* Else libmicrohttpd before 1.0 sends the last chunk of a body that HEAD must not have. */
+        if (request->method == HTTP_HEAD)
+            (void)MHD_set_response_options(response, MHD_RF_HTTP_VERSION_1_0_ONLY, MHD_RO_END);
     }
     pthread_mutex_lock(&server->lock);
     request->stream.open = true;

@@ -1,6 +1,7 @@
 #include "doors/http_int.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -37,6 +38,17 @@ static void look_for_client(struct http_connection *c)
     http_resume(request);
 }
 
+/* libmicrohttpd does not see the end of a connection when it came together with the last bytes. Who
+ * has closed and said nothing since the last look will never finish a request. */
+static void look_for_more(struct http_connection *c)
+{
+    int unread = 0;
+    bool ending = http_has_gone(c) && ioctl(c->fd, FIONREAD, &unread) == 0 && unread == 0;
+    if (ending && c->ending)
+        http_cut(c);
+    c->ending = ending;
+}
+
 static void look_at_all(struct http_server *server)
 {
     int64_t now_ms = clock_monotonic_ms();
@@ -44,6 +56,8 @@ static void look_at_all(struct http_server *server)
         struct http_connection *c = LIST_ENTRY(link, struct http_connection, link);
         if (c->deadline_ms && now_ms >= c->deadline_ms)
             http_cut(c);
+        else if (c->phase == HTTP_WAITING || c->phase == HTTP_READING)
+            look_for_more(c);
         else
             look_for_client(c);
     }

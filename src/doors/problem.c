@@ -1,14 +1,17 @@
 #include "doors/problem.h"
 
-#include <ctype.h>
 #include <stdio.h>
 
 static void write_type(struct json_writer *w, int code)
 {
     char type[64];
     snprintf(type, sizeof type, "urn:redrive:%s", redrive_err_name(code));
-    for (char *p = type; *p; p++)
-        *p = *p == '_' ? '-' : (char)tolower((unsigned char)*p);
+    for (char *p = type; *p; p++) {
+        if (*p == '_')
+            *p = '-';
+        else if (*p >= 'A' && *p <= 'Z')
+            *p += 'a' - 'A';
+    }
     json_field_cstr(w, "type", type);
 }
 

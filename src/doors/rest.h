@@ -76,8 +76,8 @@ struct rest_options {
 };
 
 int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err);
-/* For http_server_options: the handler, and its context is the struct rest. */
-void rest_handle(struct http_request *request, void *rest);
+/* For http_server_options: the handler; its context is the struct rest. */
+void rest_handle(struct http_request *request, void *ctx);
 /* The tokens and definitions of another configuration, from the next request on. The one before is
  * still borrowed, by requests in hand. */
 void rest_reload(struct rest *rest, const struct config *config);

@@ -20,6 +20,8 @@ struct client {
 };
 
 void client_connect(struct client *client, uint16_t port);
+/* A socket, or -1 when it is refused. */
+int client_try_connect(uint16_t port);
 void client_close(struct client *client);
 
 void client_send(struct client *client, const void *bytes, size_t n);

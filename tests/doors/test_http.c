@@ -97,6 +97,33 @@ static void paths_and_parameters_are_decoded(void **state)
     bench_stop(&bench);
 }
 
+/* In pieces, so that the buffers of the library have to grow on the way. */
+static void a_long_head_in_pieces_is_taken(void **state)
+{
+    struct bench bench;
+    struct client client;
+    struct buf text;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    buf_init(&text, 1u << 20);
+    for (int round = 0; round < 3; round++) {
+        buf_printf(&text, "GET /echo?a=1&b=%d HTTP/1.1\r\nHost:x\r\nEmpty:\r\nCookie: a=b; c=d\r\n",
+                   round);
+        for (int i = 0; i < 60; i++)
+            buf_printf(&text, "X-Header-%d: \t %0*d  \r\n", i, 100 + i, i);
+        buf_puts(&text, "\r\n");
+    }
+    for (size_t at = 0; at < text.len; at += 777)
+        client_send(&client, text.data + at, text.len - at < 777 ? text.len - at : 777);
+    for (int round = 0; round < 3; round++)
+        assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "GET /echo a=[1] b=[2]\n");
+    buf_release(&text);
+    client_close(&client);
+    bench_stop(&bench);
+}
+
 static void head_gets_the_headers_of_get(void **state)
 {
     struct bench bench;
@@ -234,6 +261,7 @@ int main(void)
         T(chunked_bodies_are_put_together),
         T(a_body_may_hold_any_bytes),
         T(paths_and_parameters_are_decoded),
+        T(a_long_head_in_pieces_is_taken),
         T(head_gets_the_headers_of_get),
         T(every_answer_has_security_headers),
         T(a_client_that_expects_100_gets_it),

@@ -1,6 +1,7 @@
 /* Paths, methods, tokens and scopes: what every resource gets from the frame. */
 #include "house.h"
 
+#include <semaphore.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -65,6 +66,15 @@ static void commit(struct rest_call *call)
     rest_commit(call, op, committed);
 }
 
+static sem_t started, go_on;
+
+static void wait_to_go_on(struct rest_call *call)
+{
+    sem_post(&started);
+    sem_wait(&go_on);
+    tell(call);
+}
+
 static const struct rest_route ROUTES[] = {
     {HTTP_GET, "/things", CONFIG_SCOPE_READ, true, read_store},
     {HTTP_POST, "/things", CONFIG_SCOPE_ENQUEUE, false, commit},
@@ -73,6 +83,7 @@ static const struct rest_route ROUTES[] = {
     {HTTP_GET, "/things/groups", CONFIG_SCOPE_READ, false, tell},
     {HTTP_POST, "/things/{id}/parts/{part}", CONFIG_SCOPE_WORK, false, tell},
     {HTTP_GET, "/wrong", 0, false, complain},
+    {HTTP_GET, "/slow", 0, true, wait_to_go_on},
     {0},
 };
 static const struct rest_route *const TABLES[] = {REST_SERVICE, ROUTES, NULL};
@@ -312,6 +323,35 @@ static void ready_until_told_otherwise(void **state)
     house_close(&house);
 }
 
+static void slow_reads_hold_up_neither_others_nor_a_stop(void **state)
+{
+    struct house house;
+    struct client slow[4], client;
+    (void)state;
+    sem_init(&started, 0, 0);
+    sem_init(&go_on, 0, 0);
+    house_open(&house, "{}", TABLES);
+    for (int i = 0; i < 4; i++) {
+        client_connect(&slow[i], house.port);
+        client_say(&slow[i], "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
+    sem_wait(&started);
+    sem_wait(&started);
+    client_connect(&client, house.port);
+    assert_int_equal(house_ask(&client, "POST", "/things", NULL, "{}"), 409);
+    http_server_stop(house.server);
+    house.server = NULL;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(client_read(&slow[i], false), 503);
+        client_close(&slow[i]);
+        sem_post(&go_on);
+    }
+    client_close(&client);
+    house_close(&house);
+    sem_destroy(&started);
+    sem_destroy(&go_on);
+}
+
 /* Below the path's own line, and before the next path. */
 static bool documents(const char *text, const struct rest_route *route)
 {
@@ -362,6 +402,7 @@ int main(void)
         T(without_tokens_web_pages_of_others_are_refused),
         T(health_is_told),
         T(ready_until_told_otherwise),
+        T(slow_reads_hold_up_neither_others_nor_a_stop),
         T(openapi_names_every_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

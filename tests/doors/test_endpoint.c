@@ -1,0 +1,91 @@
+/* Addresses to listen on. */
+#include "check.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "doors/endpoint.h"
+#include "doors/http_server.h"
+
+static void loopback_is_told_from_the_rest(void **state)
+{
+    static const char *const LOOPBACK[] = {"127.0.0.1:1", "127.9.9.9:0", "[::1]:80",
+                                           "[::ffff:127.0.0.1]:1", "localhost:7070"};
+    static const char *const OTHERS[] = {
+        "0.0.0.0:1", "[::]:1",     "10.0.0.1:1",  "127.0.0.1", "[::1]", "::1:80",
+        ":80",       "127.0.0.1:", "127.0.0.1:x", "",          "[]:1",  "8.8.8.8:53"};
+    (void)state;
+    for (size_t i = 0; i < sizeof LOOPBACK / sizeof LOOPBACK[0]; i++)
+        if (!endpoint_is_loopback(LOOPBACK[i]))
+            fail_msg("%s is loopback", LOOPBACK[i]);
+    for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++)
+        if (endpoint_is_loopback(OTHERS[i]))
+            fail_msg("%s is not loopback", OTHERS[i]);
+    assert_false(endpoint_is_loopback(NULL));
+}
+
+static void loopback_only_refuses_the_world(void **state)
+{
+    struct redrive_err err = {0};
+    int fd = -1;
+    (void)state;
+    assert_int_equal(endpoint_listen("0.0.0.0:0", true, &fd, &err), REDRIVE_E_DENIED);
+    assert_string_equal(err.message, "will not listen on 0.0.0.0:0");
+    assert_int_equal(fd, -1);
+    assert_int_equal(endpoint_listen("127.0.0.1:0", true, &fd, &err), 0);
+    assert_int_not_equal(endpoint_port(fd), 0);
+    close(fd);
+}
+
+static void a_port_that_is_taken_is_told(void **state)
+{
+    struct redrive_err err = {0};
+    char address[32];
+    int fd, second = -1;
+    (void)state;
+    assert_int_equal(endpoint_listen("127.0.0.1:0", false, &fd, &err), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%u", endpoint_port(fd));
+    assert_int_equal(endpoint_listen(address, false, &second, &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.message, address));
+    assert_string_equal(err.detail, "Address already in use");
+    assert_non_null(strstr(err.hint, "port"));
+    close(fd);
+}
+
+static void what_is_no_address_is_told(void **state)
+{
+    struct redrive_err err = {0};
+    int fd;
+    (void)state;
+    assert_int_equal(endpoint_listen("nonsense", false, &fd, &err), REDRIVE_E_INVALID);
+    assert_non_null(strstr(err.detail, "host:port"));
+    assert_int_equal(endpoint_listen("127.0.0.1:65536", false, &fd, &err), REDRIVE_E_INVALID);
+    assert_int_equal(endpoint_listen("no-such-host.invalid:1", false, &fd, &err), REDRIVE_E_IO);
+}
+
+static void a_server_with_a_bad_certificate_does_not_start(void **state)
+{
+    struct redrive_err err = {0};
+    struct http_server *server;
+    struct http_server_options options = {.address = "127.0.0.1:0",
+                                          .tls_cert = "not a certificate"};
+    (void)state;
+    assert_int_equal(http_server_start(&options, &server, &err), REDRIVE_E_INVALID);
+    options.tls_key = "not a key";
+    assert_int_equal(http_server_start(&options, &server, &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.detail, "certificate"));
+    assert_null(server);
+    http_server_stop(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(loopback_is_told_from_the_rest),
+        T(loopback_only_refuses_the_world),
+        T(a_port_that_is_taken_is_told),
+        T(what_is_no_address_is_told),
+        T(a_server_with_a_bad_certificate_does_not_start),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
