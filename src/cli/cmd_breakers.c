@@ -70,7 +70,10 @@ static void list_as_table(const struct breaker_page *page, int64_t now_ms, const
         const struct breaker_info *b = &page->breakers[i];
         table_add_styled(&t, figure_breaker_style(b->status.state),
                          redrive_breaker_state_name(b->status.state));
-        table_addf(&t, "%u/%u", b->status.failure_count, b->status.config.failure_threshold);
+        if (b->status.config.failure_threshold == 0)
+            table_addf(&t, "%u/-", b->status.failure_count);
+        else
+            table_addf(&t, "%u/%u", b->status.failure_count, b->status.config.failure_threshold);
         if (b->status.rate < 0)
             table_add(&t, "-");
         else

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "cli/enqueue.h"
 #include "cli/when.h"
 #include "core/vocabulary.h"
@@ -106,6 +107,11 @@ static int conflict(struct redrive_err *err, const char *what, const char *hint)
 static int check_options(const struct cli *cli, const struct enqueue_options *o,
                          const char *argument, struct redrive_err *err)
 {
+    if ((o->id && !*o->id) || (o->unique && !*o->unique))
+        return conflict(err, o->id && !*o->id ? "--id is empty" : "--unique is empty",
+                        "leave it away for a new id, or look at the variable it came from");
+    if (argument && !*argument)
+        return conflict(err, "the PAYLOAD is empty", "leave it away for a job without one");
     if (argument && o->from)
         return conflict(err, "a PAYLOAD and --from exclude each other", "give one of them");
     if (argument && o->lines && strcmp(argument, "-") != 0)
@@ -230,6 +236,25 @@ static int check_spec(const struct session *session, struct job_spec *spec, cons
     return rc;
 }
 
+/* A task that nobody declared waits for somebody who runs it; one that looks like another is more
+ * likely a slip. */
+static void warn_of_typo(struct cli *cli, const struct config *config, struct str name)
+{
+    const char **names = calloc(config->n_tasks + 1, sizeof *names);
+    for (size_t i = 0; names && i < config->n_tasks; i++)
+        names[i] = config->tasks[i].name;
+    bool is_declared = *config_task(config, name)->name != '\0';
+    const char *nearest = names && !is_declared ? suggest(name, names, config->n_tasks) : NULL;
+    if (nearest) {
+        struct redrive_err warning = {0};
+        (void)err_set(&warning, REDRIVE_E_UNKNOWN, "no task '%.*s' is declared", (int)name.len,
+                      name.ptr);
+        err_hint(&warning, "did you mean '%s'? strict_tasks refuses others", nearest);
+        cli_warn(cli, &warning);
+    }
+    free(names);
+}
+
 /* ---- One job --------------------------------------------------------------------------------- */
 
 void enqueue_put_answer(const struct cli *cli, const struct submit_answer *a, uint64_t line,
@@ -302,6 +327,8 @@ static int run_one(struct cli *cli, struct session *session, struct job_spec *sp
     if (rc == 0)
         rc = check_spec(session, spec, path ? NULL : argument, err);
     if (rc == 0)
+        warn_of_typo(cli, session->config, spec->task);
+    if (rc == 0)
         rc = session_connect(session, &options, err);
     if (rc == 0)
         rc = submit_one(cli, session, spec, o->wait_ms, err);
@@ -337,6 +364,8 @@ static int run_lines(struct cli *cli, struct session *session, struct job_spec *
     /* All that the lines have in common is checked before any of them is submitted. */
     any.payload = STR("0");
     rc = check_spec(session, &any, NULL, err);
+    if (rc == 0)
+        warn_of_typo(cli, session->config, spec->task);
     if (rc == 0)
         rc = session_connect(session, &options, err);
     if (rc == 0)

@@ -24,8 +24,13 @@ static void put_text(const struct redrive_health *h, const struct worker_page *w
 {
     style_add(out, color, figure_health_style(h->status), str_of(h->status));
     buf_printf(out, "\n  score          %.3f\n", h->health_score);
-    buf_printf(out, "  success rate   %.1f %% of about the last minute\n", 100 * h->success_rate);
-    buf_printf(out, "  latency        %.2f of what is usual\n", h->latency_factor);
+    if (workers->n == 0) {
+        buf_puts(out, "  success rate   - (nobody works)\n");
+    } else {
+        buf_printf(out, "  success rate   %.1f %% of about the last minute\n",
+                   100 * h->success_rate);
+        buf_printf(out, "  latency        %.2f of what is usual\n", h->latency_factor);
+    }
     buf_printf(out, "  breakers open  %u of %u\n", h->breakers_open, h->breakers);
     buf_printf(out, "  workers        %zu\n", workers->n);
 }

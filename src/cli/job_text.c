@@ -43,11 +43,15 @@ void job_add_error(struct buf *out, const struct job_error *error)
 {
     if (error->class_ == REDRIVE_CLASS_SUCCESS)
         return;
-    if (error->type.len > 0)
+    /* The last line of a traceback begins with the type. */
+    bool says_type = error->type.len > 0 && str_starts_with(error->message, error->type);
+    if (says_type)
+        buf_add_str(out, error->message);
+    else if (error->type.len > 0)
         buf_add_str(out, error->type);
     else
         buf_puts(out, redrive_class_name(error->class_));
-    if (error->message.len > 0) {
+    if (error->message.len > 0 && !says_type) {
         buf_puts(out, ": ");
         buf_add_str(out, error->message);
     }

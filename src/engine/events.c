@@ -201,9 +201,13 @@ int events_count(struct engine *e, struct redrive_err *err)
 
 static enum log_level level_of(const struct engine_event *event)
 {
+    /* Who looks only at errors wants to see what has ended; a retry is a second chance, unless the
+     * table says that it is worse than that. */
+    if (event->kind == ENGINE_EVENT_DEAD || event->kind == ENGINE_EVENT_FAILED)
+        return LOG_LEVEL_ERROR;
     if (event->class_ == REDRIVE_CLASS_SUCCESS)
-        return event->reason == REDRIVE_REASON_NONE ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING;
-    return event->severity >= REDRIVE_SEVERITY_ERROR ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
+        return LOG_LEVEL_INFO;
+    return event->severity >= REDRIVE_SEVERITY_CRITICAL ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
 }
 
 static void write_log(const struct engine *e, const struct engine_event *event)
