@@ -96,6 +96,7 @@ static void gather(struct feed *feed, const struct record *record)
     feed->n_bytes += record->id.len + record->payload.len;
     if (feed->arena.failed) {
         struct redrive_err err;
+        feed->n--;
         (void)err_nomem(&err);
         give_up(feed, &err);
         return;

@@ -17,8 +17,8 @@ struct batch_tally {
     atomic_uint_least64_t dead; /* failed ones included */
 };
 
-/* An engine_event_fn. */
-void batch_tally_event(const struct engine_event *event, void *tally);
+/* An engine_event_fn, whose ctx is the tally. */
+void batch_tally_event(const struct engine_event *event, void *ctx);
 
 /* What has become of records, one way or another. */
 uint64_t batch_tally_ended(const struct batch_tally *tally);

@@ -17,12 +17,12 @@
 #include "cli/load_config.h"
 #include "cli/progress.h"
 #include "cli/session.h"
+#include "cli/worker_name.h"
 #include "run/pool.h"
 
-#define WORKER_NAME_MAX 320
-#define OUTPUT_MAX      4096
-#define REPORTS_MAX     20
-#define PATH_TEXT_MAX   4096
+#define OUTPUT_MAX    4096
+#define REPORTS_MAX   20
+#define PATH_TEXT_MAX 4096
 
 struct batch_options {
     int format;
@@ -281,6 +281,18 @@ static int write_exports(struct batch *b, struct redrive_err *err)
     return rc;
 }
 
+/* Before hours of work rather than after them. */
+static int check_export(const char *path, struct redrive_err *err)
+{
+    struct export_file file;
+    if (!path)
+        return 0;
+    int rc = export_file_open(&file, path, true, err);
+    if (rc == 0)
+        export_file_abandon(&file);
+    return rc;
+}
+
 /* ---- The end -------------------------------------------------------------------------------- */
 
 static int print_summary(struct batch *b, struct batch_summary *ret, struct redrive_err *err)
@@ -406,6 +418,10 @@ static int open_all(struct batch *b, struct redrive_err *err)
         rc = load_config_task(b->session.config, b->task.ptr, &task, err);
     if (rc == 0)
         rc = open_input(b, err);
+    if (rc == 0)
+        rc = check_export(b->options->results, err);
+    if (rc == 0)
+        rc = check_export(b->options->dead, err);
     if (rc == 0 && b->session.config->paths.retry_queue)
         rc = make_directory(b->session.config->paths.retry_queue, err);
     if (rc < 0)
@@ -418,14 +434,6 @@ static int open_all(struct batch *b, struct redrive_err *err)
         rc = session_committer(&b->session, on_ready, b, &b->committer, err);
     b->feed.options.committer = b->committer;
     return rc;
-}
-
-static void name_worker(struct batch *b)
-{
-    char host[256] = "";
-    if (gethostname(host, sizeof host - 1) < 0 || *host == '\0')
-        (void)str_copy(host, sizeof host, STR("localhost"));
-    (void)snprintf(b->worker, sizeof b->worker, "%s:%ld", host, (long)getpid());
 }
 
 static void close_all(struct batch *b)
@@ -453,7 +461,7 @@ static int run_batch(struct cli *cli, struct redrive_err *err)
     b->feed.fd = b->feed.wake[0] = b->feed.wake[1] = -1;
     pthread_mutex_init(&b->mutex, NULL);
     progress_init(&b->progress, &cli->err, "batch", 0, NULL);
-    name_worker(b);
+    worker_name(b->worker);
     int rc = uv_loop_init(&b->loop);
     if (rc < 0) {
         pthread_mutex_destroy(&b->mutex);

@@ -9,6 +9,7 @@
 #include "base/json_writer.h"
 #include "cli/cli.h"
 #include "cli/figures.h"
+#include "cli/listing.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -48,17 +49,10 @@ static int read_all(const struct session *session, struct str tenant, struct bre
 static void list_as_json(const struct breaker_page *page, struct buf *out)
 {
     struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_key(&w, "items");
-    json_begin_array(&w);
+    listing_begin(&w, out);
     for (size_t i = 0; i < page->n; i++)
         breaker_write_json(&w, &page->breakers[i]);
-    json_end_array(&w);
-    json_key(&w, "next");
-    json_put_null(&w);
-    json_end_object(&w);
-    buf_putc(out, '\n');
+    listing_end(&w, NULL);
 }
 
 static void list_as_table(const struct breaker_page *page, int64_t now_ms, const struct term *term,

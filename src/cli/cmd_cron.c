@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/json_writer.h"
 #include "cli/cli.h"
+#include "cli/listing.h"
 #include "cli/table.h"
 #include "cli/when.h"
 #include "config/zone.h"
@@ -54,10 +55,7 @@ static int put_json(const struct ticks *ticks, struct buf *out)
     struct json_writer w;
     char text[WHEN_TEXT_MAX];
     int64_t at_ms = ticks->after_ms;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_key(&w, "items");
-    json_begin_array(&w);
+    listing_begin(&w, out);
     for (int64_t i = 0; i < ticks->count; i++) {
         int rc = cron_next(ticks->cron, ticks->tz, at_ms, &at_ms);
         if (rc < 0)
@@ -68,11 +66,8 @@ static int put_json(const struct ticks *ticks, struct buf *out)
         json_field_int(&w, "at_ms", at_ms);
         json_end_object(&w);
     }
-    json_end_array(&w);
-    json_key(&w, "next");
-    json_put_null(&w);
-    json_end_object(&w);
-    return buf_putc(out, '\n');
+    listing_end(&w, NULL);
+    return buf_failed(out);
 }
 
 static int put_table(const struct ticks *ticks, const struct term *term, struct buf *out)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "cli/listing.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/when.h"
@@ -47,10 +48,7 @@ static struct entry look_up(const struct config_cron *cron, const struct shared_
 static void put_json(const struct config *config, const struct shared_page *rows, struct buf *out)
 {
     struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_key(&w, "items");
-    json_begin_array(&w);
+    listing_begin(&w, out);
     for (size_t i = 0; i < config->n_cron; i++) {
         struct entry e = look_up(&config->cron[i], rows);
         json_begin_object(&w);
@@ -63,11 +61,7 @@ static void put_json(const struct config *config, const struct shared_page *rows
         job_write_time(&w, "next_tick", e.next_ms);
         json_end_object(&w);
     }
-    json_end_array(&w);
-    json_key(&w, "next");
-    json_put_null(&w);
-    json_end_object(&w);
-    buf_putc(out, '\n');
+    listing_end(&w, NULL);
 }
 
 static void put_table(const struct config *config, const struct shared_page *rows,

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "cli/doctor.h"
+#include "cli/listing.h"
 #include "cli/load_config.h"
 #include "cli/text.h"
 
@@ -83,10 +84,7 @@ static size_t count(const struct doctor *d, enum health_level level)
 static void put_json(const struct doctor *d, struct buf *out)
 {
     struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_key(&w, "items");
-    json_begin_array(&w);
+    listing_begin(&w, out);
     for (size_t i = 0; i < d->n; i++) {
         const struct finding *f = &d->findings[i];
         json_begin_object(&w);
@@ -96,11 +94,7 @@ static void put_json(const struct doctor *d, struct buf *out)
         json_field_cstr(&w, "hint", f->hint[0] ? f->hint : NULL);
         json_end_object(&w);
     }
-    json_end_array(&w);
-    json_key(&w, "next");
-    json_put_null(&w);
-    json_end_object(&w);
-    buf_putc(out, '\n');
+    listing_end(&w, NULL);
 }
 
 static void put_text(const struct doctor *d, bool color, struct buf *out)

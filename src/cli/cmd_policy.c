@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/json_writer.h"
 #include "cli/cli.h"
+#include "cli/listing.h"
 #include "cli/load_config.h"
 #include "cli/table.h"
 #include "core/explain.h"
@@ -198,21 +199,14 @@ static void list_as_json(struct buf *out)
     size_t n;
     const struct policy_profile *profiles = policy_profiles(&n);
     struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_key(&w, "items");
-    json_begin_array(&w);
+    listing_begin(&w, out);
     for (size_t i = 0; i < n; i++) {
         json_begin_object(&w);
         json_field_cstr(&w, "name", profiles[i].name);
         json_field_cstr(&w, "summary", profiles[i].summary);
         json_end_object(&w);
     }
-    json_end_array(&w);
-    json_key(&w, "next");
-    json_put_null(&w);
-    json_end_object(&w);
-    buf_putc(out, '\n');
+    listing_end(&w, NULL);
 }
 
 static int run_list(struct cli *cli, struct redrive_err *err)

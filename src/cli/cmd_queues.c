@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "cli/listing.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/when.h"
@@ -54,10 +55,7 @@ _Static_assert(N_STATES == REDRIVE_STATE_COUNT, "every state has a column");
 static void put_json(const struct queue_page *page, struct buf *out)
 {
     struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_key(&w, "items");
-    json_begin_array(&w);
+    listing_begin(&w, out);
     for (size_t i = 0; i < page->n; i++) {
         const struct queue_count *q = &page->queues[i];
         json_begin_object(&w);
@@ -71,11 +69,7 @@ static void put_json(const struct queue_page *page, struct buf *out)
         job_write_time(&w, "next_due", q->next_due_ms);
         json_end_object(&w);
     }
-    json_end_array(&w);
-    json_key(&w, "next");
-    json_put_null(&w);
-    json_end_object(&w);
-    buf_putc(out, '\n');
+    listing_end(&w, NULL);
 }
 
 static void add_row(struct table *t, const struct queue_count *q, int64_t now_ms)
@@ -106,7 +100,7 @@ static void put_table(const struct queue_page *page, const struct term *term, st
         N = BEFORE + N_STATES + 2
     };
     struct table_column columns[N] = {
-        {"QUEUE", ALIGN_LEFT}, {"TENANT", ALIGN_LEFT}, {"", ALIGN_LEFT}};
+        {"QUEUE", ALIGN_LEFT}, {"TENANT", ALIGN_LEFT}, {"STATE", ALIGN_LEFT}};
     struct table t;
     int64_t now_ms = clock_wall_ms();
     for (size_t i = 0; i < N_STATES; i++)

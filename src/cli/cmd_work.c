@@ -11,11 +11,11 @@
 #include "base/err.h"
 #include "cli/session.h"
 #include "cli/work_tally.h"
+#include "cli/worker_name.h"
 #include "run/notify.h"
 #include "run/pool.h"
 
-#define WORKER_NAME_MAX 320
-#define OUTPUT_MAX      4096
+#define OUTPUT_MAX 4096
 
 /* For alerts that are being sent when the work is over. */
 #define NOTIFY_GRACE_MS 5000
@@ -40,8 +40,10 @@ struct work {
     struct work_tally tally;
     uv_loop_t loop;
     uv_signal_t signals[2];
-    int n_signals; /* that have come */
+    bool has_signals; /* they are watched */
+    int n_signals;    /* that have come */
     int64_t started_ms;
+    bool is_over; /* nothing runs any more */
 
     pthread_mutex_t mutex; /* guards the pointers, which the committer's thread uses too */
     struct pool *pool;
@@ -110,13 +112,19 @@ static int watch_signals(struct work *work, struct redrive_err *err)
     }
     for (size_t i = 0; i < 2 && rc == 0; i++)
         rc = uv_signal_start(&work->signals[i], on_signal, SIGNALS[i]);
-    if (rc == 0)
-        return 0;
-    close_signals(work);
-    return err_set(err, REDRIVE_E_IO, "cannot listen for signals: %s", uv_strerror(rc));
+    work->has_signals = true;
+    return rc == 0 ? 0
+                   : err_set(err, REDRIVE_E_IO, "cannot listen for signals: %s", uv_strerror(rc));
 }
 
 /* ---- Working -------------------------------------------------------------------------------- */
+
+static void on_stopped(void *ctx)
+{
+    struct work *work = ctx;
+    work->is_over = true;
+    uv_stop(&work->loop);
+}
 
 static void on_notifier_stopped(void *ctx)
 {
@@ -124,13 +132,6 @@ static void on_notifier_stopped(void *ctx)
     struct notifier *notifier = work->notifier;
     set_notifier(work, NULL);
     notifier_free(notifier);
-    close_signals(work);
-}
-
-static void on_stopped(void *ctx)
-{
-    struct work *work = ctx;
-    notifier_stop(work->notifier, NOTIFY_GRACE_MS, on_notifier_stopped, work);
 }
 
 static int start_notifier(struct work *work, struct redrive_err *err)
@@ -143,9 +144,7 @@ static int start_notifier(struct work *work, struct redrive_err *err)
     };
     struct notifier *notifier;
     int rc = notifier_new(&options, &notifier, err);
-    if (rc < 0)
-        close_signals(work);
-    else
+    if (rc == 0)
         set_notifier(work, notifier);
     return rc;
 }
@@ -172,10 +171,8 @@ static int start_pool(struct work *work, struct redrive_err *err)
     };
     struct pool *pool;
     int rc = pool_new(&options, &pool, err);
-    if (rc < 0) {
-        on_stopped(work);
+    if (rc < 0)
         return rc;
-    }
     set_pool(work, pool);
     log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_started",
               LOG_S("worker", work->name), LOG_S("store", work->session.config->store),
@@ -211,12 +208,9 @@ static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
 {
     int rc = watch_signals(work, err);
     if (rc == 0)
-        rc = start_notifier(work, err);
-    if (rc == 0)
         rc = start_pool(work, err);
-    /* After a failure too: what was begun has to be closed. */
-    while (uv_run(&work->loop, UV_RUN_DEFAULT) != 0)
-        ;
+    while (rc == 0 && !work->is_over)
+        (void)uv_run(&work->loop, UV_RUN_DEFAULT);
     if (rc == 0) {
         const struct pool_status status = pool_status(work->pool);
         log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_stopped",
@@ -231,14 +225,10 @@ static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
 
 static void name_worker(struct work *work)
 {
-    char host[256] = "";
-    if (work->options->worker) {
+    if (work->options->worker)
         (void)str_copy(work->name, sizeof work->name, str_of(work->options->worker));
-        return;
-    }
-    if (gethostname(host, sizeof host - 1) < 0 || *host == '\0')
-        (void)str_copy(host, sizeof host, STR("localhost"));
-    (void)snprintf(work->name, sizeof work->name, "%s:%ld", host, (long)getpid());
+    else
+        worker_name(work->name);
 }
 
 static struct str *as_strs(const struct option_strings *strings)
@@ -262,9 +252,26 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
     if (!work->queues || !work->tasks)
         return err_nomem(err);
     int rc = session_open_with(cli, &options, &work->session, err);
+    /* Before the engine first looks: an alert is told once. */
+    if (rc == 0)
+        rc = start_notifier(work, err);
     if (rc == 0)
         rc = session_committer(&work->session, on_ready, work, &work->committer, err);
     return rc;
+}
+
+/* The notifier goes after whoever may still tell it something. */
+static void close_all(struct work *work)
+{
+    committer_stop(work->committer);
+    if (work->notifier)
+        notifier_stop(work->notifier, NOTIFY_GRACE_MS, on_notifier_stopped, work);
+    if (work->has_signals)
+        close_signals(work);
+    while (uv_run(&work->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    pool_free(work->pool);
+    (void)uv_loop_close(&work->loop);
 }
 
 static int run_work(struct cli *cli, struct redrive_err *err)
@@ -285,9 +292,7 @@ static int run_work(struct cli *cli, struct redrive_err *err)
         rc = open_all(cli, &work, err);
         if (rc == 0)
             rc = work_on(cli, &work, err);
-        committer_stop(work.committer);
-        pool_free(work.pool);
-        (void)uv_loop_close(&work.loop);
+        close_all(&work);
     }
     session_close(&work.session);
     pthread_mutex_destroy(&work.mutex);

@@ -21,6 +21,7 @@ extern const struct command cmd_jobs;
 extern const struct command cmd_migrate;
 extern const struct command cmd_policy;
 extern const struct command cmd_queues;
+extern const struct command cmd_serve;
 extern const struct command cmd_simulate;
 extern const struct command cmd_stats;
 extern const struct command cmd_top;

@@ -2,6 +2,8 @@
 #include "cli/dlq.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -25,7 +27,7 @@ static const struct option OPTIONS[] = {
     {.name = "rate",
      INTO_STRING(struct retry_options, rate),
      .placeholder = "N/s",
-     .help = "at most so many a second; 90/min and 500/h are understood too"},
+     .help = "at most so many: 20 is twenty a second, 90/min and 500/h work too"},
     JOB_SELECT_ROWS(struct retry_options, select),
     {0},
 };
@@ -33,8 +35,15 @@ static const struct option OPTIONS[] = {
 static int read_rate(const char *text, struct rate *ret, struct redrive_err *err)
 {
     struct redrive_err wrong = {0};
+    char per_second[32];
     *ret = (struct rate){0};
-    if (!text || rate_parse(str_of(text), ret, &wrong) == 0)
+    if (!text)
+        return 0;
+    /* A number alone means jobs a second. */
+    bool alone = strspn(text, "0123456789") == strlen(text);
+    if (alone && snprintf(per_second, sizeof per_second, "%s/s", text) < (int)sizeof per_second)
+        text = per_second;
+    if (rate_parse(str_of(text), ret, &wrong) == 0)
         return 0;
     err_set(err, REDRIVE_E_USAGE, "--rate: %s", wrong.message);
     err_detail(err, "%s", wrong.detail);

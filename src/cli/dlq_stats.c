@@ -9,6 +9,7 @@
 #include "base/json_writer.h"
 #include "cli/job_select.h"
 #include "cli/job_text.h"
+#include "cli/listing.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "cli/tally.h"
@@ -198,10 +199,7 @@ static void put_groups_json(const struct group_page *page, struct buf *out)
 {
     char text[FINGERPRINT_TEXT_MAX];
     struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_key(&w, "items");
-    json_begin_array(&w);
+    listing_begin(&w, out);
     for (size_t i = 0; i < page->n; i++) {
         const struct group_count *g = &page->groups[i];
         json_begin_object(&w);
@@ -214,10 +212,7 @@ static void put_groups_json(const struct group_page *page, struct buf *out)
         job_write_error(&w, "example", &g->example.status.error);
         json_end_object(&w);
     }
-    json_end_array(&w);
-    json_field_cstr(&w, "next", NULL);
-    json_end_object(&w);
-    buf_putc(out, '\n');
+    listing_end(&w, NULL);
 }
 
 static int put_groups_table(const struct group_page *page, const struct term *term, int64_t now_ms,

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "config/zone.h"
+#include "run/from_config.h"
 
 #define SYNC_TIMES   9
 #define SYNC_SLOW_US 50000
@@ -173,47 +174,21 @@ void doctor_check_limits(struct doctor *d)
 
 /* ---- Programs -------------------------------------------------------------------------------- */
 
-static bool is_program(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
-}
-
-/* As execvp looks for it. */
-static bool find_program(const char *name)
-{
-    char path[PATH_MAX];
-    const char *from = getenv("PATH");
-    if (strchr(name, '/'))
-        return is_program(name);
-    for (const char *end; from && *from; from = *end ? end + 1 : end) {
-        end = from + strcspn(from, ":");
-        int len = snprintf(path, sizeof path, "%.*s/%s", (int)(end - from), from, name);
-        if (len > 0 && (size_t)len < sizeof path && is_program(path))
-            return true;
-    }
-    return false;
-}
-
 void doctor_check_programs(struct doctor *d)
 {
     size_t found = 0, missing = 0;
     for (size_t i = 0; i < d->config->n_tasks; i++) {
         const struct config_task *task = &d->config->tasks[i];
-        const struct config_strings *argv =
-            task->run.kind == CONFIG_RUN_STREAM ? &task->run.stream : &task->run.exec;
-        if (argv->n == 0)
+        struct redrive_err why;
+        if (task->run.kind == CONFIG_RUN_NONE || task->run.kind == CONFIG_RUN_HTTP)
             continue;
-        if (find_program(argv->items[0])) {
+        if (from_config_check(task, environ, &why) == 0) {
             found++;
             continue;
         }
         missing++;
-        doctor_say(d, DOCTOR_FAIL, "programs", "task %s: no program %s", task->name,
-                   argv->items[0]);
-        doctor_hint(d, strchr(argv->items[0], '/')
-                           ? "is it there, and executable? The path counts from where `work` starts"
-                           : "it is looked for in PATH; write its whole path");
+        doctor_say(d, DOCTOR_FAIL, "programs", "%s", why.message);
+        doctor_hint(d, "%s", why.hint);
     }
     if (missing == 0 && found > 0)
         doctor_say(d, DOCTOR_OK, "programs", "found, of tasks: %zu", found);

@@ -63,7 +63,7 @@ static int is_there(const char *path, bool force, struct redrive_err *err)
     if (!S_ISREG(st.st_mode)) {
         err_set(err, REDRIVE_E_EXISTS, "cannot write the export: this is no plain file");
         err_detail(err, "file %s", path);
-        err_hint(err, "leave -o away to write to standard output");
+        err_hint(err, "name a plain file, or one that is not there yet");
         return REDRIVE_E_EXISTS;
     }
     if (force)

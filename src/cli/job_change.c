@@ -4,6 +4,7 @@
 #include "base/json_writer.h"
 #include "cli/job_find.h"
 #include "cli/text.h"
+#include "cli/listing.h"
 #include "core/state.h"
 #include "engine/change.h"
 
@@ -52,6 +53,12 @@ static int refused(enum job_verb verb, const struct job *job, const struct move_
         err_detail(err, "key %.*s", (int)key.len, key.ptr);
         err_hint(err, "wait until that job has ended, or cancel it");
         return REDRIVE_E_EXISTS;
+    }
+    if (result->code == REDRIVE_E_DEADLINE) {
+        err_set(err, REDRIVE_E_STATE, "cannot retry job %.*s: its deadline has passed", (int)id.len,
+                id.ptr);
+        err_hint(err, "submit its payload as a new job");
+        return REDRIVE_E_STATE;
     }
     return err_set(err, result->code, "cannot %s job %.*s: %s", VERBS[verb], (int)id.len, id.ptr,
                    redrive_err_text(result->code));
@@ -160,19 +167,11 @@ int job_change_args(struct cli *cli, enum job_verb verb, const char *tenant, boo
         return rc;
     }
     buf_init(&c.out, OUTPUT_MAX);
-    json_writer_init(&c.w, &c.out);
-    if (cli->globals->json) {
-        json_begin_object(&c.w);
-        json_key(&c.w, "items");
-        json_begin_array(&c.w);
-    }
+    if (cli->globals->json)
+        listing_begin(&c.w, &c.out);
     rc = change_ids(&c, err);
-    if (cli->globals->json) {
-        json_end_array(&c.w);
-        json_field_cstr(&c.w, "next", NULL);
-        json_end_object(&c.w);
-        buf_putc(&c.out, '\n');
-    }
+    if (cli->globals->json)
+        listing_end(&c.w, NULL);
     int printed = cli_print(cli, &c.out, rc < 0 ? NULL : err);
     session_close(&c.session);
     return rc < 0 ? rc : printed;

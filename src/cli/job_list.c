@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/json_writer.h"
 #include "cli/job_text.h"
+#include "cli/listing.h"
 #include "cli/session.h"
 #include "cli/table.h"
 #include "store/job_cursor.h"
@@ -31,10 +32,7 @@ static int print_json(struct cli *cli, const struct job_page *page, const char *
     struct buf out;
     int rc = 0;
     buf_init(&out, TEXT_MAX);
-    json_writer_init(&w, &out);
-    json_begin_object(&w);
-    json_key(&w, "items");
-    json_begin_array(&w);
+    listing_begin(&w, &out);
     for (size_t i = 0; i < page->n && rc == 0; i++) {
         job_write_json(&w, &page->jobs[i], NULL);
         rc = buf_failed(&out);
@@ -45,10 +43,7 @@ static int print_json(struct cli *cli, const struct job_page *page, const char *
         buf_release(&out);
         return err_set(err, rc, "cannot print a job: %s", redrive_err_text(rc));
     }
-    json_end_array(&w);
-    json_field_cstr(&w, "next", next);
-    json_end_object(&w);
-    buf_putc(&out, '\n');
+    listing_end(&w, next);
     return cli_print(cli, &out, err);
 }
 

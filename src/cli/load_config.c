@@ -108,20 +108,25 @@ static int report_errors(struct cli *cli, const struct config_report *report,
     return err->code;
 }
 
-int load_config(struct cli *cli, struct config **ret, struct redrive_err *err)
+int load_config_again(struct cli *cli, struct config **ret, struct config_report *report)
 {
-    int rc = remember_globals(cli->globals, err);
-    if (rc < 0)
-        return rc;
-    struct config_sources sources = {
+    const struct config_sources sources = {
         .path = cli->globals->config,
         .path_required = cli->globals->config != NULL,
         .environ = environ,
         .flags = flags.items,
         .n_flags = flags.n,
     };
+    return config_load(&sources, ret, report);
+}
+
+int load_config(struct cli *cli, struct config **ret, struct redrive_err *err)
+{
+    int rc = remember_globals(cli->globals, err);
+    if (rc < 0)
+        return rc;
     struct config_report report;
-    rc = config_load(&sources, ret, &report);
+    rc = load_config_again(cli, ret, &report);
     if (rc < 0)
         return report_errors(cli, &report, err);
     for (size_t i = 0; i < (*ret)->n_warnings; i++)

@@ -21,6 +21,10 @@ int load_config_flag(const char *name, const char *value, struct redrive_err *er
  * caller frees `ret`. */
 int load_config(struct cli *cli, struct config **ret, struct redrive_err *err);
 
+/* Loads it once more, for a process that goes on whatever the file says now: prints nothing. On
+ * failure the report has the errors. */
+int load_config_again(struct cli *cli, struct config **ret, struct config_report *report);
+
 /* The task that a command names; NULL: the defaults. A name that the configuration does not know is
  * a typo more often than an undeclared task: REDRIVE_E_NOT_FOUND, with the nearest one. */
 int load_config_task(const struct config *config, const char *name, const struct config_task **ret,

@@ -4,10 +4,10 @@
 
 /* Listed in the order of help. */
 static const struct command *const COMMANDS[] = {
-    &cmd_enqueue,  &cmd_work,     &cmd_batch,  &cmd_jobs,    &cmd_dlq,        &cmd_breakers,
-    &cmd_queues,   &cmd_cron,     &cmd_stats,  &cmd_health,  &cmd_top,        &cmd_policy,
-    &cmd_simulate, &cmd_config,   &cmd_doctor, &cmd_migrate, &cmd_completion, &cmd_help,
-    &cmd_version,  &cmd_complete, NULL,
+    &cmd_enqueue,  &cmd_work,     &cmd_serve,    &cmd_batch,  &cmd_jobs,    &cmd_dlq,
+    &cmd_breakers, &cmd_queues,   &cmd_cron,     &cmd_stats,  &cmd_health,  &cmd_top,
+    &cmd_policy,   &cmd_simulate, &cmd_config,   &cmd_doctor, &cmd_migrate, &cmd_completion,
+    &cmd_help,     &cmd_version,  &cmd_complete, NULL,
 };
 
 static const struct command ROOT = {
@@ -27,6 +27,7 @@ static const struct command ROOT = {
         (const struct example[]){
             {"redrive enqueue resize '{\"width\":320}'", "submit a job"},
             {"redrive work", "run jobs until told to stop"},
+            {"redrive serve", "the same, and an HTTP API"},
             {"redrive top", "watch what happens"},
             {"redrive dlq groups", "what has died, and of what?"},
             {"redrive policy explain --profile records", "when would a failing job be retried?"},

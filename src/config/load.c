@@ -165,6 +165,7 @@ static struct config *config_new(void)
         return NULL;
     }
     owned->arena = arena;
+    atomic_init(&owned->holders, 1);
     config->owned = owned;
     return config;
 }
@@ -205,9 +206,16 @@ int config_load(const struct config_sources *sources, struct config **ret,
     return report->errors[0].code;
 }
 
+struct config *config_hold(const struct config *config)
+{
+    if (config && config->owned)
+        atomic_fetch_add(&config->owned->holders, 1);
+    return (struct config *)config;
+}
+
 void config_free(struct config *config)
 {
-    if (!config)
+    if (!config || !config->owned || atomic_fetch_sub(&config->owned->holders, 1) > 1)
         return;
     for (struct zone *zone = config->owned->zones; zone; zone = zone->next)
         tz_release(&zone->tz);

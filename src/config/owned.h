@@ -2,6 +2,8 @@
 #ifndef CONFIG_OWNED_H
 #define CONFIG_OWNED_H
 
+#include <stdatomic.h>
+
 #include "base/arena.h"
 #include "core/tz.h"
 
@@ -12,6 +14,7 @@ struct zone {
 };
 
 struct config_owned {
+    atomic_uint holders;
     struct arena arena; /* holds the configuration itself, too */
     struct zone *zones;
 };

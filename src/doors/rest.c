@@ -245,6 +245,8 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
         return err_nomem(err);
     rest->committer = options->committer;
     rest->log = options->log;
+    rest->hub = options->hub;
+    rest->run_times = options->run_times;
     rest->tables = options->tables ? options->tables : REST_TABLES;
     rest->config = options->config;
     rest->ready = true;

@@ -36,6 +36,8 @@ struct claim_waits;
 struct rest;
 struct rest_call;
 struct store;
+struct event_hub;
+struct run_times;
 
 typedef void (*rest_fn)(struct rest_call *call);
 
@@ -72,6 +74,8 @@ struct rest_options {
     const struct log *log;       /* borrowed */
     const char *store_url;       /* for the readers' handles; NULL: the configuration's */
     unsigned n_readers;          /* 0: 2 */
+    struct event_hub *hub;       /* borrowed; NULL: there is no /events */
+    struct run_times *run_times; /* borrowed; NULL: /metrics has no histogram */
     const struct rest_route *const *tables; /* NULL: REST_TABLES */
 };
 

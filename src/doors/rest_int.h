@@ -17,6 +17,8 @@ struct rest_reader {
 struct rest {
     struct committer *committer;
     const struct log *log;
+    struct event_hub *hub;
+    struct run_times *run_times;
     const struct rest_route *const *tables;
     _Atomic(const struct config *) config;
     atomic_bool ready;

@@ -12,6 +12,7 @@ extern const struct rest_route REST_FIGURES[];
 extern const struct rest_route REST_JOBS[];
 extern const struct rest_route REST_SERVICE[];
 extern const struct rest_route REST_SUBMIT[];
+extern const struct rest_route REST_WATCH[];
 extern const struct rest_route REST_WORK[];
 
 /* Ends with NULL. */

@@ -24,6 +24,7 @@ void bulk_init(struct bulk *bulk, enum change_kind kind, const struct job_filter
     /* What has died in this very millisecond still counts. */
     if (filter->finished_before_ms == 0 || filter->finished_before_ms > now_ms + 1)
         bulk->filter.finished_before_ms = now_ms + 1;
+    bulk->started_ms = now_ms;
     bulk->finished = bulk->filter.states == 0;
 }
 
@@ -48,11 +49,19 @@ static int key_is_held(struct store *store, const struct job *job, struct redriv
     return rc;
 }
 
-static int count_page(struct store *store, enum change_kind kind, const struct job_page *page,
+static bool is_too_late(const struct bulk *bulk, const struct job *job)
+{
+    return job->spec.deadline_ms != 0 && job->spec.deadline_ms < bulk->started_ms;
+}
+
+static int count_page(struct store *store, const struct bulk *bulk, const struct job_page *page,
                       uint64_t *changed, uint64_t *refused, struct redrive_err *err)
 {
     for (size_t i = 0; i < page->n; i++) {
-        int rc = kind == CHANGE_REDRIVE ? key_is_held(store, &page->jobs[i], err) : 0;
+        const struct job *job = &page->jobs[i];
+        int rc = bulk->kind != CHANGE_REDRIVE ? 0
+                 : is_too_late(bulk, job)     ? 1
+                                              : key_is_held(store, job, err);
         if (rc < 0)
             return rc;
         *changed += rc == 0;
@@ -73,7 +82,7 @@ int bulk_count(struct store *store, const struct bulk *bulk, uint64_t *ret_chang
     while (more && rc == 0) {
         rc = store_ops(store)->list(store, &filter, &page, err);
         if (rc == 0)
-            rc = count_page(store, bulk->kind, &page, ret_changed, ret_refused, err);
+            rc = count_page(store, bulk, &page, ret_changed, ret_refused, err);
         more = page.more;
         if (page.n > 0)
             filter.after_seq = page.jobs[page.n - 1].status.seq;

@@ -15,7 +15,8 @@
  * does it take what died after it began. Whoever is interrupted between two chunks has lost
  * nothing, and may begin anew.
  *
- * A job whose unique key a live job now holds is not redriven: it is counted as refused.
+ * A job whose unique key a live job now holds, or whose deadline has passed, is not redriven: it is
+ * counted as refused.
  */
 #ifndef ENGINE_BULK_H
 #define ENGINE_BULK_H
@@ -30,6 +31,7 @@
 struct bulk {
     enum change_kind kind;    /* CHANGE_REDRIVE or CHANGE_REMOVE */
     struct job_filter filter; /* strings borrowed; its keyset moves on with each chunk */
+    int64_t started_ms;
     uint64_t changed;
     uint64_t refused;
     bool finished;
@@ -40,8 +42,8 @@ struct bulk {
 void bulk_init(struct bulk *bulk, enum change_kind kind, const struct job_filter *filter,
                int64_t now_ms);
 
-/* How many jobs the rest of the bulk would change, and how many it would refuse because a live job
- * holds their key as of now. Changes nothing. */
+/* How many jobs the rest of the bulk would change, and how many it would refuse as of now. Changes
+ * nothing. */
 int bulk_count(struct store *store, const struct bulk *bulk, uint64_t *ret_changed,
                uint64_t *ret_refused, struct redrive_err *err);
 

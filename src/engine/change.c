@@ -34,6 +34,12 @@ int change_job(struct engine *e, enum change_kind kind, const struct job *job,
         .reason = REDRIVE_REASON_MANUAL,
         .payload = item->payload,
     };
+    /* It would die again at the next tick. */
+    if (kind == CHANGE_REDRIVE && job->spec.deadline_ms != 0 &&
+        job->spec.deadline_ms <= e->now_ms) {
+        item->ret = (struct move_result){REDRIVE_E_DEADLINE, job->status.state};
+        return 0;
+    }
     int rc = e->ops->change(e->store, &move, 1, &item->ret, err);
     if (rc < 0 || item->ret.code < 0)
         return rc;

@@ -17,7 +17,8 @@ struct change_item {
 
 /* CHANGE_CANCEL   any live job; a running one's worker learns of it when it settles
  * CHANGE_RUN_NOW  a time-locked job goes back to the queue
- * CHANGE_REDRIVE  a dead or failed job starts anew, with fresh attempts
+ * CHANGE_REDRIVE  a dead or failed job starts anew, with fresh attempts; REDRIVE_E_DEADLINE when
+ *                 its deadline has passed
  * CHANGE_END      a waiting job goes to the dead letters by hand
  * CHANGE_REMOVE   an ended job and its history are gone
  * CHANGE_EDIT     a dead letter gets another payload */

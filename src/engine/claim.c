@@ -168,7 +168,9 @@ static int take_lanes(struct engine *e, struct lane *limit, struct lane *breaker
 static int start(struct engine *e, struct claim_op *op, struct job *job, struct lane *limit,
                  struct lane *breaker, struct breaker_permit permit, struct redrive_err *err)
 {
-    int64_t lease_ms = op->lease_ms > 0 ? op->lease_ms : task_in_force(e, job->spec.task)->lease_ms;
+    int64_t lease_ms = op->lease_of ? op->lease_of(job) : 0;
+    if (lease_ms <= 0)
+        lease_ms = op->lease_ms > 0 ? op->lease_ms : task_in_force(e, job->spec.task)->lease_ms;
     const struct start_move move = {
         .seq = job->status.seq,
         .token = new_token(e),

@@ -18,6 +18,9 @@ struct claim_op {
     struct claim_filter filter; /* strings borrowed; its limit is the number wanted */
     struct str worker;          /* borrowed */
     int64_t lease_ms;           /* 0: as each task says */
+    /* How long this job's lease lasts, where jobs say so themselves; set after the init. Called on
+     * the engine's thread, reads nothing but the job. NULL, or an answer of 0: as above. */
+    int64_t (*lease_of)(const struct job *job);
 
     /* The answer: the jobs as they now are, running. */
     struct job *jobs;

@@ -96,7 +96,8 @@ static void *run(void *arg)
     pthread_mutex_lock(&c->mutex);
     while (!c->stopping || !list_empty(&c->waiting)) {
         bool outside = c->changed_outside;
-        bool is_time = wants_tick(c);
+        /* Whoever stops has no time for what time asks for. */
+        bool is_time = wants_tick(c) && !c->stopping;
         size_t n = take(c, ops);
         pthread_mutex_unlock(&c->mutex);
         if (is_time)
@@ -128,7 +129,7 @@ static void *watch(void *arg)
         stopping = c->stopping;
         if (changed) {
             c->changed_outside = true;
-            pthread_cond_signal(&c->wake);
+            pthread_cond_broadcast(&c->wake);
         }
         if (rc < 0 && !stopping)
             sleep_until_ms(c, WATCH_MS);
@@ -150,7 +151,7 @@ void committer_submit_all(struct committer *c, struct list *ops)
         list_insert(&c->waiting, link);
     }
     if (!refused)
-        pthread_cond_signal(&c->wake);
+        pthread_cond_broadcast(&c->wake);
     pthread_mutex_unlock(&c->mutex);
     LIST_FOREACH (ops, link) {
         struct op *op = LIST_ENTRY(link, struct op, link);

@@ -51,7 +51,7 @@ void committer_submit_all(struct committer *committer, struct list *ops);
 /* Hands in an operation and waits; returns its code, with detail in `err`. */
 int committer_run(struct committer *committer, struct op *op, struct redrive_err *err);
 
-/* For submit_op_init and engine_task, which read nothing that changes. */
+/* For submit_op_init and engine_config, which any thread may call. */
 const struct engine *committer_engine(const struct committer *committer);
 
 #endif

@@ -59,6 +59,8 @@ int engine_open(const struct engine_options *options, struct engine **ret, struc
         return err_nomem(err);
     }
     e->options = *options;
+    (void)config_hold(options->config);
+    pthread_mutex_init(&e->config_mutex, NULL);
     e->store = options->store;
     int rc = build(e, err);
     if (rc < 0) {
@@ -79,6 +81,8 @@ void engine_close(struct engine *e)
     arena_release(&e->arena);
     classifier_free(e->classifier);
     store_close(e->store);
+    config_free((struct config *)e->options.config);
+    pthread_mutex_destroy(&e->config_mutex);
     free(e->events);
     free(e->cron);
     free(e);
@@ -103,7 +107,30 @@ bool engine_made_ready(struct engine *e)
 
 const struct config_task *engine_task(const struct engine *e, struct str name)
 {
-    return e->options.config ? config_task(e->options.config, name) : &e->builtin;
+    return engine_task_by(e, e->options.config, name);
+}
+
+struct config *engine_config(const struct engine *e)
+{
+    pthread_mutex_t *mutex = (pthread_mutex_t *)&e->config_mutex;
+    pthread_mutex_lock(mutex);
+    struct config *config = config_hold(e->options.config);
+    pthread_mutex_unlock(mutex);
+    return config;
+}
+
+const struct config_task *engine_task_by(const struct engine *e, const struct config *config,
+                                         struct str name)
+{
+    return config ? config_task(config, name) : &e->builtin;
+}
+
+bool engine_declares(const struct engine *e, struct str name)
+{
+    struct config *config = engine_config(e);
+    bool declares = *engine_task_by(e, config, name)->name != '\0';
+    config_free(config);
+    return declares;
 }
 
 void engine_health(const struct engine *e, const struct health_thresholds *thresholds,

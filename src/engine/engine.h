@@ -33,7 +33,7 @@ typedef int64_t (*engine_clock_fn)(void *ctx);
 
 struct engine_options {
     struct store *store;         /* owned from engine_open on, also when that fails */
-    const struct config *config; /* borrowed, outlives the engine; NULL: the defaults */
+    const struct config *config; /* held by the engine; NULL: the defaults */
     engine_clock_fn clock;       /* wall time in ms; NULL: the system's */
     void *clock_ctx;
     uint64_t seed;            /* of tokens and ids; 0: from the system */
@@ -58,9 +58,19 @@ int64_t engine_now_ms(const struct engine *engine);
 /* Whether anything has been applied since the last time of asking that put a job into the queue. */
 bool engine_made_ready(struct engine *engine);
 
-/* The definition of a task: what the configuration says, or the defaults. Reads nothing that
- * changes, so that any thread may ask. What other processes have published is in tasks.h. */
+/* The definition of a task: what the configuration says, or the defaults. What other processes have
+ * published is in tasks.h. For the thread that owns the engine: a reload (reload.h) may put another
+ * configuration into force at any time. */
 const struct config_task *engine_task(const struct engine *engine, struct str name);
+
+/* The configuration that is in force, held for the caller, who frees it; NULL: there is none. Any
+ * thread. */
+struct config *engine_config(const struct engine *engine);
+/* The definition of a task by a configuration that engine_config has given. Any thread. */
+const struct config_task *engine_task_by(const struct engine *engine, const struct config *config,
+                                         struct str name);
+/* Whether the configuration that is in force has the task. Any thread. */
+bool engine_declares(const struct engine *engine, struct str name);
 
 /* Of the work that this engine has settled; fills in all of `ret`. */
 void engine_health(const struct engine *engine, const struct health_thresholds *thresholds,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/duration.h"
 #include "base/err.h"
 #include "engine/private.h"
 
@@ -73,8 +74,9 @@ void event_add(struct engine *e, const struct engine_event *event)
 
 /* ---- Counters -------------------------------------------------------------------------------
  *
- * One number in all, and one for each task, queue, worker and class that had a part in it. A unit
- * has many events that count alike, so they are gathered first, and counted once a group.
+ * One number in all, and one for each task, queue and class that had a part in it. What workers
+ * have done stands in their own rows: they come and go, and counters stay for ever. A unit has many
+ * events that count alike, so they are gathered first, and counted once a group.
  */
 struct group {
     const struct engine_event *event; /* the first of them; NULL: a free slot */
@@ -84,20 +86,17 @@ struct group {
 
 static uint64_t group_hash(const struct engine_event *event, uint64_t seed)
 {
-    uint64_t hash = (uint64_t)event->kind << 16 | (uint64_t)event->class_ << 8 |
-                    (uint64_t)event->ran << 1 | event->unclassified;
+    uint64_t hash =
+        (uint64_t)event->kind << 16 | (uint64_t)event->class_ << 8 | event->unclassified;
     hash = rng_hash(event->tenant.ptr, event->tenant.len, seed ^ hash);
     hash = rng_hash(event->task.ptr, event->task.len, hash);
-    hash = rng_hash(event->queue.ptr, event->queue.len, hash);
-    return event->ran ? rng_hash(event->worker.ptr, event->worker.len, hash) : hash;
+    return rng_hash(event->queue.ptr, event->queue.len, hash);
 }
 
 static bool counts_alike(const struct engine_event *a, const struct engine_event *b)
 {
-    return a->kind == b->kind && a->class_ == b->class_ && a->ran == b->ran &&
-           a->unclassified == b->unclassified && str_eq(a->tenant, b->tenant) &&
-           str_eq(a->task, b->task) && str_eq(a->queue, b->queue) &&
-           (!a->ran || str_eq(a->worker, b->worker));
+    return a->kind == b->kind && a->class_ == b->class_ && a->unclassified == b->unclassified &&
+           str_eq(a->tenant, b->tenant) && str_eq(a->task, b->task) && str_eq(a->queue, b->queue);
 }
 
 /* Open addressing, at most half full, in the unit's arena; NULL without memory. */
@@ -164,8 +163,6 @@ static void count_event(struct tally *t, const struct engine_event *event, int64
     count(t, n, event->tenant, name, "", (struct str){0});
     count(t, n, event->tenant, name, "task", event->task);
     count(t, n, event->tenant, name, "queue", event->queue);
-    if (event->ran && event->worker.len > 0)
-        count(t, n, event->tenant, name, "worker", event->worker);
     if (event->class_ != REDRIVE_CLASS_SUCCESS)
         count(t, n, event->tenant, name, "class", str_of(redrive_class_name(event->class_)));
     if (event->unclassified)
@@ -211,21 +208,25 @@ static enum log_level level_of(const struct engine_event *event)
 
 static void write_log(const struct engine *e, const struct engine_event *event)
 {
-    char attempt[32];
+    char attempt[32], delay[DURATION_TEXT_MAX];
+    struct log_field fields[7];
+    size_t n = 0;
     enum log_level level = level_of(event);
     if (!log_wants(e->options.log, level))
         return;
     (void)snprintf(attempt, sizeof attempt, "%u/%d", event->attempt, event->max_attempts);
-    if (event->class_ == REDRIVE_CLASS_SUCCESS && event->reason == REDRIVE_REASON_NONE)
-        log_event(e->options.log, level, event->at_ms, engine_event_name(event->kind),
-                  LOG_STR("job", event->id), LOG_STR("task", event->task),
-                  LOG_S("attempt", attempt));
-    else
-        log_event(e->options.log, level, event->at_ms, engine_event_name(event->kind),
-                  LOG_STR("job", event->id), LOG_STR("task", event->task),
-                  LOG_S("attempt", attempt), LOG_S("class", redrive_class_name(event->class_)),
-                  LOG_S("reason", redrive_reason_name(event->reason)),
-                  LOG_I("delay_ms", event->delay_ms), LOG_STR("message", event->message));
+    fields[n++] = LOG_STR("job", event->id);
+    fields[n++] = LOG_STR("task", event->task);
+    fields[n++] = LOG_S("attempt", attempt);
+    if (event->class_ != REDRIVE_CLASS_SUCCESS)
+        fields[n++] = LOG_S("class", redrive_class_name(event->class_));
+    if (event->reason != REDRIVE_REASON_NONE)
+        fields[n++] = LOG_S("reason", redrive_reason_name(event->reason));
+    if (event->kind == ENGINE_EVENT_RETRYING || event->delay_ms > 0)
+        fields[n++] = LOG_S("delay", duration_format(event->delay_ms, delay));
+    if (event->message.len > 0)
+        fields[n++] = LOG_STR("message", event->message);
+    log_write(e->options.log, level, event->at_ms, engine_event_name(event->kind), fields, n);
 }
 
 void events_publish(struct engine *e)

@@ -62,7 +62,7 @@ const char *engine_event_name(enum engine_event_kind kind);
 /* "jobs_received" … */
 const char *engine_event_counter(enum engine_event_kind kind);
 
-/* Counters have a label of kind and name: "task:mail", "queue:main", "worker:w1", "class:network";
+/* Counters have a label of kind and name: "task:mail", "queue:main", "class:network";
  * without a label they are totals. */
 
 /* ---- Within the engine ---------------------------------------------------------------------- */

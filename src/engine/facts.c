@@ -16,7 +16,6 @@ struct decision facts_decide(struct engine *e, const struct job *job, const stru
 {
     const struct job_spec *spec = &job->spec;
     const struct config_task *task = task_in_force(e, spec->task);
-    const struct redrive_policy *policy = &task->retry;
     struct policy_box *box = NULL;
     const struct job_facts facts = {
         .attempts = job->status.attempts,
@@ -30,10 +29,13 @@ struct decision facts_decide(struct engine *e, const struct job *job, const stru
                   .service = spec->service.len ? arena_dup(&e->arena, spec->service) : NULL,
                   .user = spec->user.len ? arena_dup(&e->arena, spec->user) : NULL},
     };
+    struct decision decision = decide(&facts, outcome, &task->retry, e->classifier);
+    /* A success is one under any policy, and most runs are. */
+    if (spec->policy.len == 0 || decision.state == REDRIVE_STATE_COMPLETED)
+        return decision;
     /* It was checked when the job came in; if the rules have changed since, the task's hold. */
-    if (spec->policy.len > 0 && policy_parse_json(spec->policy, &task->retry, &box, NULL) == 0)
-        policy = policy_box_get(box);
-    struct decision decision = decide(&facts, outcome, policy, e->classifier);
+    if (policy_parse_json(spec->policy, &task->retry, &box, NULL) == 0)
+        decision = decide(&facts, outcome, policy_box_get(box), e->classifier);
     policy_box_free(box);
     return decision;
 }

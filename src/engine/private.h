@@ -2,6 +2,8 @@
 #ifndef ENGINE_PRIVATE_H
 #define ENGINE_PRIVATE_H
 
+#include <pthread.h>
+
 #include "base/arena.h"
 #include "base/id.h"
 #include "base/map.h"
@@ -21,6 +23,7 @@ struct cron_mark {
 
 struct engine {
     struct engine_options options;
+    pthread_mutex_t config_mutex; /* guards options.config against the threads that ask for it */
     struct store *store;
     const struct store_ops *ops;
     struct config_task builtin; /* without a configuration, every task */

@@ -72,7 +72,7 @@ int settle_job(struct engine *e, const struct job *job, struct settlement *s,
     const bool is_done = s->decision.state == REDRIVE_STATE_COMPLETED;
     const struct settle_move move = {
         .seq = job->status.seq,
-        .token = s->token,
+        .token = job->status.token,
         .decision = &s->decision,
         .error = error,
         .result = is_done ? s->result : (struct str){0},
@@ -94,6 +94,14 @@ int settle_job(struct engine *e, const struct job *job, struct settlement *s,
     return settle_lanes(e, job, s->decision.breaker, err);
 }
 
+static bool holds_lease(const struct settlement *s, const struct job_status *job)
+{
+    if (job->state != REDRIVE_STATE_RUNNING)
+        return false;
+    return s->token != 0 ? s->token == job->token
+                         : s->worker.len > 0 && str_eq(s->worker, job->worker);
+}
+
 static int settle_one(struct engine *e, struct settlement *s, struct redrive_err *err)
 {
     const struct job *known = running_get(&e->running, s->seq, s->token);
@@ -108,9 +116,9 @@ static int settle_one(struct engine *e, struct settlement *s, struct redrive_err
     if (rc > 0) {
         const struct job *job = &page.jobs[0];
         s->ret = (struct move_result){.code = REDRIVE_E_STATE, .state = job->status.state};
-        bool holds = job->status.state == REDRIVE_STATE_RUNNING && s->token != 0 &&
-                     job->status.token == s->token;
-        rc = holds ? settle_job(e, job, s, err) : 0;
+        rc = holds_lease(s, &job->status) ? settle_job(e, job, s, err) : 0;
+        if (rc == 0 && s->ret.code == 0)
+            running_drop(&e->running, job->status.seq);
     }
     job_page_release(&page);
     return rc;

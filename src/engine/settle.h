@@ -1,8 +1,10 @@
 /* settle.h - how runs ended.
  *
  * A settlement is made by the holder of the lease's token, and by nobody else: one that comes too
- * late is refused with REDRIVE_E_STATE and changes nothing. What becomes of the job is decide()'s
- * word; its breaker, its limit and the counters hear of it in the same unit.
+ * late is refused with REDRIVE_E_STATE and changes nothing. A door whose protocol has no tokens
+ * names the worker instead, and the token is that of the lease which this worker now holds. What
+ * becomes of the job is decide()'s word; its breaker, its limit and the counters hear of it in the
+ * same unit.
  */
 #ifndef ENGINE_SETTLE_H
 #define ENGINE_SETTLE_H
@@ -16,6 +18,7 @@ struct settlement {
     struct str id;          /* with seq 0 */
     int64_t seq;            /* the job's number, if it is known */
     uint64_t token;         /* of the lease */
+    struct str worker;      /* with token 0: the lease that this worker holds, if it does */
     struct outcome outcome; /* strings borrowed */
     struct str result;      /* kept if it was a success; absent: none */
 

@@ -20,7 +20,6 @@ static const char *const PREFIXES[STATS_LABEL_COUNT] = {
     [STATS_TASK] = "task:",
     [STATS_QUEUE] = "queue:",
     [STATS_CLASS] = "class:",
-    [STATS_WORKER] = "worker:",
 };
 
 /* The kind of event that a counter counts, or -1. */

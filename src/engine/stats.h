@@ -22,7 +22,6 @@ enum stats_label {
     STATS_TASK,
     STATS_QUEUE,
     STATS_CLASS,
-    STATS_WORKER,
     STATS_LABEL_COUNT
 };
 

@@ -134,7 +134,6 @@ void stats_write_json(struct json_writer *w, const struct stats *s)
     write_rows(w, "by_task", &s->by[STATS_TASK]);
     write_rows(w, "by_queue", &s->by[STATS_QUEUE]);
     write_rows(w, "by_class", &s->by[STATS_CLASS]);
-    write_rows(w, "by_worker", &s->by[STATS_WORKER]);
     json_field_double(w, "average_retries", s->average_retries);
     write_sizes(w, s->by_state);
     write_age(w, "oldest_ready_age", s->oldest_ready_ms, s->at_ms);

@@ -120,9 +120,9 @@ static int refuse_unknown(const struct config *config, struct str name, struct r
     return REDRIVE_E_UNKNOWN;
 }
 
-/* All but whether there is a payload. */
-static int check_form(const struct config *config, const struct config_task *task,
-                      size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
+/* All but its policy, and whether there is a payload. */
+static int check_form(const struct config *config, size_t payload_max_bytes,
+                      const struct job_spec *spec, struct redrive_err *err)
 {
     int rc = check_names(spec, err);
     if (rc == 0 && config && config->strict_tasks && !*config_task(config, spec->task)->name)
@@ -131,33 +131,50 @@ static int check_form(const struct config *config, const struct config_task *tas
         rc = check_payload(payload_max_bytes, spec->payload, err);
     if (rc == 0)
         rc = check_numbers(spec, err);
-    if (rc == 0)
-        rc = read_policy(task, spec, err);
     return rc;
 }
 
 int submit_check(const struct config *config, const struct config_task *task,
                  size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
 {
-    int rc = check_form(config, task, payload_max_bytes, spec, err);
+    int rc = check_form(config, payload_max_bytes, spec, err);
+    if (rc == 0)
+        rc = read_policy(task, spec, err);
     return rc == 0 ? check_there(task, spec->payload, err) : rc;
 }
 
 /* What the defaults will fill in although another process may know better. */
-static unsigned open_parts(const struct engine *e, const struct job_spec *spec)
+static unsigned open_parts(const struct config_task *task, const struct job_spec *spec)
 {
-    if (*engine_task(e, spec->task)->name)
+    if (*task->name)
         return 0;
     return SUBMIT_OPEN_TASK | (spec->queue.len == 0 ? SUBMIT_OPEN_QUEUE : 0) |
            (spec->breaker_key.len == 0 ? SUBMIT_OPEN_BREAKER : 0) |
            (spec->limit_key.len == 0 ? SUBMIT_OPEN_LIMIT : 0);
 }
 
-static int complete(const struct engine *e, struct job_spec *spec, struct arena *arena,
-                    struct redrive_err *err)
+/* Many jobs of one submit bring the same policy, which need not be read for each if the job before,
+ * which may have been refused, had it too. */
+static int read_policy_once(const struct engine *e, const struct submit_op *op, size_t i,
+                            const struct config_task *task, struct redrive_err *err)
 {
-    const struct config_task *task = engine_task(e, spec->task);
-    int rc = check_form(e->options.config, task, e->options.payload_max_bytes, spec, err);
+    struct job_spec *spec = &op->specs[i];
+    const struct job_spec *before = i > 0 ? spec - 1 : NULL;
+    if (!before || before->max_attempts == 0 || !str_eq(before->policy, spec->policy) ||
+        engine_task_by(e, op->config, before->task) != task)
+        return read_policy(task, spec, err);
+    spec->max_attempts = before->max_attempts;
+    return 0;
+}
+
+static int complete(const struct engine *e, struct submit_op *op, size_t i,
+                    const struct config_task *task, struct redrive_err *err)
+{
+    struct job_spec *spec = &op->specs[i];
+    int rc = check_form(op->config, e->options.payload_max_bytes, spec, err);
+    spec->max_attempts = 0;
+    if (rc == 0)
+        rc = read_policy_once(e, op, i, task, err);
     if (rc < 0)
         return rc;
     if (spec->tenant.len == 0)
@@ -165,9 +182,9 @@ static int complete(const struct engine *e, struct job_spec *spec, struct arena 
     if (spec->queue.len == 0)
         spec->queue = str_of(task->queue);
     if (spec->breaker_key.len == 0)
-        rc = key_of_breaker(task, spec, arena, &spec->breaker_key, err);
+        rc = key_of_breaker(task, spec, &op->arena, &spec->breaker_key, err);
     if (rc == 0 && spec->limit_key.len == 0)
-        rc = key_of_limit(task, spec, arena, &spec->limit_key, err);
+        rc = key_of_limit(task, spec, &op->arena, &spec->limit_key, err);
     return rc;
 }
 
@@ -175,9 +192,9 @@ static void check_one(const struct engine *e, struct submit_op *op, size_t i)
 {
     struct job_spec *spec = &op->specs[i];
     struct submit_answer *a = &op->answers[i];
-    const struct config_task *task = engine_task(e, spec->task);
-    a->open = open_parts(e, spec);
-    a->code = complete(e, spec, &op->arena, &a->err);
+    const struct config_task *task = engine_task_by(e, op->config, spec->task);
+    a->open = open_parts(task, spec);
+    a->code = complete(e, op, i, task, &a->err);
     if (a->code == 0) {
         a->code = check_there(task, spec->payload, &a->err);
         a->lacks_payload = a->code < 0;
@@ -221,7 +238,12 @@ static int adopt(const struct engine *e, struct submit_op *op, size_t i, struct 
         rc = key_of_breaker(task, spec, &op->result, &spec->breaker_key, err);
     if (rc == 0 && open & SUBMIT_OPEN_LIMIT)
         rc = key_of_limit(task, spec, &op->result, &spec->limit_key, err);
-    return rc == 0 ? read_policy(task, spec, err) : rc;
+    if (rc < 0)
+        return rc;
+    /* A policy of its own may be wrong on top of the published one. */
+    op->answers[i].code = read_policy(task, spec, &op->answers[i].err);
+    op->answers[i].invalid = op->answers[i].code < 0;
+    return 0;
 }
 
 /* Refusals that depend on the moment; those of submit_op_init stand. */
@@ -342,6 +364,7 @@ int submit_op_init(struct submit_op *op, const struct engine *e, const struct jo
         submit_op_release(op);
         return err_nomem(err);
     }
+    op->config = engine_config(e);
     for (size_t i = 0; i < n; i++) {
         op->specs[i] = specs[i];
         check_one(e, op, i);
@@ -353,5 +376,6 @@ void submit_op_release(struct submit_op *op)
 {
     arena_release(&op->arena);
     arena_release(&op->result);
+    config_free(op->config);
     *op = (struct submit_op){0};
 }

@@ -58,13 +58,15 @@ struct submit_op {
     struct job_spec *specs; /* complete: queue, keys */
     struct submit_answer *answers;
     size_t n;
-    struct arena arena;  /* of the request */
-    struct arena result; /* of the answers */
+    struct config *config; /* what completed the specs */
+    struct arena arena;    /* of the request */
+    struct arena result;   /* of the answers */
 };
 
-/* Borrows the strings of the specs until release. May be called on any thread: it reads nothing of
- * the engine that changes. What specs leave open gets its default: id, tenant, queue. Without
- * memory the code says so, and the operation must not be applied. */
+/* Borrows the strings of the specs until release. May be called on any thread: it goes by the
+ * configuration that is in force now, and holds it until release. What specs leave open gets its
+ * default: id, tenant, queue. Without memory the code says so, and the operation must not be
+ * applied. */
 int submit_op_init(struct submit_op *op, const struct engine *engine, const struct job_spec *specs,
                    size_t n, struct redrive_err *err);
 void submit_op_release(struct submit_op *op);

@@ -87,9 +87,9 @@ static int apply_alerts(struct engine *e, struct op *op, struct redrive_err *err
 /* Rescue comes first: what it gives back may be let go at once. What is overdue is not let go. */
 int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
 {
-    struct op parts[] = {{.apply = apply_rescue},    {.apply = apply_overdue},
-                         {.apply = apply_due},       {.apply = apply_parked},
-                         {.apply = apply_cron},      {.apply = apply_retention},
+    struct op parts[] = {{.apply = apply_rescue}, {.apply = apply_overdue},
+                         {.apply = apply_due},    {.apply = apply_parked},
+                         {.apply = apply_cron},   {.apply = apply_retention},
                          {.apply = apply_alerts}};
     enum {
         N = sizeof parts / sizeof parts[0]

@@ -167,7 +167,7 @@ static void on_turn(uv_prepare_t *turn)
     struct pool *pool = turn->data;
     if (pool->options.until_idle && !pool->is_stopping && is_idle(pool))
         pool_stop(pool, 0);
-    if (is_done(pool) && !pool->is_closing && pool_row_leave(pool))
+    if (is_done(pool) && !pool->is_closing && (pool->is_abandoned || pool_row_leave(pool)))
         close_all(pool);
     hand_in(pool);
 }

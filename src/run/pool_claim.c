@@ -67,5 +67,6 @@ void pool_claim(struct pool *pool)
 {
     for (size_t i = 0; i < pool->n_tasks; i++)
         ask(&pool->tasks[(pool->first + i) % pool->n_tasks]);
-    pool->first = (pool->first + 1) % pool->n_tasks;
+    if (++pool->first >= pool->n_tasks)
+        pool->first = 0;
 }

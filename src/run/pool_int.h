@@ -153,7 +153,7 @@ void pool_claim(struct pool *pool);
 /* ---- Jobs in hand (pool_job.c, pool_settle.c) ----------------------------------------------- */
 
 /* Takes a claimed job and has it run; what it points to is copied. */
-void pool_job_take(struct pool_task *task, const struct job *job);
+void pool_job_take(struct pool_task *task, const struct job *claimed);
 /* Its lease is lost: makes it end. */
 void pool_job_lose(struct pool_job *job);
 /* Settled or given up: frees it as soon as nobody uses it. */

@@ -10,7 +10,7 @@ static void on_told(struct pool_call *call)
 void pool_row_tell(struct pool *pool)
 {
     struct pool_row *row = &pool->row;
-    if (row->is_under_way || row->has_left)
+    if (row->is_under_way || row->has_left || pool->is_abandoned)
         return;
     worker_op_init(&row->op, pool->options.worker, pool->options.tenant);
     row->op.running = (uint32_t)pool->n_jobs;
@@ -36,6 +36,8 @@ void pool_row_init(struct pool *pool)
 bool pool_row_leave(struct pool *pool)
 {
     pool->row.is_leaving = true;
+    if (pool->is_giving_up)
+        return true;
     pool_row_tell(pool);
     return pool->row.has_left && !pool->row.is_under_way;
 }

@@ -5,12 +5,17 @@ import json
 import os
 import pathlib
 import pty
+import signal
 import struct
 import subprocess
 import termios
 import threading
 
 import pytest
+
+# Programs under test listen to interrupts as from a terminal, also where whoever runs the tests
+# ignores them, as shells make background jobs do.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("REDRIVE_BIN", ROOT / "build" / "redrive")).resolve()

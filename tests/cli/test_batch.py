@@ -390,3 +390,11 @@ def test_paths_of_the_configuration_are_used(place):
     assert (place.path / "queue" / "redrive.db").exists()
     assert len((place.path / "results" / "rec.jsonl").read_text("utf-8").splitlines()) == 2
     assert len((place.path / "dead" / "rec.jsonl").read_text("utf-8").splitlines()) == 1
+
+
+def test_place_of_an_export_is_looked_at_before_the_work(place):
+    place.write("in.jsonl", records_of(1))
+    code, _, err = place.run("rec", "in.jsonl", "--results", "/dev/stdout")
+    assert code == 1
+    assert "plain file" in err
+    assert place.runs() == [] and not (place.path / "redrive.db").exists()

@@ -350,7 +350,7 @@ def test_worker_that_slept_past_its_lease_settles_nothing(bench):
     bench.open_gate()  # both handlers end well
     wait_for(lambda: bench.states() == ["completed"], "the end of the job")
     wait_for(lambda: len(bench.effects("end")) == 2, "the ends of both runs")
-    before = bench.jobs("name, attempts, worker, at_ms")
+    before = bench.jobs("name, attempts, worker, rank")
     first.signal(signal.SIGCONT)
     wait_for(
         lambda: "settlement_refused" in first.log() or "lease_lost" in first.log(),
@@ -359,7 +359,7 @@ def test_worker_that_slept_past_its_lease_settles_nothing(bench):
     for worker in (first, second):
         worker.signal(signal.SIGTERM)
         assert worker.wait()[0] == 0
-    assert bench.jobs("name, attempts, worker, at_ms") == before
+    assert bench.jobs("name, attempts, worker, rank") == before
     assert before[0][:3] == ("completed", 2, "second")
     assert " completed " not in first.log()
     assert second.log().count(" completed ") == 1
@@ -372,3 +372,48 @@ def test_two_workers_share_the_work_and_do_nothing_twice(bench):
     assert sum(summary["ran"] for summary in summaries) == 60
     assert len(bench.effects("quick")) == len(set(bench.effects("quick"))) == 60
     assert bench.states() == ["completed"] * 60
+
+
+def ask(bench, *words):
+    """A document about the store."""
+    done = subprocess.run([str(BINARY), *words, "-c", str(bench.config), "--json"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=True, env=clean_environment(), timeout=LIMIT_S)
+    return json.loads(done.stdout)
+
+
+def test_worker_is_seen_while_it_works_and_gone_when_it_has_stopped(bench):
+    bench.submit("gated")
+    worker = bench.work("--worker", "w-1")
+    wait_for(lambda: [w["name"] for w in ask(bench, "stats")["workers"]] == ["w-1"], "the worker's row")
+    bench.open_gate()
+    wait_for(lambda: bench.states() == ["completed"], "the job")
+    worker.signal(signal.SIGTERM)
+    assert worker.wait()[0] == 0
+    assert ask(bench, "stats")["workers"] == []
+
+
+def alert_on_dead_letters(bench):
+    with open(bench.config, "a", encoding="utf-8") as config:
+        config.write(f"""alerts:
+  - {{when: "dead_letters > 0", command: [sh, -c, 'cat >> {bench.dir}/alerts']}}
+""")
+    return bench.dir / "alerts"
+
+
+def test_alert_reaches_its_command_once(bench):
+    alerts = alert_on_dead_letters(bench)
+    bench.submit("never", 3)
+    bench.work()
+    wait_for(lambda: alerts.exists() and alerts.read_text("utf-8").endswith("}"), "the alert")
+    told = json.loads(alerts.read_text("utf-8"))
+    assert (told["status"], told["value"]) == ("firing", 3)
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_alert_of_the_first_look_is_not_lost(bench, round_):
+    """The engine looks as soon as it has been opened."""
+    bench.submit("never")
+    assert bench.work("--until-idle").wait()[0] == 3
+    alerts = alert_on_dead_letters(bench)
+    assert bench.work("--until-idle").wait()[0] == 0
+    assert json.loads(alerts.read_text("utf-8"))["status"] == "firing"

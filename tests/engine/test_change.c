@@ -146,13 +146,27 @@ static void retention_sweeps_each_kind_after_its_time(void **state)
     bed_release(&bed);
 }
 
+static void redrive_after_the_deadline_is_refused(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const struct job_spec spec = {.task = STR("call"), .deadline_ms = bed.now_ms + 1000};
+    int64_t seq = bed_submit_spec(&bed, &spec);
+    bed_pass(&bed, 2000);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), REDRIVE_E_DEADLINE);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_DEAD_LETTER);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(job_is_cancelled_in_every_live_state),      T(run_now_breaks_the_time_lock),
-        T(dead_letter_is_edited_and_redriven),        T(redrive_waits_for_a_live_job_with_its_key),
-        T(job_of_another_tenant_is_not_found),        T(purge_removes_what_is_old_enough),
-        T(retention_sweeps_each_kind_after_its_time),
+        T(job_is_cancelled_in_every_live_state),  T(run_now_breaks_the_time_lock),
+        T(dead_letter_is_edited_and_redriven),    T(redrive_waits_for_a_live_job_with_its_key),
+        T(redrive_after_the_deadline_is_refused), T(job_of_another_tenant_is_not_found),
+        T(purge_removes_what_is_old_enough),      T(retention_sweeps_each_kind_after_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,6 @@ static void submitted_job_is_claimed_and_completed(void **state)
     assert_int_equal(bed.told[ENGINE_EVENT_COMPLETED], 1);
     assert_int_equal(bed_counter(&bed, "jobs_completed", ""), 1);
     assert_int_equal(bed_counter(&bed, "jobs_completed", "task:greet"), 1);
-    assert_int_equal(bed_counter(&bed, "jobs_completed", "worker:worker-1"), 1);
     bed_release(&bed);
 }
 
@@ -268,10 +267,64 @@ static void own_policy_of_a_job_beats_its_task(void **state)
     bed_release(&bed);
 }
 
+static int settle_as(struct bed *bed, const char *id, const char *worker)
+{
+    struct settlement s = {.id = str_of(id), .worker = str_of(worker)};
+    struct settle_op op;
+    settle_op_init(&op, &s, 1);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    return s.ret.code;
+}
+
+static void a_worker_settles_what_it_holds_and_nothing_else(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const struct job_spec spec = {.task = STR("greet"), .id = STR("job-1")};
+    int64_t seq = bed_submit_spec(&bed, &spec);
+    assert_int_equal(settle_as(&bed, "job-1", "worker-1"), REDRIVE_E_STATE);
+    (void)bed_claim_one(&bed);
+    assert_int_equal(settle_as(&bed, "job-1", "worker-2"), REDRIVE_E_STATE);
+    assert_int_equal(settle_as(&bed, "job-1", ""), REDRIVE_E_STATE);
+    assert_int_equal(settle_as(&bed, "job-2", "worker-1"), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
+    assert_int_equal(settle_as(&bed, "job-1", "worker-1"), 0);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(settle_as(&bed, "job-1", "worker-1"), REDRIVE_E_STATE);
+    bed_release(&bed);
+}
+
+static int64_t an_hour_or_the_default(const struct job *job)
+{
+    return str_is(job->spec.task, "long") ? 3600000 : 0;
+}
+
+static void a_job_may_say_how_long_its_lease_lasts(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    (void)bed_submit(&bed, "long", NULL);
+    (void)bed_submit(&bed, "other", NULL);
+    const struct claim_filter filter = {.limit = 2};
+    struct claim_op op;
+    claim_op_init(&op, &filter, STR("worker-1"), 60000);
+    op.lease_of = an_hour_or_the_default;
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(op.n, 2);
+    assert_int_equal(op.jobs[0].status.lease_until_ms, bed.now_ms + 3600000);
+    assert_int_equal(op.jobs[1].status.lease_until_ms, bed.now_ms + 60000);
+    claim_op_release(&op);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(submitted_job_is_claimed_and_completed),
+        T(a_worker_settles_what_it_holds_and_nothing_else),
+        T(a_job_may_say_how_long_its_lease_lasts),
         T(scheduled_job_starts_at_its_time_and_not_before),
         T(failed_job_is_retried_after_exactly_its_delay),
         T(exhausted_job_is_a_dead_letter_with_its_history),

@@ -154,9 +154,36 @@ static void higher_priority_is_claimed_first(void **state)
     bed_release(&bed);
 }
 
+static void a_policy_that_jobs_share_holds_for_each_of_them(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks:\n  own: {retry: {max_retries: 3}}\n");
+    const struct str seven = STR("{\"max_retries\":7}");
+    const struct str wrong = STR("{\"max_retries\":-7}");
+    const struct job_spec specs[] = {
+        {.task = STR("a"), .policy = wrong},
+        {.task = STR("a"), .policy = wrong},
+        {.task = STR("a"), .policy = seven},
+        {.task = STR("b"), .policy = seven},
+        {.task = STR("own")},
+        {.task = STR("own"), .policy = seven},
+    };
+    const int32_t attempts[] = {0, 0, 8, 8, 4, 8};
+    struct submit_op op;
+    assert_int_equal(submit_op_init(&op, bed.engine, specs, 6, NULL), 0);
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(op.answers[i].code < 0, attempts[i] == 0);
+        assert_int_equal(op.specs[i].max_attempts, attempts[i]);
+    }
+    submit_op_release(&op);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(a_policy_that_jobs_share_holds_for_each_of_them),
         T(invalid_jobs_are_refused),
         T(payload_over_the_limit_is_refused),
         T(strict_tasks_refuses_what_is_not_declared),

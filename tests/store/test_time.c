@@ -254,6 +254,18 @@ static void time_in_a_paused_queue_is_credited_once(void **state)
     assert_int_equal(kit_job(k, other)->status.held_ms, 0);
 }
 
+static void a_credit_outlasts_the_next_start(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .queue = STR("main"));
+    fail_once(k, seq);
+    int64_t paused_at = k->now_ms += 100;
+    k->now_ms += 200;
+    credit(k, STR("main"), paused_at);
+    (void)kit_start(k, seq);
+    assert_int_equal(kit_job(k, seq)->status.held_ms, 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +278,7 @@ int main(void)
         F(a_dead_letter_that_comes_back_has_its_deadline_again),
         F(many_deadlines_of_ended_jobs_are_passed_over_in_the_end),
         F(time_in_a_paused_queue_is_credited_once),
+        F(a_credit_outlasts_the_next_start),
         F(only_running_jobs_expire),
         F(nothing_is_promoted_before_its_time),
         F(the_earliest_are_promoted_first),

@@ -210,7 +210,6 @@ int lines_flush(struct store *store, struct redrive_err *err)
             return rc;
     }
     untouch(store);
-    store->lines.added = false;
     return 0;
 }
 

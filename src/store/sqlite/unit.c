@@ -132,6 +132,7 @@ int sqlite_commit(struct store *store, struct redrive_err *err)
         return rc;
     }
     store->in_unit = false;
+    store->lines.added = false;
     return 0;
 }
 

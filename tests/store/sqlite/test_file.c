@@ -411,6 +411,40 @@ static void a_file_that_may_not_grow_loses_nothing(void **state)
     PUT(kit, .id = STR("again"));
 }
 
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* Its number is given to the next line that anybody adds. */
+static void a_line_of_a_failed_commit_is_forgotten(void **state)
+{
+    struct kit *kit = *state;
+    struct kit other = {0};
+    struct job_page page = {0};
+    const struct job_filter filter = {.id = STR("mine"), .limit = 1};
+    void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
+    PUT(kit, .queue = STR("a"));
+    kit_begin(kit);
+    PUT(kit, .queue = STR("phantom"));
+    limit_files(1);
+    assert_int_not_equal(store_ops(kit->store)->commit(kit->store, NULL), 0);
+    limit_files(RLIM_INFINITY);
+    kit->in_unit = false;
+    (void)signal(SIGXFSZ, before);
+    kit_join(&other, kit);
+    PUT(&other, .queue = STR("other"), .id = STR("theirs"));
+    PUT(kit, .queue = STR("phantom"), .id = STR("mine"));
+    assert_int_equal(store_ops(other.store)->list(other.store, &filter, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    assert_true(str_is(page.jobs[0].spec.queue, "phantom"));
+    job_page_release(&page);
+    kit_close(&other);
+}
+
 int main(void)
 {
     setenv("REDRIVE_TEST_STORE", "sqlite", 1);
@@ -428,6 +462,7 @@ int main(void)
         F(flipped_bits_are_never_served),
         T(a_full_disk_loses_nothing_and_ends),
         F(a_file_that_may_not_grow_loses_nothing),
+        F(a_line_of_a_failed_commit_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,188 @@
+/* serve.h - the parts of a server, for cmd_serve.c and serve_*.c.
+ *
+ *     HTTP server's thread ─┐                        ┌─► event hub, run times (on_event)
+ *     loop: Faktory, pool, ─┼─► committer ──► store  ├─► notifier (on_alert)
+ *           signals, timers ┘                        └─► pool_wake (on_ready)
+ *
+ * Everything here belongs to the loop's thread, but for what the mutex guards: the committer's
+ * thread looks there for whom to tell.
+ *
+ * A configuration is used by many. The pool and the notifier are made for one and go on with it to
+ * their end, so after a reload there may be several of each; requests that began under it are over
+ * after SERVE_REQUEST_MAX_MS. Each holds it; the last one frees it.
+ */
+#ifndef CLI_SERVE_H
+#define CLI_SERVE_H
+
+#include <pthread.h>
+#include <uv.h>
+
+#include "base/list.h"
+#include "cli/session.h"
+#include "cli/worker_name.h"
+#include "doors/events.h"
+#include "doors/http_server.h"
+#include "doors/rest.h"
+#include "doors/run_times.h"
+#include "engine/reload.h"
+#include "engine/worker_row.h"
+#include "run/notify.h"
+#include "run/pool.h"
+
+/* No request and no operation takes longer than this. */
+#define SERVE_REQUEST_MAX_MS (10 * 60 * 1000)
+
+/* For alerts that are being sent when their notifier is stopped. */
+#define SERVE_NOTIFY_GRACE_MS 5000
+
+/* For jobs of a pool that a reload has replaced: they may take their time. */
+#define SERVE_RETIRED_GRACE_MS (INT64_C(24) * 60 * 60 * 1000)
+
+struct serve_options {
+    const char *listen;
+    const char *faktory;
+    const char *faktory_passwords; /* a file */
+    bool no_work;
+    int64_t concurrency;
+    int64_t grace_ms;
+    const char *worker;
+};
+
+/* An operation of the server's own, answered on the loop. */
+struct serve_call {
+    struct serve *serve;
+    struct list link; /* in serve->answers */
+    void (*answered)(struct serve_call *call);
+};
+
+/* A pool, a notifier, or requests that began before a reload, with their configuration. */
+struct serve_pool {
+    struct list link;
+    struct serve *serve;
+    struct config *config;
+    struct pool *pool;
+};
+struct serve_notifier {
+    struct list link;
+    struct serve *serve;
+    struct config *config;
+    struct notifier *notifier;
+};
+struct serve_retired {
+    struct list link;
+    struct config *config;
+    uv_timer_t timer;
+};
+
+struct serve {
+    const struct serve_options *options;
+    struct cli *cli;
+    char name[WORKER_NAME_MAX];
+    struct session session;
+    struct config *config; /* in force */
+    int lock;
+    struct committer *committer;
+    struct run_times *run_times;
+    struct event_hub *hub;
+    struct http_server *http;
+
+    uv_loop_t loop;
+    uv_signal_t signals[3];
+    uv_async_t async;
+    uv_timer_t watchdog;
+    bool has_handles; /* all of these but the loop */
+    int n_signals;    /* to stop, that have come */
+    bool is_stopping;
+    bool is_faktory_closing;
+    bool is_closing;
+
+    struct serve_pool *pool; /* at work; NULL: none */
+    struct list retired;     /* struct serve_retired */
+
+    /* serve_row.c */
+    struct {
+        uv_timer_t timer;
+        struct serve_call call;
+        struct worker_op op;
+        bool is_under_way;
+        bool is_leaving;
+        bool has_left;
+    } row;
+
+    /* serve_reload.c */
+    struct {
+        struct serve_call call;
+        struct reload_op op;
+        struct config *config; /* that is being put into force */
+        bool is_under_way;
+        bool again; /* asked for meanwhile */
+    } reload;
+
+    pthread_mutex_t mutex; /* guards what follows */
+    struct rest *rest;
+    struct faktory_server *faktory;
+    struct list pools;     /* struct serve_pool */
+    struct list notifiers; /* struct serve_notifier */
+    struct list answers;   /* struct serve_call */
+};
+
+/* ---- The committer (serve_call.c) ------------------------------------------------------------ */
+
+int serve_calls_init(struct serve *serve, struct redrive_err *err);
+/* Hands the operation in; call->answered is called on the loop. */
+void serve_send(struct serve_call *call, struct op *op);
+
+/* For engine_options and committer_options: whom to tell. The context is the struct serve. */
+void serve_on_event(const struct engine_event *event, void *ctx);
+void serve_on_alert(const struct alert_event *event, void *ctx);
+void serve_on_ready(void *ctx);
+
+/* ---- Pools and notifiers (serve_crew.c) ------------------------------------------------------ */
+
+/* Whether this server runs any job by this configuration. */
+bool serve_has_work(const struct serve *serve, const struct config *config);
+/* Whether its programs are there. */
+int serve_check_work(const struct serve *serve, const struct config *config,
+                     struct redrive_err *err);
+/* Whether both are run in the same way, so that a pool need not be replaced. */
+bool serve_same_work(const struct config *a, const struct config *b);
+
+/* Begins to work by a configuration; serve->pool is the new one. */
+int serve_start_pool(struct serve *serve, struct config *config, struct redrive_err *err);
+int serve_start_notifier(struct serve *serve, struct config *config, struct redrive_err *err);
+
+/* Lets the present one end, if there is one. */
+void serve_retire_pool(struct serve *serve);
+/* All but the one of this configuration; NULL: all. */
+void serve_stop_notifiers(struct serve *serve, const struct config *but);
+/* Every pool, within the grace. */
+void serve_stop_pools(struct serve *serve, int64_t grace_ms);
+
+/* ---- The row of a server that runs nothing itself (serve_row.c) ------------------------------ */
+
+void serve_row_init(struct serve *serve);
+/* Takes the row away; true when it is gone, or could not be. To be called until then. */
+bool serve_row_leave(struct serve *serve);
+
+/* ---- Where clients come in (serve_doors.c) --------------------------------------------------- */
+
+int serve_open_doors(struct serve *serve, struct redrive_err *err);
+/* Lets nobody more in, and has workers fetch no more. */
+void serve_quiet_doors(struct serve *serve);
+/* Ends what Faktory clients have under way; true when it is over. To be called until then. */
+bool serve_close_faktory(struct serve *serve);
+
+/* ---- Another configuration (serve_reload.c) -------------------------------------------------- */
+
+void serve_reload(struct serve *serve);
+/* Requests that began under it may go on. Takes over one hold. */
+void serve_retire_config(struct serve *serve, struct config *config);
+/* At the end: lets go of all. */
+void serve_release_retired(struct serve *serve);
+
+/* ---- The end (cmd_serve.c) ------------------------------------------------------------------- */
+
+/* Something has ended: goes on with stopping, if that has begun. */
+void serve_advance(struct serve *serve);
+
+#endif

@@ -1,0 +1,352 @@
+#include "doors/faktory_int.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "doors/faktory_line.h"
+
+/* Of the first line. */
+#define HELLO_MAX_BYTES ((size_t)16 * 1024)
+#define KEEPALIVE_S     60
+#define ITERATIONS_MIN  4000
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static void free_if_over(struct faktory_conn *conn)
+{
+    struct faktory_server *server = conn->server;
+    if (!conn->is_closed || conn->is_hashing || !list_empty(&conn->calls))
+        return;
+    list_remove(&conn->touched);
+    list_remove(&conn->link);
+    server->n_conns--;
+    faktory_worker_leave(server, conn->worker);
+    faktory_block_unref(conn->in);
+    buf_release(&conn->out);
+    buf_release(&conn->sending);
+    free(conn);
+    faktory_server_settle_down(server);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct faktory_conn *conn = handle->data;
+    conn->is_closed = true;
+    faktory_conn_touch(conn);
+}
+
+/* Calls that nobody has in hand are over; the others come back. */
+static void cancel_calls(struct faktory_conn *conn)
+{
+    LIST_FOREACH (&conn->calls, link) {
+        struct faktory_call *call = LIST_ENTRY(link, struct faktory_call, link);
+        if (!call->is_done && !call->is_under_way && call->kind->cancel)
+            call->kind->cancel(call);
+    }
+}
+
+void faktory_conn_close(struct faktory_conn *conn)
+{
+    if (conn->is_closing)
+        return;
+    conn->is_ending = conn->is_closing = true;
+    uv_close((uv_handle_t *)&conn->tcp, on_closed);
+    faktory_conn_seal(conn);
+    cancel_calls(conn);
+}
+
+void faktory_conn_end(struct faktory_conn *conn)
+{
+    if (conn->is_ending)
+        return;
+    conn->is_ending = true;
+    conn->taken_ms = clock_monotonic_ms();
+    faktory_conn_seal(conn);
+    cancel_calls(conn);
+    faktory_conn_touch(conn);
+}
+
+void faktory_conn_touch(struct faktory_conn *conn)
+{
+    if (list_empty(&conn->touched))
+        list_insert(&conn->server->touched, &conn->touched);
+}
+
+static size_t unsent(const struct faktory_conn *conn)
+{
+    return conn->out.len + conn->sending.len - conn->sent;
+}
+
+void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms)
+{
+    const struct faktory_options *o = &conn->server->options;
+    const size_t queued = uv_stream_get_write_queue_size((const uv_stream_t *)&conn->tcp);
+    if (queued < conn->queued)
+        conn->taken_ms = now_ms;
+    conn->queued = queued;
+    bool is_late = !conn->has_said_hello && now_ms - conn->opened_ms >= o->handshake_timeout_ms;
+    bool is_slow = (unsent(conn) > 0 || (conn->is_ending && list_empty(&conn->calls))) &&
+                   now_ms - conn->taken_ms >= o->send_timeout_ms;
+    bool is_idle = o->idle_timeout_ms > 0 && list_empty(&conn->calls) &&
+                   now_ms - conn->active_ms >= o->idle_timeout_ms;
+    if (is_late || is_slow || is_idle)
+        faktory_conn_close(conn);
+}
+
+/* ---- Out ------------------------------------------------------------------------------------ */
+
+static void on_written(uv_write_t *request, int status)
+{
+    struct faktory_conn *conn = request->data;
+    conn->is_writing = false;
+    conn->taken_ms = clock_monotonic_ms();
+    conn->sent = conn->sending.len;
+    if (status < 0)
+        faktory_conn_close(conn);
+    faktory_conn_touch(conn);
+}
+
+static void write_rest(struct faktory_conn *conn)
+{
+    uv_buf_t rest =
+        uv_buf_init(conn->sending.data + conn->sent, (unsigned)(conn->sending.len - conn->sent));
+    conn->write.data = conn;
+    conn->is_writing = true;
+    if (uv_write(&conn->write, (uv_stream_t *)&conn->tcp, &rest, 1, on_written) < 0) {
+        conn->is_writing = false;
+        faktory_conn_close(conn);
+    }
+}
+
+static void send_out(struct faktory_conn *conn)
+{
+    if (conn->is_writing || conn->is_closing || conn->out.len == 0)
+        return;
+    if (buf_failed(&conn->out) < 0) {
+        faktory_conn_close(conn);
+        return;
+    }
+    struct buf sent = conn->sending;
+    conn->sending = conn->out;
+    conn->out = sent;
+    buf_reset(&conn->out);
+    conn->sent = 0;
+    uv_buf_t all = uv_buf_init(conn->sending.data, (unsigned)conn->sending.len);
+    int n = uv_try_write((uv_stream_t *)&conn->tcp, &all, 1);
+    conn->taken_ms = clock_monotonic_ms();
+    if (n > 0)
+        conn->sent = (size_t)n;
+    if (n < 0 && n != UV_EAGAIN)
+        faktory_conn_close(conn);
+    else if (conn->sent < conn->sending.len)
+        write_rest(conn);
+}
+
+/* What has been sent need not be kept; a few bytes may be. */
+static void give_back(struct faktory_conn *conn)
+{
+    if (conn->is_writing || conn->sent < conn->sending.len)
+        return;
+    conn->sent = 0;
+    if (conn->sending.capacity > 4096)
+        buf_release(&conn->sending);
+    buf_reset(&conn->sending);
+    if (conn->out.len == 0 && conn->out.capacity > 4096)
+        buf_release(&conn->out);
+}
+
+/* ---- In ------------------------------------------------------------------------------------- */
+
+static bool may_parse(const struct faktory_conn *conn)
+{
+    return conn->in && !conn->is_ending && !conn->is_hashing && conn->load < FAKTORY_LOAD_MAX &&
+           unsent(conn) < FAKTORY_UNSENT_MAX;
+}
+
+/* Takes whole lines as long as there is room for what they ask; whether there was one. */
+static bool parse(struct faktory_conn *conn)
+{
+    bool any = false;
+    while (may_parse(conn)) {
+        struct str bytes = {conn->in->bytes + conn->start, conn->in->len - conn->start};
+        size_t max = conn->has_said_hello ? conn->server->options.max_line_bytes : HELLO_MAX_BYTES;
+        struct faktory_line line;
+        size_t used;
+        int rc = faktory_line_next(bytes, max, &conn->scanned, &line, &used);
+        if (rc == 0)
+            break;
+        if (rc < 0) {
+            if (conn->has_said_hello)
+                faktory_put_error(faktory_conn_reply(conn), "line is over %zu bytes", max);
+            faktory_conn_end(conn);
+            break;
+        }
+        any = true;
+        conn->start += used;
+        if (conn->has_said_hello)
+            faktory_verb(conn, &line);
+        else
+            faktory_conn_hello(conn, line.verb, line.args);
+    }
+    faktory_conn_seal(conn);
+    if (conn->in && conn->start == conn->in->len) {
+        faktory_block_unref(conn->in);
+        conn->in = NULL;
+        conn->start = 0;
+    }
+    return any;
+}
+
+/* Calls borrow from the block, so it never moves: when it is full what is left goes to another. */
+static bool append(struct faktory_conn *conn, const char *bytes, size_t n)
+{
+    struct faktory_block *in = conn->in;
+    if (!in || in->capacity - in->len < n) {
+        size_t left = in ? in->len - conn->start : 0;
+        size_t capacity = left > 0 ? 2 * (left + n) : n;
+        struct faktory_block *next = malloc(sizeof *next + capacity);
+        if (!next)
+            return false;
+        *next = (struct faktory_block){.refs = 1, .len = left, .capacity = capacity};
+        if (left > 0)
+            memcpy(next->bytes, in->bytes + conn->start, left);
+        faktory_block_unref(in);
+        conn->in = in = next;
+        conn->start = 0;
+    }
+    memcpy(in->bytes + in->len, bytes, n);
+    in->len += n;
+    return true;
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
+{
+    struct faktory_conn *conn = handle->data;
+    (void)suggested;
+    *ret = uv_buf_init(conn->server->read_buffer, (unsigned)FAKTORY_READ_BYTES);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+{
+    struct faktory_conn *conn = stream->data;
+    if (n == 0)
+        return;
+    if (n < 0) {
+        faktory_conn_close(conn);
+        return;
+    }
+    conn->active_ms = clock_monotonic_ms();
+    if (!append(conn, buffer->base, (size_t)n))
+        faktory_conn_close(conn);
+    faktory_conn_touch(conn);
+}
+
+/* Reads exactly while there is room for more commands. */
+static void choose_reading(struct faktory_conn *conn)
+{
+    bool wants = !conn->is_ending && !conn->is_hashing && conn->load < FAKTORY_LOAD_MAX &&
+                 unsent(conn) < FAKTORY_UNSENT_MAX;
+    if (wants == conn->is_reading || conn->is_closing)
+        return;
+    conn->is_reading = wants;
+    if (wants && uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) < 0)
+        faktory_conn_close(conn);
+    else if (!wants)
+        (void)uv_read_stop((uv_stream_t *)&conn->tcp);
+}
+
+/* ---- A turn --------------------------------------------------------------------------------- */
+
+/* The replies of calls that are done, in order, and what the first of the others has so far. */
+static void take_replies(struct faktory_conn *conn)
+{
+    LIST_FOREACH (&conn->calls, link) {
+        struct faktory_call *call = LIST_ENTRY(link, struct faktory_call, link);
+        if (buf_failed(&call->reply) < 0)
+            faktory_conn_close(conn);
+        if (!conn->is_closing)
+            (void)buf_add_str(&conn->out, buf_str(&call->reply));
+        buf_reset(&call->reply);
+        if (!call->is_done)
+            break;
+        faktory_call_free(call);
+    }
+}
+
+/* After a close, calls are waited for in any order. */
+static void drop_finished(struct faktory_conn *conn)
+{
+    LIST_FOREACH (&conn->calls, link) {
+        struct faktory_call *call = LIST_ENTRY(link, struct faktory_call, link);
+        if (call->is_done && !call->is_under_way)
+            faktory_call_free(call);
+    }
+}
+
+void faktory_conn_advance(struct faktory_conn *conn)
+{
+    do {
+        take_replies(conn);
+        send_out(conn);
+    } while (parse(conn));
+    take_replies(conn);
+    send_out(conn);
+    give_back(conn);
+    if (conn->is_ending && !conn->is_hashing && list_empty(&conn->calls) && unsent(conn) == 0)
+        faktory_conn_close(conn);
+    choose_reading(conn);
+    if (conn->is_closing)
+        drop_finished(conn);
+    free_if_over(conn);
+}
+
+/* ---- Coming in ------------------------------------------------------------------------------ */
+
+static void greet(struct faktory_conn *conn)
+{
+    struct faktory_server *server = conn->server;
+    if (server->n_tenants == 0) {
+        (void)buf_puts(&conn->out, "+HI {\"v\":2}\r\n");
+        return;
+    }
+    conn->iterations = ITERATIONS_MIN + (int)rng_below(&server->rng, 4096);
+    (void)snprintf(conn->salt, sizeof conn->salt, "%016" PRIx64,
+                   rng_mix(rng_system_seed() ^ rng_next(&server->rng)));
+    (void)buf_printf(&conn->out, "+HI {\"v\":2,\"i\":%d,\"s\":\"%s\"}\r\n", conn->iterations,
+                     conn->salt);
+}
+
+void faktory_conn_accept(struct faktory_server *server)
+{
+    struct faktory_conn *conn = calloc(1, sizeof *conn);
+    if (!conn)
+        return;
+    if (uv_tcp_init(server->options.loop, &conn->tcp) < 0) {
+        free(conn);
+        return;
+    }
+    conn->server = server;
+    conn->tcp.data = conn;
+    conn->opened_ms = conn->active_ms = conn->taken_ms = clock_monotonic_ms();
+    list_init(&conn->calls);
+    list_init(&conn->touched);
+    buf_init(&conn->out, FAKTORY_REPLY_MAX);
+    buf_init(&conn->sending, FAKTORY_REPLY_MAX);
+    list_insert(&server->conns, &conn->link);
+    server->n_conns++;
+    if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&conn->tcp) < 0) {
+        faktory_conn_close(conn);
+        return;
+    }
+    (void)uv_tcp_nodelay(&conn->tcp, 1);
+    (void)uv_tcp_keepalive(&conn->tcp, 1, KEEPALIVE_S);
+    if (server->n_conns > server->options.max_connections) {
+        faktory_put_error(&conn->out, "too many connections: %zu", server->n_conns);
+        faktory_conn_end(conn);
+    } else {
+        greet(conn);
+    }
+    faktory_conn_touch(conn);
+}

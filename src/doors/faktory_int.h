@@ -1,0 +1,265 @@
+/* faktory_int.h - the inside of the Faktory server, for the faktory_*.c files only.
+ *
+ *     bytes ──► conn (lines) ──► verbs ──► call ──► committer
+ *     bytes ◄── conn (in order) ◄── reply ◄── answered ◄──┘
+ *
+ * A call is one operation for one or more consecutive commands of a connection. It stands in the
+ * connection's list, in the order of the commands, until its reply has been taken. All of it is on
+ * the loop's thread, but for what the server's mutex guards.
+ */
+#ifndef DOORS_FAKTORY_INT_H
+#define DOORS_FAKTORY_INT_H
+
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/rng.h"
+#include "doors/faktory_request.h"
+#include "doors/faktory_server.h"
+#include "engine/unit.h"
+#include "store/job.h"
+
+/* How much a connection may have under way: commands count 1, a FETCH counts more, because a line
+ * of a few bytes may be answered with a megabyte. */
+#define FAKTORY_LOAD_MAX   512
+#define FAKTORY_LOAD_FETCH 8
+/* So much that a client has not taken yet, and no more of its commands are looked at. */
+#define FAKTORY_UNSENT_MAX ((size_t)1024 * 1024)
+/* Commands that become one operation at most. */
+#define FAKTORY_RUN_MAX    256
+#define FAKTORY_REPLY_MAX  ((size_t)256 * 1024 * 1024)
+#define FAKTORY_READ_BYTES ((size_t)64 * 1024)
+
+enum faktory_state {
+    FAKTORY_RUNNING,
+    FAKTORY_QUIET,
+    FAKTORY_TERMINATE,
+};
+
+/* A worker process, which may have many connections. */
+struct faktory_worker {
+    struct list link;
+    struct str tenant;
+    struct str wid;
+    char *owned; /* the text of the wid */
+    enum faktory_state state;
+    int64_t beat_ms; /* monotonic */
+    size_t n_conns;
+};
+
+/* Bytes as they came in; calls borrow from them. */
+struct faktory_block {
+    size_t refs;
+    size_t len;
+    size_t capacity;
+    char bytes[];
+};
+
+struct faktory_call;
+
+struct faktory_call_kind {
+    /* No further command is added: hand it in, or finish it. NULL: takes one command only. */
+    void (*seal)(struct faktory_call *call);
+    /* The operation has its answer: write the reply and finish, or go on. Also called when the
+     * connection has gone. */
+    void (*answered)(struct faktory_call *call);
+    /* The connection ends, and it is not under way: finish. NULL: it is never in that state. */
+    void (*cancel)(struct faktory_call *call);
+    /* What it holds beside its reply, block and arena. */
+    void (*release)(struct faktory_call *call);
+};
+
+struct faktory_call {
+    const struct faktory_call_kind *kind;
+    struct list link;        /* of the connection's */
+    struct list answer_link; /* of the server's answers */
+    struct faktory_conn *conn;
+    struct faktory_block *block; /* may be NULL */
+    unsigned load;
+    bool is_under_way;
+    bool is_done;
+    struct buf reply;
+    struct arena arena;
+};
+
+struct faktory_conn {
+    struct faktory_server *server;
+    uv_tcp_t tcp;
+    struct list link;    /* of the server's */
+    struct list touched; /* it has to be looked at in this turn */
+
+    bool has_said_hello;
+    bool is_hashing; /* its password is being looked at */
+    bool is_ending;  /* nothing more is read; closed when all is answered */
+    bool is_closing;
+    bool is_closed;
+    bool is_reading;
+
+    int iterations;
+    char salt[17];
+    struct str tenant;             /* the server's */
+    struct faktory_worker *worker; /* NULL: a producer */
+
+    struct faktory_block *in;
+    size_t start; /* what stands before it has been taken */
+    size_t scanned;
+    struct list calls;
+    unsigned load;
+    struct faktory_call *open; /* the last, while it may take further commands */
+
+    struct buf out;     /* gathers */
+    struct buf sending; /* the kernel has the first `sent` bytes */
+    size_t sent;
+    bool is_writing;
+    uv_write_t write;
+
+    int64_t opened_ms;
+    int64_t active_ms;
+    int64_t taken_ms; /* when bytes were last taken, or began to wait */
+    size_t queued;    /* bytes that the kernel had not taken when last looked at */
+};
+
+struct faktory_tenant {
+    char *password;
+    char *tenant;
+};
+
+struct faktory_server {
+    struct faktory_options options;
+    struct faktory_tenant *tenants; /* one for each password */
+    size_t n_tenants;
+    uv_tcp_t listener;
+    uv_async_t async;
+    uv_prepare_t turn;
+    uv_timer_t sweep;
+    uv_timer_t fetch_timer;
+    unsigned n_handles;
+
+    pthread_mutex_t mutex; /* guards these three */
+    struct list answers;
+    bool is_woken;
+    bool is_closed;
+
+    struct list outgoing; /* operations of this turn */
+    struct list conns;
+    size_t n_conns;
+    struct list touched;
+    size_t n_under_way; /* calls, and passwords being looked at */
+    struct rng rng;
+    char *read_buffer;
+    struct buf text; /* one document at a time */
+
+    struct map workers; /* tenant and wid → struct faktory_worker */
+    struct list worker_list;
+    struct map groups;   /* fetches that wait for the same: struct fetch_group */
+    struct list fetches; /* that wait, by deadline */
+    struct map held;     /* jobs that were handed out: struct held_job */
+
+    enum faktory_state state;
+    int64_t started_ms;
+    uint64_t n_commands;
+    bool is_stopping;
+    bool is_closing_handles;
+    void (*stopped)(void *ctx);
+    void *stopped_ctx;
+};
+
+/* ---- faktory_server.c ------------------------------------------------------------------------ */
+
+/* Hands the call's operation in at the end of the turn. */
+void faktory_call_send(struct faktory_call *call, struct op *op);
+/* Looks whether a server that stops has nothing left. */
+void faktory_server_settle_down(struct faktory_server *server);
+/* A key of several parts for the server's maps, in its `text`. */
+struct str faktory_key(struct faktory_server *server, struct str a, struct str b);
+
+/* ---- faktory_conn.c -------------------------------------------------------------------------- */
+
+void faktory_conn_accept(struct faktory_server *server);
+/* To be looked at before the loop waits again. */
+void faktory_conn_touch(struct faktory_conn *conn);
+/* Takes finished calls, reads on, sends; may free it. */
+void faktory_conn_advance(struct faktory_conn *conn);
+void faktory_conn_end(struct faktory_conn *conn);
+void faktory_conn_close(struct faktory_conn *conn);
+/* Time-outs. */
+void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms);
+/* Takes the first line. */
+void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str args);
+
+/* ---- faktory_call.c -------------------------------------------------------------------------- */
+
+/* A zeroed struct of `size` bytes that begins with a struct faktory_call, at the end of the
+ * connection's; NULL without memory. */
+void *faktory_call_new(struct faktory_conn *conn, const struct faktory_call_kind *kind,
+                       size_t size);
+void faktory_call_finish(struct faktory_call *call);
+/* The call that is open, if it is of this kind and has room. */
+struct faktory_call *faktory_conn_open(struct faktory_conn *conn,
+                                       const struct faktory_call_kind *kind);
+/* Closes it. */
+void faktory_conn_seal(struct faktory_conn *conn);
+/* Where the answer to a command goes that needs nobody else. */
+struct buf *faktory_conn_reply(struct faktory_conn *conn);
+/* Takes it out of its connection's list. */
+void faktory_call_free(struct faktory_call *call);
+void faktory_block_unref(struct faktory_block *block);
+
+/* ---- The commands ---------------------------------------------------------------------------- */
+
+struct faktory_line;
+void faktory_verb(struct faktory_conn *conn, const struct faktory_line *line);
+
+/* Each takes its arguments, and answers in its turn. */
+void faktory_push(struct faktory_conn *conn, struct str args);
+void faktory_push_bulk(struct faktory_conn *conn, struct str args);
+void faktory_ack(struct faktory_conn *conn, struct str args);
+void faktory_fail(struct faktory_conn *conn, struct str args);
+void faktory_fetch(struct faktory_conn *conn, struct str args);
+void faktory_info(struct faktory_conn *conn, struct str args);
+void faktory_flush(struct faktory_conn *conn, struct str args);
+void faktory_queue(struct faktory_conn *conn, struct str args);
+void faktory_mutate(struct faktory_conn *conn, struct str args);
+
+/* -ERR with the message, and the detail if there is one. */
+void faktory_put_failure(struct buf *out, const struct redrive_err *err);
+/* Room for one more in an array that doubles; false without memory. */
+bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size);
+
+/* ---- faktory_fetch.c ------------------------------------------------------------------------- */
+
+/* Those that wait are asked for again. */
+void faktory_fetch_wake(struct faktory_server *server);
+void faktory_fetch_on_timer(uv_timer_t *timer);
+
+/* ---- faktory_held.c -------------------------------------------------------------------------- */
+
+/* Keeps the lease of a job that is handed out. */
+void faktory_held_add(struct faktory_server *server, const struct job *job);
+/* What is known of a job that was handed out here: true and the lease, once. Otherwise the store
+ * has to be asked. */
+bool faktory_held_take(struct faktory_server *server, struct str tenant, struct str jid,
+                       struct str worker, int64_t *ret_seq, uint64_t *ret_token);
+void faktory_held_release(struct faktory_server *server);
+
+/* ---- faktory_worker.c ------------------------------------------------------------------------ */
+
+/* The worker, which has one connection more; NULL without memory. */
+struct faktory_worker *faktory_worker_enter(struct faktory_server *server, struct str tenant,
+                                            struct str wid);
+void faktory_worker_leave(struct faktory_server *server, struct faktory_worker *worker);
+struct faktory_worker *faktory_worker_find(struct faktory_server *server, struct str tenant,
+                                           struct str wid);
+/* It is alive; `state` is how it sees itself, and may be absent. */
+void faktory_worker_beat(struct faktory_worker *worker, struct str state, int64_t now_ms);
+/* Cuts off those that have not been heard of. */
+void faktory_workers_reap(struct faktory_server *server, int64_t now_ms);
+/* As the worker or the server has it, whichever is further. */
+enum faktory_state faktory_state_of(const struct faktory_conn *conn);
+/* By which name the connection claims and settles. */
+struct str faktory_worker_name(const struct faktory_conn *conn);
+
+#endif

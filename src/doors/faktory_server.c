@@ -1,0 +1,380 @@
+#include "doors/faktory_server.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "doors/faktory_int.h"
+#include "engine/engine.h"
+
+#define BACKLOG  1024
+#define SWEEP_MS 500
+
+/* ---- The committer -------------------------------------------------------------------------- */
+
+/* On the committer's thread. */
+static void on_answer(struct op *op, void *ctx)
+{
+    struct faktory_call *call = ctx;
+    struct faktory_server *server = call->conn->server;
+    (void)op;
+    pthread_mutex_lock(&server->mutex);
+    list_insert(&server->answers, &call->answer_link);
+    (void)uv_async_send(&server->async);
+    pthread_mutex_unlock(&server->mutex);
+}
+
+void faktory_call_send(struct faktory_call *call, struct op *op)
+{
+    struct faktory_server *server = call->conn->server;
+    op->done = on_answer;
+    op->done_ctx = call;
+    call->is_under_way = true;
+    server->n_under_way++;
+    list_insert(&server->outgoing, &op->link);
+}
+
+static void take_answers(struct faktory_server *server, struct list *ret, bool *ret_woken)
+{
+    list_init(ret);
+    pthread_mutex_lock(&server->mutex);
+    LIST_FOREACH (&server->answers, link) {
+        list_remove(link);
+        list_insert(ret, link);
+    }
+    *ret_woken = server->is_woken;
+    server->is_woken = false;
+    pthread_mutex_unlock(&server->mutex);
+}
+
+/* Answers come before the news that jobs are ready: a FETCH that was told of none must be among
+ * those that wait when they are woken. */
+static void on_async(uv_async_t *async)
+{
+    struct faktory_server *server = async->data;
+    struct list answers;
+    bool is_woken;
+    take_answers(server, &answers, &is_woken);
+    LIST_FOREACH (&answers, link) {
+        struct faktory_call *call = LIST_ENTRY(link, struct faktory_call, answer_link);
+        list_remove(link);
+        call->is_under_way = false;
+        server->n_under_way--;
+        faktory_conn_touch(call->conn);
+        call->kind->answered(call);
+    }
+    if (is_woken)
+        faktory_fetch_wake(server);
+}
+
+void faktory_server_wake(struct faktory_server *server)
+{
+    pthread_mutex_lock(&server->mutex);
+    if (!server->is_closed && !server->is_woken) {
+        server->is_woken = true;
+        (void)uv_async_send(&server->async);
+    }
+    pthread_mutex_unlock(&server->mutex);
+}
+
+/* ---- The end of a turn ---------------------------------------------------------------------- */
+
+static void on_turn(uv_prepare_t *turn)
+{
+    struct faktory_server *server = turn->data;
+    while (!list_empty(&server->touched)) {
+        struct faktory_conn *conn = LIST_ENTRY(server->touched.next, struct faktory_conn, touched);
+        list_remove(&conn->touched);
+        faktory_conn_advance(conn);
+    }
+    if (!list_empty(&server->outgoing))
+        committer_submit_all(server->options.committer, &server->outgoing);
+    faktory_server_settle_down(server);
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct faktory_server *server = timer->data;
+    int64_t now_ms = clock_monotonic_ms();
+    faktory_workers_reap(server, now_ms);
+    LIST_FOREACH (&server->conns, link)
+        faktory_conn_check(LIST_ENTRY(link, struct faktory_conn, link), now_ms);
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    if (status == 0)
+        faktory_conn_accept(listener->data);
+}
+
+struct str faktory_key(struct faktory_server *server, struct str a, struct str b)
+{
+    buf_reset(&server->text);
+    (void)buf_add_str(&server->text, a);
+    (void)buf_putc(&server->text, '\0');
+    (void)buf_add_str(&server->text, b);
+    return buf_str(&server->text);
+}
+
+/* ---- Stopping ------------------------------------------------------------------------------- */
+
+void faktory_server_quiet(struct faktory_server *server)
+{
+    if (server->state < FAKTORY_QUIET)
+        server->state = FAKTORY_QUIET;
+}
+
+void faktory_server_terminate(struct faktory_server *server)
+{
+    server->state = FAKTORY_TERMINATE;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct faktory_server *server = handle->data;
+    if (--server->n_handles > 0 || !server->stopped)
+        return;
+    server->stopped(server->stopped_ctx);
+}
+
+void faktory_server_settle_down(struct faktory_server *server)
+{
+    if (!server->is_stopping || server->is_closing_handles || server->n_conns > 0 ||
+        server->n_under_way > 0)
+        return;
+    server->is_closing_handles = true;
+    pthread_mutex_lock(&server->mutex);
+    server->is_closed = true;
+    pthread_mutex_unlock(&server->mutex);
+    uv_close((uv_handle_t *)&server->async, on_handle_closed);
+    uv_close((uv_handle_t *)&server->turn, on_handle_closed);
+    uv_close((uv_handle_t *)&server->sweep, on_handle_closed);
+    uv_close((uv_handle_t *)&server->fetch_timer, on_handle_closed);
+}
+
+void faktory_server_stop(struct faktory_server *server, void (*stopped)(void *ctx), void *ctx)
+{
+    if (server->is_stopping)
+        return;
+    server->is_stopping = true;
+    server->state = FAKTORY_TERMINATE;
+    server->stopped = stopped;
+    server->stopped_ctx = ctx;
+    if (server->options.send_timeout_ms > 2000)
+        server->options.send_timeout_ms = 2000;
+    uv_close((uv_handle_t *)&server->listener, on_handle_closed);
+    LIST_FOREACH (&server->conns, link)
+        faktory_conn_end(LIST_ENTRY(link, struct faktory_conn, link));
+}
+
+/* ---- Starting ------------------------------------------------------------------------------- */
+
+static bool is_loopback(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    }
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+static int find_address(const char *text, struct sockaddr_storage *ret, struct redrive_err *err)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    struct addrinfo *found = NULL;
+    char host[256];
+    const char *colon = strrchr(text, ':');
+    size_t len = colon ? (size_t)(colon - text) : 0;
+    if (len > 1 && text[0] == '[' && text[len - 1] == ']') {
+        text++;
+        len -= 2;
+    }
+    if (!colon || !colon[1] || !str_copy(host, sizeof host, (struct str){text, len}))
+        return err_set(err, REDRIVE_E_CONFIG, "'%s' is no address to listen on, host:port", text);
+    int rc = getaddrinfo(len > 0 ? host : NULL, colon + 1, &hints, &found);
+    if (rc != 0) {
+        rc = err_set(err, REDRIVE_E_CONFIG, "cannot find the address '%s'", text);
+        err_detail(err, "host '%s', port '%s'", host, colon + 1);
+        return rc;
+    }
+    memcpy(ret, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    return 0;
+}
+
+static int refuse_address(const char *text, int code, struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_IO, "cannot listen for Faktory clients: %s", uv_strerror(code));
+    err_detail(err, "address %s", text);
+    return rc;
+}
+
+static int listen_on(struct faktory_server *server, const char *text, struct redrive_err *err)
+{
+    struct sockaddr_storage address = {0};
+    int rc = find_address(text, &address, err);
+    if (rc < 0)
+        return rc;
+    const struct sockaddr *where = (const struct sockaddr *)&address;
+    if (server->n_tenants == 0 && !is_loopback(where)) {
+        rc = err_set(err, REDRIVE_E_CONFIG, "the Faktory door has no password");
+        err_detail(err, "%s can be reached by others", text);
+        err_hint(err, "set a password, or listen on 127.0.0.1");
+        return rc;
+    }
+    rc = uv_tcp_bind(&server->listener, where, 0);
+    if (rc == 0)
+        rc = uv_listen((uv_stream_t *)&server->listener, BACKLOG, on_connection);
+    return rc < 0 ? refuse_address(text, rc, err) : 0;
+}
+
+static bool copy_passwords(struct faktory_server *server, const struct faktory_options *options)
+{
+    server->tenants = calloc(options->n_passwords + 1, sizeof *server->tenants);
+    if (!server->tenants)
+        return false;
+    for (; server->n_tenants < options->n_passwords; server->n_tenants++) {
+        const struct faktory_password *p = &options->passwords[server->n_tenants];
+        struct faktory_tenant *t = &server->tenants[server->n_tenants];
+        t->password = strdup(p->password);
+        t->tenant = strdup(p->tenant && *p->tenant ? p->tenant : ENGINE_TENANT_DEFAULT);
+        if (!t->password || !t->tenant) {
+            free(t->password);
+            free(t->tenant);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void set_defaults(struct faktory_options *o)
+{
+    if (o->max_connections == 0)
+        o->max_connections = 10000;
+    if (o->max_line_bytes == 0)
+        o->max_line_bytes = (size_t)8 * 1024 * 1024;
+    if (o->handshake_timeout_ms == 0)
+        o->handshake_timeout_ms = 2000;
+    if (o->fetch_wait_ms == 0)
+        o->fetch_wait_ms = 2000;
+    if (o->beat_timeout_ms == 0)
+        o->beat_timeout_ms = 60000;
+    if (o->send_timeout_ms == 0)
+        o->send_timeout_ms = 30000;
+}
+
+static int open_handles(struct faktory_server *server, struct redrive_err *err)
+{
+    uv_loop_t *loop = server->options.loop;
+    int rc = uv_async_init(loop, &server->async, on_async);
+    if (rc == 0) {
+        (void)uv_tcp_init(loop, &server->listener);
+        (void)uv_prepare_init(loop, &server->turn);
+        (void)uv_timer_init(loop, &server->sweep);
+        (void)uv_timer_init(loop, &server->fetch_timer);
+        server->n_handles = 5;
+    }
+    server->async.data = server->listener.data = server->turn.data = server;
+    server->sweep.data = server->fetch_timer.data = server;
+    return rc < 0 ? err_set(err, REDRIVE_E_IO, "cannot start the Faktory door: %s", uv_strerror(rc))
+                  : 0;
+}
+
+static struct faktory_server *server_new(const struct faktory_options *options)
+{
+    struct faktory_server *server = calloc(1, sizeof *server);
+    if (!server)
+        return NULL;
+    const uint64_t seed = rng_system_seed();
+    server->options = *options;
+    set_defaults(&server->options);
+    pthread_mutex_init(&server->mutex, NULL);
+    list_init(&server->answers);
+    list_init(&server->outgoing);
+    list_init(&server->conns);
+    list_init(&server->touched);
+    list_init(&server->worker_list);
+    list_init(&server->fetches);
+    map_init(&server->workers, seed);
+    map_init(&server->groups, seed);
+    map_init(&server->held, seed);
+    rng_seed(&server->rng, seed);
+    buf_init(&server->text, FAKTORY_REPLY_MAX);
+    server->read_buffer = malloc(FAKTORY_READ_BYTES);
+    server->started_ms = clock_monotonic_ms();
+    if (!server->read_buffer || !copy_passwords(server, options)) {
+        faktory_server_free(server);
+        return NULL;
+    }
+    return server;
+}
+
+/* It has handles on the loop, so that it goes when they have been closed. */
+static void free_abandoned(void *ctx)
+{
+    faktory_server_free(ctx);
+}
+
+int faktory_server_start(const struct faktory_options *options, struct faktory_server **ret,
+                         struct redrive_err *err)
+{
+    const char *address = options->address  ? options->address
+                          : options->config ? options->config->listen.faktory
+                                            : NULL;
+    *ret = NULL;
+    if (!address)
+        return err_set(err, REDRIVE_E_CONFIG, "no address to listen on for Faktory clients");
+    struct faktory_server *server = server_new(options);
+    if (!server)
+        return err_nomem(err);
+    int rc = open_handles(server, err);
+    if (rc < 0) {
+        faktory_server_free(server);
+        return rc;
+    }
+    rc = listen_on(server, address, err);
+    if (rc < 0) {
+        faktory_server_stop(server, free_abandoned, server);
+        faktory_server_settle_down(server);
+        return rc;
+    }
+    (void)uv_prepare_start(&server->turn, on_turn);
+    (void)uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    log_event(options->log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_listens",
+              LOG_S("address", address), LOG_I("port", faktory_server_port(server)));
+    *ret = server;
+    return 0;
+}
+
+uint16_t faktory_server_port(const struct faktory_server *server)
+{
+    struct sockaddr_storage address = {0};
+    int len = sizeof address;
+    if (uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len) < 0)
+        return 0;
+    return ntohs(address.ss_family == AF_INET6
+                     ? ((const struct sockaddr_in6 *)(const void *)&address)->sin6_port
+                     : ((const struct sockaddr_in *)(const void *)&address)->sin_port);
+}
+
+void faktory_server_free(struct faktory_server *server)
+{
+    if (!server)
+        return;
+    for (size_t i = 0; i < server->n_tenants; i++) {
+        free(server->tenants[i].password);
+        free(server->tenants[i].tenant);
+    }
+    free(server->tenants);
+    faktory_held_release(server);
+    map_release(&server->workers);
+    map_release(&server->groups);
+    buf_release(&server->text);
+    free(server->read_buffer);
+    pthread_mutex_destroy(&server->mutex);
+    free(server);
+}

@@ -1,0 +1,99 @@
+/* rest_watch.c - for those who look on: metrics, and a stream of events. */
+#include "doors/rest_routes.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "doors/events.h"
+#include "doors/metrics.h"
+#include "doors/rest_int.h"
+
+#define METRICS_MAX_BYTES (32u * 1024 * 1024)
+
+/* ---- /metrics -------------------------------------------------------------------------------- */
+
+static int write_metrics(struct rest_call *call, struct buf *out, struct redrive_err *err)
+{
+    struct run_times *times = call->rest->run_times;
+    struct arena *arena = http_arena(call->request);
+    struct stats stats = {0};
+    struct run_time *rows = NULL;
+    int rc = stats_read(rest_store(call), call->principal.tenant, &call->config->health,
+                        clock_wall_ms(), &stats, err);
+    if (rc < 0)
+        return rc;
+    size_t n = times ? run_times_read(times, call->principal.tenant, arena, &rows) : 0;
+    const struct metrics_facts facts = {
+        .stats = &stats,
+        .run_times = rows,
+        .n_run_times = n,
+        .started_ms = times ? run_times_since_ms(times) : stats.at_ms,
+    };
+    metrics_write(&facts, out);
+    stats_release(&stats);
+    if (arena->failed)
+        return err_nomem(err);
+    return buf_failed(out) ? err_set(err, buf_failed(out), "there are too many metrics") : 0;
+}
+
+static void get_metrics(struct rest_call *call)
+{
+    struct redrive_err err = {0};
+    struct buf text;
+    buf_init(&text, METRICS_MAX_BYTES);
+    if (write_metrics(call, &text, &err) < 0)
+        rest_fail(call, &err, NULL);
+    else
+        http_reply(call->request, 200, METRICS_CONTENT_TYPE, buf_str(&text), NULL, 0);
+    buf_release(&text);
+}
+
+/* ---- /events --------------------------------------------------------------------------------- */
+
+static bool write_stream(struct str bytes, void *stream)
+{
+    return http_stream_write(stream, bytes);
+}
+
+static void close_stream(void *stream)
+{
+    http_stream_close(stream);
+}
+
+static void listen_to(struct event_hub *hub, struct rest_call *call,
+                      const struct event_filter *filter)
+{
+    const struct str last_id = http_header(call->request, "Last-Event-ID");
+    struct event_sink sink = {.write = write_stream, .close = close_stream};
+    sink.ctx = http_stream_open(call->request, 200, "text/event-stream");
+    /* The answer has begun: one too many can only be ended. */
+    if (event_hub_join(hub, filter, last_id, &sink, NULL) < 0)
+        http_stream_close(sink.ctx);
+}
+
+static void get_events(struct rest_call *call)
+{
+    struct event_hub *hub = call->rest->hub;
+    const struct str task = http_query(call->request, "task");
+    struct event_filter filter = {.tenant = call->principal.tenant};
+    struct redrive_err err = {0};
+    if (task.len > 0)
+        filter.task = task;
+    if (!hub) {
+        err_set(&err, REDRIVE_E_NOT_FOUND, "this server tells no events");
+        rest_fail(call, &err, NULL);
+    } else if (event_kinds_parse(http_query(call->request, "type"), &filter.kinds, &err) < 0) {
+        rest_fail(call, &err, "type");
+    } else if (event_hub_check_room(hub, &err) < 0) {
+        rest_fail(call, &err, NULL);
+    } else if (http_method(call->request) == HTTP_HEAD) {
+        http_reply(call->request, 200, "text/event-stream", STR(""), NULL, 0);
+    } else {
+        listen_to(hub, call, &filter);
+    }
+}
+
+const struct rest_route REST_WATCH[] = {
+    {HTTP_GET, "/metrics", CONFIG_SCOPE_READ, true, get_metrics},
+    {HTTP_GET, "/events", CONFIG_SCOPE_READ, false, get_events},
+    {0},
+};

@@ -1,0 +1,51 @@
+/* run_times.h - how long runs took, as histograms that only grow.
+ *
+ * Kept from the events of this process's engine, for Prometheus, which wants to add up and
+ * subtract: what the store knows of run times fades. Runs that other processes settled are told by
+ * them. One histogram for each task of each tenant, up to a number; what comes then is counted
+ * under the empty name. Any thread.
+ */
+#ifndef DOORS_RUN_TIMES_H
+#define DOORS_RUN_TIMES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "engine/events.h"
+
+/* Upper bounds in seconds; the last bucket has none. */
+#define RUN_TIMES_BOUNDS(XX) \
+    XX(0.005)                \
+    XX(0.01)                 \
+    XX(0.025)                \
+    XX(0.05) XX(0.1) XX(0.25) XX(0.5) XX(1) XX(2.5) XX(5) XX(10) XX(30) XX(60) XX(300) XX(1800)
+#define RUN_TIMES_N_BOUNDS 15
+
+#define RUN_TIMES_MAX_TASKS 1000
+
+struct run_time {
+    struct str task;
+    uint64_t counts[RUN_TIMES_N_BOUNDS + 1]; /* not added up */
+    uint64_t sum_ms;
+};
+
+struct run_times;
+
+/* NULL without memory. */
+struct run_times *run_times_new(void);
+void run_times_free(struct run_times *times);
+
+/* The wall time at which it began to count. */
+int64_t run_times_since_ms(const struct run_times *times);
+
+/* An engine_event_fn, but for its context's type: counts a run that has ended. */
+void run_times_event(struct run_times *times, const struct engine_event *event);
+
+/* The histograms of a tenant by task, in the arena; returns how many. Running out of memory shows
+ * there. */
+size_t run_times_read(struct run_times *times, struct str tenant, struct arena *arena,
+                      struct run_time **ret);
+
+#endif

@@ -1,0 +1,687 @@
+"""The Faktory door from outside: every verb, and everything that can be said wrongly."""
+
+import hashlib
+import json
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from faktory_kit import Client, Door, LIMIT_S, PROGRAM, ServerError, job, wait_until
+
+
+@pytest.fixture
+def open_door(tmp_path):
+    doors = []
+
+    def open_one(*arguments, config=None):
+        if config is not None:
+            path = tmp_path / "redrive.yaml"
+            path.write_text(config)
+            arguments = ("--config", str(path), *arguments)
+        doors.append(Door(f"sqlite:{tmp_path}/jobs.db", *arguments))
+        return doors[-1]
+
+    yield open_one
+    for door in doors:
+        if door.process.poll() is None:
+            door.close()
+
+
+@pytest.fixture
+def door(open_door):
+    return open_door()
+
+
+# ---- Handshake ----------------------------------------------------------------------------------
+
+
+def test_greeting_without_password_is_version_two(door):
+    assert door.connect().greeting == {"v": 2}
+
+
+def test_right_password_opens_and_wrong_one_does_not(open_door):
+    door = open_door("--password", "secret=acme", "--password", "other=globex")
+    door.connect(password="secret")
+    with pytest.raises(ServerError, match="^ERR Invalid password$"):
+        door.connect(password="guess")
+    with pytest.raises(ServerError, match="^ERR Invalid password$"):
+        door.connect()
+    a, b = Client(door.port, password="secret"), Client(door.port, password="secret")
+    assert a.greeting["s"] != b.greeting["s"] and a.greeting["i"] >= 4000
+
+
+def test_commands_may_follow_hello_at_once_and_old_clients_hash_once(open_door):
+    door = open_door("--password", "secret=acme")
+    client = door.connect(greet=False)
+    greeting = json.loads(client.reply().split(" ", 1)[1])
+    digest = hashlib.sha256(("secret" + greeting["s"]).encode()).hexdigest()
+    client.send(f'HELLO {{"v":1,"pwdhash":"{digest}"}}', f"PUSH {job('job-00001')}", "INFO")
+    assert client.reply() == "OK"
+    assert client.reply() == "OK"
+    assert json.loads(client.reply())["faktory"]["total_enqueued"] == 1
+
+
+def test_each_password_sees_its_own_tenant(open_door):
+    door = open_door("--password", "secret=acme", "--password", "other=globex")
+    acme, globex = door.worker(password="secret"), door.worker(password="other")
+    acme.push("job-acme-1")
+    acme.push("job-both-1", args=["acme"])
+    globex.push("job-both-1", args=["globex"])
+    assert globex.fetch()["args"] == ["globex"]
+    assert globex.fetch() is None
+    assert globex.info()["queues"] == {"default": 0}
+    globex.ack("job-acme-1")
+    assert acme.fetch()["jid"] == "job-acme-1"
+    assert acme.fetch()["args"] == ["acme"]
+    assert globex.ask("FLUSH") == "OK"
+    assert acme.info()["sets"]["working"] == 2
+
+
+def test_without_password_only_loopback_is_listened_on(tmp_path):
+    result = subprocess.run(
+        [str(PROGRAM), "--address", "0.0.0.0:0", f"sqlite:{tmp_path}/jobs.db"],
+        capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL, check=False)
+    assert result.returncode == 2 and "no password" in result.stderr
+
+
+@pytest.mark.parametrize("first", [
+    b"GET / HTTP/1.1\r\n", b"HELLO\r\n", b"HELLO []\r\n", b'HELLO {"v":2\r\n', b"\x16\x03\x01\r\n",
+    b"PUSH {}\r\n", b"\r\n", b'HELLO {"wid":7}\r\n'])
+def test_whoever_does_not_say_hello_is_cut_off(door, first):
+    client = door.connect(greet=False)
+    client.reply()
+    client.send(first)
+    assert client.is_closed()
+
+
+def test_endless_hello_is_cut_off(door):
+    client = door.connect(greet=False)
+    client.reply()
+    with pytest.raises((ConnectionError, AssertionError)):
+        for _ in range(200):
+            client.socket.sendall(b"x" * 65536)
+        assert not client.is_closed()
+
+
+def test_silence_instead_of_hello_is_cut_off(open_door):
+    door = open_door("--handshake", "300")
+    client = door.connect(greet=False)
+    client.reply()
+    assert client.is_closed()
+
+
+def test_connections_are_limited(open_door):
+    door = open_door("--max-connections", "2")
+    first, _ = door.connect(), door.connect()
+    third = door.connect(greet=False)
+    with pytest.raises(ServerError, match="too many connections"):
+        third.reply()
+    assert third.is_closed()
+    first.ask("INFO")
+    first.send("END")
+    assert first.is_closed()
+    wait_until(lambda: can_connect(door))
+
+
+def can_connect(door):
+    try:
+        return door.connect() is not None
+    except (ServerError, ConnectionError):
+        return False
+
+
+# ---- PUSH ---------------------------------------------------------------------------------------
+
+
+def test_job_comes_back_as_it_was_sent(door):
+    client = door.worker()
+    sent = {"jid": "job-00001", "jobtype": "Mail", "args": [1, "ä", {"b": None}], "custom": {"x": [1]},
+            "queue": "mail", "unheard": 1.5, "priority": 7, "backtrace": 20, "created_at": "yesterday"}
+    assert client.ask("PUSH " + json.dumps(sent)) == "OK"
+    got = client.fetch("mail")
+    assert {**got, **sent} == got
+    assert set(got) - set(sent) == {"retry", "enqueued_at"} and got["retry"] == 25
+
+
+@pytest.mark.parametrize("text, error", [
+    ('{"jid":"short","jobtype":"T","args":[]}', "ERR jobs must have a reasonable jid parameter"),
+    ('{"jid":"job-00001","args":[]}', "ERR jobs must have a jobtype parameter"),
+    ('{"jid":"job-00001","jobtype":"T"}', "ERR jobs must have an args parameter"),
+    ('{"jid":"job-00001","jobtype":"T","args":[],"reserve_for":90000}',
+     "ERR jobs cannot be reserved for more than one day"),
+    ('{"jid":"job-00001","jobtype":"T","args":[],"at":"soon"}', "ERR invalid timestamp for 'at'"),
+    ("{", "ERR invalid JSON"), ("", "ERR invalid JSON"), ("[]", "ERR invalid JSON"),
+    ('{"jid":"job-00001","jid":"job-00002","jobtype":"T","args":[]}', "ERR invalid JSON"),
+    ('{"jid":"job\\u0000\\u0001aaa","jobtype":"T","args":[]}', "ERR id has a control character"),
+    ('{"jid":"job-00001","jobtype":"T","args":[],"queue":"a\\nb"}', "ERR queue has a control character"),
+])
+def test_wrong_push_is_refused(door, text, error):
+    client = door.connect()
+    assert client.error("PUSH " + text).startswith(error)
+    assert client.info()["total_enqueued"] == 0
+
+
+def test_second_push_of_a_jid_is_the_first_job(door):
+    client = door.worker()
+    client.push("job-00001", args=[1])
+    client.push("job-00001", args=[2])
+    assert client.fetch()["args"] == [1]
+    assert client.fetch() is None
+
+
+def test_bulk_push_tells_what_was_refused(door):
+    client = door.worker()
+    jobs = [job("job-00001"), '{"jid":"job-00002","args":[]}', job("job-00003"), "7"]
+    answer = json.loads(client.ask("PUSHB [" + ",".join(jobs) + "]"))
+    assert answer["job-00002"] == "jobs must have a jobtype parameter"
+    assert answer[""].startswith("invalid JSON") and len(answer) == 2
+    assert client.info()["queues"] == {"default": 2}
+    assert client.ask("PUSHB []") == "{}"
+    assert client.error("PUSHB {}").startswith("ERR invalid JSON")
+    assert client.error("PUSHB [").startswith("ERR invalid JSON")
+    assert json.loads(client.ask("PUSHB [" + ",".join(job(f"job-1{n:04}") for n in range(1500)) + "]")) == {}
+    assert client.info()["total_enqueued"] == 1502
+
+
+def test_bulk_push_is_bounded(door):
+    client = door.connect()
+    assert "at most 20000 jobs" in client.error("PUSHB [" + "7," * 20000 + "7]")
+    assert client.error("QUEUE PAUSE " + "q " * 101) == "ERR too many queues"
+
+
+def test_time_of_a_job_is_kept(door):
+    client = door.worker()
+    client.push("job-00001", at="2100-01-01T00:00:00.5Z")
+    client.push("job-00002", at="2001-01-01T00:00:00+01:00")
+    assert client.info()["sets"]["scheduled"] == 1
+    assert client.fetch()["jid"] == "job-00002"
+    door.tell(f"pass {100 * 366 * 86400 * 1000}")
+    assert client.fetch()["jid"] == "job-00001"
+
+
+def test_megabyte_goes_there_and_back_and_more_is_refused(door):
+    client = door.worker()
+    big = "x" * (1000 * 1000)
+    client.push("job-00001", args=[big])
+    assert client.fetch()["args"] == [big]
+    assert client.error("PUSH " + job("job-00002", args=[big * 2])).startswith("ERR the payload is over")
+    client.push("job-00003")
+
+
+# ---- FETCH --------------------------------------------------------------------------------------
+
+
+def test_queues_come_in_the_order_named_and_priorities_within(door):
+    client = door.worker()
+    client.push("job-low-1", queue="low", priority=9)
+    client.push("job-high-1", queue="high", priority=1)
+    client.push("job-high-2", queue="high")
+    client.push("job-high-3", queue="high", priority=9)
+    order = [client.fetch("high", "low")["jid"] for _ in range(4)]
+    assert order == ["job-high-3", "job-high-2", "job-high-1", "job-low-1"]
+
+
+def test_fetch_needs_queues_with_names(door):
+    client = door.worker()
+    assert client.error("FETCH") == "ERR must call fetch with at least one queue"
+    assert client.error("FETCH  ") == "ERR must call fetch with at least one queue"
+    assert client.error("FETCH a\x01b") == "ERR invalid queue name"
+    assert client.error("FETCH " + "q" * 256) == "ERR invalid queue name"
+    assert client.error("FETCH " + "q " * 101) == "ERR too many queues"
+
+
+def test_fetch_waits_two_seconds_for_nothing(door):
+    client = door.worker()
+    start = time.monotonic()
+    assert client.fetch() is None
+    assert 1.9 <= time.monotonic() - start < 10
+
+
+def test_waiting_fetch_is_woken_by_a_push(door):
+    producer, worker = door.connect(), door.worker()
+    for n in range(5):
+        worker.send("FETCH other default")
+        time.sleep(0.02)
+        start = time.monotonic()
+        producer.push(f"job-0000{n}")
+        assert json.loads(worker.reply())["jid"] == f"job-0000{n}"
+        assert time.monotonic() - start < 1.5
+
+
+def test_many_waiting_fetches_share_many_jobs(door):
+    producer = door.connect()
+    workers = [door.worker(f"w{n}") for n in range(40)]
+    for worker in workers:
+        worker.send("FETCH default")
+    time.sleep(0.1)
+    assert json.loads(producer.ask("PUSHB [" + ",".join(job(f"job-{n:05}") for n in range(40)) + "]")) == {}
+    got = {json.loads(worker.reply())["jid"] for worker in workers}
+    assert len(got) == 40
+
+
+def test_job_fetched_for_a_client_that_left_is_given_back(door):
+    """The waiting FETCH of a connection that is gone must not swallow a job."""
+    producer, worker = door.connect(), door.worker("w2")
+    for n in range(20):
+        gone = door.worker("w1")
+        gone.send("FETCH default")
+        gone.socket.shutdown(socket.SHUT_RDWR)
+        gone.socket.close()
+        producer.push(f"job-000{n:02}")
+        got = worker.fetch()
+        assert got["jid"] == f"job-000{n:02}" and "failure" not in got
+        worker.ack(got["jid"])
+
+
+def test_paused_queue_gives_nothing_until_it_is_resumed(door):
+    client, worker = door.connect(), door.worker()
+    client.push("job-00001")
+    client.push("job-00002", queue="other")
+    assert client.ask("QUEUE PAUSE default") == "OK"
+    assert worker.fetch("default", "other")["jid"] == "job-00002"
+    assert worker.fetch() is None
+    worker.send("FETCH default")
+    assert client.ask("QUEUE RESUME *") == "OK"
+    assert json.loads(worker.reply())["jid"] == "job-00001"
+    client.push("job-00003")
+    assert client.ask("queue PAUSE *".upper()) == "OK"
+    assert worker.fetch() is None
+
+
+def test_producer_without_wid_may_fetch_too(door):
+    client = door.connect()
+    client.push("job-00001")
+    assert client.fetch()["jid"] == "job-00001"
+    client.ack("job-00001")
+    assert client.info()["total_processed"] == 1
+
+
+# ---- ACK and FAIL -------------------------------------------------------------------------------
+
+
+def test_ack_completes_and_a_second_one_changes_nothing(door):
+    client = door.worker()
+    client.push("job-00001")
+    client.fetch()
+    assert client.info()["sets"]["working"] == 1
+    client.ack("job-00001")
+    client.ack("job-00001")
+    client.ack("never-was")
+    info = client.info()
+    assert (info["sets"]["working"], info["total_processed"], info["total_failures"]) == (0, 1, 0)
+
+
+def test_ack_of_another_worker_changes_nothing(door):
+    one, two = door.worker("w1"), door.worker("w2")
+    one.push("job-00001")
+    one.fetch()
+    two.ack("job-00001")
+    assert two.error('FAIL {"jid":"job-00001"}') == "ERR Job not found job-00001"
+    assert two.info()["sets"]["working"] == 1
+    door.connect(wid="w1").ack("job-00001")
+    assert two.info()["sets"]["working"] == 0
+
+
+def test_stale_ack_does_not_touch_the_next_run(door):
+    one, two = door.worker("w1"), door.worker("w2")
+    one.push("job-00001", reserve_for=60)
+    one.fetch()
+    door.tell("pass 61000")
+    wait_until(lambda: one.info()["sets"]["retries"] == 1)
+    door.tell("pass 60000")
+    assert two.fetch()["failure"]["errtype"] == "LeaseExpired"
+    one.ack("job-00001")
+    assert two.info()["sets"]["working"] == 1
+    two.ack("job-00001")
+    assert two.info()["total_processed"] == 2
+
+
+def test_ack_is_understood_after_a_restart(open_door):
+    first = open_door()
+    worker = first.worker()
+    worker.push("job-00001")
+    worker.push("job-00002")
+    worker.fetch()
+    worker.fetch()
+    first.close()
+    again = open_door().worker()
+    again.ack("job-00001")
+    again.fail("job-00002")
+    info = again.info()
+    assert (info["total_processed"], info["sets"]["retries"]) == (2, 1)
+
+
+@pytest.mark.parametrize("line, error", [
+    ("ACK", "ERR invalid ACK "), ("ACK {}", "ERR invalid ACK {}"), ('ACK {"jid":5}', "ERR invalid ACK"),
+    ("ACK job-00001", "ERR invalid ACK job-00001"),
+    ("FAIL", "ERR invalid FAIL "), ("FAIL {}", "ERR missing JID"), ("FAIL []", "ERR invalid FAIL []"),
+    ('FAIL {"jid":"never-was"}', "ERR Job not found never-was"),
+])
+def test_wrong_settlements_are_refused(door, line, error):
+    client = door.worker()
+    assert client.error(line).startswith(error)
+
+
+def test_failed_job_is_retried_on_faktorys_schedule_with_its_failure(door):
+    client = door.worker()
+    client.push("job-00001", retry=2)
+    client.fetch()
+    client.fail("job-00001", "ValidationError", "bad input", ["one", "two"])
+    assert client.info()["sets"]["retries"] == 1
+    door.tell("pass 14000")
+    assert client.fetch() is None
+    door.tell("pass 60000")
+    failure = client.fetch()["failure"]
+    assert (failure["errtype"], failure["message"]) == ("ValidationError", "bad input")
+    assert (failure["retry_count"], failure["remaining"]) == (0, 2)
+    assert failure["backtrace"] == ["one", "two"]
+    client.fail("job-00001")
+    door.tell("pass 80000")
+    failure = client.fetch()["failure"]
+    assert (failure["errtype"], failure["retry_count"], failure["remaining"]) == ("IOError", 1, 1)
+    client.fail("job-00001")
+    sets = client.info()["sets"]
+    assert (sets["retries"], sets["dead"], client.info()["total_failures"]) == (0, 1, 3)
+
+
+def test_retry_zero_is_discarded_and_minus_one_is_dead(door):
+    client = door.worker()
+    client.push("job-00001", retry=0)
+    client.push("job-00002", retry=-1)
+    for _ in range(2):
+        client.fail(client.fetch()["jid"])
+    sets = client.info()["sets"]
+    assert (sets["retries"], sets["dead"]) == (0, 1)
+
+
+def test_declared_task_follows_its_own_policy(open_door):
+    door = open_door(config="tasks:\n  Task:\n    retry: {strategy: fixed, initial_delay: 100ms, "
+                            "max_attempts: 2, jitter: false}\n")
+    client = door.worker()
+    client.push("job-00001", retry=25)
+    client.push("job-00002", jobtype="Other")
+    client.fetch()
+    client.fail("job-00001", "Timeout")
+    assert client.fetch()["jid"] == "job-00002"
+    assert client.fetch()["failure"]["errtype"] == "Timeout"
+    client.fail("job-00001", "Timeout")
+    assert client.info()["sets"]["dead"] == 1
+
+
+def test_strict_tasks_refuse_unknown_jobtypes(open_door):
+    client = open_door(config="strict_tasks: true\ntasks: {Task: {}}\n").connect()
+    client.push("job-00001")
+    assert client.error("PUSH " + job("job-00002", "Tusk")).startswith("ERR there is no task 'Tusk'")
+
+
+# ---- BEAT ---------------------------------------------------------------------------------------
+
+
+def test_beat_answers_the_state_and_never_goes_back(door):
+    client = door.worker("w1")
+    client.push("job-00001")
+    assert client.ask('BEAT {"wid":"w1","rss_kb":5}') == "OK"
+    assert client.error('BEAT {"wid":"w9"}') == "ERR unknown worker w9"
+    assert client.error("BEAT").startswith("ERR invalid BEAT")
+    assert json.loads(client.ask('BEAT {"wid":"w1","current_state":"quiet"}')) == {"state": "quiet"}
+    assert json.loads(client.ask('BEAT {"wid":"w1","current_state":""}')) == {"state": "quiet"}
+    assert client.fetch() is None
+    assert json.loads(client.ask('BEAT {"wid":"w1","current_state":"terminate"}')) == {"state": "terminate"}
+    assert door.worker("w2").fetch()["jid"] == "job-00001"
+
+
+def test_quiet_server_hands_out_nothing(door):
+    client = door.worker("w1")
+    client.push("job-00001")
+    door.tell("quiet")
+    assert json.loads(client.ask('BEAT {"wid":"w1"}')) == {"state": "quiet"}
+    assert client.fetch() is None
+    client.push("job-00002")
+    door.tell("terminate")
+    assert json.loads(client.ask('BEAT {"wid":"w1"}')) == {"state": "terminate"}
+
+
+def test_worker_without_beat_is_cut_off(open_door):
+    door = open_door("--beat", "700")
+    worker, producer = door.worker(), door.connect()
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        assert worker.ask('BEAT {"wid":"w1"}') == "OK"
+        time.sleep(0.1)
+    assert worker.is_closed()
+    assert producer.ask("INFO")
+
+
+def test_idle_client_is_cut_off_where_that_is_asked_for(open_door):
+    client = open_door("--idle", "300").connect()
+    assert client.is_closed()
+
+
+# ---- The rest -----------------------------------------------------------------------------------
+
+
+def test_info_has_what_clients_look_for(door):
+    client = door.connect()
+    client.push("job-00001", queue="a")
+    client.push("job-00002", queue="b", at="2100-01-01T00:00:00Z")
+    info = json.loads(client.ask("INFO"))
+    assert info["faktory"]["queues"] == {"a": 1, "b": 0}
+    assert info["faktory"]["sets"] == {"scheduled": 1, "retries": 0, "dead": 0, "working": 0}
+    assert info["faktory"]["tasks"]["Scheduled"] == {"size": 1}
+    assert (info["faktory"]["total_queues"], info["faktory"]["total_enqueued"]) == (2, 1)
+    assert info["server"]["connections"] == 1 and info["server"]["command_count"] == 3
+    assert info["now"].endswith("Z") and info["server_utc_time"].endswith(" UTC")
+
+
+def test_flush_takes_everything_away(door):
+    client = door.worker()
+    jobs = ",".join(job(f"job-{n:05}", at="2100-01-01T00:00:00Z" if n % 2 else None) for n in range(1203))
+    assert client.ask(f"PUSHB [{jobs}]") == "{}"
+    client.fetch()
+    assert client.ask("FLUSH") == "OK"
+    info = client.info()
+    assert (info["total_enqueued"], set(info["sets"].values())) == (0, {0})
+    client.push("job-00000")
+    assert client.fetch()["jid"] == "job-00000"
+
+
+def test_queue_remove_and_latency(door):
+    client = door.worker()
+    for n in range(3):
+        client.push(f"job-0000{n}", queue="old")
+    client.push("job-00009", queue="new")
+    latency = json.loads(client.ask("QUEUE LATENCY old none"))
+    assert latency["old"] >= 0 and latency["none"] == 0
+    assert client.ask("QUEUE PAUSE old") == "OK"
+    assert client.ask("QUEUE REMOVE old none") == "OK"
+    queues = client.info()["queues"]
+    assert (queues["old"], queues["new"]) == (0, 1)
+    client.push("job-00005", queue="old")
+    assert client.fetch("old")["jid"] == "job-00005"
+    assert client.ask("QUEUE REMOVE *") == "OK"
+    assert client.info()["total_enqueued"] == 0
+    assert client.error("QUEUE") == "ERR no such QUEUE subcommand: "
+    assert client.error("QUEUE BURN x") == "ERR no such QUEUE subcommand: BURN"
+    assert client.error("QUEUE PAUSE") == "ERR QUEUE needs the name of a queue"
+    assert client.error("QUEUE LATENCY *") == "ERR QUEUE LATENCY does not support wildcards"
+
+
+def test_mutate_moves_what_it_is_told_to(door):
+    client = door.worker()
+    later = {"at": "2100-01-01T00:00:00Z"}
+    client.push("job-00001", "A", **later)
+    client.push("job-00002", "A", args=["find me"], **later)
+    client.push("job-00003", "B", **later)
+    client.push("job-00004", "B", **later)
+    client.push("job-00005", "C", **later)
+
+    def sets():
+        found = client.info()
+        return found["sets"]["scheduled"], found["sets"]["dead"], found["total_enqueued"]
+
+    assert client.mutate(cmd="kill", target="scheduled", filter={"jobtype": "A", "regexp": "*find me*"}) == "OK"
+    assert sets() == (4, 1, 0)
+    assert client.mutate(cmd="requeue", target="scheduled", filter={"jids": ["job-00003", "no-such-job"]}) == "OK"
+    assert sets() == (3, 1, 1)
+    assert client.mutate(cmd="discard", target="scheduled", filter={"jobtype": "B"}) == "OK"
+    assert sets() == (2, 1, 1)
+    assert client.mutate(cmd="requeue", target="dead", filter={"regexp": "*"}) == "OK"
+    assert sets() == (2, 0, 2)
+    assert client.mutate(cmd="clear", target="scheduled") == "OK"
+    assert sets() == (0, 0, 2)
+    assert client.mutate(cmd="kill", target="retries") == "OK"
+    for line, error in (
+            ('{"cmd":"eat","target":"dead"}', "ERR unknown mutate operation"),
+            ('{"cmd":"kill","target":"working"}', "ERR invalid target for mutation command"),
+            ("{", "ERR "), ("", "ERR ")):
+        assert client.error("MUTATE " + line).startswith(error)
+
+
+def test_dead_job_that_is_discarded_is_gone(door):
+    client = door.worker()
+    client.push("job-00001", retry=-1)
+    client.fetch()
+    client.fail("job-00001")
+    assert client.mutate(cmd="discard", target="dead") == "OK"
+    assert client.info()["sets"]["dead"] == 0
+    client.push("job-00001")
+    assert client.fetch()["jid"] == "job-00001"
+
+
+def test_enterprise_verbs_answer_as_the_open_server_does(door):
+    client = door.connect()
+    assert client.error("TRACK GET job-00001") == "ERR tracking subsystem is only available in Faktory Enterprise"
+    assert client.error("BATCH NEW {}") == "ERR batch subsystem is only available in Faktory Enterprise"
+
+
+@pytest.mark.parametrize("line", [
+    b"NONSENSE\r\n", b"push {}\r\n", b"\r\n", b"\n", b"\0\0\0\r\n", b"PU\0SH {}\r\n", b"\xff\xfe\xfd\r\n",
+    b"PUSH\r\n", b"PUSH \0\r\n", b'PUSH {"jid":"\0"}\r\n', b"PUSHB\r\n", b"FETCH \0\r\n", b"QUEUE\r\n", b"MUTATE\r\n",
+    b"BEAT null\r\n", b"ACK null\r\n", b"FAIL null\r\n", b"HELLO {}\r\n", b"*1\r\n", b"+OK\r\n", b"PUSH [[[[\r\n",
+    b"PUSH " + b"[" * 5000 + b"\r\n", b"X" * 100000 + b"\r\n",
+], ids=lambda line: repr(line[:20]))
+def test_rubbish_is_an_error_and_the_next_command_is_understood(door, line):
+    client = door.connect()
+    client.send(line)
+    with pytest.raises(ServerError):
+        client.reply()
+    client.push("job-00001")
+
+
+def test_line_over_the_limit_is_refused(open_door):
+    door = open_door("--max-line", "100000")
+    client = door.connect()
+    client.send(b"PUSH " + b"x" * 120000)
+    with pytest.raises(ServerError, match="line is over 100000 bytes"):
+        client.reply()
+    assert client.is_closed()
+
+
+def test_commands_may_come_in_pieces(door):
+    client = door.connect()
+    for byte in f"PUSH {job('job-00001')}\r\nINFO\r\n".encode():
+        client.socket.sendall(bytes([byte]))
+    assert client.reply() == "OK"
+    assert json.loads(client.reply())["faktory"]["total_enqueued"] == 1
+
+
+def test_pipelined_commands_are_answered_in_order(door):
+    client = door.worker()
+    lines, expected = [], []
+    for n in range(600):
+        lines += [f"PUSH {job(f'job-{n:05}')}", "WHAT", "FETCH default", f'ACK {{"jid":"job-{n:05}"}}', 'BEAT {"wid":"w1"}']
+        expected += ["OK", "error", f"job-{n:05}", "OK", "OK"]
+    sender = threading.Thread(target=client.send, args=lines)
+    sender.start()
+    got = []
+    for _ in expected:
+        try:
+            reply = client.reply()
+            got.append(json.loads(reply)["jid"] if reply and reply[0] == "{" else reply)
+        except ServerError as error:
+            assert str(error) == "ERR unknown command WHAT"
+            got.append("error")
+    sender.join()
+    assert got == expected
+    assert client.info()["total_processed"] == 600
+
+
+def test_pipelined_fetches_share_what_there_is(door):
+    client = door.worker()
+    client.send(*[f"PUSH {job(f'job-{n:05}')}" for n in range(100)])
+    client.send(*["FETCH default"] * 103)
+    for _ in range(100):
+        assert client.reply() == "OK"
+    got = [json.loads(client.reply())["jid"] for _ in range(100)]
+    assert got == [f"job-{n:05}" for n in range(100)]
+    assert [client.reply() for _ in range(3)] == [None] * 3
+
+
+def test_clients_that_come_and_go_leave_nothing_behind(door):
+    """Connections that break off at any point, and at the end every job is done once."""
+    threads = [threading.Thread(target=be_unreliable, args=(door.port, n)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    client = door.worker("last")
+    left = client.info()
+    assert left["total_processed"] + left["total_enqueued"] + left["sets"]["working"] == 8 * 25
+    while left["total_enqueued"] > 0:
+        client.ack(client.fetch()["jid"])
+        left = client.info()
+    assert left["total_processed"] + left["sets"]["working"] == 8 * 25
+
+
+def be_unreliable(port, number):
+    for n in range(25):
+        client = Client(port, wid=f"w{number}")
+        client.push(f"job-{number:02}-{n:04}")
+        client.send(*["FETCH default"] * (n % 5 + 1))
+        if n % 3 == 0:
+            client.socket.close()
+        else:
+            jid = json.loads(client.reply())["jid"] if n % 3 == 1 else None
+            if jid:
+                client.send(f'ACK {{"jid":"{jid}"}}')
+            client.socket.shutdown(socket.SHUT_RDWR)
+            client.socket.close()
+
+
+def test_end_answers_what_came_before(door):
+    client = door.connect()
+    client.send(f"PUSH {job('job-00001')}", "INFO", "END", "INFO")
+    assert client.reply() == "OK"
+    assert json.loads(client.reply())["faktory"]["total_enqueued"] == 1
+    assert client.is_closed()
+
+
+def test_stop_answers_what_was_asked(open_door):
+    door = open_door()
+    client, waiting = door.connect(), door.worker()
+    waiting.send("FETCH default")
+    client.push("job-00001", queue="other")
+    door.tell("stop")
+    assert waiting.reply() is None
+    assert waiting.is_closed() and client.is_closed()
+    door.close()
+
+
+def test_client_that_takes_no_answers_is_cut_off(open_door):
+    """What waits for it is bounded, and so is the time."""
+    door = open_door("--send", "1000")
+    client, other = door.worker(), door.connect()
+    client.push("job-00001", args=["x" * 900000], reserve_for=60)
+    client.socket.setblocking(False)
+    line = b'PUSH {"jid":"job-00001","jobtype":"' + b"T" * 200 + b'"}\r\n'
+    end = time.monotonic() + LIMIT_S
+    with pytest.raises((BrokenPipeError, ConnectionError)):
+        while time.monotonic() < end:
+            try:
+                client.socket.send(line * 200)
+            except BlockingIOError:
+                time.sleep(0.01)
+    other.push("job-00002")

@@ -1,0 +1,139 @@
+#include "check.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "doors/faktory_request.h"
+#include "doors/faktory_time.h"
+
+static struct arena arena;
+
+static int release(void **state)
+{
+    (void)state;
+    arena_release(&arena);
+    return 0;
+}
+
+static void hello_tells_who_it_is(void **state)
+{
+    (void)state;
+    struct faktory_hello hello;
+    const struct str json =
+        STR("{\"hostname\":\"h\",\"wid\":\"w\\u0031\",\"pid\":7,\"labels\":[\"a\"],"
+            "\"v\":2,\"pwdhash\":\"ab\",\"x\":{}}");
+    assert_int_equal(faktory_hello_read(json, &arena, &hello, NULL), 0);
+    check_str(hello.wid, "w1");
+    check_str(hello.pwdhash, "ab");
+    assert_int_equal(hello.version, 2);
+    assert_true(faktory_hello_read(STR("{\"wid\":5}"), &arena, &hello, NULL) < 0);
+    assert_true(faktory_hello_read(STR("{} x"), &arena, &hello, NULL) < 0);
+    assert_int_equal(faktory_hello_read(STR("{\"wid\":null}"), &arena, &hello, NULL), 0);
+    assert_int_equal(hello.wid.len, 0);
+}
+
+/* A value that Faktory itself is held to. */
+static void password_hash_matches_the_published_example(void **state)
+{
+    (void)state;
+    char out[FAKTORY_HASH_TEXT];
+    faktory_password_hash(STR("foobar"), STR("55104dc76695721d"), 1545, out);
+    assert_string_equal(out, "6d877f8e5544b1f2598768f817413ab8a357afffa924dedae99eb91472d4ec30");
+}
+
+static void a_failure_is_trimmed_and_filled_in(void **state)
+{
+    (void)state;
+    struct faktory_fail fail;
+    const struct str json =
+        STR("{\"jid\":\"12345678\",\"errtype\":\" IOError \",\"message\":\"a\\u0000b\","
+            "\"backtrace\":[\"one\",\"two\\n\"]}");
+    assert_int_equal(faktory_fail_read(json, &arena, &fail, NULL), 0);
+    check_str(fail.jid, "12345678");
+    assert_string_equal(fail.error_type, "IOError");
+    assert_string_equal(fail.message, "a b");
+    assert_string_equal(fail.backtrace, "one\ntwo");
+    assert_int_equal(
+        faktory_fail_read(STR("{\"jid\":\"12345678\",\"backtrace\":null}"), &arena, &fail, NULL),
+        0);
+    assert_string_equal(fail.error_type, "unknown");
+    assert_string_equal(fail.message, "unknown");
+    assert_null(fail.backtrace);
+    assert_true(faktory_fail_read(STR("{\"backtrace\":\"x\"}"), &arena, &fail, NULL) < 0);
+    assert_true(faktory_fail_read(STR("{\"backtrace\":[1]}"), &arena, &fail, NULL) < 0);
+}
+
+static void a_long_failure_is_cut(void **state)
+{
+    (void)state;
+    struct faktory_fail fail;
+    struct buf json;
+    buf_init(&json, 1 << 22);
+    (void)buf_puts(&json, "{\"jid\":\"12345678\",\"message\":\"");
+    for (int i = 0; i < 10000; i++)
+        (void)buf_puts(&json, "\xc3\xa4");
+    (void)buf_puts(&json, "\",\"backtrace\":[\"0\"");
+    for (int i = 0; i < 3000; i++)
+        (void)buf_puts(&json, ",\"a line of some length that is like all the others of its kind\"");
+    (void)buf_puts(&json, "]}");
+    assert_int_equal(faktory_fail_read(buf_str(&json), &arena, &fail, NULL), 0);
+    assert_in_range(strlen(fail.message), REDRIVE_MESSAGE_MAX - 4, REDRIVE_MESSAGE_MAX - 1);
+    assert_in_range(strlen(fail.backtrace), 40000, REDRIVE_STACKTRACE_MAX);
+    buf_release(&json);
+}
+
+static void a_mutation_has_a_filter(void **state)
+{
+    (void)state;
+    struct faktory_mutation m;
+    const struct str json =
+        STR("{\"cmd\":\"kill\",\"target\":\"retries\",\"filter\":{\"jobtype\":\"T\","
+            "\"jids\":[\"a\",\"b\"],\"regexp\":\"*x*\"}}");
+    assert_int_equal(faktory_mutation_read(json, &arena, &m, NULL), 0);
+    check_str(m.command, "kill");
+    check_str(m.target, "retries");
+    assert_true(m.has_filter);
+    assert_int_equal(m.n_jids, 2);
+    check_str(m.jids[1], "b");
+    check_str(m.jobtype, "T");
+    assert_string_equal(m.pattern, "*x*");
+    assert_true(faktory_mutation_read(STR("{\"filter\":[]}"), &arena, &m, NULL) < 0);
+}
+
+static void times_are_rfc_3339(void **state)
+{
+    (void)state;
+    int64_t at;
+    assert_true(faktory_time_read(STR("1970-01-01T00:00:01Z"), &at));
+    assert_int_equal(at, 1000);
+    assert_true(faktory_time_read(STR("2026-05-01T12:00:00.123456789Z"), &at));
+    assert_int_equal(at, INT64_C(1777636800123));
+    assert_true(faktory_time_read(STR("2026-05-01T14:00:00.1+02:00"), &at));
+    assert_int_equal(at, INT64_C(1777636800100));
+    static const char *const WRONG[] = {
+        "",
+        "now",
+        "2026-05-01",
+        "2026-05-01T12:00:00",
+        "2026-02-30T12:00:00Z",
+        "2026-05-01T12:00:00.Z",
+        "2026-05-01T25:00:00Z",
+        "2026-05-01T12:00:00Zx",
+        "1969-12-31T23:59:59Z",
+        "2026-05-01T12:00:00+2:00",
+    };
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++)
+        assert_false(faktory_time_read(str_of(WRONG[i]), &at));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(hello_tells_who_it_is),
+        T(password_hash_matches_the_published_example),
+        T(a_failure_is_trimmed_and_filled_in),
+        T(a_long_failure_is_cut),
+        T(a_mutation_has_a_filter),
+        T(times_are_rfc_3339),
+    };
+    return cmocka_run_group_tests(tests, NULL, release);
+}

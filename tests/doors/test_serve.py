@@ -1,0 +1,471 @@
+"""`redrive serve`: real servers, real signals, real kills."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from serve_kit import LIMIT_S, Bench, environment, token_hash, wait_for
+
+CLIENT = pathlib.Path(__file__).with_name("push_client.py")
+
+GATED = """
+tasks:
+  gated:
+    run: {exec: [sh, -c, 'echo start $REDRIVE_ATTEMPT >> DIR/effects; while [ ! -e DIR/gate ];
+      do sleep 0.05; done; echo end $REDRIVE_ATTEMPT >> DIR/effects']}
+"""
+
+
+@pytest.fixture
+def bench(tmp_path):
+    one = Bench(tmp_path)
+    yield one
+    one.close()
+
+
+# ---- Starting and stopping ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_server_answers_until_a_signal_comes(bench, number):
+    server = bench.serve().ready()
+    status, text = server.get("/health")
+    assert (status, json.loads(text)["status"]) == (200, "healthy")
+    server.signal(number)
+    assert server.wait() == 0
+    assert server.logged(r"\bstopped\b")
+
+
+def test_store_that_cannot_be_opened_is_an_error(bench):
+    bench.config.write_text("store: sqlite:/nowhere/at/all.db\n")
+    server = bench.serve()
+    assert server.wait() == 1
+    assert "/nowhere/at/all.db" in server.log()
+
+
+def test_port_that_is_taken_is_an_error_with_the_address(bench):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        server = bench.serve("--listen", address)
+        assert server.wait() == 1
+    assert address in server.log()
+
+
+def test_program_that_is_missing_is_an_error_before_the_store_is_touched(bench):
+    bench.configure("tasks: {a: {run: {exec: [no-such-program]}}}\n")
+    server = bench.serve()
+    assert server.wait() == 2
+    assert "no-such-program" in server.log()
+    assert not bench.database.exists()
+
+
+def test_without_tokens_only_loopback_is_served(bench):
+    server = bench.serve("--listen", "0.0.0.0:0")
+    assert server.wait() == 2
+    assert "without tokens only loopback addresses are served" in server.log()
+
+
+def test_both_doors_can_be_closed(bench):
+    server = bench.serve("--listen", "off", "--faktory", "off").ready()
+    assert not server.logged("listening")
+    assert server.stop() == 0
+
+
+# ---- One server for one file -------------------------------------------------------------------
+
+
+def test_second_server_is_refused_and_told_of_the_first(bench):
+    first = bench.serve().ready()
+    second = bench.serve()
+    assert second.wait() == 1
+    assert f"process {first.pid} serves this store already" in second.log()
+    assert first.get("/health")[0] == 200
+
+
+def test_lock_is_gone_with_its_process(bench):
+    bench.serve().ready().kill()
+    assert bench.serve().ready().stop() == 0
+    assert bench.serve().ready().stop() == 0
+
+
+def test_commands_and_workers_share_the_file(bench):
+    bench.configure("tasks: {quick: {run: {exec: [sh, -c, 'echo $REDRIVE_JOB_ID >> DIR/effects']}}}\n")
+    bench.serve("--no-work").ready()
+    job = bench.enqueue("quick")
+    assert bench.redrive("work", "--until-idle").returncode == 0
+    assert bench.effects() == [job]
+
+
+# ---- Work --------------------------------------------------------------------------------------
+
+
+def test_jobs_are_run_and_counted(bench):
+    bench.configure("tasks: {quick: {run: {exec: [sh, -c, 'echo $REDRIVE_JOB_ID >> DIR/effects']}}}\n")
+    server = bench.serve().ready()
+    job = bench.enqueue("quick")
+    wait_for(lambda: bench.state(job) == "completed", "the job ends")
+    assert bench.effects() == [job]
+    assert server.metric('redrive_jobs_total{task="quick",outcome="completed"}') == 1
+    assert server.metric('redrive_job_duration_seconds_count{task="quick"}') == 1
+    assert server.metric("redrive_workers") == 1
+
+
+def test_server_without_work_tells_of_itself_too(bench):
+    server = bench.serve().ready()
+    wait_for(lambda: server.metric("redrive_workers") == 1, "the row is there")
+    assert server.stop() == 0
+    workers = json.loads(bench.redrive("stats", "--json").stdout)["workers"]
+    assert workers == []
+
+
+def is_open(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_first_signal_lets_jobs_end(bench):
+    bench.configure(GATED)
+    server = bench.serve().ready()
+    job = bench.enqueue("gated")
+    wait_for(lambda: bench.effects() == ["start 1"], "the job starts")
+    server.signal(signal.SIGTERM)
+    server.wait_log(r"\bstopping\b")
+    wait_for(lambda: not is_open(server.port()), "nobody more is let in")
+    (bench.dir / "gate").touch()
+    assert server.wait() == 0
+    assert bench.effects() == ["start 1", "end 1"]
+    assert bench.state(job) == "completed"
+
+
+def test_second_signal_releases_jobs_at_once(bench):
+    bench.configure(GATED)
+    server = bench.serve().ready()
+    job = bench.enqueue("gated")
+    wait_for(lambda: bench.effects() == ["start 1"], "the job starts")
+    server.signal(signal.SIGTERM)
+    server.wait_log(r"\bstopping\b")
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0
+    assert bench.state(job) == "queued"
+    assert bench.job(job)["attempts"] in (0, [])
+
+
+def test_grace_has_an_end(bench):
+    bench.configure(GATED)
+    server = bench.serve("--grace", "100ms").ready()
+    job = bench.enqueue("gated")
+    wait_for(lambda: bench.effects() == ["start 1"], "the job starts")
+    assert server.stop() == 0
+    assert bench.state(job) == "queued"
+
+
+# ---- Reload ------------------------------------------------------------------------------------
+
+
+def test_reload_puts_new_tasks_to_work(bench):
+    server = bench.serve().ready()
+    job = bench.enqueue("quick")
+    bench.configure("tasks: {quick: {run: {exec: [sh, -c, 'echo $REDRIVE_JOB_ID >> DIR/effects']}}}\n")
+    server.reload()
+    wait_for(lambda: bench.effects() == [job], "the job is run")
+    bench.configure()
+    server.reload()
+    other = bench.enqueue("quick")
+    assert server.get("/health")[0] == 200
+    assert bench.state(other) == "queued"
+    assert server.stop() == 0
+
+
+def test_reload_loses_neither_connection_nor_job(bench):
+    bench.configure(GATED)
+    server = bench.serve().ready()
+    job = bench.enqueue("gated")
+    wait_for(lambda: bench.effects() == ["start 1"], "the job starts")
+    connection = server.connect()
+    connection.request("GET", "/health")
+    connection.getresponse().read()
+    local_port = connection.sock.getsockname()[1]
+    for concurrency in (2, 3, 4):
+        bench.configure(GATED.replace("run: {", f"run: {{concurrency: {concurrency}, "))
+        server.reload()
+    connection.request("GET", "/health")
+    assert connection.getresponse().status == 200
+    assert connection.sock.getsockname()[1] == local_port
+    connection.close()
+    (bench.dir / "gate").touch()
+    wait_for(lambda: bench.state(job) == "completed", "the job ends")
+    assert bench.effects() == ["start 1", "end 1"]
+    assert server.stop() == 0
+
+
+def test_reload_changes_policy_for_jobs_that_wait(bench):
+    task = "tasks: {{flaky: {{run: {{exec: [sh, -c, 'exit 75']}}, retry: {{strategy: fixed, initial_delay: {}, max_attempts: {}, jitter: none}}}}}}\n"
+    bench.configure(task.format("1s", 1))
+    server = bench.serve("--no-work").ready()
+    job = bench.enqueue("flaky")
+    bench.configure(task.format("50s", 5))
+    server.reload()
+    assert bench.redrive("work", "--until-idle").returncode == 0
+    assert bench.state(job) == "retrying"
+
+
+def test_bad_file_is_refused_and_the_old_one_stays(bench):
+    bench.configure("tasks: {quick: {run: {exec: [sh, -c, 'echo $REDRIVE_JOB_ID >> DIR/effects']}}}\n")
+    server = bench.serve().ready()
+    for bad, why in [
+        ("tasks: {quick: {rnu: {}}}\n", "rnu"),
+        ("tasks: [\n", "redrive.yaml"),
+        ("tasks: {quick: {run: {exec: [no-such-program]}}}\n", "no-such-program"),
+        ("retry: {max_delay: soon}\ncron: {a: {task: x, schedule: never}}\n", "schedule"),
+    ]:
+        bench.configure(bad)
+        server.reload()
+        assert not server.logged(r"\breloaded\b")
+        assert why in server.log().split("reload_refused", 1)[1]
+    bench.configure()
+    job = bench.enqueue("quick")
+    wait_for(lambda: bench.effects() == [job], "the job is run")
+
+
+def test_reload_changes_tokens(bench):
+    server = bench.serve().ready()
+    assert server.get("/metrics")[0] == 200
+    bench.configure(f"tokens: [{{name: eye, hash: '{token_hash('secret')}', scopes: [read]}}]\n")
+    server.reload()
+    assert server.get("/metrics")[0] == 401
+    assert server.get("/metrics", "wrong")[0] == 401
+    assert server.get("/metrics", "secret")[0] == 200
+
+
+def test_reload_does_not_open_a_public_port_to_strangers(bench):
+    public = "{http: '0.0.0.0:0', faktory: 'off'}"
+    bench.configure(f"tokens: [{{name: eye, hash: '{token_hash('secret')}', scopes: [read]}}]\n", public)
+    server = bench.serve().ready()
+    bench.configure()
+    server.reload()
+    assert "there are no tokens any more" in server.log()
+    assert server.get("/metrics")[0] == 401
+    assert server.get("/metrics", "secret")[0] == 200
+
+
+def test_what_needs_a_restart_is_said(bench):
+    server = bench.serve().ready()
+    bench.config.write_text(f"store: sqlite:{bench.dir}/other.db\nlisten: {{http: '127.0.0.1:0', faktory: 'off'}}\n")
+    server.reload()
+    server.wait_log(r"needs_a_restart key=store")
+    assert server.get("/health")[0] == 200
+    assert not (bench.dir / "other.db").exists()
+
+
+def test_many_reloads_leave_everything_in_order(bench):
+    server = bench.serve().ready()
+    for i in range(100):
+        bench.configure(f"cron: {{c{i}: {{task: x, schedule: '0 0 1 1 *'}}}}\nretry: {{max_attempts: {i + 1}}}\n")
+        server.signal(signal.SIGHUP)
+    server.reload()
+    wait_for(lambda: server.logged(r"reloaded"), "a reload")
+    assert server.get("/health")[0] == 200
+    assert server.stop() == 0
+
+
+# ---- Alerts ------------------------------------------------------------------------------------
+
+
+def test_alerts_are_told_from_the_first_moment_and_after_a_reload(bench):
+    never = "tasks: {never: {run: {exec: [sh, -c, 'exit 65']}}}\n"
+    rule = "alerts: [{{when: 'dead_letters {} 1', command: [sh, -c, 'cat >> DIR/{}']}}]\n"
+    bench.configure(never)
+    bench.enqueue("never")
+    assert bench.redrive("work", "--until-idle").returncode == 3
+
+    def told(name):
+        path = bench.dir / name
+        return path.exists() and "firing" in path.read_text("utf-8")
+
+    bench.configure(never + rule.format(">=", "first"))
+    server = bench.serve("--no-work").ready()
+    wait_for(lambda: told("first"), "the alert arrives")
+    bench.configure(never + rule.format("<=", "second"))
+    server.reload()
+    wait_for(lambda: told("second"), "the other alert arrives")
+    assert server.stop() == 0
+
+
+# ---- The supervisor ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["path", "abstract"])
+def test_supervisor_is_told(bench, kind):
+    name = str(bench.dir / "notify") if kind == "path" else f"@redrive-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(name.replace("@", "\0", 1))
+        ear.settimeout(LIMIT_S)
+
+        def hear(word):
+            while True:
+                text = ear.recv(4096).decode()
+                if word in text.splitlines():
+                    return text
+
+        server = bench.serve(env={"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "100000"})
+        hear("READY=1")
+        assert server.get("/health")[0] == 200
+        hear("WATCHDOG=1")
+        server.signal(signal.SIGHUP)
+        assert "MONOTONIC_USEC=" in hear("RELOADING=1")
+        hear("READY=1")
+        server.signal(signal.SIGTERM)
+        hear("STOPPING=1")
+        assert server.wait() == 0
+
+
+def test_nobody_to_tell_is_no_trouble(bench):
+    server = bench.serve(env={"NOTIFY_SOCKET": str(bench.dir / "gone"), "WATCHDOG_USEC": "x"})
+    assert server.ready().stop() == 0
+
+
+# ---- Events ------------------------------------------------------------------------------------
+
+
+class Ear:
+    """A listener; events are (id, type, data)."""
+
+    def __init__(self, server, path="/events", last_id=None):
+        self.connection = server.connect()
+        self.connection.request("GET", path, headers={"Last-Event-ID": last_id} if last_id else {})
+        self.answer = self.connection.getresponse()
+        assert self.answer.status == 200
+        assert self.answer.getheader("Content-Type") == "text/event-stream"
+
+    def next(self):
+        fields = {}
+        while True:
+            line = self.answer.fp.readline() if not self.answer.chunked else self.answer.readline()
+            assert line, "the stream has ended"
+            line = line.decode().rstrip("\n")
+            if line == "" and "event" in fields:
+                return fields["id"], fields["event"], json.loads(fields["data"])
+            if ": " in line and not line.startswith(":"):
+                key, value = line.split(": ", 1)
+                fields[key] = value
+
+    def close(self):
+        self.connection.close()
+
+
+def push(server, task):
+    """Submits through the server, whose own doings events tell of."""
+    connection = server.connect()
+    connection.request("POST", "/jobs", json.dumps({"task": task}), {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    body = json.loads(answer.read())
+    connection.close()
+    assert answer.status == 201, body
+    return body["id"]
+
+
+def test_events_are_told_and_go_on_where_they_were(bench):
+    server = bench.serve().ready()
+    ear = Ear(server, "/events?type=submitted")
+    first = push(server, "mail")
+    number, kind, data = ear.next()
+    assert (kind, data["job_id"], data["task"]) == ("submitted", first, "mail")
+    ear.close()
+    missed = push(server, "mail")
+    ear = Ear(server, "/events", number)
+    again, kind, data = ear.next()
+    assert (kind, data["job_id"]) == ("submitted", missed)
+    assert int(again) > int(number)
+    ear.close()
+    server.stop()
+    ear = Ear(bench.serve().ready(), "/events", again)
+    assert ear.next()[1] == "reset"
+    ear.close()
+
+
+def test_unknown_type_of_event_is_refused(bench):
+    status, text = bench.serve().ready().get("/events?type=complete")
+    assert status == 400
+    assert "completed" in text and json.loads(text)["field"] == "type"
+
+
+def test_listener_does_not_hold_up_the_end(bench):
+    server = bench.serve().ready()
+    ear = Ear(server)
+    assert server.stop() == 0
+    ear.close()
+
+
+# ---- Faktory -----------------------------------------------------------------------------------
+
+
+def test_faktory_stays_closed_when_there_are_tokens_and_no_passwords(bench):
+    tokens = f"tokens: [{{name: eye, hash: '{token_hash('secret')}', scopes: [read]}}]\n"
+    bench.configure(tokens, "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}")
+    server = bench.serve().ready()
+    assert server.logged("faktory_closed")
+    assert not server.logged("door=faktory")
+    server.stop()
+    assert bench.serve("--faktory", "127.0.0.1:0").wait() == 2
+    passwords = bench.dir / "passwords"
+    passwords.write_text("# of the workers\nsesame\nzoo open-up\n")
+    server = bench.serve("--faktory-passwords", str(passwords)).ready()
+    assert server.port("faktory") > 0
+    assert server.stop() == 0
+
+
+# ---- Kill --------------------------------------------------------------------------------------
+
+
+def acknowledged(path):
+    text = path.read_text("utf-8") if path.exists() else ""
+    return text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
+
+
+def test_what_was_acknowledged_survives_kill_9(bench):
+    rounds = 5
+    bench.configure(
+        "tasks: {quick: {run: {exec: ['true'], concurrency: 4}}}\n",
+        "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}",
+    )
+    told = {}
+    for i in range(rounds):
+        server = bench.serve().ready()
+        clients = []
+        for door in ("http", "faktory"):
+            told[i, door] = bench.dir / f"acknowledged-{i}-{door}"
+            clients.append(
+                subprocess.Popen(
+                    [sys.executable, str(CLIENT), door, str(server.port(door)), str(told[i, door]), f"{i}-{door}"],
+                    stdin=subprocess.DEVNULL,
+                    env=environment(),
+                )
+            )
+        try:
+            for door in ("http", "faktory"):
+                wait_for(lambda: len(acknowledged(told[i, door])) >= 50 + 40 * i, f"round {i}: {door} is served")
+            server.kill()
+            for client in clients:
+                assert client.wait(LIMIT_S) == 0
+        finally:
+            for client in clients:
+                if client.poll() is None:
+                    client.kill()
+                    client.wait()
+    everything = {job for path in told.values() for job in acknowledged(path)}
+    assert len(everything) >= rounds * 100
+    missing = everything - bench.ids()
+    assert not missing
+    server = bench.serve().ready()
+    status, text = server.get("/metrics")
+    assert status == 200 and "redrive_jobs_submitted_total" in text
+    assert server.stop() == 0

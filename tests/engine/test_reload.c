@@ -1,0 +1,221 @@
+/* Another configuration for an engine that is at work. */
+#include "engine/bed.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "engine/committer.h"
+#include "engine/reload.h"
+#include "engine/tasks.h"
+
+#define QUICK "tasks: {call: {retry: {max_attempts: 2, strategy: fixed, initial_delay: 1s}}}\n"
+#define SLOW                                                                                     \
+    "tasks: {call: {retry: {total_timeout: 0, max_attempts: 9, strategy: fixed, initial_delay: " \
+    "10m, max_delay: 20m, "                                                                      \
+    "jitter: false}}}\n"
+
+static struct config *config_of(struct bed *bed, const char *yaml)
+{
+    char path[128];
+    struct config *config;
+    struct config_report report;
+    (void)snprintf(path, sizeof path, "%s/other.yaml", bed->dir);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fputs(yaml, f);
+    (void)fclose(f);
+    const struct config_sources sources = {.path = path, .path_required = true};
+    if (config_load(&sources, &config, &report) < 0)
+        fail_msg("%s: %s", report.errors[0].message, report.errors[0].detail);
+    (void)unlink(path);
+    return config;
+}
+
+/* Puts it into force; nobody but the engine holds it then. */
+static void reload(struct bed *bed, const char *yaml)
+{
+    struct config *config = config_of(bed, yaml);
+    struct reload_op op;
+    assert_int_equal(reload_op_init(&op, config, NULL), 0);
+    config_free(config);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_true(op.in_force);
+    reload_op_release(&op);
+    bed_tick(bed);
+}
+
+static void waiting_jobs_go_by_the_new_policy(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, QUICK);
+    int64_t seq = bed_submit(&bed, "call", "{}");
+    reload(&bed, SLOW);
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
+    bed_pass(&bed, 60 * 1000);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RETRYING);
+    bed_pass(&bed, 3600 * 1000);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_QUEUED);
+    bed_release(&bed);
+}
+
+static void new_jobs_go_by_the_new_definitions(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, QUICK);
+    reload(&bed, SLOW "strict_tasks: true\n");
+    int64_t seq = bed_submit(&bed, "call", "{}");
+    assert_int_equal(bed_job(&bed, seq).spec.max_attempts, 9);
+    const struct job_spec unknown = {.task = STR("other")};
+    assert_int_equal(bed_try_submit(&bed, &unknown), REDRIVE_E_UNKNOWN);
+    assert_true(engine_declares(bed.engine, STR("call")));
+    assert_false(engine_declares(bed.engine, STR("other")));
+    bed_release(&bed);
+}
+
+static void classification_is_the_new_one(void **state)
+{
+    (void)state;
+    struct bed bed;
+    const struct outcome outcome = {.ending = ENDING_RAN, .failure = {.error_type = "OddError"}};
+    bed_init(&bed, QUICK);
+    reload(&bed, QUICK "classify: [{error_type: OddError, class: permanent}]\n");
+    int64_t seq = bed_submit(&bed, "call", "{}");
+    assert_int_equal(bed_settle(&bed, bed_claim_one(&bed), &outcome), 0);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_DEAD_LETTER);
+    bed_release(&bed);
+}
+
+static void periodic_tasks_come_and_go(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "cron: {hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
+    reload(&bed, "cron: {often: {task: call, schedule: \"* * * * *\"},\n"
+                 "       hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
+    bed_pass(&bed, 60 * 1000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    reload(&bed, "strict_tasks: false\n");
+    bed_pass(&bed, 3600 * 1000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    bed_release(&bed);
+}
+
+static void a_timetable_keeps_its_marks(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "cron: {hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
+    bed_pass(&bed, 3600 * 1000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    reload(&bed, "cron: {first: {task: x, schedule: \"0 0 1 1 *\"},\n"
+                 "       hourly: {task: call, schedule: \"0 * * * *\", overlap: allow}}\n");
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    bed_pass(&bed, 3600 * 1000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
+    bed_release(&bed);
+}
+
+static void new_tasks_are_published(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, QUICK);
+    reload(&bed, SLOW);
+    struct shared_page page = {0};
+    struct store *store = engine_store(bed.engine);
+    assert_int_equal(
+        store_ops(store)->shared_list(store, SHARED_TASK, (struct str){0}, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    assert_true(str_contains(page.rows[0].value, STR("\"max_attempts\":9")) ||
+                str_contains(page.rows[0].value, STR("\"max_retries\":8")));
+    shared_page_release(&page);
+    bed_release(&bed);
+}
+
+static void a_submit_under_way_keeps_what_it_began_with(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, QUICK);
+    reload(&bed, "tasks: {call: {queue: media}}\n"); /* held by the engine alone */
+    const struct job_spec spec = {.task = STR("call")};
+    struct submit_op op;
+    assert_int_equal(submit_op_init(&op, bed.engine, &spec, 1, NULL), 0);
+    reload(&bed, QUICK);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(op.answers[0].code, 0);
+    check_str(op.specs[0].queue, "media");
+    submit_op_release(&op);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    bed_release(&bed);
+}
+
+/* ---- While others are at it -------------------------------------------------------------------
+ */
+
+#define N_SUBMITS 300
+#define N_RELOADS 40
+
+static void *submit_many(void *arg)
+{
+    struct committer *committer = arg;
+    const struct job_spec spec = {.task = STR("call"), .payload = STR("{}")};
+    size_t accepted = 0;
+    for (int i = 0; i < N_SUBMITS; i++) {
+        struct submit_op op;
+        if (submit_op_init(&op, committer_engine(committer), &spec, 1, NULL) < 0)
+            continue;
+        accepted += committer_run(committer, &op.op, NULL) == 0 && op.answers[0].code == 0;
+        submit_op_release(&op);
+    }
+    return (void *)accepted;
+}
+
+static void submits_go_on_while_configurations_change(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct committer *committer;
+    pthread_t threads[2];
+    bed_init(&bed, QUICK);
+    struct engine *witness = bed_second_engine(&bed);
+    const struct committer_options options = {.engine = bed.engine};
+    bed.engine = witness;
+    assert_int_equal(committer_start(&options, &committer, NULL), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, submit_many, committer), 0);
+    for (int i = 0; i < N_RELOADS; i++) {
+        struct config *config = config_of(&bed, i % 2 ? QUICK : "tasks: {call: {queue: media}}\n");
+        struct reload_op op;
+        assert_int_equal(reload_op_init(&op, config, NULL), 0);
+        config_free(config);
+        assert_int_equal(committer_run(committer, &op.op, NULL), 0);
+        reload_op_release(&op);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        void *accepted;
+        assert_int_equal(pthread_join(threads[i], &accepted), 0);
+        assert_int_equal((size_t)accepted, N_SUBMITS);
+    }
+    committer_stop(committer);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2 * N_SUBMITS);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(waiting_jobs_go_by_the_new_policy),
+        T(new_jobs_go_by_the_new_definitions),
+        T(classification_is_the_new_one),
+        T(periodic_tasks_come_and_go),
+        T(a_timetable_keeps_its_marks),
+        T(new_tasks_are_published),
+        T(a_submit_under_way_keeps_what_it_began_with),
+        T(submits_go_on_while_configurations_change),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,71 @@
+/* Bytes are taken line by line to their end or to a line that is too long, whatever they are; a job
+ * that is taken can be handed out again as JSON that a worker can read; errors have a text. */
+#include "fuzz.h"
+
+#include "base/json.h"
+#include "doors/faktory_job.h"
+#include "doors/faktory_line.h"
+#include "doors/faktory_request.h"
+
+#define LINE_MAX_BYTES 4096
+
+static void check_handed_out(const struct faktory_job *job, struct arena *arena)
+{
+    struct job claimed = {.status = {.attempts = 2, .created_ms = 1}};
+    struct faktory_job again;
+    struct buf out;
+    faktory_job_spec(job, STR("t"), false, arena, &claimed.spec);
+    claimed.status.error = (struct job_error){
+        .class_ = REDRIVE_CLASS_TRANSIENT, .type = job->type, .message = job->text};
+    buf_init(&out, 1 << 20);
+    FUZZ_CHECK(faktory_job_write(&claimed, &out) == 0);
+    FUZZ_CHECK(faktory_job_read(buf_str(&out), arena, &again, NULL) == 0);
+    FUZZ_CHECK(str_eq(again.jid, job->jid) && str_eq(again.queue, job->queue));
+    FUZZ_CHECK(again.at_ms == job->at_ms);
+    int64_t lease_ms = faktory_job_lease_ms(&claimed);
+    FUZZ_CHECK(lease_ms >= FAKTORY_RESERVE_MIN_MS && lease_ms <= FAKTORY_RESERVE_MAX_MS);
+    buf_release(&out);
+}
+
+static void try_args(struct str args)
+{
+    struct arena arena;
+    struct redrive_err err = {0};
+    struct faktory_job job;
+    struct faktory_hello hello;
+    struct faktory_fail fail;
+    struct faktory_beat beat;
+    struct faktory_mutation mutation;
+    struct str text;
+    arena_init(&arena);
+    if (faktory_job_read(args, &arena, &job, &err) == 0)
+        check_handed_out(&job, &arena);
+    else
+        FUZZ_CHECK(err.message[0] != '\0');
+    (void)faktory_hello_read(args, &arena, &hello, NULL);
+    (void)faktory_ack_read(args, &arena, &text, NULL);
+    if (faktory_fail_read(args, &arena, &fail, NULL) == 0)
+        FUZZ_CHECK(fail.error_type[0] != '\0' && fail.message[0] != '\0');
+    (void)faktory_beat_read(args, &arena, &beat, NULL);
+    (void)faktory_mutation_read(args, &arena, &mutation, NULL);
+    while (faktory_word_next(&args, &text))
+        FUZZ_CHECK(text.len > 0);
+    arena_release(&arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct str rest = {(const char *)data, size};
+    struct faktory_line line;
+    size_t scanned = 0, used = 0;
+    int rc;
+    while ((rc = faktory_line_next(rest, LINE_MAX_BYTES, &scanned, &line, &used)) > 0) {
+        FUZZ_CHECK(used > 0 && used <= rest.len && scanned == 0);
+        FUZZ_CHECK(line.verb.len + line.args.len < used);
+        try_args(line.args);
+        rest.ptr += used;
+        rest.len -= used;
+    }
+    FUZZ_CHECK(rc < 0 || (scanned == rest.len && rest.len <= LINE_MAX_BYTES + 1));
+    return 0;
+}
