@@ -94,7 +94,7 @@ def test_damage_is_found(redrive, store):
     redrive.output("enqueue", "t", json.dumps("x" * 20_000), cwd=store)
     db = sqlite3.connect(store / "redrive.db")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    page = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'jobs_by_id'").fetchone()[0]
+    page = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'specs_by_id'").fetchone()[0]
     size = db.execute("PRAGMA page_size").fetchone()[0]
     db.close()
     with open(store / "redrive.db", "r+b") as file:
@@ -131,7 +131,7 @@ def test_programs_that_are_missing_are_failures(redrive, store):
 
 def test_jobs_that_nobody_takes_back_are_a_warning(redrive, store):
     redrive.output("enqueue", "t", cwd=store)
-    script(store, "UPDATE jobs SET state = 3, at_ms = ?, started_ms = 1", int(time.time() * 1000) - 3_600_000)
+    script(store, "UPDATE jobs SET state = 3, rank = ?, started_ms = 1", int(time.time() * 1000) - 3_600_000)
     found = examine(redrive, store)
     assert status(found, "leases") == ["warn"]
     assert "1, since 1h" in found["leases"][0]["text"]
@@ -149,7 +149,7 @@ def test_tasks_that_nobody_declares_are_a_warning(redrive, store):
 
 def test_a_job_from_the_future_is_a_warning(redrive, store):
     redrive.output("enqueue", "t", cwd=store)
-    script(store, "UPDATE jobs SET created_ms = created_ms + 7200000")
+    script(store, "UPDATE specs SET created_ms = created_ms + 7200000")
     found = examine(redrive, store)
     assert status(found, "clock") == ["warn"]
 

@@ -19,11 +19,12 @@ class Evidence:
         self.attempts = {}  # id -> rows of the history, oldest first
         with sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=30) as db:
             db.row_factory = sqlite3.Row
-            for row in db.execute("""SELECT j.id, n.name AS state, j.attempts, j.max_attempts, j.unique_key
-                                     FROM jobs j JOIN states n ON n.state = j.state"""):
+            for row in db.execute("""SELECT s.id, n.name AS state, j.attempts, s.max_attempts, s.unique_key
+                                     FROM jobs j JOIN specs s ON s.seq = j.seq
+                                     JOIN states n ON n.state = j.state"""):
                 self.jobs.setdefault(row["id"], []).append(row)
-            for row in db.execute("""SELECT j.id, h.number, n.name AS outcome, h.started_ms, h.next_ms
-                                     FROM history h JOIN jobs j ON j.seq = h.seq
+            for row in db.execute("""SELECT s.id, h.number, n.name AS outcome, h.started_ms, h.next_ms
+                                     FROM history h JOIN specs s ON s.seq = h.seq
                                      JOIN states n ON n.state = h.outcome ORDER BY h.history_id"""):
                 self.attempts.setdefault(row["id"], []).append(row)
             self.health = db.execute("PRAGMA integrity_check").fetchone()[0]

@@ -48,13 +48,14 @@ SABOTAGE = {
     # A completed job disappears.
     "lose": "DELETE FROM jobs WHERE seq = (SELECT min(seq) FROM jobs WHERE state = 5)",
     # Completed jobs are run once more.
-    "twice": "UPDATE jobs SET state = 2, attempts = 0, at_ms = 0 WHERE state = 5",
+    "twice": """UPDATE jobs SET state = 2, attempts = 0, rank = line_id << 32 | 2147483647 -
+                (SELECT priority FROM specs WHERE specs.seq = jobs.seq) WHERE state = 5""",
     # The time locks of all retries are opened.
-    "early": "UPDATE jobs SET process_after_ms = 1, at_ms = 1 WHERE state = 1",
+    "early": "UPDATE jobs SET process_after_ms = 1, rank = 1 WHERE state = 1",
     # Every retry has its attempts back.
     "extra": "UPDATE jobs SET attempts = attempts - 1 WHERE state = 1 AND attempts > 1",
     # A job that has never run is called completed.
-    "phantom": """UPDATE jobs SET state = 5, attempts = 1, started_ms = created_ms, at_ms = created_ms
+    "phantom": """UPDATE jobs SET state = 5, attempts = 1, started_ms = updated_ms, rank = updated_ms
                   WHERE seq = (SELECT max(seq) FROM jobs WHERE state = 2 AND attempts = 0)""",
 }
 
@@ -229,8 +230,8 @@ class Rig:
     def check_records(self, wanted):
         """Each record is one job: its key is unique for ever."""
         db = sqlite3.connect(f"file:{self.store}?mode=ro", uri=True, timeout=30)
-        rows = db.execute("SELECT unique_key, count(*) FROM jobs GROUP BY unique_key").fetchall()
-        ids = [row[0] for row in db.execute("SELECT id FROM jobs")]
+        rows = db.execute("SELECT unique_key, count(*) FROM specs GROUP BY unique_key").fetchall()
+        ids = [row[0] for row in db.execute("SELECT id FROM specs")]
         db.close()
         assert len(rows) == wanted, f"{len(rows)} of {wanted} records are in the store"
         assert all(count == 1 for _, count in rows), "a record was submitted twice"

@@ -3,7 +3,7 @@
 #include "base/err.h"
 #include "store/sqlite/private.h"
 
-/* A claim is a merge. Each line with ready jobs has a cursor on its part of the index jobs_ready,
+/* A claim is a merge. Each line with ready jobs has a cursor on its part of the index jobs_by_rank,
  * which stands on the line's best job; the best of these goes next. So the cost depends on the
  * number of lines that have work and on the number of jobs that are taken, and on nothing else. */
 struct runner {
@@ -116,9 +116,11 @@ static int advance(struct race *race, struct runner *runner, struct redrive_err 
     runner->has_row = rc > 0;
     if (rc <= 0)
         return rc;
-    runner->seq = sqlite3_column_int64(runner->cursor, 0);
-    runner->priority = sqlite3_column_int(runner->cursor, 3);
-    if (sqlite3_column_int(runner->cursor, 1) != REDRIVE_STATE_QUEUED)
+    runner->seq = sqlite3_column_int64(runner->cursor, COLUMN_SEQ);
+    runner->priority = sqlite3_column_int(runner->cursor, COLUMN_PRIORITY);
+    if (sqlite3_column_int(runner->cursor, COLUMN_STATE) != REDRIVE_STATE_QUEUED ||
+        sqlite3_column_int64(runner->cursor, COLUMN_RANK) !=
+            rank_ready(runner->line, runner->priority))
         return sql_damaged(race->store, runner->seq, "the index of ready jobs is wrong", err);
     return 0;
 }
@@ -139,7 +141,8 @@ static int enter(struct race *race, struct line *line, size_t rank, struct redri
     if (!runner->cursor)
         return race->store->last_error;
     race->n++;
-    bind_int(runner->cursor, 1, line->id);
+    bind_int(runner->cursor, 1, rank_ready(line, INT32_MAX));
+    bind_int(runner->cursor, 2, rank_ready(line, INT32_MIN));
     return advance(race, runner, err);
 }
 
@@ -150,22 +153,24 @@ static int line_up(struct race *race, struct redrive_err *err)
     sqlite3_stmt *st = sql_use(store, STATEMENT_READY_LINES, err);
     if (!st)
         return store->last_error;
-    int64_t after = INT64_MIN;
-    for (;;) {
+    int64_t line_id = 0;
+    while (line_id <= INT32_MAX) {
         struct line *line;
         size_t rank;
-        bind_int(st, 1, after);
+        bind_int(st, 1, line_id << 32);
         int rc = sql_step(store, st, err);
         if (rc <= 0)
             return rc;
-        after = sqlite3_column_int64(st, 0);
+        line_id = sqlite3_column_int64(st, 0);
         sqlite3_reset(st);
-        rc = line_numbered(store, after, &line, err);
+        rc = line_numbered(store, line_id, &line, err);
         if (rc == 0 && is_wanted(race, line, &rank))
             rc = enter(race, line, rank, err);
         if (rc != 0)
             return rc;
+        line_id++;
     }
+    return 0;
 }
 
 static bool precedes(const struct runner *a, const struct runner *b)
@@ -207,19 +212,23 @@ static bool is_blocked(const struct race *race, const struct runner *runner)
     size_t ignored;
     if (filter->n_skip_lanes == 0)
         return false;
-    struct str breaker = column_str(runner->cursor, 29), limit = column_str(runner->cursor, 30);
+    struct str breaker = column_str(runner->cursor, COLUMN_BREAKER_KEY),
+               limit = column_str(runner->cursor, COLUMN_LIMIT_KEY);
     return (breaker.len && is_among(breaker, filter->skip_lanes, filter->n_skip_lanes, &ignored)) ||
            (limit.len && is_among(limit, filter->skip_lanes, filter->n_skip_lanes, &ignored));
 }
 
-/* Puts a job on the page; it will be asked for again when it starts. */
+/* Puts a job on the page. A fresh one is all there, and will be asked for again when it starts. */
 static int take(struct race *race, const struct runner *runner, struct redrive_err *err)
 {
     const struct job_page *page = race->maker.page;
+    const bool is_fresh = sqlite3_column_int64(runner->cursor, COLUMN_EPOCH) == 0 &&
+                          sqlite3_column_type(runner->cursor, COLUMN_REST) == SQLITE_NULL;
+    if (!is_fresh)
+        return page_add_numbered(&race->maker, runner->seq, err);
     int rc = page_add(&race->maker, runner->cursor, err);
     if (rc == 0)
-        kept_put_job(race->store, runner->line, &page->jobs[page->n - 1],
-                     sqlite3_column_int64(runner->cursor, 42));
+        kept_put_job(race->store, runner->line, &page->jobs[page->n - 1]);
     return rc;
 }
 

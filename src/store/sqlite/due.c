@@ -49,21 +49,6 @@ int sqlite_promote_due(struct store *store, size_t limit, size_t *ret_moved, int
     return rc;
 }
 
-static int add_job(struct page_maker *maker, int64_t seq, struct redrive_err *err)
-{
-    struct store *store = maker->store;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_READ, err);
-    if (!st)
-        return store->last_error;
-    bind_int(st, 1, seq);
-    int rc = sql_step(store, st, err);
-    if (rc <= 0)
-        return rc < 0 ? rc : sql_damaged(store, seq, "an index leads to no job", err);
-    rc = page_add(maker, st, err);
-    sqlite3_reset(st);
-    return rc;
-}
-
 int sqlite_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err)
 {
@@ -88,7 +73,7 @@ int sqlite_expired(struct store *store, size_t limit, struct job_page *ret, int6
             rc = 0;
             break;
         }
-        rc = add_job(&maker, sqlite3_column_int64(st, 0), err);
+        rc = page_add_numbered(&maker, sqlite3_column_int64(st, 0), err);
         if (rc != 0)
             break;
     }
@@ -146,7 +131,7 @@ static int walk_deadlines(struct page_maker *maker, sqlite3_stmt *st, size_t lim
             maker->page->more = true;
             return 0;
         } else if (state != REDRIVE_STATE_RUNNING) {
-            rc = add_job(maker, seq, err);
+            rc = page_add_numbered(maker, seq, err);
             if (rc != 0)
                 return rc;
         }

@@ -45,17 +45,14 @@ void kept_put(struct store *store, const struct row *row)
     slot->row.worker = (struct str){NULL, 0};
 }
 
-void kept_put_job(struct store *store, struct line *line, const struct job *job, int64_t error_at)
+void kept_put_job(struct store *store, struct line *line, const struct job *job)
 {
     struct row row = {
         .seq = job->status.seq,
-        .tenant_id = line->tenant_id,
         .line = line,
+        .priority = job->spec.priority,
         .was = job->status.state,
         .has_key = job->spec.unique_key.ptr != NULL,
-        .error_at = error_at,
-        .error_class = job->status.error.class_,
-        .fingerprint = job->status.fingerprint,
         .s = job->status,
     };
     row.s.worker = row.s.result = (struct str){NULL, 0};

@@ -34,20 +34,21 @@ static void add_conditions(struct buf *sql, const struct job_filter *f)
         bool used;
         const char *text;
     } pieces[] = {
-        {f->tenant.len, " AND j.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1)"},
-        {f->id.len, " AND j.id = ?2"},
+        {f->tenant.len, " AND s.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1)"},
+        {f->id.len, " AND s.id = ?2"},
         {f->task.len, " AND j.line_id IN (SELECT line_id FROM lines WHERE task = ?3)"},
         {f->queue.len, " AND j.line_id IN (SELECT line_id FROM lines WHERE queue = ?4)"},
         {f->user.len, " AND s.user = ?5"},
-        {f->unique_key.len, " AND j.unique_key = ?6"},
+        {f->unique_key.len, " AND j.seq IN (SELECT seq FROM keys WHERE tenant_id IN "
+                            "(SELECT tenant_id FROM tenants) AND unique_key = ?6)"},
         {f->states, " AND ?7 >> j.state & 1"},
         {f->classes, " AND ?8 >> j.error_class & 1"},
         {f->reasons, " AND ?9 >> j.reason & 1"},
         {f->error_type.len, " AND h.error_type = ?10"},
         {f->text.len, " AND instr(h.error_message, ?11) > 0"},
         {f->fingerprint, " AND j.fingerprint = ?12"},
-        {f->finished_after_ms, " AND j.state >= 5 AND j.at_ms >= ?13"},
-        {f->finished_before_ms, " AND j.state >= 5 AND j.at_ms < ?14"},
+        {f->finished_after_ms, " AND j.state >= 5 AND j.rank >= ?13"},
+        {f->finished_before_ms, " AND j.state >= 5 AND j.rank < ?14"},
     };
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
         if (pieces[i].used)
@@ -55,7 +56,7 @@ static void add_conditions(struct buf *sql, const struct job_filter *f)
 }
 
 /* The time of the end; 0 before that. With by_end all have ended, and the index gives the order. */
-#define FINISHED_MS "iif(j.state >= 5, j.at_ms, 0)"
+#define FINISHED_MS "iif(j.state >= 5, j.rank, 0)"
 
 static void add_order(struct buf *sql, const struct job_filter *f, bool by_end)
 {
@@ -71,8 +72,8 @@ static void add_order(struct buf *sql, const struct job_filter *f, bool by_end)
     };
     enum job_order order = f->order <= ORDER_FINISHED ? f->order : ORDER_OLDEST;
     if (f->after_seq)
-        buf_puts(sql, by_end ? " AND (j.at_ms, j.seq) < (?16, ?15)" : KEYSETS[order]);
-    buf_puts(sql, by_end ? " ORDER BY j.at_ms DESC, j.seq DESC" : ORDERS[order]);
+        buf_puts(sql, by_end ? " AND (j.rank, j.seq) < (?16, ?15)" : KEYSETS[order]);
+    buf_puts(sql, by_end ? " ORDER BY j.rank DESC, j.seq DESC" : ORDERS[order]);
 }
 
 /* A number that the text does not mention is out of range, which is no harm. */
@@ -109,7 +110,7 @@ static int prepare(struct store *store, const struct buf *sql, const struct job_
     return 0;
 }
 
-/* By the end: a cursor on each state's part of the index jobs_timed, merged. */
+/* By the end: a cursor on each state's part of the index jobs_by_rank, merged. */
 static int merge_ended(struct store *store, const struct job_filter *f, const struct buf *sql,
                        struct job_page *ret, struct redrive_err *err)
 {
@@ -137,9 +138,9 @@ static int merge_ended(struct store *store, const struct job_filter *f, const st
             sqlite3_stmt *st = cursors[i];
             if (!st)
                 continue;
-            int64_t ms = sqlite3_column_int64(st, COLUMN_AT_MS), seq = sqlite3_column_int64(st, 0);
-            if (!best || ms > sqlite3_column_int64(*best, COLUMN_AT_MS) ||
-                (ms == sqlite3_column_int64(*best, COLUMN_AT_MS) &&
+            int64_t ms = sqlite3_column_int64(st, COLUMN_RANK), seq = sqlite3_column_int64(st, 0);
+            if (!best || ms > sqlite3_column_int64(*best, COLUMN_RANK) ||
+                (ms == sqlite3_column_int64(*best, COLUMN_RANK) &&
                  seq > sqlite3_column_int64(*best, 0)))
                 best = &cursors[i];
         }
@@ -178,7 +179,7 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
                         (filter->states & ~ENDED_MASK) == 0;
     buf_init(&sql, SQL_LIST_MAX);
     buf_puts(&sql, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE ");
-    buf_puts(&sql, by_end ? "j.state <> 2 AND j.state = ?17" : "1");
+    buf_puts(&sql, by_end ? "j.state = ?17" : "1");
     add_conditions(&sql, filter);
     add_order(&sql, filter, by_end);
     buf_puts(&sql, " LIMIT ?18");

@@ -19,8 +19,8 @@
 #include "store/store.h"
 
 /* The numbers that STATEMENT_ROW_WRITE binds from 1 on, and which of them is NULL rather than 0. */
-#define ROW_NUMBERS  21
-#define ROW_ERROR_AT 19
+#define ROW_NUMBERS  14
+#define ROW_ERROR_AT 13
 
 /* Jobs of one task in one queue of one tenant. */
 struct line {
@@ -130,8 +130,8 @@ void view_end(struct store *store);
 
 struct row {
     int64_t seq;
-    int64_t tenant_id;
     struct line *line;
+    int32_t priority;
     enum redrive_state was; /* when it was read */
     bool has_key;
     int64_t error_at; /* 0: none */
@@ -141,9 +141,11 @@ struct row {
     struct str worker;   /* absent: stays */
 };
 
-/* The column at_ms: the time that matters in the state. */
-int64_t status_at(const struct job_status *s);
-void status_set_at(struct job_status *s, int64_t at_ms);
+/* The column rank, by which jobs of a state are ordered: see the schema. */
+int64_t rank_ready(const struct line *line, int32_t priority);
+/* Takes the time out of the rank that stands for it, and all that is packed in the column rest.
+ * False when that is damaged. */
+bool status_set(struct job_status *s, int64_t rank, sqlite3_stmt *st, int rest_column);
 
 /* 1, 0 when there is none, or a negative code. */
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err);
@@ -182,7 +184,8 @@ int history_add(struct store *store, const struct row *row, const struct attempt
 const struct row *kept_get(const struct store *store, int64_t seq);
 /* The row as it now is in the file. Without memory nothing is kept. */
 void kept_put(struct store *store, const struct row *row);
-void kept_put_job(struct store *store, struct line *line, const struct job *job, int64_t error_at);
+/* A fresh job: no attempt, no error. */
+void kept_put_job(struct store *store, struct line *line, const struct job *job);
 void kept_drop(struct store *store, int64_t seq);
 void kept_forget(struct store *store);
 void kept_release(struct store *store);
@@ -202,6 +205,7 @@ int page_start(struct page_maker *maker, struct store *store, struct job_page *p
                size_t capacity, struct redrive_err *err);
 /* Adds the job that a statement of JOB_COLUMNS stands on. */
 int page_add(struct page_maker *maker, sqlite3_stmt *st, struct redrive_err *err);
+int page_add_numbered(struct page_maker *maker, int64_t seq, struct redrive_err *err);
 int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct job *ret,
              struct redrive_err *err);
 /* Runs the statement to its end into a page of at most `capacity`. */

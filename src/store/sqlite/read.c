@@ -18,66 +18,67 @@ uint64_t spec_sum(int64_t seq, const struct job_spec *spec)
 
 static void read_spec(sqlite3_stmt *st, struct arena *arena, struct job_spec *ret)
 {
-    ret->priority = sqlite3_column_int(st, 3);
-    ret->max_attempts = sqlite3_column_int(st, 6);
-    ret->unique_forever = sqlite3_column_int(st, 9) != 0;
-    ret->unique_key = column_dup(st, 10, arena);
-    ret->id = column_dup(st, 11, arena);
-    ret->deadline_ms = sqlite3_column_int64(st, 27);
-    ret->breaker_key = column_dup(st, 29, arena);
-    ret->limit_key = column_dup(st, 30, arena);
-    ret->user = column_dup(st, 31, arena);
-    ret->project = column_dup(st, 32, arena);
-    ret->service = column_dup(st, 33, arena);
-    ret->policy = column_dup(st, 34, arena);
-    ret->payload = column_dup(st, 35, arena);
+    ret->id = column_dup(st, COLUMN_ID, arena);
+    ret->priority = sqlite3_column_int(st, COLUMN_PRIORITY);
+    ret->max_attempts = sqlite3_column_int(st, COLUMN_MAX_ATTEMPTS);
+    ret->deadline_ms = sqlite3_column_int64(st, COLUMN_DEADLINE_MS);
+    ret->unique_forever = sqlite3_column_int(st, COLUMN_UNIQUE_FOREVER) != 0;
+    ret->unique_key = column_dup(st, COLUMN_UNIQUE_KEY, arena);
+    ret->breaker_key = column_dup(st, COLUMN_BREAKER_KEY, arena);
+    ret->limit_key = column_dup(st, COLUMN_LIMIT_KEY, arena);
+    ret->user = column_dup(st, COLUMN_USER, arena);
+    ret->project = column_dup(st, COLUMN_PROJECT, arena);
+    ret->service = column_dup(st, COLUMN_SERVICE, arena);
+    ret->policy = column_dup(st, COLUMN_POLICY, arena);
+    ret->payload = column_dup(st, COLUMN_PAYLOAD, arena);
 }
 
-static void read_status(sqlite3_stmt *st, struct arena *arena, struct job_status *ret)
+/* What a job gets when it moves. */
+static void read_traces(sqlite3_stmt *st, struct arena *arena, struct job_status *ret)
 {
-    ret->seq = sqlite3_column_int64(st, 0);
-    ret->state = (enum redrive_state)sqlite3_column_int(st, 1);
-    ret->process_after_ms = sqlite3_column_int64(st, 4);
-    status_set_at(ret, sqlite3_column_int64(st, COLUMN_AT_MS));
-    ret->attempts = (uint32_t)sqlite3_column_int64(st, 7);
-    ret->parked_by_limit = sqlite3_column_int(st, 8) != 0;
-    ret->epoch = (uint32_t)sqlite3_column_int64(st, 12);
-    ret->reason = (enum redrive_reason)sqlite3_column_int(st, 13);
-    ret->deferrals = (uint32_t)sqlite3_column_int64(st, 14);
-    ret->crashes = (uint32_t)sqlite3_column_int64(st, 15);
-    ret->created_ms = sqlite3_column_int64(st, 16);
-    ret->updated_ms = sqlite3_column_int64(st, 17);
-    ret->first_started_ms = sqlite3_column_int64(st, 18);
-    ret->started_ms = sqlite3_column_int64(st, 19);
-    ret->held_ms = sqlite3_column_int64(st, 20);
-    ret->held_since_ms = sqlite3_column_int64(st, 21);
-    ret->token = (uint64_t)sqlite3_column_int64(st, 22);
-    ret->permit.generation = (uint64_t)sqlite3_column_int64(st, 23);
-    ret->permit.probe = (uint64_t)sqlite3_column_int64(st, 24);
-    ret->fingerprint = (uint64_t)sqlite3_column_int64(st, 25);
-    ret->worker = column_dup(st, 26, arena);
-    ret->error.class_ = (enum redrive_class)sqlite3_column_int(st, 36);
+    ret->attempts = (uint32_t)sqlite3_column_int64(st, COLUMN_ATTEMPTS);
+    ret->reason = (enum redrive_reason)sqlite3_column_int(st, COLUMN_REASON);
+    ret->started_ms = sqlite3_column_int64(st, COLUMN_STARTED_MS);
+    ret->held_ms = sqlite3_column_int64(st, COLUMN_HELD_MS);
+    ret->fingerprint = (uint64_t)sqlite3_column_int64(st, COLUMN_FINGERPRINT);
+    ret->worker = column_dup(st, COLUMN_WORKER, arena);
+    ret->error.class_ = (enum redrive_class)sqlite3_column_int(st, COLUMN_ERROR_CLASS);
     if (ret->error.class_ != REDRIVE_CLASS_SUCCESS) {
-        ret->error.code = sqlite3_column_int(st, 37);
-        ret->error.type = column_dup(st, 38, arena);
-        ret->error.message = column_dup(st, 39, arena);
-        ret->error.stacktrace = column_dup(st, 40, arena);
+        ret->error.code = sqlite3_column_int(st, COLUMN_ERROR_CODE);
+        ret->error.type = column_dup(st, COLUMN_ERROR_TYPE, arena);
+        ret->error.message = column_dup(st, COLUMN_ERROR_MESSAGE, arena);
+        ret->error.stacktrace = column_dup(st, COLUMN_STACKTRACE, arena);
     }
-    ret->result = column_dup(st, 41, arena);
+    ret->result = column_dup(st, COLUMN_RESULT, arena);
+}
+
+/* False when its numbers are damaged. */
+static bool read_status(sqlite3_stmt *st, struct arena *arena, struct job_status *ret)
+{
+    ret->seq = sqlite3_column_int64(st, COLUMN_SEQ);
+    ret->state = (enum redrive_state)sqlite3_column_int(st, COLUMN_STATE);
+    ret->process_after_ms = sqlite3_column_int64(st, COLUMN_PROCESS_AFTER_MS);
+    ret->epoch = (uint32_t)sqlite3_column_int64(st, COLUMN_EPOCH);
+    ret->created_ms = sqlite3_column_int64(st, COLUMN_CREATED_MS);
+    ret->updated_ms = sqlite3_column_int64(st, COLUMN_UPDATED_MS);
+    if (sqlite3_column_count(st) > COLUMN_ATTEMPTS)
+        read_traces(st, arena, ret);
+    return status_set(ret, sqlite3_column_int64(st, COLUMN_RANK), st, COLUMN_REST);
 }
 
 int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct job *ret,
              struct redrive_err *err)
 {
     struct line *line;
-    int64_t seq = sqlite3_column_int64(st, 0);
-    int rc = line_numbered(store, sqlite3_column_int64(st, 2), &line, err);
+    int64_t seq = sqlite3_column_int64(st, COLUMN_SEQ);
+    int rc = line_numbered(store, sqlite3_column_int64(st, COLUMN_LINE_ID), &line, err);
     if (rc != 0)
         return rc;
     *ret = (struct job){0};
     read_spec(st, arena, &ret->spec);
-    read_status(st, arena, &ret->status);
-    if (spec_sum(seq, &ret->spec) != (uint64_t)sqlite3_column_int64(st, 28))
+    if (!read_status(st, arena, &ret->status))
+        return sql_damaged(store, seq, "its numbers cannot be read", err);
+    if (spec_sum(seq, &ret->spec) != (uint64_t)sqlite3_column_int64(st, COLUMN_SUM))
         return arena->failed ? err_nomem(err)
                              : sql_damaged(store, seq, "it is not what was submitted", err);
     ret->spec.tenant = (struct str){arena_dup(arena, line->tenant), line->tenant.len};
@@ -104,6 +105,21 @@ int page_add(struct page_maker *maker, sqlite3_stmt *st, struct redrive_err *err
     int rc = job_read(maker->store, st, &page->arena, &page->jobs[page->n], err);
     if (rc == 0)
         page->n++;
+    return rc;
+}
+
+int page_add_numbered(struct page_maker *maker, int64_t seq, struct redrive_err *err)
+{
+    struct store *store = maker->store;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_READ, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, seq);
+    int rc = sql_step(store, st, err);
+    if (rc <= 0)
+        return rc < 0 ? rc : sql_damaged(store, seq, "an index leads to no job", err);
+    rc = page_add(maker, st, err);
+    sqlite3_reset(st);
     return rc;
 }
 

@@ -1,20 +1,32 @@
 #include "base/err.h"
 #include "core/state.h"
 #include "store/sqlite/private.h"
+#include "store/sqlite/rest.h"
 
-int64_t status_at(const struct job_status *s)
+int64_t rank_ready(const struct line *line, int32_t priority)
 {
-    if (s->state == REDRIVE_STATE_RUNNING)
-        return s->lease_until_ms;
-    if (state_has_ended(s->state))
-        return s->finished_ms;
-    return s->state < REDRIVE_STATE_QUEUED ? s->process_after_ms : 0;
+    return line->id << 32 | (int64_t)((uint32_t)INT32_MAX - (uint32_t)priority);
 }
 
-void status_set_at(struct job_status *s, int64_t at_ms)
+static int64_t rank_of(const struct row *row)
 {
-    s->lease_until_ms = s->state == REDRIVE_STATE_RUNNING ? at_ms : 0;
-    s->finished_ms = state_has_ended(s->state) ? at_ms : 0;
+    const struct job_status *s = &row->s;
+    switch (s->state) {
+    case REDRIVE_STATE_SCHEDULED:
+    case REDRIVE_STATE_RETRYING: return s->process_after_ms;
+    case REDRIVE_STATE_QUEUED: return rank_ready(row->line, row->priority);
+    case REDRIVE_STATE_RUNNING: return s->lease_until_ms;
+    case REDRIVE_STATE_PARKED: return 0;
+    default: return s->finished_ms;
+    }
+}
+
+bool status_set(struct job_status *s, int64_t rank, sqlite3_stmt *st, int rest_column)
+{
+    const unsigned char *rest = sqlite3_column_blob(st, rest_column);
+    s->lease_until_ms = s->state == REDRIVE_STATE_RUNNING ? rank : 0;
+    s->finished_ms = state_has_ended(s->state) ? rank : 0;
+    return !rest || rest_unpack(rest, (size_t)sqlite3_column_bytes(st, rest_column), s);
 }
 
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err)
@@ -32,39 +44,33 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
     if (rc <= 0)
         return rc;
     int64_t state = sqlite3_column_int64(st, 0);
-    int64_t line_id = sqlite3_column_int64(st, 1);
+    int64_t line_id = sqlite3_column_int64(st, 2);
     *ret = (struct row){
         .seq = seq,
-        .tenant_id = sqlite3_column_int64(st, 2),
-        .has_key = sqlite3_column_int(st, 21) != 0,
-        .error_class = (enum redrive_class)sqlite3_column_int(st, 18),
-        .error_at = sqlite3_column_int64(st, 19),
-        .fingerprint = (uint64_t)sqlite3_column_int64(st, 20),
+        .priority = sqlite3_column_int(st, 13),
+        .has_key = sqlite3_column_int(st, 14) != 0,
+        .was = (enum redrive_state)state,
+        .error_class = (enum redrive_class)sqlite3_column_int(st, 9),
+        .error_at = sqlite3_column_int64(st, 10),
+        .fingerprint = (uint64_t)sqlite3_column_int64(st, 11),
         .s =
             {
                 .seq = seq,
+                .state = (enum redrive_state)state,
                 .process_after_ms = sqlite3_column_int64(st, 3),
-                .attempts = (uint32_t)sqlite3_column_int64(st, 5),
-                .parked_by_limit = sqlite3_column_int(st, 6) != 0,
-                .epoch = (uint32_t)sqlite3_column_int64(st, 7),
-                .reason = (enum redrive_reason)sqlite3_column_int(st, 8),
-                .deferrals = (uint32_t)sqlite3_column_int64(st, 9),
-                .crashes = (uint32_t)sqlite3_column_int64(st, 10),
-                .first_started_ms = sqlite3_column_int64(st, 11),
-                .started_ms = sqlite3_column_int64(st, 12),
-                .held_ms = sqlite3_column_int64(st, 13),
-                .held_since_ms = sqlite3_column_int64(st, 14),
-                .token = (uint64_t)sqlite3_column_int64(st, 15),
-                .permit = {.generation = (uint64_t)sqlite3_column_int64(st, 16),
-                           .probe = (uint64_t)sqlite3_column_int64(st, 17)},
+                .attempts = (uint32_t)sqlite3_column_int64(st, 4),
+                .epoch = (uint32_t)sqlite3_column_int64(st, 5),
+                .reason = (enum redrive_reason)sqlite3_column_int(st, 6),
+                .started_ms = sqlite3_column_int64(st, 7),
+                .held_ms = sqlite3_column_int64(st, 8),
             },
     };
-    int64_t at_ms = sqlite3_column_int64(st, 4);
+    const bool is_whole = status_set(&ret->s, sqlite3_column_int64(st, 1), st, 12);
     sqlite3_reset(st);
     if (state < 0 || state >= REDRIVE_STATE_COUNT)
         return sql_damaged(store, seq, "its state is none of those there are", err);
-    ret->s.state = ret->was = (enum redrive_state)state;
-    status_set_at(&ret->s, at_ms);
+    if (!is_whole)
+        return sql_damaged(store, seq, "its numbers cannot be read", err);
     rc = line_numbered(store, line_id, &ret->line, err);
     return rc == 0 ? 1 : rc;
 }
@@ -101,28 +107,22 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
     if (!st)
         return store->last_error;
     const struct job_status *s = &row->s;
+    unsigned char rest[REST_MAX];
     const int64_t values[] = {
         row->seq,
         (int64_t)s->state,
+        rank_of(row),
+        row->line->id,
         s->process_after_ms,
-        status_at(s),
         s->attempts,
-        s->parked_by_limit,
         s->epoch,
         (int64_t)s->reason,
-        s->deferrals,
-        s->crashes,
-        s->first_started_ms,
+        store->now_ms,
         s->started_ms,
         s->held_ms,
-        s->held_since_ms,
-        (int64_t)s->token,
-        (int64_t)s->permit.generation,
-        (int64_t)s->permit.probe,
         (int64_t)row->error_class,
         row->error_at,
         (int64_t)row->fingerprint,
-        store->now_ms,
     };
     _Static_assert(sizeof values == sizeof store->row_bound, "one for each");
     for (size_t i = 0; i < ROW_NUMBERS; i++) {
@@ -135,7 +135,9 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
     }
     memcpy(store->row_bound, values, sizeof values);
     store->row_is_bound = true;
-    bind_str(st, 22, row->worker);
+    const size_t rest_len = rest_pack(s, rest);
+    sqlite3_bind_blob(st, ROW_NUMBERS + 1, rest_len ? rest : NULL, (int)rest_len, SQLITE_STATIC);
+    bind_str(st, ROW_NUMBERS + 2, row->worker);
     int rc = sql_run(store, st, err);
     if (rc != 0)
         return rc;
@@ -186,13 +188,16 @@ void row_leave(struct store *store, struct row *row)
     }
 }
 
+/* The first steps are for jobs that have a key. */
+#define STEPS_OF_KEY 2
+
 int row_remove(struct store *store, struct row *row, struct redrive_err *err)
 {
     static const enum statement STEPS[] = {
-        STATEMENT_FOREVER_KEEP, STATEMENT_HISTORY_REMOVE, STATEMENT_RESULT_REMOVE,
-        STATEMENT_SPEC_REMOVE,  STATEMENT_JOB_REMOVE,
+        STATEMENT_FOREVER_KEEP,  STATEMENT_KEY_REMOVE,  STATEMENT_HISTORY_REMOVE,
+        STATEMENT_RESULT_REMOVE, STATEMENT_SPEC_REMOVE, STATEMENT_JOB_REMOVE,
     };
-    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0]; i++) {
+    for (size_t i = row->has_key ? 0 : STEPS_OF_KEY; i < sizeof STEPS / sizeof STEPS[0]; i++) {
         int rc = run_for(store, STEPS[i], row->seq, err);
         if (rc != 0)
             return rc;

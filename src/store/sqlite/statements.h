@@ -7,28 +7,69 @@
 #ifndef STORE_SQLITE_STATEMENTS_H
 #define STORE_SQLITE_STATEMENTS_H
 
-/* What a whole job is read from; job_read (read.h) knows the order of the columns. */
-#define JOB_COLUMNS                                                                         \
-    "j.seq, j.state, j.line_id, j.priority, j.process_after_ms, j.at_ms, "                  \
-    "j.max_attempts, j.attempts, j.parked_by_limit, j.unique_forever, "                     \
-    "j.unique_key, j.id, j.epoch, j.reason, j.deferrals, j.crashes, j.created_ms, "         \
-    "j.updated_ms, j.first_started_ms, j.started_ms, j.held_ms, j.held_since_ms, j.token, " \
-    "j.permit_generation, j.permit_probe, j.fingerprint, j.worker, s.deadline_ms, s.sum, "  \
-    "s.breaker_key, s.limit_key, s.user, s.project, s.service, s.policy, s.payload, "       \
-    "j.error_class, h.error_code, h.error_type, h.error_message, h.stacktrace, r.result, "  \
-    "j.error_at"
-#define COLUMN_AT_MS 5
-/* A job that has never started has no result: nothing is looked for. */
-#define JOB_SIDES                                       \
-    " LEFT JOIN specs s ON s.seq = j.seq"               \
-    " LEFT JOIN history h ON h.history_id = j.error_at" \
-    " LEFT JOIN results r ON r.seq = iif(j.started_ms > 0, j.seq, NULL)"
+/* What a whole job is read from; job_read (read.c) knows the order of the columns. A fresh job is
+ * one with epoch 0 and no `rest`: it has never started nor been parked, so that all which comes
+ * after the payload is 0 or absent, and need not be read. */
+#define FRESH_COLUMNS                                                                        \
+    "j.seq, j.state, j.line_id, j.rank, j.process_after_ms, j.updated_ms, j.epoch, j.rest, " \
+    "s.id, s.priority, s.max_attempts, s.created_ms, s.deadline_ms, s.sum, "                 \
+    "s.unique_forever, s.unique_key, s.breaker_key, s.limit_key, s.user, s.project, "        \
+    "s.service, s.policy, s.payload"
+#define JOB_COLUMNS                                                                   \
+    FRESH_COLUMNS ", j.attempts, j.reason, j.started_ms, j.held_ms, j.error_class, "  \
+                  "j.error_at, j.fingerprint, j.worker, h.error_code, h.error_type, " \
+                  "h.error_message, h.stacktrace, r.result"
+enum job_column {
+    COLUMN_SEQ,
+    COLUMN_STATE,
+    COLUMN_LINE_ID,
+    COLUMN_RANK,
+    COLUMN_PROCESS_AFTER_MS,
+    COLUMN_UPDATED_MS,
+    COLUMN_EPOCH,
+    COLUMN_REST,
+    COLUMN_ID,
+    COLUMN_PRIORITY,
+    COLUMN_MAX_ATTEMPTS,
+    COLUMN_CREATED_MS,
+    COLUMN_DEADLINE_MS,
+    COLUMN_SUM,
+    COLUMN_UNIQUE_FOREVER,
+    COLUMN_UNIQUE_KEY,
+    COLUMN_BREAKER_KEY,
+    COLUMN_LIMIT_KEY,
+    COLUMN_USER,
+    COLUMN_PROJECT,
+    COLUMN_SERVICE,
+    COLUMN_POLICY,
+    COLUMN_PAYLOAD,
+    COLUMN_ATTEMPTS, /* from here on not of FRESH_COLUMNS */
+    COLUMN_REASON,
+    COLUMN_STARTED_MS,
+    COLUMN_HELD_MS,
+    COLUMN_ERROR_CLASS,
+    COLUMN_ERROR_AT,
+    COLUMN_FINGERPRINT,
+    COLUMN_WORKER,
+    COLUMN_ERROR_CODE,
+    COLUMN_ERROR_TYPE,
+    COLUMN_ERROR_MESSAGE,
+    COLUMN_STACKTRACE,
+    COLUMN_RESULT,
+};
+#define JOB_SPEC " LEFT JOIN specs s ON s.seq = j.seq"
+#define JOB_SIDES                                                \
+    JOB_SPEC " LEFT JOIN history h ON h.history_id = j.error_at" \
+             " LEFT JOIN results r ON r.seq = iif(j.started_ms > 0, j.seq, NULL)"
+
+/* The ranks of the queued jobs of a line. */
+#define RANKS_OF(line) "BETWEEN " line " << 32 AND (" line " << 32 | 4294967295)"
 
 /* The first time-locked job of a queue in that state. */
-#define NEXT_DUE_OF(state)                                                                \
-    "SELECT * FROM (SELECT j.at_ms FROM jobs j CROSS JOIN lines l USING (line_id) "       \
-    "JOIN tenants t ON t.tenant_id = l.tenant_id WHERE j.state <> 2 AND j.state = " state \
-    " AND t.name = ?1 AND l.queue = ?2 ORDER BY j.at_ms LIMIT 1)"
+#define NEXT_DUE_OF(state)                                                         \
+    "SELECT * FROM (SELECT j.rank FROM jobs j CROSS JOIN lines l USING (line_id) " \
+    "JOIN tenants t ON t.tenant_id = l.tenant_id WHERE j.state = " state           \
+    " AND t.name = ?1 AND l.queue = ?2 ORDER BY j.rank LIMIT 1)"
 
 #define STATEMENT_MAP(XX)                                                                          \
     XX(BEGIN, "BEGIN IMMEDIATE")                                                                   \
@@ -52,51 +93,52 @@
        "queued = queued + ?4, running = running + ?5, parked = parked + ?6, "                      \
        "completed = completed + ?7, failed = failed + ?8, dead_letter = dead_letter + ?9, "        \
        "cancelled = cancelled + ?10 WHERE line_id = ?1")                                           \
-    XX(JOB_ADD, "INSERT INTO jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?12, ?7, 0, 0, ?8, ?9, ?10, "    \
-                "0, 0, 0, 0, ?11, ?11, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL)")                    \
-    XX(SPEC_ADD, "INSERT INTO specs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")             \
-    XX(KEY_ADD, "INSERT INTO live_keys VALUES (?1, ?2, ?3)")                                       \
-    XX(FIND_ID, "SELECT seq, state, id FROM jobs WHERE tenant_id = ?1 AND id = ?2")                \
-    XX(FIND_LIVE_KEY, "SELECT j.seq, j.state, j.id FROM live_keys k JOIN jobs j USING (seq) "      \
-                      "WHERE k.tenant_id = ?1 AND k.unique_key = ?2")                              \
-    XX(FIND_KEY, "SELECT seq, state, id FROM jobs WHERE tenant_id = ?1 AND unique_key = ?2 "       \
-                 "AND unique_forever = ?3 ORDER BY seq LIMIT 1")                                   \
+    XX(JOB_ADD,                                                                                    \
+       "INSERT INTO jobs VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, ?6, 0, 0, 0, NULL, 0, NULL, NULL)")  \
+    XX(SPEC_ADD, "INSERT INTO specs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "   \
+                 "?13, ?14, ?15, ?16, ?17)")                                                       \
+    XX(KEY_ADD, "INSERT INTO keys VALUES (?1, ?2, ?4, ?3)")                                        \
+    XX(LIVE_KEY_ADD, "INSERT INTO live_keys VALUES (?1, ?2, ?3)")                                  \
+    XX(FIND_ID, "SELECT s.seq, j.state, s.id FROM specs s JOIN jobs j USING (seq) "                \
+                "WHERE s.tenant_id = ?1 AND s.id = ?2")                                            \
+    XX(FIND_LIVE_KEY, "SELECT j.seq, j.state, s.id FROM live_keys k JOIN jobs j USING (seq) "      \
+                      "JOIN specs s USING (seq) WHERE k.tenant_id = ?1 AND k.unique_key = ?2")     \
+    XX(FIND_KEY, "SELECT j.seq, j.state, s.id FROM keys k CROSS JOIN jobs j USING (seq) "          \
+                 "JOIN specs s USING (seq) WHERE k.tenant_id = ?1 AND k.unique_key = ?2 "          \
+                 "AND k.unique_forever = ?3 ORDER BY k.seq LIMIT 1")                               \
     XX(FIND_GONE_KEY,                                                                              \
        "SELECT seq, state, id FROM forever_keys WHERE tenant_id = ?1 AND unique_key = ?2")         \
     XX(ROW_READ,                                                                                   \
-       "SELECT state, line_id, tenant_id, process_after_ms, at_ms, "                               \
-       "attempts, parked_by_limit, epoch, reason, deferrals, crashes, first_started_ms, "          \
-       "started_ms, held_ms, held_since_ms, token, permit_generation, permit_probe, "              \
-       "error_class, error_at, fingerprint, unique_key IS NOT NULL FROM jobs WHERE seq = ?1")      \
+       "SELECT j.state, j.rank, j.line_id, j.process_after_ms, j.attempts, j.epoch, "              \
+       "j.reason, j.started_ms, j.held_ms, j.error_class, j.error_at, j.fingerprint, j.rest, "     \
+       "s.priority, s.unique_key IS NOT NULL FROM jobs j" JOB_SPEC " WHERE j.seq = ?1")            \
     XX(ROW_WRITE,                                                                                  \
-       "UPDATE jobs SET state = ?2, process_after_ms = ?3, at_ms = ?4, attempts = ?5, "            \
-       "parked_by_limit = ?6, epoch = ?7, reason = ?8, deferrals = ?9, crashes = ?10, "            \
-       "first_started_ms = ?11, started_ms = ?12, held_ms = ?13, held_since_ms = ?14, "            \
-       "token = ?15, permit_generation = ?16, permit_probe = ?17, error_class = ?18, "             \
-       "error_at = ?19, fingerprint = ?20, updated_ms = ?21, worker = coalesce(?22, worker) "      \
-       "WHERE seq = ?1")                                                                           \
+       "UPDATE jobs SET state = ?2, rank = ?3, line_id = ?4, process_after_ms = ?5, "              \
+       "attempts = ?6, epoch = ?7, reason = ?8, updated_ms = ?9, started_ms = ?10, "               \
+       "held_ms = ?11, error_class = ?12, error_at = ?13, fingerprint = ?14, rest = ?15, "         \
+       "worker = coalesce(?16, worker) WHERE seq = ?1")                                            \
     XX(PARKED_ADD,                                                                                 \
-       "INSERT INTO parked SELECT j.seq, j.tenant_id, coalesce(CASE WHEN ?2 THEN s.limit_key "     \
-       "ELSE s.breaker_key END, ''), j.max_attempts - j.attempts FROM jobs j "                     \
+       "INSERT INTO parked SELECT j.seq, s.tenant_id, coalesce(CASE WHEN ?2 THEN s.limit_key "     \
+       "ELSE s.breaker_key END, ''), s.max_attempts - j.attempts FROM jobs j "                     \
        "JOIN specs s USING (seq) WHERE j.seq = ?1")                                                \
     XX(PARKED_REMOVE, "DELETE FROM parked WHERE seq = ?1")                                         \
     XX(KEY_FREE, "DELETE FROM live_keys WHERE (tenant_id, unique_key) = "                          \
-                 "(SELECT tenant_id, unique_key FROM jobs WHERE seq = ?1) AND seq = ?1")           \
+                 "(SELECT tenant_id, unique_key FROM specs WHERE seq = ?1) AND seq = ?1")          \
     XX(KEY_TAKE,                                                                                   \
-       "INSERT INTO live_keys SELECT tenant_id, unique_key, seq FROM jobs WHERE seq = ?1 "         \
+       "INSERT INTO live_keys SELECT tenant_id, unique_key, seq FROM specs WHERE seq = ?1 "        \
        "ON CONFLICT DO NOTHING")                                                                   \
     XX(RESULT_WRITE, "INSERT OR REPLACE INTO results VALUES (?1, ?2)")                             \
     XX(HISTORY_ADD,                                                                                \
        "INSERT INTO history SELECT NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "           \
        "worker, ?12, ?13, ?14 FROM jobs WHERE seq = ?1")                                           \
     XX(READY_LINES,                                                                                \
-       "SELECT line_id FROM jobs WHERE state = 2 AND line_id > ?1 ORDER BY line_id LIMIT 1")       \
-    XX(DUE, "SELECT * FROM (SELECT seq, at_ms FROM jobs WHERE state <> 2 AND state = 0 "           \
-            "ORDER BY at_ms, seq LIMIT ?1) UNION ALL "                                             \
-            "SELECT * FROM (SELECT seq, at_ms FROM jobs WHERE state <> 2 AND state = 1 "           \
-            "ORDER BY at_ms, seq LIMIT ?1) ORDER BY 2, 1 LIMIT ?1")                                \
-    XX(LEASED, "SELECT seq, at_ms FROM jobs WHERE state <> 2 AND state = 3 "                       \
-               "ORDER BY at_ms, seq LIMIT ?1")                                                     \
+       "SELECT rank >> 32 FROM jobs WHERE state = 2 AND rank >= ?1 ORDER BY rank LIMIT 1")         \
+    XX(DUE, "SELECT * FROM (SELECT seq, rank FROM jobs WHERE state = 0 "                           \
+            "ORDER BY rank, seq LIMIT ?1) UNION ALL "                                              \
+            "SELECT * FROM (SELECT seq, rank FROM jobs WHERE state = 1 "                           \
+            "ORDER BY rank, seq LIMIT ?1) ORDER BY 2, 1 LIMIT ?1")                                 \
+    XX(LEASED, "SELECT seq, rank FROM jobs WHERE state = 3 "                                       \
+               "ORDER BY rank, seq LIMIT ?1")                                                      \
     XX(DEADLINE_ADD, "INSERT INTO deadlines VALUES (?1, ?2)")                                      \
     XX(DEADLINE_RENEW, "INSERT OR IGNORE INTO deadlines SELECT deadline_ms, seq FROM specs "       \
                        "WHERE seq = ?1 AND deadline_ms > 0")                                       \
@@ -104,10 +146,11 @@
     XX(DEADLINES, "SELECT d.seq, d.deadline_ms, coalesce(j.state, 8) FROM deadlines d "            \
                   "LEFT JOIN jobs j USING (seq) ORDER BY d.deadline_ms, d.seq")                    \
     XX(CREDIT_PAUSE,                                                                               \
-       "UPDATE jobs SET held_ms = held_ms + ?3 - max(?4, updated_ms), "                            \
-       "updated_ms = ?3 WHERE state = 2 AND first_started_ms > 0 AND updated_ms < ?3 "             \
-       "AND line_id IN (SELECT l.line_id FROM lines l JOIN tenants t USING (tenant_id) "           \
-       "WHERE t.name = ?1 AND l.queue = ?2)")                                                      \
+       "UPDATE jobs SET held_ms = held_ms + ?3 - max(?4, updated_ms), updated_ms = ?3 "            \
+       "WHERE seq IN (SELECT j.seq FROM tenants t JOIN lines l USING (tenant_id) "                 \
+       "CROSS JOIN jobs j ON j.state = 2 AND j.rank " RANKS_OF(                                    \
+           "l.line_id") " WHERE t.name = ?1 "                                                      \
+                        "AND l.queue = ?2 AND j.attempts > 0 AND j.updated_ms < ?3)")              \
     XX(JOB_READ, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE j.seq = ?1")               \
     XX(PARKED_OLDEST,                                                                              \
        "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN jobs j ON j.seq = p.seq" JOB_SIDES         \
@@ -118,21 +161,24 @@
        " WHERE p.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND p.lane = ?2 "     \
        "ORDER BY p.attempts_left DESC, p.seq LIMIT ?3")                                            \
     XX(FOREVER_KEEP,                                                                               \
-       "INSERT INTO forever_keys SELECT tenant_id, unique_key, seq, id, state FROM jobs "          \
-       "WHERE seq = ?1 AND unique_forever AND unique_key IS NOT NULL ON CONFLICT DO NOTHING")      \
+       "INSERT INTO forever_keys SELECT s.tenant_id, s.unique_key, s.seq, s.id, j.state "          \
+       "FROM specs s JOIN jobs j USING (seq) WHERE s.seq = ?1 AND s.unique_forever "               \
+       "AND s.unique_key IS NOT NULL ON CONFLICT DO NOTHING")                                      \
+    XX(KEY_REMOVE, "DELETE FROM keys WHERE (tenant_id, unique_key) = "                             \
+                   "(SELECT tenant_id, unique_key FROM specs WHERE seq = ?1) AND seq = ?1")        \
     XX(JOB_REMOVE, "DELETE FROM jobs WHERE seq = ?1")                                              \
     XX(SPEC_REMOVE, "DELETE FROM specs WHERE seq = ?1")                                            \
     XX(RESULT_REMOVE, "DELETE FROM results WHERE seq = ?1")                                        \
     XX(HISTORY_REMOVE, "DELETE FROM history WHERE seq = ?1")                                       \
     XX(PAYLOAD_WRITE, "UPDATE specs SET payload = ?2, sum = ?3 WHERE seq = ?1")                    \
-    XX(ENDED, "SELECT seq, at_ms FROM jobs WHERE state <> 2 AND state = ?1 "                       \
-              "AND at_ms < ?2 ORDER BY at_ms, seq LIMIT ?3")                                       \
+    XX(ENDED, "SELECT seq, rank FROM jobs WHERE state = ?1 "                                       \
+              "AND rank < ?2 ORDER BY rank, seq LIMIT ?3")                                         \
     XX(HISTORY_READ,                                                                               \
        "SELECT epoch, number, started_ms, ended_ms, worker, outcome, error_class, error_code, "    \
        "error_type, error_message, stacktrace, delay_ms, why, next_ms FROM history "               \
        "WHERE seq = ?1 ORDER BY history_id")                                                       \
     XX(HISTORY_LATEST,                                                                             \
-       "SELECT epoch, attempts, started_ms, iif(state = 5, at_ms, 0), worker, state, 0, 0, NULL, " \
+       "SELECT epoch, attempts, started_ms, iif(state = 5, rank, 0), worker, state, 0, 0, NULL, "  \
        "NULL, "                                                                                    \
        "NULL, 0, 'none', 0 FROM jobs WHERE seq = ?1 AND (state = 3 OR state = 5 AND attempts = "   \
        "1)")                                                                                       \
@@ -157,15 +203,19 @@
        "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 ORDER BY t.name, p.lane")    \
     XX(OLDEST_READY, /* the first of each priority of each line: as many steps as there are such   \
                       */                                                                           \
-       "WITH RECURSIVE p (line_id, priority) AS (SELECT l.line_id, (SELECT j.priority "            \
-       "FROM jobs j WHERE j.state = 2 AND j.line_id = l.line_id ORDER BY j.priority DESC "         \
-       "LIMIT 1) FROM tenants t JOIN lines l USING (tenant_id) WHERE t.name = ?1 "                 \
-       "AND l.queue = ?2 UNION ALL SELECT p.line_id, (SELECT j.priority FROM jobs j "              \
-       "WHERE j.state = 2 AND j.line_id = p.line_id AND j.priority < p.priority "                  \
-       "ORDER BY j.priority DESC LIMIT 1) FROM p WHERE p.priority IS NOT NULL) "                   \
-       "SELECT created_ms FROM jobs WHERE seq = (SELECT min((SELECT j.seq FROM jobs j "            \
-       "WHERE j.state = 2 AND j.line_id = p.line_id AND j.priority = p.priority "                  \
-       "ORDER BY j.seq LIMIT 1)) FROM p)")                                                         \
+       "WITH RECURSIVE p (line_id, rank) AS (SELECT l.line_id, (SELECT j.rank FROM jobs j "        \
+       "WHERE j.state = 2 AND j.rank " RANKS_OF(                                                   \
+           "l.line_id") " ORDER BY j.rank LIMIT 1) "                                               \
+                        "FROM tenants t JOIN lines l USING (tenant_id) WHERE t.name = ?1 AND "     \
+                        "l.queue = ?2 "                                                            \
+                        "UNION ALL SELECT p.line_id, (SELECT j.rank FROM jobs j WHERE j.state = "  \
+                        "2 "                                                                       \
+                        "AND j.rank > p.rank AND j.rank <= (p.line_id << 32 | 4294967295) ORDER "  \
+                        "BY j.rank "                                                               \
+                        "LIMIT 1) FROM p WHERE p.rank IS NOT NULL) "                               \
+                        "SELECT created_ms FROM specs WHERE seq = (SELECT min((SELECT j.seq FROM " \
+                        "jobs j "                                                                  \
+                        "WHERE j.state = 2 AND j.rank = p.rank ORDER BY j.seq LIMIT 1)) FROM p)")  \
     XX(NEXT_DUE, NEXT_DUE_OF("0") " UNION ALL " NEXT_DUE_OF("1") " ORDER BY 1 LIMIT 1")            \
     XX(PAUSES, "SELECT tenant, key FROM shared WHERE kind = 2")                                    \
     XX(SHARED_VERSION, "SELECT version FROM shared WHERE kind = ?1 AND tenant = ?2 AND key = ?3")  \
@@ -187,8 +237,8 @@ enum statement {
 };
 
 /* One for each line that a claim looks at; they run side by side. */
-#define SQL_READY                                  \
-    "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES \
-    " WHERE j.state = 2 AND j.line_id = ?1 ORDER BY j.priority DESC, j.seq"
+#define SQL_READY                                   \
+    "SELECT " FRESH_COLUMNS " FROM jobs j" JOB_SPEC \
+    " WHERE j.state = 2 AND j.rank BETWEEN ?1 AND ?2 ORDER BY j.rank, j.seq"
 
 #endif

@@ -74,24 +74,29 @@ static int key_holder(struct store *store, int64_t tenant_id, const struct job_s
     return rc;
 }
 
-static int add_job(struct store *store, const struct job_spec *spec, struct line *line, int64_t seq,
-                   enum redrive_state state, struct redrive_err *err)
+static int add_spec(struct store *store, const struct job_spec *spec, const struct line *line,
+                    int64_t seq, struct redrive_err *err)
 {
-    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_ADD, err);
+    sqlite3_stmt *st = sql_use(store, STATEMENT_SPEC_ADD, err);
     if (!st)
         return store->last_error;
     bind_int(st, 1, seq);
-    bind_int(st, 2, (int64_t)state);
-    bind_int(st, 3, line->id);
-    bind_int(st, 4, line->tenant_id);
-    bind_int(st, 5, spec->priority);
-    bind_int(st, 6, spec->process_after_ms ? spec->process_after_ms : store->now_ms);
-    bind_int(st, 7, spec->max_attempts);
-    bind_int(st, 8, spec->unique_forever);
-    bind_option(st, 9, spec->unique_key);
-    bind_key(st, 10, spec->id);
-    bind_int(st, 11, store->now_ms);
-    bind_int(st, 12, state == REDRIVE_STATE_SCHEDULED ? spec->process_after_ms : 0);
+    bind_int(st, 2, line->tenant_id);
+    bind_key(st, 3, spec->id);
+    bind_int(st, 4, spec->priority);
+    bind_int(st, 5, spec->max_attempts);
+    bind_int(st, 6, store->now_ms);
+    bind_int(st, 7, spec->deadline_ms);
+    bind_int(st, 8, (int64_t)spec_sum(seq, spec));
+    bind_int(st, 9, spec->unique_forever);
+    bind_option(st, 10, spec->unique_key);
+    bind_option(st, 11, spec->breaker_key);
+    bind_option(st, 12, spec->limit_key);
+    bind_str(st, 13, spec->user);
+    bind_str(st, 14, spec->project);
+    bind_str(st, 15, spec->service);
+    bind_str(st, 16, spec->policy);
+    bind_str(st, 17, spec->payload);
     /* The index on ids refuses a second one, so that the usual case needs no look before. */
     int rc = sqlite3_step(st);
     if ((rc & 0xff) == SQLITE_CONSTRAINT) {
@@ -103,22 +108,20 @@ static int add_job(struct store *store, const struct job_spec *spec, struct line
     return rc;
 }
 
-static int add_spec(struct store *store, const struct job_spec *spec, int64_t seq,
-                    struct redrive_err *err)
+static int add_job(struct store *store, const struct job_spec *spec, const struct line *line,
+                   int64_t seq, enum redrive_state state, struct redrive_err *err)
 {
-    sqlite3_stmt *st = sql_use(store, STATEMENT_SPEC_ADD, err);
+    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_ADD, err);
     if (!st)
         return store->last_error;
     bind_int(st, 1, seq);
-    bind_int(st, 2, spec->deadline_ms);
-    bind_int(st, 3, (int64_t)spec_sum(seq, spec));
-    bind_option(st, 4, spec->breaker_key);
-    bind_option(st, 5, spec->limit_key);
-    bind_str(st, 6, spec->user);
-    bind_str(st, 7, spec->project);
-    bind_str(st, 8, spec->service);
-    bind_str(st, 9, spec->policy);
-    bind_str(st, 10, spec->payload);
+    bind_int(st, 2, (int64_t)state);
+    bind_int(st, 3,
+             state == REDRIVE_STATE_SCHEDULED ? spec->process_after_ms
+                                              : rank_ready(line, spec->priority));
+    bind_int(st, 4, line->id);
+    bind_int(st, 5, spec->process_after_ms ? spec->process_after_ms : store->now_ms);
+    bind_int(st, 6, store->now_ms);
     return sql_run(store, st, err);
 }
 
@@ -136,13 +139,20 @@ static int add_deadline(struct store *store, int64_t deadline_ms, int64_t seq,
 static int take_key(struct store *store, const struct job_spec *spec, const struct line *line,
                     int64_t seq, struct redrive_err *err)
 {
-    sqlite3_stmt *st = sql_use(store, STATEMENT_KEY_ADD, err);
-    if (!st)
-        return store->last_error;
-    bind_int(st, 1, line->tenant_id);
-    bind_key(st, 2, spec->unique_key);
-    bind_int(st, 3, seq);
-    return sql_run(store, st, err);
+    static const enum statement STEPS[] = {STATEMENT_KEY_ADD, STATEMENT_LIVE_KEY_ADD};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0] && rc == 0; i++) {
+        sqlite3_stmt *st = sql_use(store, STEPS[i], err);
+        if (!st)
+            return store->last_error;
+        bind_int(st, 1, line->tenant_id);
+        bind_key(st, 2, spec->unique_key);
+        bind_int(st, 3, seq);
+        if (STEPS[i] == STATEMENT_KEY_ADD)
+            bind_int(st, 4, spec->unique_forever);
+        rc = sql_run(store, st, err);
+    }
+    return rc;
 }
 
 static int submit_one(struct store *store, const struct job_spec *spec, struct submit_result *ret,
@@ -163,14 +173,14 @@ static int submit_one(struct store *store, const struct job_spec *spec, struct s
     int64_t seq = store->next_seq;
     enum redrive_state state =
         spec->process_after_ms > store->now_ms ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED;
-    rc = add_job(store, spec, line, seq, state, err);
+    rc = add_spec(store, spec, line, seq, err);
     if (rc == REDRIVE_E_EXISTS) {
         rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, ret, arena, err);
         return rc == 0 ? sql_damaged(store, seq, "its number or id is taken and is not", err)
                        : (rc < 0 ? rc : 0);
     }
     if (rc == 0)
-        rc = add_spec(store, spec, seq, err);
+        rc = add_job(store, spec, line, seq, state, err);
     if (rc == 0 && spec->deadline_ms > 0)
         rc = add_deadline(store, spec->deadline_ms, seq, err);
     if (rc == 0 && spec->unique_key.len)

@@ -48,57 +48,47 @@ CREATE TABLE lines (
     UNIQUE (tenant_id, queue, task)
 ) STRICT;
 
--- Where each job is now. Columns that indexes ask for come first. NOT NULL is a step of its own for
--- each column in every write, so only what the store cannot live without has it; the one writer
--- there is writes numbers only, and STRICT holds it to that in a single step.
+-- Where each job is now: what changes, and nothing else, because every column is read and written
+-- again by each move. NOT NULL is a step of its own for each column in every write, so only what
+-- the store cannot live without has it; the one writer there is writes numbers only, and STRICT
+-- holds it to that in a single step.
 CREATE TABLE jobs (
-    seq               INTEGER PRIMARY KEY,
-    state             INTEGER NOT NULL,
-    line_id           INTEGER NOT NULL,
-    tenant_id         INTEGER NOT NULL,
-    priority          INTEGER,
-    process_after_ms  INTEGER,
-    at_ms             INTEGER,           -- see jobs_timed
-    max_attempts      INTEGER,
-    attempts          INTEGER,
-    parked_by_limit   INTEGER,
-    unique_forever    INTEGER,
-    unique_key        TEXT,
-    id                TEXT NOT NULL,
-    epoch             INTEGER,
-    reason            INTEGER,
-    deferrals         INTEGER,
-    crashes           INTEGER,
-    created_ms        INTEGER,
-    updated_ms        INTEGER,
-    first_started_ms  INTEGER,
-    started_ms        INTEGER,
-    held_ms           INTEGER,
-    held_since_ms     INTEGER,
-    token             INTEGER,
-    permit_generation INTEGER,
-    permit_probe      INTEGER,
-    error_class       INTEGER,
-    error_at          INTEGER,           -- the row of history that tells of the latest error
-    fingerprint       INTEGER,
-    worker            TEXT
+    seq              INTEGER PRIMARY KEY,
+    state            INTEGER NOT NULL,
+    rank             INTEGER NOT NULL,  -- see jobs_by_rank
+    line_id          INTEGER NOT NULL,
+    process_after_ms INTEGER,
+    attempts         INTEGER,
+    epoch            INTEGER,
+    reason           INTEGER,
+    updated_ms       INTEGER,
+    started_ms       INTEGER,
+    held_ms          INTEGER,
+    error_class      INTEGER,
+    error_at         INTEGER,           -- the row of history that tells of the latest error
+    fingerprint      INTEGER,
+    worker           TEXT,
+    rest             BLOB               -- numbers that nobody searches for, packed: rest.h
 ) STRICT;
 
-CREATE UNIQUE INDEX jobs_by_id ON jobs (tenant_id, id);
-
--- A claim walks over nothing but ready jobs. The rowid, seq, is the last column of each index.
-CREATE INDEX jobs_ready ON jobs (line_id, priority DESC) WHERE state = 2;
-
--- All others by the time that matters in their state: when a time-locked job is due
--- (process_after_ms), a running one's lease ends, an ended one has ended. One index and not three,
--- because an update opens every index that speaks of the state.
-CREATE INDEX jobs_timed ON jobs (state, at_ms) WHERE state <> 2;
-
-CREATE INDEX jobs_by_key ON jobs (tenant_id, unique_key, unique_forever)
-    WHERE unique_key IS NOT NULL;
+-- Jobs of one state in the order that matters in it: queued ones by line, then priority, the
+-- highest first (line_id << 32 | 2147483647 - priority), so that a claim walks over nothing but
+-- ready jobs; time-locked ones by when they are due, running ones by the end of the lease, ended
+-- ones by the end; parked ones have 0. The rowid, seq, is the last column of each index. One index
+-- and not several, because an update opens every index that speaks of the state.
+CREATE INDEX jobs_by_rank ON jobs (state, rank);
 
 -- What few jobs have stands beside them, because an update opens every index of its table that
 -- speaks of the state, whether the row is in it or not.
+
+-- Unique keys of all jobs that have one.
+CREATE TABLE keys (
+    tenant_id      INTEGER NOT NULL,
+    unique_key     TEXT NOT NULL,
+    unique_forever INTEGER NOT NULL,
+    seq            INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, unique_key, unique_forever, seq)
+) STRICT, WITHOUT ROWID;
 
 -- One unique key, one live job: the primary key refuses a second one, whatever the code does.
 CREATE TABLE live_keys (
@@ -121,17 +111,26 @@ CREATE INDEX parked_probes ON parked (tenant_id, lane, attempts_left DESC);
 -- What does not change after submit (an edit of a dead letter's payload excepted), with a sum
 -- over all of it that every reader checks.
 CREATE TABLE specs (
-    seq         INTEGER PRIMARY KEY,
-    deadline_ms INTEGER NOT NULL,
-    sum         INTEGER NOT NULL,
-    breaker_key TEXT,
-    limit_key   TEXT,
-    user        TEXT,
-    project     TEXT,
-    service     TEXT,
-    policy      TEXT,
-    payload     TEXT
+    seq            INTEGER PRIMARY KEY,
+    tenant_id      INTEGER NOT NULL,
+    id             TEXT NOT NULL,
+    priority       INTEGER,
+    max_attempts   INTEGER,
+    created_ms     INTEGER,
+    deadline_ms    INTEGER,
+    sum            INTEGER,
+    unique_forever INTEGER,
+    unique_key     TEXT,
+    breaker_key    TEXT,
+    limit_key      TEXT,
+    user           TEXT,
+    project        TEXT,
+    service        TEXT,
+    policy         TEXT,
+    payload        TEXT
 ) STRICT;
+
+CREATE UNIQUE INDEX specs_by_id ON specs (tenant_id, id);
 
 CREATE TABLE results (
     seq    INTEGER PRIMARY KEY,

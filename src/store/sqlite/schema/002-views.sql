@@ -3,7 +3,7 @@
 
 -- Jobs that wait for another attempt. retry_count is the number of failures so far.
 CREATE VIEW retry_queue AS
-SELECT j.id AS sample_id,
+SELECT s.id AS sample_id,
        s.payload AS payload,
        h.error_message AS error_msg,
        j.attempts AS retry_count,
@@ -13,92 +13,93 @@ SELECT j.id AS sample_id,
        t.name AS tenant
 FROM jobs j
 JOIN lines l ON l.line_id = j.line_id
-JOIN tenants t ON t.tenant_id = j.tenant_id
+JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
 LEFT JOIN history h ON h.history_id = j.error_at
-WHERE j.state <> 2 AND j.state = 1;
+WHERE j.state = 1;
 
 CREATE VIEW final_results AS
-SELECT j.id AS sample_id,
+SELECT s.id AS sample_id,
        s.payload AS payload,
        r.result AS result,
        j.attempts - 1 AS retry_count,
-       strftime('%Y-%m-%d %H:%M:%f', j.at_ms / 1000.0, 'unixepoch') AS completed_at,
+       strftime('%Y-%m-%d %H:%M:%f', j.rank / 1000.0, 'unixepoch') AS completed_at,
        l.task AS task_name,
        l.queue AS queue,
        t.name AS tenant
 FROM jobs j
 JOIN lines l ON l.line_id = j.line_id
-JOIN tenants t ON t.tenant_id = j.tenant_id
+JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
 LEFT JOIN results r ON r.seq = j.seq
-WHERE j.state <> 2 AND j.state = 5;
+WHERE j.state = 5;
 
 CREATE VIEW dead_letter_queue AS
-SELECT j.id AS sample_id,
+SELECT s.id AS sample_id,
        s.payload AS payload,
        h.error_message AS error_msg,
        j.attempts AS retry_count,
-       strftime('%Y-%m-%d %H:%M:%f', j.at_ms / 1000.0, 'unixepoch') AS failed_at,
+       strftime('%Y-%m-%d %H:%M:%f', j.rank / 1000.0, 'unixepoch') AS failed_at,
        c.name AS error_class,
        h.error_type AS error_type,
        h.stacktrace AS stacktrace,
        q.name AS reason,
-       j.max_attempts AS max_attempts,
+       s.max_attempts AS max_attempts,
        printf('%016x', j.fingerprint) AS fingerprint,
        l.task AS task_name,
        l.queue AS queue,
        t.name AS tenant
 FROM jobs j
 JOIN lines l ON l.line_id = j.line_id
-JOIN tenants t ON t.tenant_id = j.tenant_id
+JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
 JOIN classes c ON c.class = j.error_class
 JOIN reasons q ON q.reason = j.reason
 LEFT JOIN history h ON h.history_id = j.error_at
-WHERE j.state <> 2 AND j.state = 7;
+WHERE j.state = 7;
 
 -- What ended without success, in the dead letters or without them. created_at is the time of the
 -- failure, because that is when such an entry comes to be.
 CREATE VIEW failed_jobs AS
 SELECT j.seq AS id,
-       j.id AS job_id,
+       s.id AS job_id,
        l.task AS job_type,
        'FAILED' AS status,
        j.attempts AS attempts,
-       j.max_attempts AS max_attempts,
+       s.max_attempts AS max_attempts,
        h.error_message AS last_error,
        h.stacktrace AS error_stacktrace,
        s.payload AS input_data,
-       strftime('%Y-%m-%d %H:%M:%f', j.at_ms / 1000.0, 'unixepoch') AS created_at,
+       strftime('%Y-%m-%d %H:%M:%f', j.rank / 1000.0, 'unixepoch') AS created_at,
        strftime('%Y-%m-%d %H:%M:%f', j.updated_ms / 1000.0, 'unixepoch') AS updated_at,
        t.name AS tenant
 FROM jobs j
 JOIN lines l ON l.line_id = j.line_id
-JOIN tenants t ON t.tenant_id = j.tenant_id
+JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
 LEFT JOIN history h ON h.history_id = j.error_at
-WHERE j.state <> 2 AND j.state IN (6, 7);
+WHERE j.state IN (6, 7);
 
 CREATE VIEW jobs_by_status AS
-SELECT j.id AS id,
+SELECT s.id AS id,
        l.task AS type,
        l.task AS task_name,
        n.name AS status,
        j.attempts AS attempts,
-       j.max_attempts AS max_attempts,
+       s.max_attempts AS max_attempts,
        h.error_message AS last_error,
        strftime('%Y-%m-%d %H:%M:%f', j.process_after_ms / 1000.0, 'unixepoch') AS scheduled_at,
        strftime('%Y-%m-%d %H:%M:%f', nullif(j.started_ms, 0) / 1000.0, 'unixepoch') AS started_at,
        strftime('%Y-%m-%d %H:%M:%f', j.updated_ms / 1000.0, 'unixepoch') AS updated_at,
-       strftime('%Y-%m-%d %H:%M:%f', j.created_ms / 1000.0, 'unixepoch') AS created_at,
-       j.priority AS priority,
+       strftime('%Y-%m-%d %H:%M:%f', s.created_ms / 1000.0, 'unixepoch') AS created_at,
+       s.priority AS priority,
        j.worker AS worker,
        l.queue AS queue,
        t.name AS tenant
 FROM jobs j
 JOIN lines l ON l.line_id = j.line_id
-JOIN tenants t ON t.tenant_id = j.tenant_id
+JOIN tenants t ON t.tenant_id = l.tenant_id
+JOIN specs s ON s.seq = j.seq
 JOIN states n ON n.state = j.state
 LEFT JOIN history h ON h.history_id = j.error_at;
 
@@ -106,7 +107,7 @@ LEFT JOIN history h ON h.history_id = j.error_at;
 -- running, or was a success at the first attempt). attempt 0: the start was taken back, or, without
 -- a time of the start, the job ended before it ever ran.
 CREATE VIEW attempts AS
-SELECT j.id AS job_id, h.epoch AS epoch, h.number AS attempt,
+SELECT s.id AS job_id, h.epoch AS epoch, h.number AS attempt,
        strftime('%Y-%m-%d %H:%M:%f', nullif(h.started_ms, 0) / 1000.0, 'unixepoch') AS started_at,
        strftime('%Y-%m-%d %H:%M:%f', h.ended_ms / 1000.0, 'unixepoch') AS ended_at,
        h.worker AS worker, n.name AS outcome, c.name AS class, h.error_type AS error_type,
@@ -115,25 +116,26 @@ SELECT j.id AS job_id, h.epoch AS epoch, h.number AS attempt,
        strftime('%Y-%m-%d %H:%M:%f', nullif(h.next_ms, 0) / 1000.0, 'unixepoch') AS next_at,
        t.name AS tenant
 FROM history h
-JOIN jobs j ON j.seq = h.seq
-JOIN tenants t ON t.tenant_id = j.tenant_id
+JOIN specs s ON s.seq = h.seq
+JOIN tenants t ON t.tenant_id = s.tenant_id
 JOIN states n ON n.state = h.outcome
 JOIN classes c ON c.class = h.error_class
 UNION ALL
-SELECT j.id, j.epoch, j.attempts,
+SELECT s.id, j.epoch, j.attempts,
        strftime('%Y-%m-%d %H:%M:%f', j.started_ms / 1000.0, 'unixepoch'),
-       strftime('%Y-%m-%d %H:%M:%f', iif(j.state = 5, j.at_ms, NULL) / 1000.0, 'unixepoch'),
+       strftime('%Y-%m-%d %H:%M:%f', iif(j.state = 5, j.rank, NULL) / 1000.0, 'unixepoch'),
        j.worker, n.name, 'success', NULL, NULL, NULL, 0, 0, 'none', NULL, t.name
 FROM jobs j
-JOIN tenants t ON t.tenant_id = j.tenant_id
+JOIN specs s ON s.seq = j.seq
+JOIN tenants t ON t.tenant_id = s.tenant_id
 JOIN states n ON n.state = j.state
 WHERE j.state = 3 OR j.state = 5 AND j.attempts = 1;
 
 CREATE VIEW job_events AS
-SELECT j.id AS job_id, 'deferred' AS type,
-       strftime('%Y-%m-%d %H:%M:%f', j.created_ms / 1000.0, 'unixepoch') AS at,
+SELECT s.id AS job_id, 'deferred' AS type,
+       strftime('%Y-%m-%d %H:%M:%f', s.created_ms / 1000.0, 'unixepoch') AS at,
        0 AS attempts, t.name AS tenant
-FROM jobs j JOIN tenants t ON t.tenant_id = j.tenant_id
+FROM specs s JOIN tenants t ON t.tenant_id = s.tenant_id
 UNION ALL
 SELECT job_id, 'started', started_at, attempt, tenant FROM attempts WHERE started_at IS NOT NULL
 UNION ALL
