@@ -241,11 +241,12 @@ static int read_span(struct body *b, const struct member *m, int64_t *ret)
 static int read_time(struct body *b, const struct member *m, int64_t *ret)
 {
     struct str text = {0};
-    int64_t ms;
+    int64_t ms = 0;
     if (m->type == MEMBER_WHEN && json_peek(&b->reader) == JSON_TYPE_NUMBER) {
         const struct member span = {m->name, MEMBER_SPAN, 0, .min = 0, .max = DURATION_MAX_MS};
         int rc = read_span(b, &span, &ms);
-        *ret = rc == 0 ? b->now_ms + ms : *ret;
+        if (rc == 0)
+            *ret = b->now_ms + ms;
         return rc;
     }
     int rc = read_text(b, m, BODY_NAME_MAX, &text);

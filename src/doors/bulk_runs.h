@@ -20,14 +20,14 @@ int bulk_runs_new(struct committer *committer, struct bells *bells, const struct
                   struct bulk_runs **ret, struct redrive_err *err);
 
 /* Starts one; copies everything. REDRIVE_E_STATE: there are too many. */
-int bulk_runs_start(struct bulk_runs *runs, const struct bulk *bulk, const struct rate *rate,
+int bulk_runs_start(struct bulk_runs *all, const struct bulk *bulk, const struct rate *rate,
                     struct redrive_err *err);
 
 /* Stops all of them, and waits for the chunks that the committer has in hand; from now on none is
  * started. */
-void bulk_runs_stop(struct bulk_runs *runs);
+void bulk_runs_stop(struct bulk_runs *all);
 
 /* After the bells are gone. NULL does nothing. */
-void bulk_runs_free(struct bulk_runs *runs);
+void bulk_runs_free(struct bulk_runs *all);
 
 #endif

@@ -38,7 +38,7 @@ int claim_waits_new(struct committer *committer, struct bells *bells, struct cla
                     struct redrive_err *err);
 
 /* Of a claim whose public members are set. */
-void claim_wait_init(struct claim_waits *waits, struct claim_wait *wait);
+void claim_wait_init(struct claim_waits *all, struct claim_wait *wait);
 /* Asks at once. */
 void claim_waits_add(struct claim_wait *wait);
 
@@ -47,12 +47,12 @@ void claim_waits_add(struct claim_wait *wait);
 void claim_waits_end(struct claim_wait *wait);
 
 /* For the committer's on_ready: the first of each line asks again. */
-void claim_waits_ready(struct claim_waits *waits);
+void claim_waits_ready(struct claim_waits *all);
 
 /* Answers all that sleep; from now on none waits, but claims are still answered. */
-void claim_waits_close(struct claim_waits *waits);
+void claim_waits_close(struct claim_waits *all);
 
 /* After a close, when everything has been answered. NULL does nothing. */
-void claim_waits_free(struct claim_waits *waits);
+void claim_waits_free(struct claim_waits *all);
 
 #endif

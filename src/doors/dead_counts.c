@@ -63,20 +63,20 @@ static bool add_job(struct dead_counts *counts, const struct job *job)
 }
 
 int dead_counts_read(struct dead_counts *counts, struct store *store,
-                     const struct job_filter *given, struct redrive_err *err)
+                     const struct job_filter *filter, struct redrive_err *err)
 {
-    struct job_filter filter = *given;
+    struct job_filter rest = *filter;
     struct job_page page = {0};
     int rc;
-    filter.order = ORDER_OLDEST;
-    filter.limit = READ_JOBS;
+    rest.order = ORDER_OLDEST;
+    rest.limit = READ_JOBS;
     do {
-        rc = store_ops(store)->list(store, &filter, &page, err);
+        rc = store_ops(store)->list(store, &rest, &page, err);
         for (size_t i = 0; rc == 0 && i < page.n; i++)
             if (!add_job(counts, &page.jobs[i]))
                 rc = err_nomem(err);
         if (page.n > 0)
-            filter.after_seq = page.jobs[page.n - 1].status.seq;
+            rest.after_seq = page.jobs[page.n - 1].status.seq;
     } while (rc == 0 && page.more);
     job_page_release(&page);
     return rc;
@@ -84,7 +84,7 @@ int dead_counts_read(struct dead_counts *counts, struct store *store,
 
 static int larger_first(const void *a, const void *b)
 {
-    const struct count *x = *(const struct count *const *)a, *y = *(const struct count *const *)b;
+    const struct count *x = a, *y = b;
     if (x->n != y->n)
         return x->n > y->n ? -1 : 1;
     size_t len = x->name.len < y->name.len ? x->name.len : y->name.len;
@@ -94,17 +94,17 @@ static int larger_first(const void *a, const void *b)
 
 static void write_map(struct json_writer *w, const struct map *map)
 {
-    const struct count **sorted = calloc(map->count + 1, sizeof *sorted);
+    struct count *sorted = calloc(map->count + 1, sizeof *sorted);
     size_t n = 0;
     json_begin_object(w);
     if (sorted) {
         MAP_FOREACH (map, slot)
-            sorted[n++] = slot->value;
+            sorted[n++] = *(const struct count *)slot->value;
         qsort(sorted, n, sizeof *sorted, larger_first);
     }
     for (size_t i = 0; i < n; i++) {
-        json_key_str(w, sorted[i]->name);
-        json_put_uint(w, sorted[i]->n);
+        json_key_str(w, sorted[i].name);
+        json_put_uint(w, sorted[i].n);
     }
     json_end_object(w);
     free(sorted);

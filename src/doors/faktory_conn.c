@@ -159,9 +159,9 @@ static void give_back(struct faktory_conn *conn)
 
 /* ---- In ------------------------------------------------------------------------------------- */
 
-static bool may_parse(const struct faktory_conn *conn)
+static bool has_room(const struct faktory_conn *conn)
 {
-    return conn->in && !conn->is_ending && !conn->is_hashing && conn->load < FAKTORY_LOAD_MAX &&
+    return !conn->is_ending && !conn->is_hashing && conn->load < FAKTORY_LOAD_MAX &&
            unsent(conn) < FAKTORY_UNSENT_MAX;
 }
 
@@ -169,7 +169,7 @@ static bool may_parse(const struct faktory_conn *conn)
 static bool parse(struct faktory_conn *conn)
 {
     bool any = false;
-    while (may_parse(conn)) {
+    while (conn->in && has_room(conn)) {
         struct str bytes = {conn->in->bytes + conn->start, conn->in->len - conn->start};
         size_t max = conn->has_said_hello ? conn->server->options.max_line_bytes : HELLO_MAX_BYTES;
         struct faktory_line line;
@@ -233,6 +233,11 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
     struct faktory_conn *conn = stream->data;
     if (n == 0)
         return;
+    if (n == UV_EOF) {
+        conn->has_left = true;
+        faktory_conn_touch(conn);
+        return;
+    }
     if (n < 0) {
         faktory_conn_close(conn);
         return;
@@ -246,8 +251,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 /* Reads exactly while there is room for more commands. */
 static void choose_reading(struct faktory_conn *conn)
 {
-    bool wants = !conn->is_ending && !conn->is_hashing && conn->load < FAKTORY_LOAD_MAX &&
-                 unsent(conn) < FAKTORY_UNSENT_MAX;
+    bool wants = has_room(conn) && !conn->has_left;
     if (wants == conn->is_reading || conn->is_closing)
         return;
     conn->is_reading = wants;
@@ -291,6 +295,8 @@ void faktory_conn_advance(struct faktory_conn *conn)
         take_replies(conn);
         send_out(conn);
     } while (parse(conn));
+    if (conn->has_left && has_room(conn))
+        faktory_conn_end(conn); /* there was no whole line left */
     take_replies(conn);
     send_out(conn);
     give_back(conn);

@@ -243,7 +243,7 @@ static void give_back(struct fetch_call *f)
     struct settlement *items = arena_array(&f->call.arena, n, sizeof *items);
     leave_group(f);
     if (!items) {
-        faktory_call_finish(&f->call);
+        finish_empty(f);
         return;
     }
     for (size_t i = 0; i < n; i++)
@@ -285,7 +285,7 @@ static void on_answered(struct faktory_call *call)
     struct fetch_call *f = fetch_of(call);
     const size_t n = f->claim.n;
     if (f->is_giving_back) {
-        faktory_call_finish(call);
+        finish_empty(f);
         return;
     }
     group_heard(f, n > 0);
@@ -293,7 +293,7 @@ static void on_answered(struct faktory_call *call)
         fail_all(f);
         return;
     }
-    if (call->conn->is_closing && n > 0) {
+    if ((call->conn->is_closing || call->conn->has_left) && n > 0) {
         give_back(f);
         return;
     }

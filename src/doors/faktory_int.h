@@ -93,7 +93,8 @@ struct faktory_conn {
 
     bool has_said_hello;
     bool is_hashing; /* its password is being looked at */
-    bool is_ending;  /* nothing more is read; closed when all is answered */
+    bool has_left;   /* it sends no more: what it has sent is answered, but it gets no job */
+    bool is_ending;  /* nothing more is looked at; closed when all is answered */
     bool is_closing;
     bool is_closed;
     bool is_reading;

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -342,6 +343,8 @@ int faktory_server_start(const struct faktory_options *options, struct faktory_s
         faktory_server_settle_down(server);
         return rc;
     }
+    /* Who writes to a client that has gone is told so; nobody has to die of it. */
+    (void)signal(SIGPIPE, SIG_IGN);
     (void)uv_prepare_start(&server->turn, on_turn);
     (void)uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     log_event(options->log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_listens",

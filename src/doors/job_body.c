@@ -148,14 +148,12 @@ int job_body_check_key(struct str key, struct redrive_err *err)
     bool good = key.len > 0 && utf8_valid(key);
     for (size_t i = 0; i < key.len; i++)
         good = good && (unsigned char)key.ptr[i] >= 0x20 && key.ptr[i] != 0x7f;
-    if (!good)
-        (void)err_set(err, REDRIVE_E_INVALID, "Idempotency-Key: it is empty or not plain text");
-    else if (key.len > JOB_BODY_KEY_MAX)
-        (void)err_set(err, REDRIVE_E_TOO_BIG, "Idempotency-Key: it is too long");
-    else
+    if (good && key.len <= JOB_BODY_KEY_MAX)
         return 0;
+    int rc = good ? REDRIVE_E_TOO_BIG : REDRIVE_E_INVALID;
+    (void)err_set(err, rc, "Idempotency-Key: it is %s", good ? "too long" : "empty or not text");
     err_detail(err, "expected 1 to %d bytes", JOB_BODY_KEY_MAX);
-    return good ? REDRIVE_E_TOO_BIG : REDRIVE_E_INVALID;
+    return rc;
 }
 
 static void give_ids(struct job_body *body, struct str key, struct arena *arena)
@@ -170,35 +168,36 @@ static void give_ids(struct job_body *body, struct str key, struct arena *arena)
     }
 }
 
+/* One more place than there are jobs that can be read: the next one is where reading fails. */
+static int read_jobs(struct body *b, struct str text, struct str tenant, struct job_body *ret)
+{
+    ret->is_array = body_is_array(b);
+    const size_t n = ret->is_array ? body_count(text, JOB_BODY_MAX) : 1;
+    if (n > JOB_BODY_MAX)
+        return check_count(n, b->err);
+    ret->specs = arena_array(b->arena, n + 1, sizeof *ret->specs);
+    if (!ret->specs)
+        return err_nomem(b->err);
+    int rc = ret->is_array ? read_array(b, tenant, ret) : read_one(b, tenant, &ret->specs[0]);
+    if (!ret->is_array)
+        ret->n = 1;
+    if (rc == 0)
+        rc = body_end(b);
+    return rc == 0 ? check_count(ret->n, b->err) : rc;
+}
+
 int job_body_read(struct str text, struct str tenant, struct str key, int64_t now_ms,
                   struct arena *arena, struct job_body *ret, struct redrive_err *err)
 {
     struct body b;
     *ret = (struct job_body){0};
-    if (key.ptr) {
+    int rc = key.ptr ? job_body_check_key(key, err) : 0;
+    if (rc < 0) {
         (void)str_copy(ret->field, sizeof ret->field, STR("Idempotency-Key"));
-        int rc = job_body_check_key(key, err);
-        if (rc < 0)
-            return rc;
-        ret->field[0] = '\0';
+        return rc;
     }
     body_open(&b, text, arena, now_ms, err);
-    ret->is_array = body_is_array(&b);
-    const size_t n = ret->is_array ? body_count(text, JOB_BODY_MAX) : 1;
-    ret->specs = arena_array(arena, n + 1, sizeof *ret->specs);
-    int rc = !ret->specs ? err_nomem(err) : 0;
-    if (rc == 0 && n > JOB_BODY_MAX)
-        rc = check_count(n, err);
-    if (rc == 0 && ret->is_array) {
-        rc = read_array(&b, tenant, ret);
-    } else if (rc == 0) {
-        rc = read_one(&b, tenant, &ret->specs[0]);
-        ret->n = 1;
-    }
-    if (rc == 0)
-        rc = body_end(&b);
-    if (rc == 0)
-        rc = check_count(ret->n, err);
+    rc = read_jobs(&b, text, tenant, ret);
     body_release(&b);
     (void)str_copy(ret->field, sizeof ret->field, str_of(b.field));
     if (rc == 0 && key.ptr)

@@ -110,7 +110,7 @@ static int read_group(struct str text, uint64_t *ret, struct redrive_err *err)
     uint64_t value = 0;
     size_t n = 0;
     for (; n < text.len && n < 16; n++) {
-        char c = text.ptr[n] | 0x20;
+        char c = (char)(text.ptr[n] | 0x20);
         if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
             break;
         value = value << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);

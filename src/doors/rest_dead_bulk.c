@@ -157,7 +157,7 @@ static void post_retry(struct rest_call *call)
     struct retry_body body = {0};
     struct redrive_err err = {0};
     struct job_query query;
-    struct rate rate;
+    struct rate rate = {0};
     struct body b;
     if (!bulk) {
         kit_nomem(call);

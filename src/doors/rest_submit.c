@@ -28,7 +28,7 @@ static const char *faulty_member(const struct submission *s, size_t i)
     if (spec->policy.len > 0 && policy_parse_json(spec->policy, NULL, &box, NULL) < 0)
         return "retry";
     policy_box_free(box);
-    if (a->code == REDRIVE_E_UNKNOWN)
+    if (a->code == REDRIVE_E_UNKNOWN || spec->task.len > BODY_NAME_MAX)
         return "task";
     return s->body_is_payload && !a->lacks_payload && a->code == REDRIVE_E_INVALID ? "task"
                                                                                    : "payload";

@@ -254,7 +254,8 @@ static int read_settlement(struct body *b, struct str tenant, void *item)
     s->tenant = tenant;
     s->id = o.id;
     s->token = lease_token_read(o.token);
-    s->result = str_is(o.result, "null") ? (struct str){0} : o.result;
+    if (!str_is(o.result, "null"))
+        s->result = o.result;
     return rc;
 }
 

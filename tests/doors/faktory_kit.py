@@ -36,6 +36,7 @@ class Door:
             raise RuntimeError(self.process.stderr.read())
         self.port = int(line)
         self.clients = []
+        self.is_over = False
 
     def tell(self, line):
         self.process.stdin.write(line + "\n")
@@ -52,6 +53,7 @@ class Door:
 
     def close(self):
         """Ends it; whatever it complained of on its way is an error."""
+        self.is_over = True
         for client in self.clients:
             client.socket.close()
         try:
@@ -59,7 +61,7 @@ class Door:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
-        assert (self.process.returncode, complaints) == (0, ""), complaints
+        assert (self.process.returncode, complaints) == (0, ""), f"{self.process.returncode} {complaints}"
 
 
 class Client:

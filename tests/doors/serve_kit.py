@@ -161,7 +161,7 @@ class Bench:
 
     def ids(self):
         with sqlite3.connect(self.database, timeout=LIMIT_S) as db:
-            return {row[0] for row in db.execute("SELECT id FROM jobs")}
+            return {row[0] for row in db.execute("SELECT id FROM jobs_by_status")}
 
     def effects(self):
         path = self.dir / "effects"

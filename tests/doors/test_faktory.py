@@ -26,7 +26,7 @@ def open_door(tmp_path):
 
     yield open_one
     for door in doors:
-        if door.process.poll() is None:
+        if not door.is_over:
             door.close()
 
 
@@ -657,6 +657,16 @@ def test_end_answers_what_came_before(door):
     assert client.reply() == "OK"
     assert json.loads(client.reply())["faktory"]["total_enqueued"] == 1
     assert client.is_closed()
+
+
+def test_client_that_sends_no_more_is_answered_but_gets_no_job(door):
+    client = door.worker()
+    client.send(*[f"PUSH {job(f'job-{n:05}')}" for n in range(1000)], "FETCH default", "INFO", b"half a li")
+    client.socket.shutdown(socket.SHUT_WR)
+    assert [client.reply() for _ in range(1001)] == ["OK"] * 1000 + [None]
+    assert json.loads(client.reply())["faktory"]["total_enqueued"] >= 999
+    assert client.is_closed()
+    wait_until(lambda: door.connect().info()["total_enqueued"] == 1000)
 
 
 def test_stop_answers_what_was_asked(open_door):

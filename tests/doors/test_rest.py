@@ -52,6 +52,7 @@ def test_what_is_no_json_is_refused(api):
         api.problem(400, "POST", "/jobs", body)
     assert api.problem(400, "POST", "/tasks/mail", b"{")["field"] == "payload"
     assert api.problem(400, "POST", "/tasks/picky")["field"] == "payload"
+    assert api.problem(413, "POST", "/tasks/" + "x" * 256)["field"] == "task"
 
 
 def test_a_payload_has_a_limit(api):
@@ -75,6 +76,7 @@ def test_the_same_key_is_the_same_job(api):
     for existed in (False, True):
         items = api.ok("POST", "/jobs", [{"task": "mail"}, {"task": "mail"}], status=201, headers=key)["items"]
         assert [(i["id"], i["existed"]) for i in items] == [("batch-1/0", existed), ("batch-1/1", existed)]
+    assert api.ok("GET", "/jobs/batch-1%2F1")["id"] == "batch-1/1"
     key = {"Idempotency-Key": "x" * 201}
     assert api.problem(413, "POST", "/tasks/mail", b"1", headers=key)["field"] == "Idempotency-Key"
 
@@ -573,6 +575,8 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     assert ask("GET", "/retry/stats")["execution_stats"]["total_executed"] == 0
     assert ask("GET", "/retry/stats")["dead_letter_stats"]["total_dead_letters"] == 0
     assert ask("GET", "/stats")["counters"]["jobs_received"] == 0
+    assert "task=" not in str(ask("GET", "/metrics").raw)
+    assert ask("GET", "/events").status == 404  # this server tells none; test_serve.py has one that does
     assert ask("POST", "/retry/dead-letters/retry", body={"all": True})["matched"] == 0
     assert ask("DELETE", "/retry/dead-letters", older_than_hours=0)["removed"] == 0
     assert ask("POST", "/claim", body={"n": 10})["jobs"] == []

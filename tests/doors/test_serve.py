@@ -336,12 +336,17 @@ def test_nobody_to_tell_is_no_trouble(bench):
 # ---- Events ------------------------------------------------------------------------------------
 
 
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
 class Ear:
     """A listener; events are (id, type, data)."""
 
-    def __init__(self, server, path="/events", last_id=None):
+    def __init__(self, server, path="/events", last_id=None, token=None):
         self.connection = server.connect()
-        self.connection.request("GET", path, headers={"Last-Event-ID": last_id} if last_id else {})
+        headers = {"Last-Event-ID": last_id} if last_id else {}
+        self.connection.request("GET", path, headers={**headers, **bearer(token)})
         self.answer = self.connection.getresponse()
         assert self.answer.status == 200
         assert self.answer.getheader("Content-Type") == "text/event-stream"
@@ -362,10 +367,11 @@ class Ear:
         self.connection.close()
 
 
-def push(server, task):
+def push(server, task, token=None):
     """Submits through the server, whose own doings events tell of."""
     connection = server.connect()
-    connection.request("POST", "/jobs", json.dumps({"task": task}), {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json", **bearer(token)}
+    connection.request("POST", "/jobs", json.dumps({"task": task}), headers)
     answer = connection.getresponse()
     body = json.loads(answer.read())
     connection.close()
@@ -390,6 +396,19 @@ def test_events_are_told_and_go_on_where_they_were(bench):
     ear = Ear(bench.serve().ready(), "/events", again)
     assert ear.next()[1] == "reset"
     ear.close()
+
+
+def test_each_tenant_hears_of_its_own(bench):
+    token = "{{name: {0}, hash: '{1}', scopes: [read, enqueue], tenant: {0}}}"
+    tokens = ", ".join(token.format(name, token_hash(name)) for name in ("red", "blue"))
+    bench.configure(f"tokens: [{tokens}]\n")
+    server = bench.serve().ready()
+    assert server.get("/events")[0] == 401
+    ears = {name: Ear(server, token=name) for name in ("red", "blue")}
+    jobs = {name: push(server, "mail", name) for name in ("red", "blue")}
+    for name, ear in ears.items():
+        assert ear.next()[2]["job_id"] == jobs[name]
+        ear.close()
 
 
 def test_unknown_type_of_event_is_refused(bench):

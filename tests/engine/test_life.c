@@ -174,6 +174,38 @@ static void heartbeat_keeps_the_lease(void **state)
     bed_release(&bed);
 }
 
+static int extend_by_id(struct bed *bed, const char *tenant, uint64_t token, int64_t lease_ms)
+{
+    struct extension x = {
+        .tenant = str_of(tenant), .id = STR("j"), .token = token, .lease_ms = lease_ms};
+    struct extend_op op;
+    extend_op_init(&op, &x, 1);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    return x.ret.code;
+}
+
+static void heartbeat_by_id_needs_tenant_and_token(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const struct job_spec spec = {.task = STR("t"), .id = STR("j"), .tenant = STR("acme")};
+    int64_t seq = bed_submit_spec(&bed, &spec);
+    const uint64_t token = bed_claim_one(&bed)->status.token;
+    assert_int_equal(extend_by_id(&bed, "other", token, 60000), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(extend_by_id(&bed, "acme", token + 1, 60000), REDRIVE_E_STATE);
+    assert_int_equal(extend_by_id(&bed, "acme", 0, 60000), REDRIVE_E_STATE);
+    assert_int_equal(bed_job(&bed, seq).status.lease_until_ms, bed.now_ms + 30000);
+    bed.now_ms += 5000;
+    assert_int_equal(extend_by_id(&bed, "acme", token, 0), 0); /* as the task says */
+    assert_int_equal(bed_job(&bed, seq).status.lease_until_ms, bed.now_ms + 30000);
+    assert_int_equal(extend_by_id(&bed, "acme", token, 60000), 0);
+    assert_int_equal(bed_job(&bed, seq).status.lease_until_ms, bed.now_ms + 60000);
+    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, seq), 0);
+    assert_int_equal(extend_by_id(&bed, "acme", token, 60000), REDRIVE_E_STATE);
+    bed_release(&bed);
+}
+
 static void released_job_keeps_its_attempt(void **state)
 {
     (void)state;
@@ -300,6 +332,7 @@ int main(void)
         T(stale_token_changes_nothing),
         T(third_lost_lease_in_a_row_is_poison),
         T(heartbeat_keeps_the_lease),
+        T(heartbeat_by_id_needs_tenant_and_token),
         T(released_job_keeps_its_attempt),
         T(redriven_job_starts_afresh),
         T(job_past_its_deadline_ends_unrun),
