@@ -1,14 +1,11 @@
 /* What a function sees of its job, and what it says about how it went. */
 #include "lib/handler_int.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/str.h"
+#include "lib/failure.h"
 
-#define FAILED_VALUE 1 /* not negative: it could be taken for an errno */
-#define SHORT_MAX    255
 #define ROW_TEXT_MAX 255
 
 /* The most that the policy allows after any class of failure. */
@@ -109,54 +106,13 @@ bool redrive_run_cancelled(const struct redrive_run *run)
            atomic_load_explicit(&run->handler->stopping, memory_order_relaxed);
 }
 
-/* The strings of a failure, each with its limit. */
-#define FAILURE_TEXTS(XX)                  \
-    XX(status, SHORT_MAX)                  \
-    XX(error_type, SHORT_MAX)              \
-    XX(message, REDRIVE_MESSAGE_MAX)       \
-    XX(stacktrace, REDRIVE_STACKTRACE_MAX) \
-    XX(sqlstate, SHORT_MAX)
-
-/* Room for a copy of `s` and its terminator. */
-static size_t room_for(const char *s, size_t max)
-{
-    return s ? strnlen(s, max) + 1 : 0;
-}
-
-static const char *copy_text(char **at, const char *s, size_t max)
-{
-    size_t room = room_for(s, max);
-    if (room == 0)
-        return NULL;
-    char *copy = *at;
-    str_copy(copy, room, str_of(s));
-    *at += room;
-    return copy;
-}
-
 int redrive_run_fail(struct redrive_run *run, const struct redrive_failure *failure)
 {
-    static const struct redrive_failure nothing_known = {0};
-    if (!failure)
-        failure = &nothing_known;
-
-    size_t room = 0;
-#define XX(field, max) room += room_for(failure->field, max);
-    FAILURE_TEXTS(XX)
-#undef XX
-    /* A new block, not a larger one: `failure` may point into what was said before. */
-    char *text = room > 0 ? malloc(room) : NULL;
-    struct redrive_failure copy = *failure;
-    char *at = text;
-#define XX(field, max) copy.field = text ? copy_text(&at, failure->field, max) : NULL;
-    FAILURE_TEXTS(XX)
-#undef XX
+    char *text = failure_copy(failure, &run->failure);
     free(run->text);
     run->text = text;
-    run->failure = copy;
-    run->failure.failed = true;
     run->has_failure = true;
-    return FAILED_VALUE;
+    return FAILURE_RETURNED;
 }
 
 int redrive_run_result(struct redrive_run *run, const void *data, size_t len)
@@ -192,14 +148,7 @@ void run_end(struct redrive_run *run, int code)
     }
     if (run->has_failure)
         return;
-    run->failure.failed = true;
-    if (code < 0 && code > INT_MIN) {
-        run->failure.errnum = -code;
-        char text[sizeof run->said];
-        str_copy(run->said, sizeof run->said, str_of(strerror_r(-code, text, sizeof text)));
-    } else {
-        snprintf(run->said, sizeof run->said, "the function returned %d", code);
-    }
+    failure_of_return(code, &run->failure, run->said, sizeof run->said);
 }
 
 const char *run_message(const struct redrive_run *run)

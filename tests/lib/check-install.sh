@@ -1,9 +1,10 @@
 #!/bin/sh
-# check-install.sh BUILD_DIR EXAMPLE CC... - what `meson install` puts down is enough to build and
-# run a program, against the shared library and the static one, and the header is fit for C++.
+# check-install.sh BUILD_DIR EXAMPLE QUEUE_EXAMPLE CC... - what `meson install` puts down is enough to
+# build and run programs, against the shared libraries and the static ones, and the headers are fit
+# for C++.
 set -eu
-build=$1 example=$2
-shift 2
+build=$1 example=$2 queue_example=$3
+shift 3
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -45,7 +46,33 @@ for out in "$dir/shared.out" "$dir/static.out"; do
     grep -q 'convert: redriven' "$out"
 done
 
+# The queue, whose static library must not clash with the other one beside it.
+pkg-config --exists redrive-queue
+# shellcheck disable=SC2046
+"$@" -Wall -Wextra -Werror -o "$dir/queue-shared" "$queue_example" \
+    $(pkg-config --cflags --libs redrive-queue)
+# shellcheck disable=SC2046
+"$@" -Wall -Wextra -Werror -o "$dir/queue-static" "$queue_example" \
+    $(pkg-config --cflags redrive-queue) "$libdir/libredrive-queue.a" "$archive" \
+    $(pkg-config --libs --static redrive-queue | sed 's/-lredrive-queue//; s/-lredrive//')
+if ldd "$dir/queue-static" | grep -q libredrive; then
+    echo "the static program needs the shared libraries"
+    exit 1
+fi
+LD_LIBRARY_PATH="$libdir" ldd "$dir/queue-shared" | grep -q 'libredrive-queue\.so\.0'
+for program in queue-shared queue-static; do
+    LD_LIBRARY_PATH="$libdir" "$dir/$program" "sqlite:$dir/$program.db" >"$dir/$program.out" \
+        2>"$dir/$program.err"
+    grep -q 'attempt 1 of 6: {"to":"dan"' "$dir/$program.out"
+    grep -q 'dead_letter .* task=letter .*reason=not_retriable' "$dir/$program.err"
+done
+# libredrive must go on needing nothing but libc.
+if ldd "$dir/shared" | grep -q 'sqlite\|yaml\|libredrive-queue'; then
+    echo "libredrive has come to need more than libc"
+    exit 1
+fi
+
 if command -v g++ >/dev/null; then
-    printf '#include <redrive.h>\nint main() { return redrive_version() == nullptr; }\n' >"$dir/x.cc"
+    printf '#include <redrive.h>\n#include <redrive_queue.h>\nint main() { return redrive_version() == nullptr; }\n' >"$dir/x.cc"
     g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"${header%/*}" "$dir/x.cc"
 fi

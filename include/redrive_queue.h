@@ -1,0 +1,266 @@
+/* redrive_queue.h - the durable queue of Redrive for C programs: submit jobs, and work them with
+ * functions.
+ *
+ * redrive.h retries within one call of one process. Here jobs live in a store, survive the process,
+ * and are shared with everybody else who uses the store: other processes of this program, `redrive
+ * enqueue`, `redrive work`, `redrive dlq`. Policies, failure classes, breakers and limits are those
+ * of the configuration; a task that it does not have gets the defaults.
+ *
+ *     struct redrive_queue *q;
+ *     redrive_queue_open(&(struct redrive_queue_options){.store = "sqlite:mail.db"}, &q, &err);
+ *     redrive_queue_submit(q, &(struct redrive_job_spec){.task = "mail"}, 1, 0, NULL, &err);
+ *     redrive_queue_handle(q, "mail", send_mail, NULL, NULL, &err);
+ *     redrive_queue_work(q, 0, &err);           until redrive_queue_stop
+ *     redrive_queue_close(q);
+ *
+ * The conventions of redrive.h hold. In addition:
+ *   - A queue may be used by any number of threads, also from inside functions that it runs. Only
+ *     redrive_queue_close needs to be alone.
+ *   - What submit and a look answer has been committed: it is as durable as the store is.
+ *   - Delivery is at least once: when a process dies, its jobs are taken back as soon as their
+ *     leases have ended, and run again. Settling is exactly once.
+ *   - After fork() the child must not use its parent's queues.
+ *
+ * Link with libredrive-queue and libredrive: pkg-config redrive-queue names both.
+ */
+#ifndef REDRIVE_QUEUE_H
+#define REDRIVE_QUEUE_H
+
+#include "redrive.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The longest id of a job, in bytes. */
+#define REDRIVE_QUEUE_ID_MAX 255
+
+struct redrive_queue;    /* opaque; shared by threads */
+struct redrive_task_run; /* one run of a job, inside your function; its thread only */
+
+/* ---- A queue -------------------------------------------------------------------------------- */
+
+/* One line of the log, without its newline and not terminated; for the time of the call. Called
+ * from any thread of the queue, from several at once, and now and then while the store is in use:
+ * it must not call the queue. */
+typedef void (*redrive_log_fn)(const char *line, size_t len, void *ctx);
+
+/* Zeroed fields mean the defaults. Strings are copied; log_ctx is borrowed as long as the queue
+ * lives. */
+struct redrive_queue_options {
+    const char *store;  /* "sqlite:PATH", "memory:"; NULL: what the configuration says */
+    const char *config; /* a file that must be there; NULL: REDRIVE_CONFIG of the environment, or
+                           else redrive.yaml of the working directory if there is one */
+    const char *worker; /* its name in leases, history and statistics; NULL: HOST:PID */
+    const char *tenant; /* whose jobs it submits, sees and works; NULL: it submits and sees those
+                           of `default`, and works those of all */
+    redrive_log_fn log; /* NULL: nothing is logged; redrive_queue_log_to_stderr is ready to use */
+    void *log_ctx;
+    const char *log_level; /* debug, info, warning, error, off; NULL: what the configuration says */
+};
+
+/* Reads the configuration and opens the store, which is set up if it is empty. Starts the threads
+ * that talk to the store. NULL options mean all defaults. CONFIG, UNKNOWN, NOT_FOUND, IO, NOMEM …:
+ * `err` says what is wrong, and of several errors in a configuration the first. */
+REDRIVE_API int redrive_queue_open(const struct redrive_queue_options *options,
+                                   struct redrive_queue **ret, struct redrive_err *err);
+
+/* Waits for what was handed to the store, then frees everything. No other thread may be inside the
+ * queue, redrive_queue_work included. NULL does nothing. */
+REDRIVE_API void redrive_queue_close(struct redrive_queue *queue);
+
+/* For redrive_queue_options.log: one write to standard error a line. */
+REDRIVE_API void redrive_queue_log_to_stderr(const char *line, size_t len, void *ctx);
+
+/* ---- Jobs ----------------------------------------------------------------------------------- */
+
+/* What to do. Only `task` is required. All pointers are borrowed until the call returns. */
+struct redrive_job_spec {
+    const char *task;
+    const char *payload; /* JSON, kept byte for byte; NULL: none */
+    size_t payload_len;  /* 0: the payload is a terminated string */
+    const char *id;      /* unique in the store; submitting it again does nothing; NULL: UUIDv7 */
+    const char *queue;   /* NULL: the task's */
+    int priority;        /* -100 … 100, higher first */
+    int64_t delay_ms;    /* not before so long from now */
+    int64_t process_after_ms; /* not before this wall time; with delay_ms: INVALID */
+    int64_t deadline_ms;      /* from now; not started by then, it becomes a dead letter; 0: none */
+    const char *unique_key;   /* one live job at most has it; NULL: none */
+    bool unique_forever;      /* one job ever */
+    const char *user;         /* for limits */
+    const char *project;      /* for limits */
+    const char *service;      /* for breakers */
+    const char *retry;        /* JSON, the keys of a `retry` section; NULL: as its task says */
+};
+
+/* What became of one of them. */
+struct redrive_submitted {
+    int code;                 /* 0, or why it was refused */
+    bool existed;             /* no new job: the one with this id stands for it */
+    enum redrive_state state; /* queued or scheduled; of one that existed, whatever it is now */
+    char id[REDRIVE_QUEUE_ID_MAX + 1];
+};
+
+enum redrive_submit_flags {
+    REDRIVE_SUBMIT_WHOLE = 1 << 0, /* if one is refused, all are: the others with CANCELLED */
+};
+
+/* Submits `n` jobs in one commit. Without REDRIVE_SUBMIT_WHOLE the good ones of a batch are taken
+ * whatever the others are. `ret` has room for `n` answers, or is NULL.
+ *
+ * 0 when every job was taken, or had been before. Otherwise the code of the first that was refused,
+ * with its place in `err`: INVALID, RANGE, PARSE, TOO_BIG, UNKNOWN (strict_tasks), BREAKER_OPEN
+ * (on_open: reject). IO: the store could not take them; if the hint of `err` says so it may have
+ * done so nevertheless, and ids or unique keys make it safe to submit them again. After NOMEM, IO
+ * and STOPPING all codes in `ret` are the same. */
+REDRIVE_API int redrive_queue_submit(struct redrive_queue *queue,
+                                     const struct redrive_job_spec *jobs, size_t n, unsigned flags,
+                                     struct redrive_submitted *ret, struct redrive_err *err);
+
+/* A job as it is now. Absent strings are NULL, times are wall-clock milliseconds or 0. */
+struct redrive_job_status {
+    enum redrive_state state;
+    enum redrive_reason reason; /* of one that ended without success */
+    uint32_t attempts;          /* starts that count, of this epoch */
+    uint32_t max_attempts;
+    uint32_t epoch;            /* redrives so far */
+    enum redrive_class class_; /* of the last failure; success: there was none */
+    const char *task;
+    const char *queue;
+    const char *error_type; /* of the last failure */
+    const char *message;
+    const char *worker; /* the last that had it */
+    const char *payload;
+    size_t payload_len;
+    const void *result; /* what the run that succeeded gave */
+    size_t result_len;
+    int64_t created_ms;
+    int64_t process_after_ms;
+    int64_t started_ms; /* of the last run */
+    int64_t finished_ms;
+    void *memory; /* of the strings */
+};
+
+/* Looks at a job. The answer belongs to the caller, who gives it to redrive_queue_job_release. On
+ * failure `ret` is empty: NOT_FOUND, IO, NOMEM. */
+REDRIVE_API int redrive_queue_job(struct redrive_queue *queue, const char *id,
+                                  struct redrive_job_status *ret, struct redrive_err *err);
+REDRIVE_API void redrive_queue_job_release(struct redrive_job_status *status);
+
+/* Cancels a job that has not ended. One that runs is told at its worker's next heartbeat, and what
+ * it says then does not count. NOT_FOUND; STATE: it has ended. */
+REDRIVE_API int redrive_queue_cancel(struct redrive_queue *queue, const char *id,
+                                     struct redrive_err *err);
+
+/* ---- Work ----------------------------------------------------------------------------------- */
+
+/* Your work, called from a thread of redrive_queue_work. Return 0 for success. For failure return a
+ * negative errno (-ECONNREFUSED), or call redrive_task_run_fail() with what is known and return its
+ * value. Any other value is a failure about which nothing is known: class transient, counted as
+ * unclassified. What becomes of the job is its policy's to say. */
+typedef int (*redrive_task_fn)(struct redrive_task_run *run, void *arg);
+
+/* Zeroed fields mean the defaults. */
+struct redrive_handle_options {
+    uint32_t concurrency; /* runs at one time in this process, a thread each; 0: 1 */
+    int64_t timeout_ms;   /* a run is told to end after so long; 0: never */
+};
+
+#define REDRIVE_CONCURRENCY_MAX 1024
+
+/* From now on this process runs the jobs of `task` by calling `fn` with `arg`, which is borrowed as
+ * long as the queue lives. NULL options mean all defaults. Before redrive_queue_work only: STATE
+ * while it works. EXISTS: the task has a function. INVALID, RANGE. UNKNOWN: the configuration says
+ * strict_tasks and does not have the task. */
+REDRIVE_API int redrive_queue_handle(struct redrive_queue *queue, const char *task,
+                                     redrive_task_fn fn, void *arg,
+                                     const struct redrive_handle_options *options,
+                                     struct redrive_err *err);
+
+enum redrive_work_flags {
+    /* Return when nothing is ready and nothing runs. Jobs that wait for their time, for a retry or
+     * for a breaker are left where they are. */
+    REDRIVE_WORK_UNTIL_IDLE = 1 << 0,
+};
+
+/* Takes jobs and runs them until redrive_queue_stop, or until there is nothing to do. Starts a
+ * thread for each place of each function; the calling thread extends leases and waits. Nothing is
+ * polled: a thread without a job sleeps until there is one. Periodic tasks of the configuration
+ * tick, also in a queue that is only open.
+ *
+ * While a function runs, its lease is extended at the task's `heartbeat`. A job that was cancelled,
+ * or whose lease was lost all the same (the process was suspended, the store out of reach), sees
+ * redrive_task_run_cancelled() become true, and what it returns does not count.
+ *
+ * A store in trouble (a full disk, a locked file) does not end the work: what has ended is kept and
+ * tried again, and the log tells of it.
+ *
+ * 0 after a stop or when idle; every run has returned and was settled by then, unless the store
+ * would not take it: those are in the log, and run again when their lease has ended. STATE: another
+ * thread works this queue, or no function was registered; NOMEM: no thread could be started; IO:
+ * the tasks of the configuration could not be published. */
+REDRIVE_API int redrive_queue_work(struct redrive_queue *queue, unsigned flags,
+                                   struct redrive_err *err);
+
+/* Makes redrive_queue_work return: no more jobs are taken, and those that run have `grace_ms` to
+ * end. Then they are told: redrive_task_run_cancelled() is true, and one that returns a failure
+ * from then on is released, which costs no attempt; one that returns 0 has succeeded.
+ *
+ * A C function cannot be killed. Until the last one has returned, redrive_queue_work does not, and
+ * leases are kept. If you cannot wait, leave by _exit(): the jobs are taken back when their leases
+ * end, which counts as an attempt.
+ *
+ * From any thread, from inside a function, and from a signal handler (it is async-signal-safe).
+ * Before redrive_queue_work it makes that return at once. Called again with less it hurries, 0:
+ * now. It cannot be undone; to work again, open the queue again. Submits and looks go on. */
+REDRIVE_API void redrive_queue_stop(struct redrive_queue *queue, int64_t grace_ms);
+
+/* ---- Inside your function ------------------------------------------------------------------- */
+
+/* What the job is. Pointers live until the function returns. */
+REDRIVE_API const char *redrive_task_run_id(const struct redrive_task_run *run);
+REDRIVE_API const char *redrive_task_run_task(const struct redrive_task_run *run);
+REDRIVE_API const char *redrive_task_run_queue(const struct redrive_task_run *run);
+REDRIVE_API const char *redrive_task_run_tenant(const struct redrive_task_run *run);
+/* Terminated, so that it can be used as a string; "" when there is none. ret_len may be NULL. */
+REDRIVE_API const char *redrive_task_run_payload(const struct redrive_task_run *run,
+                                                 size_t *ret_len);
+REDRIVE_API uint32_t redrive_task_run_attempt(const struct redrive_task_run *run); /* 1, 2, … */
+REDRIVE_API uint32_t redrive_task_run_max_attempts(const struct redrive_task_run *run);
+/* The queue that runs it, to submit to. */
+REDRIVE_API struct redrive_queue *redrive_task_run_owner(const struct redrive_task_run *run);
+
+/* Until the job's deadline or the end of timeout_ms, whichever is sooner: what to give to a connect
+ * or a read as its time-out. INT64_MAX when there is neither, never below 0. */
+REDRIVE_API int64_t redrive_task_run_remaining_ms(const struct redrive_task_run *run);
+
+/* True once the job was cancelled, its lease was lost, its time-out has passed, or the grace of a
+ * stop is over: return soon. Costs an atomic load, and with a time-out a look at the clock. From
+ * any thread while the function runs. */
+REDRIVE_API bool redrive_task_run_cancelled(const struct redrive_task_run *run);
+
+/* Copies the facts of a failure and returns a value to return from the function; the last call
+ * counts, and none of them if the function returns 0 after all. Text beyond REDRIVE_MESSAGE_MAX and
+ * REDRIVE_STACKTRACE_MAX is cut. If there is no memory for the strings, the numbers are kept. NULL:
+ * nothing is known. */
+REDRIVE_API int redrive_task_run_fail(struct redrive_task_run *run,
+                                      const struct redrive_failure *failure);
+
+#define REDRIVE_RESULT_MAX (1024 * 1024)
+
+/* Copies a result, any bytes, which is kept with the job if the function returns 0; the last call
+ * counts. 0, TOO_BIG above REDRIVE_RESULT_MAX, or NOMEM; these leave the earlier result. */
+REDRIVE_API int redrive_task_run_result(struct redrive_task_run *run, const void *data, size_t len);
+
+/* Extends the lease now, to at least `lease_ms` from now (0: as the task says), and so tells
+ * whether it is still held. Leases are extended by themselves; this is for a function that is about
+ * to do what cannot be undone, or to suspend the process. STATE: it was lost or the job was
+ * cancelled, and nothing the function says counts any more. IO: the store could not be asked. */
+REDRIVE_API int redrive_task_run_extend(struct redrive_task_run *run, int64_t lease_ms,
+                                        struct redrive_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,185 @@
+/* queue_bed.h - a queue in a directory of its own, and ways to wait for what becomes of jobs. */
+#ifndef TESTS_LIB_QUEUE_BED_H
+#define TESTS_LIB_QUEUE_BED_H
+
+#include "check.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "redrive_queue.h"
+
+/* Longer than anything here takes on a machine with other things to do. */
+#define LONG_MS 30000
+
+/* Retries at once, and three attempts; leases so short that heartbeats matter. */
+#define BED_CONFIG                                         \
+    "defaults:\n"                                          \
+    "  retry: {strategy: immediate, max_attempts: 3}\n"    \
+    "  breaker: {failure_threshold: 0, failure_rate: 0}\n" \
+    "tasks:\n"                                             \
+    "  long: {lease: 1s, heartbeat: 100ms}\n"              \
+    "  alone: {limits: {concurrency: 1}}\n"                \
+    "classify:\n"                                          \
+    "  - {errno: ENOSPC, class: validation}\n"
+
+struct bed {
+    char dir[256];
+    char config[300];
+    char store[300];
+    struct redrive_queue *queue;
+};
+
+static inline void sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static inline void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static inline struct redrive_queue *bed_open(const struct bed *bed)
+{
+    const struct redrive_queue_options options = {.store = bed->store, .config = bed->config};
+    struct redrive_queue *queue;
+    struct redrive_err err = {0};
+    int rc = redrive_queue_open(&options, &queue, &err);
+    if (rc < 0)
+        fail_msg("%s: %s", err.message, err.detail);
+    return queue;
+}
+
+/* `store` is "memory:" or "sqlite:", which gets a file. */
+static inline struct bed *bed_new(const char *store)
+{
+    const char *tmp = getenv("TMPDIR");
+    struct bed *bed = calloc(1, sizeof *bed);
+    assert_non_null(bed);
+    snprintf(bed->dir, sizeof bed->dir, "%.200s/redrive-queue-XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(bed->dir));
+    snprintf(bed->config, sizeof bed->config, "%s/redrive.yaml", bed->dir);
+    write_file(bed->config, BED_CONFIG);
+    if (strcmp(store, "sqlite:") == 0)
+        snprintf(bed->store, sizeof bed->store, "sqlite:%s/jobs.db", bed->dir);
+    else
+        snprintf(bed->store, sizeof bed->store, "%s", store);
+    return bed;
+}
+
+static inline int bed_remove(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+static inline void bed_free(struct bed *bed)
+{
+    redrive_queue_close(bed->queue);
+    nftw(bed->dir, bed_remove, 8, FTW_DEPTH | FTW_PHYS);
+    free(bed);
+}
+
+/* ---- Jobs ----------------------------------------------------------------------------------- */
+
+static inline void submit(struct redrive_queue *q, const char *task, const char *id)
+{
+    const struct redrive_job_spec job = {.task = task, .id = id, .payload = "{\"n\":1}"};
+    struct redrive_err err = {0};
+    if (redrive_queue_submit(q, &job, 1, 0, NULL, &err) < 0)
+        fail_msg("%s", err.message);
+}
+
+static inline enum redrive_state state_of(struct redrive_queue *q, const char *id)
+{
+    struct redrive_job_status job;
+    assert_int_equal(redrive_queue_job(q, id, &job, NULL), 0);
+    enum redrive_state state = job.state;
+    redrive_queue_job_release(&job);
+    return state;
+}
+
+static inline void wait_for_state(struct redrive_queue *q, const char *id, enum redrive_state state)
+{
+    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
+    while (state_of(q, id) != state) {
+        if (clock_monotonic_ms() > end_ms)
+            fail_msg("%s is %s, not %s", id, redrive_state_name(state_of(q, id)),
+                     redrive_state_name(state));
+        sleep_ms(2);
+    }
+}
+
+static inline void wait_for(const atomic_int *n, int at_least)
+{
+    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
+    while (atomic_load(n) < at_least) {
+        if (clock_monotonic_ms() > end_ms)
+            fail_msg("waited in vain for %d", at_least);
+        sleep_ms(1);
+    }
+}
+
+static inline void work_until_idle(struct redrive_queue *q)
+{
+    struct redrive_err err = {0};
+    if (redrive_queue_work(q, REDRIVE_WORK_UNTIL_IDLE, &err) < 0)
+        fail_msg("%s", err.message);
+}
+
+/* Retries are due at once, but not necessarily before a worker finds that it is idle. */
+static inline void work_until(struct redrive_queue *q, const char *id, enum redrive_state state)
+{
+    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
+    do
+        work_until_idle(q);
+    while (state_of(q, id) != state && clock_monotonic_ms() < end_ms);
+    assert_int_equal(state_of(q, id), state);
+}
+
+/* ---- Somebody who works --------------------------------------------------------------------- */
+
+struct worker {
+    struct redrive_queue *queue;
+    pthread_t thread;
+    int rc;
+};
+
+static inline void *worker_main(void *arg)
+{
+    struct worker *worker = arg;
+    worker->rc = redrive_queue_work(worker->queue, 0, NULL);
+    return NULL;
+}
+
+static inline void worker_start(struct worker *worker, struct redrive_queue *queue)
+{
+    *worker = (struct worker){.queue = queue};
+    assert_int_equal(pthread_create(&worker->thread, NULL, worker_main, worker), 0);
+}
+
+static inline void worker_join(struct worker *worker)
+{
+    pthread_join(worker->thread, NULL);
+    assert_int_equal(worker->rc, 0);
+}
+
+static inline void worker_stop(struct worker *worker, int64_t grace_ms)
+{
+    redrive_queue_stop(worker->queue, grace_ms);
+    worker_join(worker);
+}
+
+#endif

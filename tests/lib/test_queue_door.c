@@ -1,0 +1,283 @@
+/* What a queue takes and what it refuses: options, submits, functions, looks. */
+#include "queue_bed.h"
+
+static int setup(void **state)
+{
+    struct bed *bed = bed_new("memory:");
+    bed->queue = bed_open(bed);
+    *state = bed;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    bed_free(*state);
+    return 0;
+}
+
+static int do_nothing(struct redrive_task_run *run, void *arg)
+{
+    (void)run, (void)arg;
+    return 0;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static int open_with(const struct redrive_queue_options *options, struct redrive_err *err)
+{
+    struct redrive_queue *queue;
+    int rc = redrive_queue_open(options, &queue, err);
+    if (rc < 0)
+        assert_null(queue);
+    redrive_queue_close(queue);
+    return rc;
+}
+
+static void what_cannot_be_opened_says_why(void **state)
+{
+    const struct bed *bed = *state;
+    struct redrive_err err = {0};
+    assert_true(open_with(&(struct redrive_queue_options){.store = "tape:a"}, &err) < 0);
+    assert_non_null(strstr(err.message, "not a store"));
+    assert_int_equal(open_with(&(struct redrive_queue_options){.config = "/no/such.yaml"}, &err),
+                     REDRIVE_E_NOT_FOUND);
+    assert_true(
+        open_with(&(struct redrive_queue_options){.store = "sqlite:/no/such/dir/a.db"}, &err) < 0);
+    write_file(bed->config, "taskz: {}\n");
+    assert_int_equal(open_with(&(struct redrive_queue_options){.config = bed->config}, &err),
+                     REDRIVE_E_CONFIG);
+    assert_non_null(strstr(err.message, "taskz"));
+    assert_true(open_with(&(struct redrive_queue_options){.store = "memory:", .log_level = "loud"},
+                          &err) < 0);
+}
+
+static void the_configuration_names_the_store(void **state)
+{
+    const struct bed *bed = *state;
+    char text[400];
+    struct redrive_queue *queue;
+    snprintf(text, sizeof text, "store: sqlite:%s/named.db\n", bed->dir);
+    write_file(bed->config, text);
+    const struct redrive_queue_options options = {.config = bed->config};
+    assert_int_equal(redrive_queue_open(&options, &queue, NULL), 0);
+    submit(queue, "t", "a");
+    redrive_queue_close(queue);
+    assert_int_equal(redrive_queue_open(&options, &queue, NULL), 0);
+    assert_int_equal(state_of(queue, "a"), REDRIVE_STATE_QUEUED);
+    redrive_queue_close(queue);
+}
+
+struct lines {
+    pthread_mutex_t mutex;
+    char text[4096];
+};
+
+static void keep_line(const char *line, size_t len, void *ctx)
+{
+    struct lines *lines = ctx;
+    pthread_mutex_lock(&lines->mutex);
+    size_t at = strlen(lines->text);
+    snprintf(lines->text + at, sizeof lines->text - at, "%.*s|", (int)len, line);
+    pthread_mutex_unlock(&lines->mutex);
+}
+
+static void the_log_goes_to_the_callback(void **state)
+{
+    (void)state;
+    struct lines lines = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct redrive_queue *queue;
+    const struct redrive_queue_options options = {
+        .store = "memory:",
+        .worker = "me",
+        .log = keep_line,
+        .log_ctx = &lines,
+        .log_level = "debug",
+    };
+    struct redrive_job_status job;
+    assert_int_equal(redrive_queue_open(&options, &queue, NULL), 0);
+    submit(queue, "t", "a");
+    assert_int_equal(redrive_queue_handle(queue, "t", do_nothing, NULL, NULL, NULL), 0);
+    work_until_idle(queue);
+    assert_int_equal(redrive_queue_job(queue, "a", &job, NULL), 0);
+    assert_string_equal(job.worker, "me");
+    redrive_queue_job_release(&job);
+    redrive_queue_close(queue);
+    assert_non_null(strstr(lines.text, "completed job=a task=t"));
+    assert_null(strchr(lines.text, '\n'));
+}
+
+/* ---- Submits -------------------------------------------------------------------------------- */
+
+static void a_submit_that_is_a_repetition_is_answered_with_its_job(void **state)
+{
+    const struct bed *bed = *state;
+    const struct redrive_job_spec jobs[] = {
+        {.task = "t", .id = "a"},
+        {.task = "t", .id = "a", .payload = "[2]"},
+        {.task = "t", .id = "b", .unique_key = "k"},
+        {.task = "t", .unique_key = "k"},
+        {.task = "t", .delay_ms = 60000},
+        {.task = "t", .process_after_ms = clock_wall_ms() + 60000},
+    };
+    struct redrive_submitted answers[6];
+    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 6, 0, answers, NULL), 0);
+    assert_false(answers[0].existed);
+    assert_true(answers[1].existed);
+    assert_string_equal(answers[1].id, "a");
+    assert_true(answers[3].existed);
+    assert_string_equal(answers[3].id, "b");
+    assert_int_equal(answers[4].state, REDRIVE_STATE_SCHEDULED);
+    assert_int_equal(strlen(answers[4].id), 36);
+    assert_int_equal(answers[5].state, REDRIVE_STATE_SCHEDULED);
+}
+
+static void a_refusal_names_its_place_and_spares_the_others(void **state)
+{
+    const struct bed *bed = *state;
+    const struct redrive_job_spec jobs[] = {
+        {.task = "t", .id = "good"},
+        {.task = "t", .payload = "{not json"},
+        {.task = "t", .priority = 101},
+        {.id = "no-task"},
+        {.task = "t", .delay_ms = 1, .process_after_ms = 1},
+        {.task = "t", .deadline_ms = -1},
+        {.task = "t", .delay_ms = INT64_MAX},
+        {.task = "t", .unique_forever = true},
+        {.task = "t", .retry = "{\"max_atempts\":3}"},
+    };
+    struct redrive_submitted answers[9];
+    struct redrive_err err = {0};
+    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 9, 0, answers, &err), REDRIVE_E_PARSE);
+    assert_non_null(strstr(err.message, "job 2 of 9"));
+    assert_int_equal(answers[0].code, 0);
+    assert_int_equal(answers[1].code, REDRIVE_E_PARSE);
+    assert_int_equal(answers[2].code, REDRIVE_E_RANGE);
+    assert_int_equal(answers[3].code, REDRIVE_E_INVALID);
+    assert_int_equal(answers[4].code, REDRIVE_E_INVALID);
+    assert_int_equal(answers[5].code, REDRIVE_E_RANGE);
+    assert_int_equal(answers[6].code, REDRIVE_E_RANGE);
+    assert_int_equal(answers[7].code, REDRIVE_E_INVALID);
+    assert_true(answers[8].code < 0);
+    assert_int_equal(state_of(bed->queue, "good"), REDRIVE_STATE_QUEUED);
+    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 0, 0, NULL, NULL), 0);
+}
+
+static void a_whole_batch_is_taken_or_refused(void **state)
+{
+    const struct bed *bed = *state;
+    const struct redrive_job_spec jobs[] = {
+        {.task = "t", .id = "good"},
+        {.task = "t", .priority = 101},
+    };
+    struct redrive_submitted answers[2];
+    struct redrive_job_status job;
+    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 2, REDRIVE_SUBMIT_WHOLE, answers, NULL),
+                     REDRIVE_E_RANGE);
+    assert_int_equal(answers[0].code, REDRIVE_E_CANCELLED);
+    assert_int_equal(redrive_queue_job(bed->queue, "good", &job, NULL), REDRIVE_E_NOT_FOUND);
+    assert_null(job.memory);
+}
+
+static void a_tenant_sees_its_own_jobs(void **state)
+{
+    const struct bed *bed = *state;
+    struct bed other = *bed;
+    struct redrive_queue *a, *b;
+    struct redrive_job_status job;
+    snprintf(other.store, sizeof other.store, "sqlite:%s/tenants.db", bed->dir);
+    struct redrive_queue_options options = {.store = other.store, .tenant = "a"};
+    assert_int_equal(redrive_queue_open(&options, &a, NULL), 0);
+    options.tenant = "b";
+    assert_int_equal(redrive_queue_open(&options, &b, NULL), 0);
+    submit(a, "t", "of-a");
+    assert_int_equal(redrive_queue_job(b, "of-a", &job, NULL), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_queue_handle(b, "t", do_nothing, NULL, NULL, NULL), 0);
+    work_until_idle(b);
+    assert_int_equal(state_of(a, "of-a"), REDRIVE_STATE_QUEUED);
+    redrive_queue_close(a);
+    redrive_queue_close(b);
+}
+
+static void a_job_that_is_not_there_cannot_be_found_or_cancelled(void **state)
+{
+    const struct bed *bed = *state;
+    struct redrive_job_status job;
+    assert_int_equal(redrive_queue_job(bed->queue, "x", &job, NULL), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_queue_job(bed->queue, NULL, &job, NULL), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_queue_cancel(bed->queue, "x", NULL), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(redrive_queue_cancel(bed->queue, "", NULL), REDRIVE_E_NOT_FOUND);
+    redrive_queue_job_release(NULL);
+    redrive_queue_job_release(&job);
+}
+
+/* ---- Functions ------------------------------------------------------------------------------ */
+
+static void functions_that_cannot_be_meant_are_refused(void **state)
+{
+    const struct bed *bed = *state;
+    struct redrive_queue *q = bed->queue;
+    const struct redrive_handle_options many = {.concurrency = REDRIVE_CONCURRENCY_MAX + 1};
+    const struct redrive_handle_options negative = {.timeout_ms = -1};
+    assert_int_equal(redrive_queue_handle(q, "", do_nothing, NULL, NULL, NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_handle(q, "t", NULL, NULL, NULL, NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_handle(q, "t", do_nothing, NULL, &many, NULL), REDRIVE_E_RANGE);
+    assert_int_equal(redrive_queue_handle(q, "t", do_nothing, NULL, &negative, NULL),
+                     REDRIVE_E_RANGE);
+    assert_int_equal(redrive_queue_work(q, 0, NULL), REDRIVE_E_STATE);
+    assert_int_equal(redrive_queue_handle(q, "t", do_nothing, NULL, NULL, NULL), 0);
+    assert_int_equal(redrive_queue_handle(q, "t", do_nothing, NULL, NULL, NULL), REDRIVE_E_EXISTS);
+}
+
+static void strict_tasks_refuse_a_function_for_a_word_that_is_misspelt(void **state)
+{
+    const struct bed *bed = *state;
+    struct redrive_queue *queue;
+    struct redrive_err err = {0};
+    write_file(bed->config, "store: 'memory:'\nstrict_tasks: true\ntasks: {letter: {}}\n");
+    const struct redrive_queue_options options = {.config = bed->config};
+    assert_int_equal(redrive_queue_open(&options, &queue, NULL), 0);
+    assert_int_equal(redrive_queue_handle(queue, "leter", do_nothing, NULL, NULL, &err),
+                     REDRIVE_E_UNKNOWN);
+    assert_non_null(strstr(err.hint, "letter"));
+    redrive_queue_close(queue);
+}
+
+static int look_at_the_work(struct redrive_task_run *run, void *arg)
+{
+    struct redrive_queue *q = redrive_task_run_owner(run);
+    int *codes = arg;
+    codes[0] = redrive_queue_work(q, 0, NULL);
+    codes[1] = redrive_queue_handle(q, "u", do_nothing, NULL, NULL, NULL);
+    return 0;
+}
+
+static void a_queue_is_worked_once_at_a_time(void **state)
+{
+    const struct bed *bed = *state;
+    int codes[2] = {0};
+    submit(bed->queue, "t", "a");
+    assert_int_equal(redrive_queue_handle(bed->queue, "t", look_at_the_work, codes, NULL, NULL), 0);
+    work_until_idle(bed->queue);
+    assert_int_equal(codes[0], REDRIVE_E_STATE);
+    assert_int_equal(codes[1], REDRIVE_E_STATE);
+}
+
+#define D(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        D(what_cannot_be_opened_says_why),
+        D(the_configuration_names_the_store),
+        D(the_log_goes_to_the_callback),
+        D(a_submit_that_is_a_repetition_is_answered_with_its_job),
+        D(a_refusal_names_its_place_and_spares_the_others),
+        D(a_whole_batch_is_taken_or_refused),
+        D(a_tenant_sees_its_own_jobs),
+        D(a_job_that_is_not_there_cannot_be_found_or_cancelled),
+        D(functions_that_cannot_be_meant_are_refused),
+        D(strict_tasks_refuse_a_function_for_a_word_that_is_misspelt),
+        D(a_queue_is_worked_once_at_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* Several processes on one file: they share the work, and what one leaves behind another takes up.
+ *
+ * This program is its own helper: called with a role it works, cancels or hangs as the tests ask,
+ * in a process that shares nothing with them but the store and a log that it appends to. */
+#include "queue_bed.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+/* ---- The helper ----------------------------------------------------------------------------- */
+
+static int log_fd;
+static struct redrive_queue *worked;
+
+static void note(const char *id)
+{
+    char line[REDRIVE_QUEUE_ID_MAX + 2];
+    int n = snprintf(line, sizeof line, "%s\n", id);
+    if (write(log_fd, line, (size_t)n) != n)
+        abort();
+}
+
+static int note_run(struct redrive_task_run *run, void *arg)
+{
+    (void)arg;
+    note(redrive_task_run_id(run));
+    return 0;
+}
+
+static int note_and_hang(struct redrive_task_run *run, void *arg)
+{
+    (void)arg;
+    note(redrive_task_run_id(run));
+    for (int i = 0; i < LONG_MS; i++)
+        sleep_ms(1000);
+    return 0;
+}
+
+static int note_and_end_when_told(struct redrive_task_run *run, void *arg)
+{
+    (void)arg;
+    note(redrive_task_run_id(run));
+    while (!redrive_task_run_cancelled(run))
+        sleep_ms(1);
+    return -EINTR;
+}
+
+static void on_term(int number)
+{
+    (void)number;
+    redrive_queue_stop(worked, 50);
+}
+
+/* ROLE CONFIG STORE LOG */
+static int helper(char **argv)
+{
+    const char *role = argv[1];
+    const struct redrive_queue_options options = {.config = argv[2], .store = argv[3]};
+    const struct redrive_handle_options places = {.concurrency = 3};
+    const bool shares = strcmp(role, "share") == 0;
+    redrive_task_fn fn = shares                      ? note_run
+                         : strcmp(role, "hang") == 0 ? note_and_hang
+                                                     : note_and_end_when_told;
+    log_fd = open(argv[4], O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (log_fd < 0 || redrive_queue_open(&options, &worked, NULL) < 0)
+        return 1;
+    int rc;
+    if (strcmp(role, "cancel") == 0) {
+        rc = redrive_queue_cancel(worked, "a", NULL);
+    } else {
+        signal(SIGTERM, on_term);
+        rc = redrive_queue_handle(worked, "long", fn, NULL, &places, NULL);
+        if (rc == 0)
+            rc = redrive_queue_work(worked, shares ? REDRIVE_WORK_UNTIL_IDLE : 0, NULL);
+    }
+    redrive_queue_close(worked);
+    close(log_fd);
+    return rc < 0;
+}
+
+/* ---- The tests ------------------------------------------------------------------------------ */
+
+static int setup(void **state)
+{
+    *state = bed_new("sqlite:");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    bed_free(*state);
+    return 0;
+}
+
+static const char *log_path(const struct bed *bed)
+{
+    static char path[300];
+    snprintf(path, sizeof path, "%s/log", bed->dir);
+    return path;
+}
+
+static pid_t start(const struct bed *bed, const char *role)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        execl("/proc/self/exe", "helper", role, bed->config, bed->store, log_path(bed),
+              (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static int end_of(pid_t pid)
+{
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+/* How often a line is in the log; NULL: how many there are. */
+static int count_lines(const struct bed *bed, const char *line)
+{
+    char text[REDRIVE_QUEUE_ID_MAX + 2];
+    int n = 0;
+    FILE *f = fopen(log_path(bed), "r");
+    while (f && fgets(text, sizeof text, f)) {
+        text[strcspn(text, "\n")] = '\0';
+        n += !line || strcmp(text, line) == 0;
+    }
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static void wait_for_line(const struct bed *bed, const char *line)
+{
+    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
+    while (count_lines(bed, line) == 0) {
+        if (clock_monotonic_ms() > end_ms)
+            fail_msg("%s was not started", line);
+        sleep_ms(5);
+    }
+}
+
+static int count_and_end(struct redrive_task_run *run, void *arg)
+{
+    (void)run;
+    atomic_fetch_add((atomic_int *)arg, 1);
+    return 0;
+}
+
+#define SHARED_JOBS 300
+
+static void two_processes_share_a_file_and_run_each_job_once(void **state)
+{
+    struct bed *bed = *state;
+    char ids[SHARED_JOBS][16];
+    struct redrive_job_spec jobs[SHARED_JOBS];
+    bed->queue = bed_open(bed);
+    for (int i = 0; i < SHARED_JOBS; i++) {
+        snprintf(ids[i], sizeof ids[i], "job-%d", i);
+        jobs[i] = (struct redrive_job_spec){.task = "long", .id = ids[i]};
+    }
+    assert_int_equal(redrive_queue_submit(bed->queue, jobs, SHARED_JOBS, 0, NULL, NULL), 0);
+    pid_t one = start(bed, "share"), two = start(bed, "share");
+    assert_int_equal(end_of(one), 0);
+    assert_int_equal(end_of(two), 0);
+    assert_int_equal(count_lines(bed, NULL), SHARED_JOBS);
+    for (int i = 0; i < SHARED_JOBS; i++) {
+        assert_int_equal(count_lines(bed, ids[i]), 1);
+        assert_int_equal(state_of(bed->queue, ids[i]), REDRIVE_STATE_COMPLETED);
+    }
+}
+
+static void jobs_of_a_killed_process_are_taken_back_and_run_again(void **state)
+{
+    struct bed *bed = *state;
+    atomic_int n = 0;
+    struct worker worker;
+    struct redrive_job_status job;
+    bed->queue = bed_open(bed);
+    submit(bed->queue, "long", "a");
+    pid_t pid = start(bed, "hang");
+    wait_for_line(bed, "a");
+    kill(pid, SIGKILL);
+    end_of(pid);
+    assert_int_equal(redrive_queue_handle(bed->queue, "long", count_and_end, &n, NULL, NULL), 0);
+    worker_start(&worker, bed->queue);
+    wait_for(&n, 1);
+    worker_stop(&worker, LONG_MS);
+    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(job.state, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(job.attempts, 2);
+    redrive_queue_job_release(&job);
+}
+
+static int wait_to_be_told(struct redrive_task_run *run, void *arg)
+{
+    const int64_t end_ms = clock_monotonic_ms() + LONG_MS;
+    atomic_fetch_add((atomic_int *)arg, 1);
+    while (!redrive_task_run_cancelled(run) && clock_monotonic_ms() < end_ms)
+        sleep_ms(1);
+    atomic_fetch_add((atomic_int *)arg, redrive_task_run_cancelled(run));
+    return 0;
+}
+
+static void a_run_is_told_that_another_process_has_cancelled_it(void **state)
+{
+    struct bed *bed = *state;
+    atomic_int n = 0;
+    struct worker worker;
+    bed->queue = bed_open(bed);
+    submit(bed->queue, "long", "a");
+    assert_int_equal(redrive_queue_handle(bed->queue, "long", wait_to_be_told, &n, NULL, NULL), 0);
+    worker_start(&worker, bed->queue);
+    wait_for(&n, 1);
+    assert_int_equal(end_of(start(bed, "cancel")), 0);
+    wait_for(&n, 2);
+    worker_stop(&worker, LONG_MS);
+    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_CANCELLED);
+}
+
+static void a_process_that_is_asked_to_end_gives_its_jobs_back(void **state)
+{
+    struct bed *bed = *state;
+    struct redrive_job_status job;
+    bed->queue = bed_open(bed);
+    submit(bed->queue, "long", "a");
+    pid_t pid = start(bed, "yield");
+    wait_for_line(bed, "a");
+    kill(pid, SIGTERM);
+    assert_int_equal(end_of(pid), 0);
+    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(job.state, REDRIVE_STATE_QUEUED);
+    assert_int_equal(job.attempts, 0);
+    redrive_queue_job_release(&job);
+}
+
+/* A process that was suspended for longer than its leases has lost them: its word does not count.
+ */
+static void a_suspended_process_loses_its_jobs(void **state)
+{
+    struct bed *bed = *state;
+    atomic_int n = 0;
+    struct worker worker;
+    bed->queue = bed_open(bed);
+    submit(bed->queue, "long", "a");
+    pid_t pid = start(bed, "yield");
+    wait_for_line(bed, "a");
+    kill(pid, SIGSTOP);
+    assert_int_equal(redrive_queue_handle(bed->queue, "long", count_and_end, &n, NULL, NULL), 0);
+    worker_start(&worker, bed->queue);
+    wait_for(&n, 1);
+    wait_for_state(bed->queue, "a", REDRIVE_STATE_COMPLETED);
+    kill(pid, SIGCONT);
+    kill(pid, SIGTERM);
+    assert_int_equal(end_of(pid), 0);
+    worker_stop(&worker, LONG_MS);
+    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
+}
+
+#define P(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        P(two_processes_share_a_file_and_run_each_job_once),
+        P(jobs_of_a_killed_process_are_taken_back_and_run_again),
+        P(a_run_is_told_that_another_process_has_cancelled_it),
+        P(a_process_that_is_asked_to_end_gives_its_jobs_back),
+        P(a_suspended_process_loses_its_jobs),
+    };
+    return argc == 5 ? helper(argv) : cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+/* A store that takes nothing for a while: what has ended is kept, and the work goes on by itself.
+ */
+#include "queue_bed.h"
+
+#include <sqlite3.h>
+
+static sqlite3 *lock_file(const struct bed *bed)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(bed->store + strlen("sqlite:"), &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, LONG_MS);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+struct trouble {
+    atomic_int arrived;
+    atomic_int n_settle_failed;
+    atomic_bool is_locked;
+    atomic_int runs;
+};
+
+static void count_failures(const char *line, size_t len, void *ctx)
+{
+    struct trouble *trouble = ctx;
+    if (memmem(line, len, "settlement_failed", 17))
+        atomic_fetch_add(&trouble->n_settle_failed, 1);
+}
+
+/* The first one returns when the file has been locked. */
+static int end_in_trouble(struct redrive_task_run *run, void *arg)
+{
+    struct trouble *trouble = arg;
+    atomic_fetch_add(&trouble->runs, 1);
+    atomic_fetch_add(&trouble->arrived, 1);
+    while (!atomic_load(&trouble->is_locked))
+        sleep_ms(1);
+    return redrive_task_run_result(run, "kept", 4);
+}
+
+static void a_settlement_that_cannot_be_taken_is_tried_again(void **state)
+{
+    (void)state;
+    struct bed *bed = bed_new("sqlite:");
+    struct trouble trouble = {0};
+    struct worker worker;
+    struct redrive_job_status job;
+    const struct redrive_queue_options options = {
+        .store = bed->store,
+        .config = bed->config,
+        .log = count_failures,
+        .log_ctx = &trouble,
+    };
+    assert_int_equal(redrive_queue_open(&options, &bed->queue, NULL), 0);
+    submit(bed->queue, "t", "a");
+    submit(bed->queue, "t", "b");
+    assert_int_equal(redrive_queue_handle(bed->queue, "t", end_in_trouble, &trouble, NULL, NULL),
+                     0);
+    worker_start(&worker, bed->queue);
+    wait_for(&trouble.arrived, 1);
+    sqlite3 *lock = lock_file(bed);
+    atomic_store(&trouble.is_locked, true);
+    wait_for(&trouble.n_settle_failed, 1);
+    sqlite3_close(lock);
+    wait_for_state(bed->queue, "b", REDRIVE_STATE_COMPLETED);
+    worker_stop(&worker, LONG_MS);
+    assert_int_equal(atomic_load(&trouble.runs), 2);
+    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(job.state, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(job.attempts, 1);
+    assert_memory_equal(job.result, "kept", 4);
+    redrive_queue_job_release(&job);
+    bed_free(bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {T(a_settlement_that_cannot_be_taken_is_tried_again)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
