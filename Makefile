@@ -1,6 +1,6 @@
 # Thin handles on Meson, for people. Each target prepares what it needs by itself.
 #
-#   make            build build/redrive and build/libredrive.{a,so}
+#   make            build build/redrive and build/libredrive{,-queue}.{a,so}
 #   make demo       see it work
 #   make test       all tests; the last line is "N passed, N failed"
 #   make install    PREFIX=/usr/local DESTDIR=

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "engine/claim.h"
 
 /* ---- Handing in ----------------------------------------------------------------------------- */
@@ -223,6 +224,8 @@ static struct redrive_task_run *turn(struct queue_place *place, struct redrive_t
     struct redrive_task_run *taken = may_claim ? take(place, next, &claim) : NULL;
     if (counts)
         see_through(done, &item, &settle);
+    else if (done)
+        tell(done, LOG_LEVEL_WARNING, "outcome_dropped", REDRIVE_E_STATE);
     if (done)
         let_go(done);
     if (may_claim && claim.op.code < 0)
@@ -270,6 +273,14 @@ static void leave(struct redrive_queue *q)
     queue_wake(q);
 }
 
+/* A job that there was no room for is given back, but not to be taken again at once. */
+static void wait_for_memory(struct queue_place *place)
+{
+    struct redrive_err err;
+    (void)err_nomem(&err);
+    pause_place(place, "job_not_taken", &err);
+}
+
 void *queue_place_main(void *arg)
 {
     struct queue_place *place = arg;
@@ -279,6 +290,8 @@ void *queue_place_main(void *arg)
         done = run;
         if (!run)
             continue;
+        if (!run->text)
+            wait_for_memory(place);
         if (run->outcome.ending != ENDING_RELEASED)
             queue_run_call(run);
         next = run == &place->runs[0] ? &place->runs[1] : &place->runs[0];
