@@ -110,9 +110,8 @@ enum redrive_submit_flags {
  *
  * 0 when every job was taken, or had been before. Otherwise the code of the first that was refused,
  * with its place in `err`: INVALID, RANGE, PARSE, TOO_BIG, UNKNOWN (strict_tasks), BREAKER_OPEN
- * (on_open: reject). IO: the store could not take them; if the hint of `err` says so it may have
- * done so nevertheless, and ids or unique keys make it safe to submit them again. After NOMEM, IO
- * and STOPPING all codes in `ret` are the same. */
+ * (on_open: reject), NOMEM. IO: the store could take none of them; if the hint of `err` says so it
+ * may have done so nevertheless, and ids or unique keys make it safe to submit them again. */
 REDRIVE_API int redrive_queue_submit(struct redrive_queue *queue,
                                      const struct redrive_job_spec *jobs, size_t n, unsigned flags,
                                      struct redrive_submitted *ret, struct redrive_err *err);

@@ -1,0 +1,212 @@
+/* Memory and threads that run out: every call says so, nothing leaks, and nothing is lost. */
+#include "queue_bed.h"
+
+/* ---- An allocator and threads that fail as they are told ------------------------------------- */
+
+/* The calling thread's n-th allocation from now fails, and all after it; 0: none does. */
+static _Thread_local long fails_at;
+static _Thread_local bool has_failed;
+
+/* The next allocation of this size fails, on any thread; 0: none does. */
+static _Atomic size_t fails_of_size;
+
+/* The n-th thread from now cannot be started; 0: all can. */
+static atomic_int thread_fails_at;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main_fn)(void *),
+                          void *arg);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main_fn)(void *),
+                          void *arg);
+
+static bool fails(size_t size)
+{
+    size_t expected = size;
+    if (size > 0 && atomic_compare_exchange_strong(&fails_of_size, &expected, 0))
+        return true;
+    if (fails_at == 0)
+        return false;
+    if (fails_at > 1) {
+        fails_at--;
+        return false;
+    }
+    has_failed = true;
+    return true;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails(size) ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails(0) ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails(0) ? NULL : __real_realloc(old, size);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main_fn)(void *),
+                          void *arg)
+{
+    if (atomic_load(&thread_fails_at) > 0 && atomic_fetch_sub(&thread_fails_at, 1) == 1)
+        return EAGAIN;
+    return __real_pthread_create(thread, attr, main_fn, arg);
+}
+
+/* Calls `call` with less and less memory missing, until it has enough. */
+static void with_too_little_memory(int (*call)(struct bed *bed), struct bed *bed)
+{
+    int rc = -1;
+    long n_refused = 0;
+    for (long n = 1; n < 100000 && rc < 0; n++) {
+        fails_at = n;
+        has_failed = false;
+        rc = call(bed);
+        fails_at = 0;
+        if (!has_failed)
+            break;
+        n_refused += rc == REDRIVE_E_NOMEM;
+    }
+    assert_int_equal(rc, 0);
+    assert_true(n_refused > 0);
+}
+
+static int setup(void **state)
+{
+    *state = bed_new("memory:");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    bed_free(*state);
+    return 0;
+}
+
+static int do_nothing(struct redrive_task_run *run, void *arg)
+{
+    (void)run;
+    atomic_fetch_add((atomic_int *)arg, 1);
+    return 0;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+static int open_it(struct bed *bed)
+{
+    const struct redrive_queue_options options = {
+        .store = bed->store, .config = bed->config, .worker = "w", .tenant = "default"};
+    return redrive_queue_open(&options, &bed->queue, NULL);
+}
+
+static int handle_it(struct bed *bed)
+{
+    static atomic_int n;
+    return redrive_queue_handle(bed->queue, "t", do_nothing, &n, NULL, NULL);
+}
+
+static int submit_it(struct bed *bed)
+{
+    const struct redrive_job_spec jobs[] = {{.task = "t", .id = "a"}, {.task = "t", .id = "b"}};
+    struct redrive_submitted answers[2];
+    int rc = redrive_queue_submit(bed->queue, jobs, 2, 0, answers, NULL);
+    assert_int_equal(answers[0].code < 0 ? answers[0].code : answers[1].code, rc);
+    return rc;
+}
+
+static int look_at_it(struct bed *bed)
+{
+    struct redrive_job_status job;
+    int rc = redrive_queue_job(bed->queue, "a", &job, NULL);
+    assert_int_equal(rc == 0, job.memory != NULL);
+    redrive_queue_job_release(&job);
+    return rc;
+}
+
+static void every_call_says_that_memory_is_out(void **state)
+{
+    struct bed *bed = *state;
+    with_too_little_memory(open_it, bed);
+    with_too_little_memory(handle_it, bed);
+    with_too_little_memory(submit_it, bed);
+    with_too_little_memory(look_at_it, bed);
+    work_until_idle(bed->queue);
+    assert_int_equal(state_of(bed->queue, "b"), REDRIVE_STATE_COMPLETED);
+}
+
+#define ODD_SIZE 7919
+
+static void a_job_that_there_is_no_room_for_is_given_back_and_taken_again(void **state)
+{
+    struct bed *bed = *state;
+    atomic_int n = 0;
+    char *payload = calloc(1, ODD_SIZE);
+    struct redrive_job_status job;
+    struct worker worker;
+    memset(payload, '1', ODD_SIZE - 1);
+    const struct redrive_job_spec spec = {.task = "t", .id = "a", .queue = "q", .payload = payload};
+    bed->queue = bed_open(bed);
+    assert_int_equal(redrive_queue_submit(bed->queue, &spec, 1, 0, NULL, NULL), 0);
+    assert_int_equal(redrive_queue_handle(bed->queue, "t", do_nothing, &n, NULL, NULL), 0);
+    /* What a run copies: id, queue, tenant and payload, each with its terminator. */
+    atomic_store(&fails_of_size, 1 + 1 + strlen("default") + ODD_SIZE - 1 + 4);
+    worker_start(&worker, bed->queue);
+    wait_for(&n, 1);
+    worker_stop(&worker, LONG_MS);
+    assert_int_equal(atomic_load(&fails_of_size), 0);
+    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(job.state, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(job.attempts, 1);
+    redrive_queue_job_release(&job);
+    free(payload);
+}
+
+/* ---- Threads -------------------------------------------------------------------------------- */
+
+static void work_without_enough_threads_does_not_begin(void **state)
+{
+    struct bed *bed = *state;
+    const struct redrive_handle_options options = {.concurrency = 3};
+    atomic_int n = 0;
+    bed->queue = bed_open(bed);
+    assert_int_equal(redrive_queue_handle(bed->queue, "t", do_nothing, &n, &options, NULL), 0);
+    for (int i = 1; i <= 3; i++) {
+        atomic_store(&thread_fails_at, i);
+        assert_int_equal(redrive_queue_work(bed->queue, 0, NULL), REDRIVE_E_NOMEM);
+    }
+    submit(bed->queue, "t", "a");
+    work_until_idle(bed->queue);
+    assert_int_equal(atomic_load(&n), 1);
+}
+
+static void a_queue_whose_threads_cannot_be_started_is_not_opened(void **state)
+{
+    struct bed *bed = *state;
+    for (int i = 1; i <= 2; i++) {
+        atomic_store(&thread_fails_at, i);
+        assert_int_equal(open_it(bed), REDRIVE_E_NOMEM);
+        assert_null(bed->queue);
+    }
+}
+
+#define N(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        N(every_call_says_that_memory_is_out),
+        N(a_job_that_there_is_no_room_for_is_given_back_and_taken_again),
+        N(work_without_enough_threads_does_not_begin),
+        N(a_queue_whose_threads_cannot_be_started_is_not_opened),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
