@@ -278,11 +278,11 @@ static int is_anothers_id(struct engine *e, const struct job_spec *spec,
     return rc;
 }
 
-static int put(struct engine *e, struct submit_op *op, struct job_spec *spec,
-               struct submit_result *ret, struct redrive_err *err)
+static int put_record(struct engine *e, struct submit_op *op, struct job_spec *spec,
+                      struct submit_result *ret, struct redrive_err *err)
 {
     int rc = e->ops->submit(e->store, spec, 1, ret, &op->result, err);
-    if (rc < 0 || !op->records)
+    if (rc < 0)
         return rc;
     rc = is_anothers_id(e, spec, ret, err);
     if (rc <= 0)
@@ -309,33 +309,49 @@ static int arrive(struct engine *e, const struct job_spec *spec, struct submit_a
     return 0;
 }
 
-static int submit_one(struct engine *e, struct submit_op *op, size_t i, struct redrive_err *err)
+/* Jobs that are handed to the store at once. */
+#define TOGETHER_MAX 32
+
+static int note_result(struct engine *e, const struct job_spec *spec, struct submit_answer *a,
+                       const struct submit_result *result, struct redrive_err *err)
 {
-    struct job_spec spec = op->specs[i];
-    struct submit_answer *a = &op->answers[i];
-    struct submit_result result = {0};
-    char id[ID_UUID_LEN + 1];
-    if (spec.id.len == 0) {
-        id_next(&e->ids, e->now_ms, id);
-        spec.id = str_of(id);
-    }
-    int rc = put(e, op, &spec, &result, err);
-    if (rc < 0)
-        return rc;
     e->touched = true;
-    a->existed = result.code == REDRIVE_E_EXISTS;
-    a->code = a->existed ? 0 : result.code;
+    a->existed = result->code == REDRIVE_E_EXISTS;
+    a->code = a->existed ? 0 : result->code;
     if (a->code < 0)
         (void)err_set(&a->err, a->code, "the store refused the job");
-    a->seq = result.seq;
-    a->id = result.id;
-    a->state = result.state;
-    return a->code < 0 || a->existed ? 0 : arrive(e, &spec, a, err);
+    a->seq = result->seq;
+    a->id = result->id;
+    a->state = result->state;
+    return a->code < 0 || a->existed ? 0 : arrive(e, spec, a, err);
+}
+
+/* Some of the accepted jobs, from the first on. A record is put in alone: what it meets there may
+ * change it. */
+static int submit_some(struct engine *e, struct submit_op *op, const size_t *which, size_t n,
+                       struct redrive_err *err)
+{
+    struct job_spec specs[TOGETHER_MAX];
+    struct submit_result results[TOGETHER_MAX] = {0};
+    char ids[TOGETHER_MAX][ID_UUID_LEN + 1];
+    for (size_t i = 0; i < n; i++) {
+        specs[i] = op->specs[which[i]];
+        if (specs[i].id.len == 0) {
+            id_next(&e->ids, e->now_ms, ids[i]);
+            specs[i].id = str_of(ids[i]);
+        }
+    }
+    int rc = op->records ? put_record(e, op, specs, results, err)
+                         : e->ops->submit(e->store, specs, n, results, &op->result, err);
+    for (size_t i = 0; i < n && rc >= 0; i++)
+        rc = note_result(e, &specs[i], &op->answers[which[i]], &results[i], err);
+    return rc;
 }
 
 static int apply_submit(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct submit_op *op = (struct submit_op *)base;
+    size_t together[TOGETHER_MAX], n = 0;
     int rc = 0;
     arena_release(&op->result);
     arena_init(&op->result);
@@ -347,9 +363,13 @@ static int apply_submit(struct engine *e, struct op *base, struct redrive_err *e
         if (a->code == 0 && op->whole && refused > 0)
             a->code = err_set(&a->err, REDRIVE_E_CANCELLED, "another job of the batch was refused");
         if (a->code == 0)
-            rc = submit_one(e, op, i, err);
+            together[n++] = i;
+        if (n == (op->records ? 1 : TOGETHER_MAX)) {
+            rc = submit_some(e, op, together, n, err);
+            n = 0;
+        }
     }
-    return rc;
+    return rc == 0 && n > 0 ? submit_some(e, op, together, n, err) : rc;
 }
 
 int submit_op_init(struct submit_op *op, const struct engine *e, const struct job_spec *specs,

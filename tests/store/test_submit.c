@@ -1,5 +1,7 @@
 #include "kit.h"
 
+#include <stdio.h>
+
 static void a_job_is_kept_as_it_was_given(void **state)
 {
     struct kit *k = *state;
@@ -260,6 +262,55 @@ static void a_key_that_is_not_for_ever_goes_with_its_job(void **state)
     assert_int_equal(TRY_PUT(k, .unique_key = STR("k"), .unique_forever = true).code, 0);
 }
 
+/* Stores may add several rows at once; each job still has an answer of its own. */
+static void a_taken_id_anywhere_in_a_large_batch_refuses_only_itself(void **state)
+{
+    enum {
+        N = 27
+    };
+    struct kit *k = *state;
+    int64_t old = PUT(k, .id = STR("old"));
+    for (size_t taken = 0; taken < N; taken++) {
+        struct job_spec specs[N];
+        struct submit_result results[N] = {0};
+        char ids[N][16];
+        kit_begin(k);
+        for (size_t i = 0; i < N; i++) {
+            snprintf(ids[i], sizeof ids[i], "%zu-%zu", taken, i);
+            specs[i] = (struct job_spec){.tenant = STR("acme"),
+                                         .queue = i % 2 ? STR("q") : STR("r"),
+                                         .task = STR("t"),
+                                         .id = str_of(ids[i]),
+                                         .priority = (int32_t)i,
+                                         .process_after_ms = i % 5 ? 0 : k->now_ms + 1,
+                                         .deadline_ms = i % 7 ? 0 : k->now_ms + 9};
+        }
+        specs[taken].id = STR("old");
+        specs[(taken + 4) % N].unique_key = str_of(ids[0]);
+        size_t again = (taken + 9) % N, first = again ? again - 1 : N - 1;
+        specs[again].id = specs[first].id;
+        assert_int_equal(store_ops(k->store)->submit(k->store, specs, N, results, &k->arena, NULL),
+                         0);
+        kit_commit(k);
+        for (size_t i = 0; i < N; i++) {
+            const struct submit_result *r = &results[i];
+            const bool is_second = i == (again > first ? again : first);
+            assert_int_equal(r->code, i == taken || is_second ? REDRIVE_E_EXISTS : 0);
+            if (i == taken)
+                assert_int_equal(r->seq, old);
+            if (is_second)
+                assert_int_equal(r->seq, results[again > first ? first : again].seq);
+            const struct job *job = kit_job(k, r->seq);
+            check_str(r->id, specs[i].id.ptr);
+            check_str(job->spec.id, specs[i].id.ptr);
+            assert_int_equal(r->state, job->status.state);
+            if (r->code == 0)
+                assert_int_equal(job->spec.priority, i);
+        }
+    }
+    assert_int_equal(LIST(k, .order = ORDER_OLDEST, .limit = 1000)->n, 1 + N * (N - 2));
+}
+
 static void an_empty_batch_is_nothing(void **state)
 {
     struct kit *k = *state;
@@ -289,6 +340,7 @@ int main(void)
         F(a_key_for_ever_is_refused_if_any_job_holds_it),
         F(a_key_for_ever_outlives_its_job),
         F(a_key_that_is_not_for_ever_goes_with_its_job),
+        F(a_taken_id_anywhere_in_a_large_batch_refuses_only_itself),
         F(an_empty_batch_is_nothing),
     };
     return cmocka_run_group_tests_name("store submit", tests, NULL, NULL);

@@ -65,6 +65,15 @@ enum job_column {
 /* The ranks of the queued jobs of a line. */
 #define RANKS_OF(line) "BETWEEN " line " << 32 AND (" line " << 32 | 4294967295)"
 
+/* A new row of each; and as many rows as are added at once, with OR FAIL: a statement that may take
+ * back what it has done needs a journal of its own. */
+#define SPEC_ROW         "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#define SPEC_ROW_BINDS   17
+#define JOB_ROW          "(?, ?, ?, ?, ?, 0, 0, 0, ?, 0, 0, 0, NULL, 0, NULL, NULL)"
+#define JOB_ROW_BINDS    6
+#define ADD_ROWS(row)    row "," row "," row "," row "," row "," row "," row "," row
+#define ADD_ROWS_AT_ONCE 8
+
 /* The first time-locked job of a queue in that state. */
 #define NEXT_DUE_OF(state)                                                         \
     "SELECT * FROM (SELECT j.rank FROM jobs j CROSS JOIN lines l USING (line_id) " \
@@ -93,10 +102,10 @@ enum job_column {
        "queued = queued + ?4, running = running + ?5, parked = parked + ?6, "                      \
        "completed = completed + ?7, failed = failed + ?8, dead_letter = dead_letter + ?9, "        \
        "cancelled = cancelled + ?10 WHERE line_id = ?1")                                           \
-    XX(JOB_ADD,                                                                                    \
-       "INSERT INTO jobs VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, ?6, 0, 0, 0, NULL, 0, NULL, NULL)")  \
-    XX(SPEC_ADD, "INSERT INTO specs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "   \
-                 "?13, ?14, ?15, ?16, ?17)")                                                       \
+    XX(SPEC_ADD, "INSERT INTO specs VALUES " SPEC_ROW)                                             \
+    XX(SPECS_ADD, "INSERT OR FAIL INTO specs VALUES " ADD_ROWS(SPEC_ROW))                          \
+    XX(JOB_ADD, "INSERT INTO jobs VALUES " JOB_ROW)                                                \
+    XX(JOBS_ADD, "INSERT OR FAIL INTO jobs VALUES " ADD_ROWS(JOB_ROW))                             \
     XX(KEY_ADD, "INSERT INTO keys VALUES (?1, ?2, ?4, ?3)")                                        \
     XX(LIVE_KEY_ADD, "INSERT INTO live_keys VALUES (?1, ?2, ?3)")                                  \
     XX(FIND_ID, "SELECT s.seq, j.state, s.id FROM specs s JOIN jobs j USING (seq) "                \

@@ -74,54 +74,81 @@ static int key_holder(struct store *store, int64_t tenant_id, const struct job_s
     return rc;
 }
 
-static int add_spec(struct store *store, const struct job_spec *spec, const struct line *line,
-                    int64_t seq, struct redrive_err *err)
+static void bind_spec(struct store *store, sqlite3_stmt *st, int row, const struct job_spec *spec,
+                      const struct line *line, int64_t seq)
 {
-    sqlite3_stmt *st = sql_use(store, STATEMENT_SPEC_ADD, err);
-    if (!st)
-        return store->last_error;
-    bind_int(st, 1, seq);
-    bind_int(st, 2, line->tenant_id);
-    bind_key(st, 3, spec->id);
-    bind_int(st, 4, spec->priority);
-    bind_int(st, 5, spec->max_attempts);
-    bind_int(st, 6, store->now_ms);
-    bind_int(st, 7, spec->deadline_ms);
-    bind_int(st, 8, (int64_t)spec_sum(seq, spec));
-    bind_int(st, 9, spec->unique_forever);
-    bind_option(st, 10, spec->unique_key);
-    bind_option(st, 11, spec->breaker_key);
-    bind_option(st, 12, spec->limit_key);
-    bind_str(st, 13, spec->user);
-    bind_str(st, 14, spec->project);
-    bind_str(st, 15, spec->service);
-    bind_str(st, 16, spec->policy);
-    bind_str(st, 17, spec->payload);
-    /* The index on ids refuses a second one, so that the usual case needs no look before. */
+    const int at = row * SPEC_ROW_BINDS;
+    bind_int(st, at + 1, seq);
+    bind_int(st, at + 2, line->tenant_id);
+    bind_key(st, at + 3, spec->id);
+    bind_int(st, at + 4, spec->priority);
+    bind_int(st, at + 5, spec->max_attempts);
+    bind_int(st, at + 6, store->now_ms);
+    bind_int(st, at + 7, spec->deadline_ms);
+    bind_int(st, at + 8, (int64_t)spec_sum(seq, spec));
+    bind_int(st, at + 9, spec->unique_forever);
+    bind_option(st, at + 10, spec->unique_key);
+    bind_option(st, at + 11, spec->breaker_key);
+    bind_option(st, at + 12, spec->limit_key);
+    bind_str(st, at + 13, spec->user);
+    bind_str(st, at + 14, spec->project);
+    bind_str(st, at + 15, spec->service);
+    bind_str(st, at + 16, spec->policy);
+    bind_str(st, at + 17, spec->payload);
+}
+
+static enum redrive_state first_state(const struct store *store, const struct job_spec *spec)
+{
+    return spec->process_after_ms > store->now_ms ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED;
+}
+
+static void bind_job(struct store *store, sqlite3_stmt *st, int row, const struct job_spec *spec,
+                     const struct line *line, int64_t seq)
+{
+    const int at = row * JOB_ROW_BINDS;
+    const enum redrive_state state = first_state(store, spec);
+    bind_int(st, at + 1, seq);
+    bind_int(st, at + 2, (int64_t)state);
+    bind_int(st, at + 3,
+             state == REDRIVE_STATE_SCHEDULED ? spec->process_after_ms
+                                              : rank_ready(line, spec->priority));
+    bind_int(st, at + 4, line->id);
+    bind_int(st, at + 5, spec->process_after_ms ? spec->process_after_ms : store->now_ms);
+    bind_int(st, at + 6, store->now_ms);
+}
+
+/* The index on ids refuses a second one, so that the usual case needs no look before. *ret_added is
+ * how many rows there are now: REDRIVE_E_EXISTS is about the one after them. */
+static int run_specs(struct store *store, sqlite3_stmt *st, int *ret_added, struct redrive_err *err)
+{
     int rc = sqlite3_step(st);
-    if ((rc & 0xff) == SQLITE_CONSTRAINT) {
-        sqlite3_reset(st);
-        return REDRIVE_E_EXISTS;
-    }
-    rc = rc == SQLITE_DONE ? 0 : sql_error(store, rc, err);
+    *ret_added = sqlite3_changes(store->db);
+    if ((rc & 0xff) == SQLITE_CONSTRAINT)
+        rc = REDRIVE_E_EXISTS;
+    else
+        rc = rc == SQLITE_DONE ? 0 : sql_error(store, rc, err);
     sqlite3_reset(st);
     return rc;
 }
 
+static int add_spec(struct store *store, const struct job_spec *spec, const struct line *line,
+                    int64_t seq, struct redrive_err *err)
+{
+    int ignored;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_SPEC_ADD, err);
+    if (!st)
+        return store->last_error;
+    bind_spec(store, st, 0, spec, line, seq);
+    return run_specs(store, st, &ignored, err);
+}
+
 static int add_job(struct store *store, const struct job_spec *spec, const struct line *line,
-                   int64_t seq, enum redrive_state state, struct redrive_err *err)
+                   int64_t seq, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_ADD, err);
     if (!st)
         return store->last_error;
-    bind_int(st, 1, seq);
-    bind_int(st, 2, (int64_t)state);
-    bind_int(st, 3,
-             state == REDRIVE_STATE_SCHEDULED ? spec->process_after_ms
-                                              : rank_ready(line, spec->priority));
-    bind_int(st, 4, line->id);
-    bind_int(st, 5, spec->process_after_ms ? spec->process_after_ms : store->now_ms);
-    bind_int(st, 6, store->now_ms);
+    bind_job(store, st, 0, spec, line, seq);
     return sql_run(store, st, err);
 }
 
@@ -155,33 +182,14 @@ static int take_key(struct store *store, const struct job_spec *spec, const stru
     return rc;
 }
 
-static int submit_one(struct store *store, const struct job_spec *spec, struct submit_result *ret,
-                      struct arena *arena, struct redrive_err *err)
+/* What remains to be done when the rows are there. */
+static int settle_in(struct store *store, const struct job_spec *spec, struct line *line,
+                     struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
-    struct line *line;
-    int rc = line_named(store, spec->tenant, spec->queue, spec->task, true, &line, err);
-    if (rc != 0)
-        return rc;
-    if (spec->unique_key.len) {
-        /* An id that is taken is the answer before a key that is taken. */
-        rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, ret, arena, err);
-        if (rc == 0)
-            rc = key_holder(store, line->tenant_id, spec, ret, arena, err);
-        if (rc != 0)
-            return rc < 0 ? rc : 0;
-    }
-    int64_t seq = store->next_seq;
-    enum redrive_state state =
-        spec->process_after_ms > store->now_ms ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED;
-    rc = add_spec(store, spec, line, seq, err);
-    if (rc == REDRIVE_E_EXISTS) {
-        rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, ret, arena, err);
-        return rc == 0 ? sql_damaged(store, seq, "its number or id is taken and is not", err)
-                       : (rc < 0 ? rc : 0);
-    }
-    if (rc == 0)
-        rc = add_job(store, spec, line, seq, state, err);
-    if (rc == 0 && spec->deadline_ms > 0)
+    const int64_t seq = store->next_seq;
+    const enum redrive_state state = first_state(store, spec);
+    int rc = 0;
+    if (spec->deadline_ms > 0)
         rc = add_deadline(store, spec->deadline_ms, seq, err);
     if (rc == 0 && spec->unique_key.len)
         rc = take_key(store, spec, line, seq, err);
@@ -197,11 +205,91 @@ static int submit_one(struct store *store, const struct job_spec *spec, struct s
     return 0;
 }
 
+static int submit_one(struct store *store, const struct job_spec *spec, struct submit_result *ret,
+                      struct arena *arena, struct redrive_err *err)
+{
+    struct line *line;
+    int rc = line_named(store, spec->tenant, spec->queue, spec->task, true, &line, err);
+    if (rc != 0)
+        return rc;
+    if (spec->unique_key.len) {
+        /* An id that is taken is the answer before a key that is taken. */
+        rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, ret, arena, err);
+        if (rc == 0)
+            rc = key_holder(store, line->tenant_id, spec, ret, arena, err);
+        if (rc != 0)
+            return rc < 0 ? rc : 0;
+    }
+    rc = add_spec(store, spec, line, store->next_seq, err);
+    if (rc == REDRIVE_E_EXISTS) {
+        rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, ret, arena, err);
+        return rc == 0 ? sql_damaged(store, store->next_seq, "its number or id is taken and is not",
+                                     err)
+                       : (rc < 0 ? rc : 0);
+    }
+    if (rc == 0)
+        rc = add_job(store, spec, line, store->next_seq, err);
+    return rc == 0 ? settle_in(store, spec, line, ret, arena, err) : rc;
+}
+
+/* Opening tables is a good part of adding a row, so that several are added at once. Keys must be
+ * looked up one by one. */
+static bool may_go_together(const struct job_spec *specs, size_t n)
+{
+    for (size_t i = 0; i < n && i < ADD_ROWS_AT_ONCE; i++)
+        if (specs[i].unique_key.len)
+            return false;
+    return n >= ADD_ROWS_AT_ONCE;
+}
+
+/* Adds the jobs up to the first one whose id is taken; *ret_added is how many these are. */
+static int submit_together(struct store *store, const struct job_spec *specs,
+                           struct submit_result *ret, int *ret_added, struct arena *arena,
+                           struct redrive_err *err)
+{
+    struct line *lines[ADD_ROWS_AT_ONCE];
+    const int64_t seq = store->next_seq;
+    int rc = 0;
+    *ret_added = 0;
+    for (int i = 0; i < ADD_ROWS_AT_ONCE && rc == 0; i++)
+        rc =
+            line_named(store, specs[i].tenant, specs[i].queue, specs[i].task, true, &lines[i], err);
+    if (rc != 0)
+        return rc;
+    sqlite3_stmt *add_specs = sql_use(store, STATEMENT_SPECS_ADD, err);
+    sqlite3_stmt *add_jobs = add_specs ? sql_use(store, STATEMENT_JOBS_ADD, err) : NULL;
+    if (!add_jobs)
+        return store->last_error;
+    for (int i = 0; i < ADD_ROWS_AT_ONCE; i++)
+        bind_spec(store, add_specs, i, &specs[i], lines[i], seq + i);
+    rc = run_specs(store, add_specs, ret_added, err);
+    if (rc == REDRIVE_E_EXISTS) {
+        rc = 0;
+        for (int i = 0; i < *ret_added && rc == 0; i++)
+            rc = add_job(store, &specs[i], lines[i], seq + i, err);
+    } else if (rc == 0) {
+        for (int i = 0; i < ADD_ROWS_AT_ONCE; i++)
+            bind_job(store, add_jobs, i, &specs[i], lines[i], seq + i);
+        rc = sql_run(store, add_jobs, err);
+    }
+    for (int i = 0; i < *ret_added && rc == 0; i++)
+        rc = settle_in(store, &specs[i], lines[i], &ret[i], arena, err);
+    return rc;
+}
+
 int sqlite_submit(struct store *store, const struct job_spec *specs, size_t n,
                   struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     int rc = unit_needed(store, err);
-    for (size_t i = 0; i < n && rc == 0; i++)
+    for (size_t i = 0; i < n && rc == 0;) {
+        int added = 0;
+        if (may_go_together(specs + i, n - i))
+            rc = submit_together(store, specs + i, ret + i, &added, arena, err);
+        i += (size_t)added;
+        if (rc != 0 || added == ADD_ROWS_AT_ONCE)
+            continue;
         rc = submit_one(store, &specs[i], &ret[i], arena, err);
+        i++;
+    }
     return rc;
 }
