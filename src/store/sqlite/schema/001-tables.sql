@@ -130,7 +130,7 @@ CREATE TABLE specs (
     payload        TEXT
 ) STRICT;
 
-CREATE UNIQUE INDEX specs_by_id ON specs (tenant_id, id);
+CREATE UNIQUE INDEX specs_by_id ON specs (id, tenant_id);
 
 CREATE TABLE results (
     seq    INTEGER PRIMARY KEY,
