@@ -34,7 +34,9 @@ static void add_conditions(struct buf *sql, const struct job_filter *f)
         bool used;
         const char *text;
     } pieces[] = {
-        {f->tenant.len, " AND s.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1)"},
+        {f->tenant.len,
+         " AND j.line_id IN (SELECT line_id FROM lines JOIN tenants t USING (tenant_id) "
+         "WHERE t.name = ?1)"},
         {f->id.len, " AND s.id = ?2"},
         {f->task.len, " AND j.line_id IN (SELECT line_id FROM lines WHERE task = ?3)"},
         {f->queue.len, " AND j.line_id IN (SELECT line_id FROM lines WHERE queue = ?4)"},
