@@ -57,7 +57,7 @@ struct store {
     int64_t pauses_version; /* the shared version that `pauses` was read at */
     int64_t data_version;   /* changes when another connection has committed */
     bool told_of_move;      /* a wait has ended because the file was removed */
-    int64_t last_tenant;    /* that a claim gave the first turn */
+    int64_t last_tenant;    /* that had a turn in a claim */
     struct map pauses;      /* of tenant and queue */
     struct lines lines;
     struct kept_row *kept; /* rows that were read or written lately */
@@ -111,6 +111,8 @@ int line_numbered(struct store *store, int64_t id, struct line **ret, struct red
 /* A job has come (from < 0), gone (to < 0) or moved. */
 void line_count(struct store *store, struct line *line, int from, int to);
 int lines_flush(struct store *store, struct redrive_err *err);
+/* The same in the middle of a unit: a rollback still takes away what was added. */
+int lines_flush_early(struct store *store, struct redrive_err *err);
 void lines_forget(struct store *store);
 
 /* ---- unit.c ------------------------------------------------------------------------------- */
@@ -211,6 +213,23 @@ int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct 
 /* Runs the statement to its end into a page of at most `capacity`. */
 int page_fill(struct store *store, sqlite3_stmt *st, size_t capacity, struct job_page *page,
               struct redrive_err *err);
+
+/* ---- claim.c and turns.c: ready jobs of few lines, and of many ------------------------------ */
+
+/* Whether the filter wants jobs of this line, and the rank of its queue. */
+bool claim_wants(struct store *store, const struct claim_filter *filter, const struct line *line,
+                 size_t *ret_rank);
+bool claim_skips(const struct claim_filter *filter, struct str breaker, struct str limit);
+
+/* Goes on to the ready job of a line that follows the one with this priority and seq; after
+ * READY_START it is the first. 1, 0 when there is none, or a negative code. */
+#define READY_START INT64_MAX
+int ready_after(struct store *store, int64_t line_id, int64_t *priority, int64_t *seq,
+                struct redrive_err *err);
+
+/* Fills the page from these lines, or, when they are NULL, from all there are. */
+int turns_take(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
+               struct line **lines, size_t n_lines, struct redrive_err *err);
 
 /* ---- the slots ----------------------------------------------------------------------------- */
 

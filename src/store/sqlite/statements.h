@@ -133,6 +133,13 @@ enum job_column {
        "worker, ?12, ?13, ?14 FROM jobs WHERE seq = ?1")                                           \
     XX(READY_LINES,                                                                                \
        "SELECT rank >> 32 FROM jobs WHERE state = 2 AND rank >= ?1 ORDER BY rank LIMIT 1")         \
+    XX(READY_TURNS, "SELECT line_id FROM lines WHERE tenant_id BETWEEN ?1 AND ?2 AND queued > 0 "  \
+                    "ORDER BY tenant_id")                                                          \
+    XX(READY_SAME, /* the one that follows a job in its line: of its priority, or below it */      \
+       "SELECT seq, rank FROM jobs WHERE state = 2 AND rank = ?1 AND seq > ?2 "                    \
+       "ORDER BY seq LIMIT 1")                                                                     \
+    XX(READY_BELOW, "SELECT seq, rank FROM jobs WHERE state = 2 AND rank > ?1 AND rank <= ?2 "     \
+                    "ORDER BY rank, seq LIMIT 1")                                                  \
     XX(DUE, "SELECT * FROM (SELECT seq, rank FROM jobs WHERE state = 0 "                           \
             "ORDER BY rank, seq LIMIT ?1) UNION ALL "                                              \
             "SELECT * FROM (SELECT seq, rank FROM jobs WHERE state = 1 "                           \
