@@ -213,14 +213,6 @@ int lines_flush(struct store *store, struct redrive_err *err)
     return 0;
 }
 
-int lines_flush_early(struct store *store, struct redrive_err *err)
-{
-    bool added = store->lines.added;
-    int rc = lines_flush(store, err);
-    store->lines.added = added;
-    return rc;
-}
-
 void lines_forget(struct store *store)
 {
     untouch(store);

@@ -111,8 +111,6 @@ int line_numbered(struct store *store, int64_t id, struct line **ret, struct red
 /* A job has come (from < 0), gone (to < 0) or moved. */
 void line_count(struct store *store, struct line *line, int from, int to);
 int lines_flush(struct store *store, struct redrive_err *err);
-/* The same in the middle of a unit: a rollback still takes away what was added. */
-int lines_flush_early(struct store *store, struct redrive_err *err);
 void lines_forget(struct store *store);
 
 /* ---- unit.c ------------------------------------------------------------------------------- */
@@ -160,6 +158,9 @@ int row_for_move(struct store *store, int64_t seq, uint32_t from, struct row *re
                  struct move_result *ret, struct redrive_err *err);
 /* What leaving running or parked means for the row. */
 void row_leave(struct store *store, struct row *row);
+/* Notes a job that waits for its time now; row_write does so by itself, and takes it away. */
+int time_lock(struct store *store, const struct line *line, int64_t process_after_ms, int64_t seq,
+              struct redrive_err *err);
 /* Takes a job away with all that belongs to it. */
 int row_remove(struct store *store, struct row *row, struct redrive_err *err);
 

@@ -65,12 +65,6 @@ enum job_column {
 /* The ranks of the queued jobs of a line. */
 #define RANKS_OF(line) "BETWEEN " line " << 32 AND (" line " << 32 | 4294967295)"
 
-/* The first time-locked job of a queue in that state. */
-#define NEXT_DUE_OF(state)                                                         \
-    "SELECT * FROM (SELECT j.rank FROM jobs j CROSS JOIN lines l USING (line_id) " \
-    "JOIN tenants t ON t.tenant_id = l.tenant_id WHERE j.state = " state           \
-    " AND t.name = ?1 AND l.queue = ?2 ORDER BY j.rank LIMIT 1)"
-
 #define STATEMENT_MAP(XX)                                                                          \
     XX(BEGIN, "BEGIN IMMEDIATE")                                                                   \
     XX(BEGIN_READ, "BEGIN")                                                                        \
@@ -122,6 +116,9 @@ enum job_column {
        "ELSE s.breaker_key END, ''), s.max_attempts - j.attempts FROM jobs j "                     \
        "JOIN specs s USING (seq) WHERE j.seq = ?1")                                                \
     XX(PARKED_REMOVE, "DELETE FROM parked WHERE seq = ?1")                                         \
+    XX(TIME_LOCK, "INSERT INTO time_locked VALUES (?1, ?2, ?3)")                                   \
+    XX(TIME_UNLOCK, "DELETE FROM time_locked WHERE (line_id, process_after_ms, seq) = "            \
+                    "(SELECT line_id, process_after_ms, seq FROM jobs WHERE seq = ?1)")            \
     XX(KEY_FREE, "DELETE FROM live_keys WHERE (tenant_id, unique_key) = "                          \
                  "(SELECT tenant_id, unique_key FROM specs WHERE seq = ?1) AND seq = ?1")          \
     XX(KEY_TAKE,                                                                                   \
@@ -223,7 +220,10 @@ enum job_column {
                         "SELECT created_ms FROM specs WHERE seq = (SELECT min((SELECT j.seq FROM " \
                         "jobs j "                                                                  \
                         "WHERE j.state = 2 AND j.rank = p.rank ORDER BY j.seq LIMIT 1)) FROM p)")  \
-    XX(NEXT_DUE, NEXT_DUE_OF("0") " UNION ALL " NEXT_DUE_OF("1") " ORDER BY 1 LIMIT 1")            \
+    XX(NEXT_DUE, /* one look for each line */                                                      \
+       "SELECT min((SELECT k.process_after_ms FROM time_locked k WHERE k.line_id = l.line_id "     \
+       "ORDER BY k.process_after_ms LIMIT 1)) FROM tenants t JOIN lines l USING (tenant_id) "      \
+       "WHERE t.name = ?1 AND l.queue = ?2")                                                       \
     XX(PAUSES, "SELECT tenant, key FROM shared WHERE kind = 2")                                    \
     XX(SHARED_VERSION, "SELECT version FROM shared WHERE kind = ?1 AND tenant = ?2 AND key = ?3")  \
     XX(SHARED_WRITE, "INSERT OR REPLACE INTO shared VALUES (?1, ?2, ?3, ?4, ?5)")                  \

@@ -80,7 +80,7 @@ static int start_statement(struct turns *t, struct redrive_err *err)
 {
     struct store *store = t->store;
     int64_t only = 0;
-    int rc = lines_flush_early(store, err);
+    int rc = lines_flush(store, err);
     t->has_wrapped = t->filter->tenant.len > 0;
     if (rc == 0 && t->has_wrapped)
         rc = find_tenant(store, t->filter->tenant, &only, err);

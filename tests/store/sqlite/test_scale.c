@@ -56,10 +56,33 @@ static void a_claim_does_not_pay_for_the_tenants_that_it_leaves(void **state)
     assert_true(clock_monotonic_ms() - start_ms < 30000);
 }
 
+/* Every queue but the first has one job, which is due after all of the first's. */
+static void a_look_at_the_queues_does_not_pay_for_their_jobs(void **state)
+{
+    struct kit *k = *state;
+    char name[16];
+    kit_begin(k);
+    for (int i = 0; i < 30000; i++)
+        PUT(k, .queue = STR("a"), .process_after_ms = k->now_ms + 1 + i);
+    for (int i = 0; i < 500; i++) {
+        (void)snprintf(name, sizeof name, "q%d", i);
+        PUT(k, .queue = str_of(name), .process_after_ms = k->now_ms + 40000 + i);
+    }
+    kit_commit(k);
+    int64_t start_ms = clock_monotonic_ms();
+    struct queue_page *page = kit_queues(k, STR("acme"));
+    assert_true(clock_monotonic_ms() - start_ms < 2000);
+    assert_int_equal(page->n, 501);
+    assert_int_equal(page->queues[0].next_due_ms, k->now_ms + 1);
+    assert_int_equal(page->queues[1].next_due_ms, k->now_ms + 40000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_claim_does_not_pay_for_the_tenants_that_it_leaves, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_look_at_the_queues_does_not_pay_for_their_jobs, setup,
                                         teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
