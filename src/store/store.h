@@ -158,6 +158,23 @@ struct change_move {
     uint64_t fingerprint;       /* of the error */
 };
 
+/* A walk over ended jobs by the time of their end, of which those of some tasks are removed. */
+struct sweep_walk {
+    uint32_t states;
+    int64_t finished_before_ms;
+    const struct str *tasks;
+    size_t n_tasks;
+    size_t limit; /* at most this many are looked at */
+
+    /* Where the walk has come to: after the job with this end and seq. Zeroed: before the first.
+     * Moved to the last one that was looked at, whether it has gone or not. */
+    int64_t at_ms;
+    int64_t at_seq;
+
+    size_t removed; /* the answer */
+    bool more;      /* the limit has ended it: there may be further ones */
+};
+
 /* ---- Pages ------------------------------------------------------------------------------------
  *
  * What a read gives: rows, and the memory that their strings live in. Zeroed pages may be
@@ -463,6 +480,10 @@ struct store_ops {
      * unique for ever are remembered. */
     int (*sweep)(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                  size_t *ret_removed, struct redrive_err *err);
+
+    /* The same for the jobs of some tasks, the earliest end first, then by seq. Jobs of other tasks
+     * are passed over, so that whoever keeps the walk looks at each of them once. */
+    int (*sweep_tasks)(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 
     /* Puts rows that processes share; a refusal (stale version) is in its own result. */
     int (*shared_put)(struct store *store, const struct shared_row *rows, size_t n,

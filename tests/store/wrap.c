@@ -125,6 +125,11 @@ static int wrap_sweep(struct store *store, uint32_t states, int64_t finished_bef
     HAND_ON(sweep, states, finished_before_ms, limit, ret_removed, err);
 }
 
+static int wrap_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
+{
+    HAND_ON(sweep_tasks, walk, err);
+}
+
 static int wrap_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                            struct move_result *ret, struct redrive_err *err)
 {
@@ -216,6 +221,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .credit_pause = wrap_credit_pause,
                 .change = wrap_change,
                 .sweep = wrap_sweep,
+                .sweep_tasks = wrap_sweep_tasks,
                 .shared_put = wrap_shared_put,
                 .counters_add = wrap_counters_add,
                 .list = wrap_list,

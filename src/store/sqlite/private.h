@@ -268,6 +268,7 @@ int sqlite_change(struct store *store, const struct change_move *moves, size_t n
                   struct move_result *ret, struct redrive_err *err);
 int sqlite_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                  size_t *ret_removed, struct redrive_err *err);
+int sqlite_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 int sqlite_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err);
 int sqlite_counters_add(struct store *store, const struct counter *counters, size_t n,

@@ -177,6 +177,8 @@ enum job_column {
     XX(PAYLOAD_WRITE, "UPDATE specs SET payload = ?2, sum = ?3 WHERE seq = ?1")                    \
     XX(ENDED, "SELECT seq, rank FROM jobs WHERE state = ?1 "                                       \
               "AND rank < ?2 ORDER BY rank, seq LIMIT ?3")                                         \
+    XX(ENDED_AFTER, "SELECT seq, rank, line_id FROM jobs WHERE state = ?1 "                        \
+                    "AND rank < ?2 AND (rank, seq) > (?3, ?4) ORDER BY rank, seq LIMIT 1")         \
     XX(HISTORY_READ,                                                                               \
        "SELECT epoch, number, started_ms, ended_ms, worker, outcome, error_class, error_code, "    \
        "error_type, error_message, stacktrace, delay_ms, why, next_ms FROM history "               \
