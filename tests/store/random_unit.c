@@ -268,7 +268,14 @@ static void do_overdue(struct random_side *s)
 static void do_credit(struct random_side *s)
 {
     struct str tenant = word(s, TENANTS, 2), queue = word(s, QUEUES, 3);
-    CALL(s, credit_pause, tenant, queue, s->now_ms - (int64_t)below(s, 3000));
+    struct pause_credit credit = {.tenant = tenant,
+                                  .queue = queue,
+                                  .since_ms = s->now_ms - (int64_t)below(s, 3000),
+                                  .until_ms = s->now_ms - (int64_t)below(s, 100),
+                                  .limit = 1 + below(s, 5)};
+    do
+        CALL(s, credit_pause, &credit);
+    while (credit.more);
 }
 
 static void do_change(struct random_side *s)

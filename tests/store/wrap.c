@@ -90,10 +90,10 @@ static int wrap_overdue(struct store *store, size_t limit, struct job_page *ret,
     HAND_ON(overdue, limit, ret, ret_next_ms, err);
 }
 
-static int wrap_credit_pause(struct store *store, struct str tenant, struct str queue,
-                             int64_t since_ms, struct redrive_err *err)
+static int wrap_credit_pause(struct store *store, struct pause_credit *credit,
+                             struct redrive_err *err)
 {
-    HAND_ON(credit_pause, tenant, queue, since_ms, err);
+    HAND_ON(credit_pause, credit, err);
 }
 
 static int wrap_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)

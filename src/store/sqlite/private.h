@@ -257,8 +257,7 @@ int sqlite_promote_due(struct store *store, size_t limit, size_t *ret_moved, int
                        struct redrive_err *err);
 int sqlite_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err);
-int sqlite_credit_pause(struct store *store, struct str tenant, struct str queue, int64_t since_ms,
-                        struct redrive_err *err);
+int sqlite_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err);
 int sqlite_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
 int sqlite_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
                   struct redrive_err *err);

@@ -149,12 +149,12 @@ enum job_column {
     XX(DEADLINE_REMOVE, "DELETE FROM deadlines WHERE deadline_ms = ?1 AND seq = ?2")               \
     XX(DEADLINES, "SELECT d.seq, d.deadline_ms, coalesce(j.state, 8) FROM deadlines d "            \
                   "LEFT JOIN jobs j USING (seq) ORDER BY d.deadline_ms, d.seq")                    \
-    XX(CREDIT_PAUSE,                                                                               \
-       "UPDATE jobs SET held_ms = held_ms + ?3 - max(?4, updated_ms), updated_ms = ?3 "            \
-       "WHERE seq IN (SELECT j.seq FROM tenants t JOIN lines l USING (tenant_id) "                 \
-       "CROSS JOIN jobs j ON j.state = 2 AND j.rank " RANKS_OF(                                    \
-           "l.line_id") " WHERE t.name = ?1 "                                                      \
-                        "AND l.queue = ?2 AND j.attempts > 0 AND j.updated_ms < ?3)")              \
+    XX(QUEUE_LINES, "SELECT l.line_id FROM tenants t JOIN lines l USING (tenant_id) "              \
+                    "WHERE t.name = ?1 AND l.queue = ?2 AND l.line_id > ?3 "                       \
+                    "ORDER BY l.line_id LIMIT 1")                                                  \
+    XX(CREDIT_PAUSE, /* attempts: it has started in this epoch */                                  \
+       "UPDATE jobs SET held_ms = held_ms + ?2 - max(?3, updated_ms), updated_ms = ?4 "            \
+       "WHERE seq = ?1 AND attempts > 0 AND updated_ms < ?2")                                      \
     XX(JOB_READ, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE j.seq = ?1")               \
     XX(PARKED_OLDEST,                                                                              \
        "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN jobs j ON j.seq = p.seq" JOB_SIDES         \
