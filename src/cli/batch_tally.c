@@ -35,74 +35,62 @@ uint64_t batch_tally_ended(const struct batch_tally *tally)
 
 /* ---- What is left --------------------------------------------------------------------------- */
 
-#define STATE(name) (1u << REDRIVE_STATE_##name)
-#define LIVE        (STATE(SCHEDULED) | STATE(RETRYING) | STATE(QUEUED) | STATE(PARKED) | STATE(RUNNING))
+#define LOCKED (1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING)
 
-struct look_op {
-    struct op op;
-    struct job_filter filter;
-    struct queue_page queues;
-    struct job_page jobs;
-};
-
-static int apply_queues(struct engine *engine, struct op *base, struct redrive_err *err)
+/* How many, which the store knows without looking at jobs; says how many wait for their time. */
+static int count_left(struct store *store, const struct job_filter *filter, struct batch_left *ret,
+                      uint64_t *ret_locked, struct redrive_err *err)
 {
-    struct look_op *op = (struct look_op *)base;
-    struct store *store = engine_store(engine);
-    return store_ops(store)->queues(store, op->filter.tenant, &op->queues, err);
+    struct line_page page = {0};
+    *ret_locked = 0;
+    int rc = store_ops(store)->lines(store, filter->tenant, &page, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++) {
+        const uint64_t *n = page.lines[i].by_state;
+        if (!str_eq(page.lines[i].task, filter->task))
+            continue;
+        *ret_locked += n[REDRIVE_STATE_SCHEDULED] + n[REDRIVE_STATE_RETRYING];
+        ret->waiting += n[REDRIVE_STATE_QUEUED];
+        ret->parked += n[REDRIVE_STATE_PARKED];
+        ret->running += n[REDRIVE_STATE_RUNNING];
+    }
+    ret->waiting += *ret_locked;
+    line_page_release(&page);
+    return rc;
 }
 
-static int apply_list(struct engine *engine, struct op *base, struct redrive_err *err)
+/* Page by page. */
+static int find_next(struct store *store, struct job_filter *filter, int64_t *ret_ms,
+                     struct redrive_err *err)
 {
-    struct look_op *op = (struct look_op *)base;
-    struct store *store = engine_store(engine);
-    return store_ops(store)->list(store, &op->filter, &op->jobs, err);
+    struct job_page page = {0};
+    int rc = 0;
+    bool more = true;
+    while (more) {
+        rc = store_ops(store)->list(store, filter, &page, err);
+        for (size_t i = 0; i < page.n && rc == 0; i++) {
+            int64_t due_ms = page.jobs[i].status.process_after_ms;
+            if (*ret_ms == 0 || due_ms < *ret_ms)
+                *ret_ms = due_ms;
+        }
+        more = rc == 0 && page.more && page.n > 0;
+        if (more)
+            filter->after_seq = page.jobs[page.n - 1].status.seq;
+    }
+    job_page_release(&page);
+    return rc;
 }
 
-/* Whether any job of any task is alive, which the store knows without looking at jobs. */
-static int is_any_alive(struct committer *committer, struct look_op *look, struct redrive_err *err)
-{
-    uint64_t alive = 0;
-    look->op = (struct op){.apply = apply_queues};
-    int rc = committer_run(committer, &look->op, err);
-    for (size_t i = 0; i < look->queues.n && rc == 0; i++)
-        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            alive += LIVE >> state & 1 ? look->queues.queues[i].by_state[state] : 0;
-    queue_page_release(&look->queues);
-    return rc < 0 ? rc : alive > 0;
-}
-
-static void count_job(struct batch_left *left, const struct job_status *s)
-{
-    bool is_locked = s->state == REDRIVE_STATE_SCHEDULED || s->state == REDRIVE_STATE_RETRYING;
-    left->waiting += is_locked || s->state == REDRIVE_STATE_QUEUED;
-    left->parked += s->state == REDRIVE_STATE_PARKED;
-    left->running += s->state == REDRIVE_STATE_RUNNING;
-    if (is_locked && (left->next_ready_ms == 0 || s->process_after_ms < left->next_ready_ms))
-        left->next_ready_ms = s->process_after_ms;
-}
-
-int batch_left(struct committer *committer, struct str task, struct batch_left *ret,
+int batch_left(struct store *store, struct str task, struct batch_left *ret,
                struct redrive_err *err)
 {
-    struct look_op look = {.filter = {.tenant = STR(ENGINE_TENANT_DEFAULT),
-                                      .task = task,
-                                      .states = LIVE,
-                                      .limit = STORE_PAGE_MAX}};
+    struct job_filter filter = {.tenant = STR(ENGINE_TENANT_DEFAULT),
+                                .task = task,
+                                .states = LOCKED,
+                                .limit = STORE_PAGE_MAX};
+    uint64_t locked;
     *ret = (struct batch_left){0};
-    int rc = is_any_alive(committer, &look, err);
-    bool more = rc > 0;
-    while (more) {
-        look.op = (struct op){.apply = apply_list};
-        rc = committer_run(committer, &look.op, err);
-        for (size_t i = 0; i < look.jobs.n && rc == 0; i++)
-            count_job(ret, &look.jobs.jobs[i].status);
-        more = rc == 0 && look.jobs.more && look.jobs.n > 0;
-        if (more)
-            look.filter.after_seq = look.jobs.jobs[look.jobs.n - 1].status.seq;
-    }
-    job_page_release(&look.jobs);
-    return rc < 0 ? rc : 0;
+    int rc = count_left(store, &filter, ret, &locked, err);
+    return rc == 0 && locked > 0 ? find_next(store, &filter, &ret->next_ready_ms, err) : rc;
 }
 
 /* ---- The summary ---------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "cli/batch_feed.h"
-#include "engine/committer.h"
+#include "engine/engine.h"
 #include "engine/events.h"
 
 /* Counted from the events of one task, on the committer's thread; read on any. */
@@ -31,8 +31,8 @@ struct batch_left {
     int64_t next_ready_ms; /* when the first that waits for its time is due; 0: none does */
 };
 
-/* Reads through the committer, page by page. */
-int batch_left(struct committer *committer, struct str task, struct batch_left *ret,
+/* Reads outside of a unit, so that nobody waits for it: the store is a handle of its own. */
+int batch_left(struct store *store, struct str task, struct batch_left *ret,
                struct redrive_err *err);
 
 struct batch_summary {

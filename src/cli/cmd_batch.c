@@ -299,6 +299,7 @@ static int print_summary(struct batch *b, struct batch_summary *ret, struct redr
 {
     struct redrive_err why;
     struct batch_left left;
+    struct store *store = NULL;
     struct buf out;
     *ret = (struct batch_summary){
         .task = b->task.ptr,
@@ -310,10 +311,12 @@ static int print_summary(struct batch *b, struct batch_summary *ret, struct redr
         .left = &left,
         .took_ms = clock_monotonic_ms() - b->started_ms,
     };
-    if (batch_left(b->committer, b->task, &left, &why) < 0) {
+    if (session_another_store(&b->session, &store, &why) < 0 ||
+        batch_left(store, b->task, &left, &why) < 0) {
         cli_warn(b->cli, &why);
         ret->left = NULL;
     }
+    store_close(store);
     buf_init(&out, OUTPUT_MAX);
     if (b->cli->globals->json)
         batch_summary_json(ret, &out);

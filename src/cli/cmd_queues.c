@@ -196,7 +196,9 @@ static int set_pause(struct cli *cli, bool pause, struct redrive_err *err)
     if (rc == 0)
         rc = store_ops(session.store)->queues(session.store, str_of(options->tenant), &page, err);
     if (rc == 0)
-        rc = engine_apply_one(session.engine, &op.op, err);
+        do
+            rc = engine_apply_one(session.engine, &op.op, err);
+        while (rc == 0 && pause_op_goes_on(&op));
     if (rc == 0) {
         const struct queue_count *before = find_queue(&page, name);
         if (!before)

@@ -186,9 +186,13 @@ static int summarize(struct cli *cli, struct work *work, struct redrive_err *err
     const int64_t took_ms = clock_monotonic_ms() - work->started_ms;
     struct work_left left;
     struct redrive_err why;
+    struct store *store = NULL;
     struct buf out;
-    int rc = work_left(work->committer, str_of(work->options->tenant), work->queues,
-                       work->options->queues.n, &left, &why);
+    int rc = session_another_store(&work->session, &store, &why);
+    if (rc == 0)
+        rc = work_left(store, str_of(work->options->tenant), work->queues, work->options->queues.n,
+                       &left, &why);
+    store_close(store);
     if (rc < 0)
         cli_warn(cli, &why);
     buf_init(&out, OUTPUT_MAX);

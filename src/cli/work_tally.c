@@ -48,19 +48,6 @@ struct work_counts work_tally_counts(struct work_tally *tally)
 
 /* ---- What is left --------------------------------------------------------------------------- */
 
-struct look_op {
-    struct op op;
-    struct str tenant;
-    struct queue_page page;
-};
-
-static int apply_look(struct engine *engine, struct op *base, struct redrive_err *err)
-{
-    struct look_op *op = (struct look_op *)base;
-    struct store *store = engine_store(engine);
-    return store_ops(store)->queues(store, op->tenant, &op->page, err);
-}
-
 static bool is_meant(const struct queue_count *queue, const struct str *queues, size_t n_queues)
 {
     for (size_t i = 0; i < n_queues; i++)
@@ -69,14 +56,14 @@ static bool is_meant(const struct queue_count *queue, const struct str *queues, 
     return n_queues == 0;
 }
 
-int work_left(struct committer *committer, struct str tenant, const struct str *queues,
-              size_t n_queues, struct work_left *ret, struct redrive_err *err)
+int work_left(struct store *store, struct str tenant, const struct str *queues, size_t n_queues,
+              struct work_left *ret, struct redrive_err *err)
 {
-    struct look_op look = {.op = {.apply = apply_look}, .tenant = tenant};
+    struct queue_page page = {0};
     *ret = (struct work_left){0};
-    int rc = committer_run(committer, &look.op, err);
-    for (size_t i = 0; i < look.page.n && rc == 0; i++) {
-        const struct queue_count *queue = &look.page.queues[i];
+    int rc = store_ops(store)->queues(store, tenant, &page, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++) {
+        const struct queue_count *queue = &page.queues[i];
         if (!is_meant(queue, queues, n_queues))
             continue;
         ret->waiting += queue->by_state[REDRIVE_STATE_SCHEDULED];
@@ -86,7 +73,7 @@ int work_left(struct committer *committer, struct str tenant, const struct str *
             (ret->next_ready_ms == 0 || queue->next_due_ms < ret->next_ready_ms))
             ret->next_ready_ms = queue->next_due_ms;
     }
-    queue_page_release(&look.page);
+    queue_page_release(&page);
     return rc;
 }
 

@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 #include "base/json_writer.h"
-#include "engine/committer.h"
 #include "engine/events.h"
+#include "store/store.h"
 
 struct work_counts {
     uint64_t ran; /* runs that have ended; released ones have not */
@@ -37,9 +37,10 @@ struct work_left {
     int64_t next_ready_ms; /* when the first of those waiting is due; 0: none is */
 };
 
-/* Reads through the committer. An absent tenant means all, no queues mean all. */
-int work_left(struct committer *committer, struct str tenant, const struct str *queues,
-              size_t n_queues, struct work_left *ret, struct redrive_err *err);
+/* Reads outside of a unit, so that nobody waits for it: the store is a handle of its own. An absent
+ * tenant means all, no queues mean all. */
+int work_left(struct store *store, struct str tenant, const struct str *queues, size_t n_queues,
+              struct work_left *ret, struct redrive_err *err);
 
 /* The summary for people and for machines. `left` is NULL when it could not be read. */
 void work_summary_text(const struct work_counts *counts, const struct work_left *left,

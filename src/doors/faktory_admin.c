@@ -176,7 +176,11 @@ static int pause_one(struct engine *e, struct faktory_admin *a, struct str queue
 {
     struct pause_op op;
     pause_op_init(&op, a->tenant, queue, a->kind == FAKTORY_PAUSE);
-    return op.op.apply(e, &op.op, err);
+    int rc;
+    do
+        rc = op.op.apply(e, &op.op, err);
+    while (rc == 0 && pause_op_goes_on(&op));
+    return rc;
 }
 
 /* A queue that is removed is not paused any more either. */

@@ -60,9 +60,13 @@ static void get_queues(struct rest_call *call)
 
 static void paused(struct rest_call *call, struct op *op)
 {
-    const struct pause_op *p = (const struct pause_op *)(const void *)op;
+    struct pause_op *p = (struct pause_op *)op;
     if (rest_refused(call, op))
         return;
+    if (pause_op_goes_on(p)) {
+        rest_commit(call, op, paused);
+        return;
+    }
     struct json_writer *w = rest_json(call);
     json_begin_object(w);
     json_field_string(w, "queue", p->queue);

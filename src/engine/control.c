@@ -7,6 +7,11 @@
 #include "base/json.h"
 #include "engine/private.h"
 
+/* How many jobs a unit gives the time of a pause back to. */
+#define CREDIT_BATCH 1000
+
+static const char IN_THE_WAY[] = "another process pauses or resumes the queue";
+
 static struct str tenant_or_default(struct str tenant)
 {
     return tenant.len > 0 ? tenant : STR(ENGINE_TENANT_DEFAULT);
@@ -94,15 +99,10 @@ static int find_pause(struct engine *e, struct str tenant, struct str queue, int
     return rc;
 }
 
-static int apply_pause(struct engine *e, struct op *base, struct redrive_err *err)
+static int put_pause(struct engine *e, struct pause_op *op, struct str tenant, int64_t version,
+                     struct redrive_err *err)
 {
-    struct pause_op *op = (struct pause_op *)base;
-    struct str tenant = tenant_or_default(op->tenant);
-    int64_t version, since_ms;
     char value[48];
-    int rc = find_pause(e, tenant, op->queue, &version, &since_ms, err);
-    if (rc < 0 || op->pause == (version != 0))
-        return rc;
     (void)snprintf(value, sizeof value, "{\"since_ms\":%" PRId64 "}", e->now_ms);
     const struct shared_row row = {
         .kind = SHARED_PAUSE,
@@ -113,18 +113,54 @@ static int apply_pause(struct engine *e, struct op *base, struct redrive_err *er
         .removed = !op->pause,
     };
     struct move_result result = {0};
-    rc = e->ops->shared_put(e->store, &row, 1, &result, err);
-    if (rc == 0 && result.code == 0 && since_ms > 0)
-        rc = e->ops->credit_pause(e->store, tenant, op->queue, since_ms, err);
+    int rc = e->ops->shared_put(e->store, &row, 1, &result, err);
     if (rc < 0)
         return rc;
     e->touched = true;
     e->made_ready |= !op->pause;
     e->puts += result.code == 0;
-    base->code = result.code;
+    op->op.code = result.code;
     if (result.code < 0)
-        (void)err_set(&base->err, REDRIVE_E_STATE, "another process pauses or resumes the queue");
+        (void)err_set(&op->op.err, REDRIVE_E_STATE, "%s", IN_THE_WAY);
     return 0;
+}
+
+static int apply_pause(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    struct pause_op *op = (struct pause_op *)base;
+    struct str tenant = tenant_or_default(op->tenant);
+    struct pause_credit *credit = &op->after;
+    int64_t version, since_ms;
+    *credit = op->done;
+    int rc = find_pause(e, tenant, op->queue, &version, &since_ms, err);
+    if (rc < 0 || op->pause == (version != 0)) {
+        credit->more = false;
+        return rc;
+    }
+    if (op->pause || since_ms == 0)
+        return put_pause(e, op, tenant, version, err);
+    if (credit->until_ms == 0) {
+        credit->since_ms = since_ms;
+        credit->until_ms = e->now_ms;
+    }
+    if (credit->since_ms != since_ms) {
+        /* Resumed and paused again in the meantime. */
+        credit->more = false;
+        base->code = err_set(&base->err, REDRIVE_E_STATE, "%s", IN_THE_WAY);
+        return 0;
+    }
+    credit->tenant = tenant;
+    credit->queue = op->queue;
+    credit->limit = CREDIT_BATCH;
+    rc = e->ops->credit_pause(e->store, credit, err);
+    e->touched = true;
+    return rc < 0 || credit->more ? rc : put_pause(e, op, tenant, version, err);
+}
+
+bool pause_op_goes_on(struct pause_op *op)
+{
+    op->done = op->after;
+    return op->after.more;
 }
 
 void pause_op_init(struct pause_op *op, struct str tenant, struct str queue, bool pause)

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "engine/unit.h"
+#include "store/store.h"
 
 enum breaker_verb {
     BREAKER_LOOK,
@@ -28,14 +29,26 @@ void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,
 /* While a queue is paused none of its jobs starts. Pausing twice is no error. The time that a job
  * stands in a paused queue between two attempts does not count towards its total time-out: when the
  * queue is resumed, its queued jobs that have started before are held to have been parked since the
- * pause began or they came into the queue, whichever was later. One statement over the queue's
- * queued jobs, and nothing for anybody else. */
+ * pause began or they came into the queue, whichever was later, until the first unit of the
+ * resumption. They are gone through some at a time, a unit each, and the queue stays paused until
+ * all are done, so that none starts before its time is put right. Who is stopped on the way leaves
+ * a paused queue, which can be resumed again:
+ *
+ *     do
+ *         rc = engine_apply_one(engine, &op.op, err);
+ *     while (rc == 0 && pause_op_goes_on(&op));
+ */
 struct pause_op {
     struct op op;
     struct str tenant;
     struct str queue;
-    bool pause; /* false: resume */
+    bool pause;                /* false: resume */
+    struct pause_credit done;  /* what former units have done */
+    struct pause_credit after; /* the answer: what is done now */
 };
 void pause_op_init(struct pause_op *op, struct str tenant, struct str queue, bool pause);
+
+/* Whether it must be applied once more; gets it ready for that. */
+bool pause_op_goes_on(struct pause_op *op);
 
 #endif

@@ -7,6 +7,7 @@
 #include "core/classify.h"
 #include "engine/cron.h"
 #include "engine/private.h"
+#include "engine/retention.h"
 
 #define RUN_TIME_HALF_LIFE_MS (10 * 60 * 1000)
 
@@ -84,6 +85,7 @@ void engine_close(struct engine *e)
     config_free((struct config *)e->options.config);
     pthread_mutex_destroy(&e->config_mutex);
     free(e->events);
+    free(e->sweep_marks);
     free(e->cron);
     free(e);
 }
@@ -169,6 +171,7 @@ int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err 
 void engine_forget(struct engine *e)
 {
     lanes_forget(&e->lanes);
+    retention_forget(e);
     e->shared_seen = -1;
     e->n_events = 0;
     /* Whatever was found out about times may not have been so. */

@@ -51,6 +51,8 @@ struct engine {
     struct running running;
     int64_t wake_ms; /* when engine_tick is wanted; INT64_MAX: never */
     int64_t sweep_ms;
+    struct sweep_mark *sweep_marks; /* see retention.h */
+    size_t n_sweep_marks;
     int64_t alert_ms;
     struct alert_event *fired; /* by this unit, in its arena */
     size_t n_fired;

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "engine/private.h"
+#include "engine/retention.h"
 
 #define ROW_MAX_BYTES (1024u * 1024)
 
@@ -56,6 +57,7 @@ static int take_row(struct engine *e, const struct shared_row *row, struct redri
     if (task->version == row->version)
         return 0;
     struct redrive_err why = {0};
+    retention_forget(e);
     task_box_free(task->box);
     task->box = NULL;
     task->version = row->version;
@@ -71,6 +73,8 @@ static void forget_unseen(struct engine *e)
     MAP_FOREACH (&e->published.by_name, slot) {
         struct published_task *task = slot->value;
         if (!task->seen) {
+            if (task->box)
+                retention_forget(e);
             task_box_free(task->box);
             *task = (struct published_task){0};
         }
@@ -98,6 +102,24 @@ const struct config_task *task_in_force(const struct engine *e, struct str name)
         return own;
     const struct published_task *task = map_get(&e->published.by_name, name);
     return task && task->box ? task_box_get(task->box) : own;
+}
+
+const struct config_task **tasks_in_force(struct engine *e, size_t *ret_n)
+{
+    const struct config *config = e->options.config;
+    const size_t n_own = config ? config->n_tasks : 0;
+    const struct config_task **tasks = arena_array(
+        &e->arena, n_own + e->published.by_name.count + 1, sizeof(const struct config_task *));
+    size_t n = 0;
+    for (size_t i = 0; tasks && i < n_own; i++)
+        tasks[n++] = &config->tasks[i];
+    MAP_FOREACH (&e->published.by_name, slot) {
+        const struct published_task *task = slot->value;
+        if (tasks && task->box)
+            tasks[n++] = task_box_get(task->box);
+    }
+    *ret_n = n;
+    return tasks;
 }
 
 /* ---- Publishing ------------------------------------------------------------------------------ */

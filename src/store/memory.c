@@ -164,6 +164,7 @@ const struct store_ops STORE_MEMORY = {
     .credit_pause = memory_credit_pause,
     .change = memory_change,
     .sweep = memory_sweep,
+    .sweep_tasks = memory_sweep_tasks,
     .shared_put = memory_shared_put,
     .counters_add = memory_counters_add,
     .list = memory_list,

@@ -208,3 +208,47 @@ int memory_sweep(struct store *store, uint32_t states, int64_t finished_before_m
     *ret_removed = removed;
     return 0;
 }
+
+/* The first one after the place that the walk has come to. */
+static bool next_to_walk(const struct mem_state *state, const struct sweep_walk *walk,
+                         size_t *ret_i)
+{
+    bool found = false;
+    int64_t earliest_ms = 0;
+    for (size_t i = 0; i < state->jobs.n; i++) {
+        const struct job_status *s = &job_at(state, i)->status;
+        if (!(walk->states & ENDED & 1u << s->state) ||
+            s->finished_ms >= walk->finished_before_ms || s->finished_ms < walk->at_ms ||
+            (s->finished_ms == walk->at_ms && s->seq <= walk->at_seq))
+            continue;
+        if (!found || s->finished_ms < earliest_ms) {
+            found = true;
+            earliest_ms = s->finished_ms;
+            *ret_i = i;
+        }
+    }
+    return found;
+}
+
+int memory_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    size_t i, looked = 0;
+    walk->removed = 0;
+    walk->more = false;
+    int rc = memory_need_unit(m, err);
+    for (; rc == 0 && looked < walk->limit && next_to_walk(&m->unit, walk, &i); looked++) {
+        const struct job *job = job_at(&m->unit, i);
+        walk->at_ms = job->status.finished_ms;
+        walk->at_seq = job->status.seq;
+        for (size_t t = 0; t < walk->n_tasks; t++)
+            if (str_eq(walk->tasks[t], job->spec.task)) {
+                if (remove_at(m, i) < 0)
+                    return err_nomem(err);
+                walk->removed++;
+                break;
+            }
+    }
+    walk->more = rc == 0 && looked == walk->limit;
+    return rc;
+}

@@ -153,25 +153,33 @@ int memory_overdue(struct store *store, size_t limit, struct job_page *ret, int6
     return rc;
 }
 
-int memory_credit_pause(struct store *store, struct str tenant, struct str queue, int64_t since_ms,
-                        struct redrive_err *err)
+int memory_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
+    size_t looked = 0;
+    credit->more = false;
     int rc = memory_need_unit(m, err);
-    if (rc < 0 || since_ms >= m->now_ms)
+    if (rc < 0 || credit->since_ms >= credit->until_ms)
         return rc;
     for (size_t i = 0; i < m->unit.jobs.n; i++) {
         const struct job *job = job_at(&m->unit, i);
         const struct job_status *s = &job->status;
-        if (s->state != REDRIVE_STATE_QUEUED || s->first_started_ms == 0 ||
-            s->updated_ms >= m->now_ms || !str_eq(job->spec.tenant, tenant) ||
-            !str_eq(job->spec.queue, queue))
+        if (s->state != REDRIVE_STATE_QUEUED || s->seq <= credit->at_seq ||
+            !str_eq(job->spec.tenant, credit->tenant) || !str_eq(job->spec.queue, credit->queue))
+            continue;
+        if (looked++ == credit->limit) {
+            credit->more = true;
+            return 0;
+        }
+        credit->at_seq = s->seq;
+        if (s->first_started_ms == 0 || s->updated_ms >= credit->until_ms)
             continue;
         struct job *own = mem_table_edit(&m->unit.jobs, i);
         if (!own)
             return err_nomem(err);
-        int64_t from_ms = since_ms > own->status.updated_ms ? since_ms : own->status.updated_ms;
-        own->status.held_ms += m->now_ms - from_ms;
+        int64_t updated_ms = own->status.updated_ms;
+        own->status.held_ms +=
+            credit->until_ms - (credit->since_ms > updated_ms ? credit->since_ms : updated_ms);
         own->status.updated_ms = m->now_ms;
     }
     return 0;

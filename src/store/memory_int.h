@@ -149,6 +149,7 @@ int memory_change(struct store *store, const struct change_move *moves, size_t n
                   struct move_result *ret, struct redrive_err *err);
 int memory_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                  size_t *ret_removed, struct redrive_err *err);
+int memory_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 
 /* memory_due.c */
 int memory_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
@@ -157,8 +158,7 @@ int memory_expired(struct store *store, size_t limit, struct job_page *ret, int6
                    struct redrive_err *err);
 int memory_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err);
-int memory_credit_pause(struct store *store, struct str tenant, struct str queue, int64_t since_ms,
-                        struct redrive_err *err);
+int memory_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err);
 int memory_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
                   size_t limit, struct job_page *ret, struct redrive_err *err);
 

@@ -158,6 +158,39 @@ struct change_move {
     uint64_t fingerprint;       /* of the error */
 };
 
+/* The end of a pause, for the jobs of a queue, some at a time. */
+struct pause_credit {
+    struct str tenant;
+    struct str queue;
+    int64_t since_ms; /* from when to when it was paused */
+    int64_t until_ms;
+    size_t limit; /* at most this many jobs are looked at */
+
+    /* Where it has come to, in the store's own words. Zeroed: before the first. */
+    int64_t at_line;
+    int64_t at_priority;
+    int64_t at_seq;
+
+    bool more; /* the answer: the limit has ended it, there may be further ones */
+};
+
+/* A walk over ended jobs by the time of their end, of which those of some tasks are removed. */
+struct sweep_walk {
+    uint32_t states;
+    int64_t finished_before_ms;
+    const struct str *tasks;
+    size_t n_tasks;
+    size_t limit; /* at most this many are looked at */
+
+    /* Where the walk has come to: after the job with this end and seq. Zeroed: before the first.
+     * Moved to the last one that was looked at, whether it has gone or not. */
+    int64_t at_ms;
+    int64_t at_seq;
+
+    size_t removed; /* the answer */
+    bool more;      /* the limit has ended it: there may be further ones */
+};
+
 /* ---- Pages ------------------------------------------------------------------------------------
  *
  * What a read gives: rows, and the memory that their strings live in. Zeroed pages may be
@@ -449,9 +482,10 @@ struct store_ops {
                    struct redrive_err *err);
 
     /* Time in a paused queue is not the jobs' own: of the queued jobs of a queue that have started
-     * in this epoch, held grows by the time since the later of `since_ms` and updated. */
-    int (*credit_pause)(struct store *store, struct str tenant, struct str queue, int64_t since_ms,
-                        struct redrive_err *err);
+     * in this epoch and were updated before `until_ms`, held grows by the time from the later of
+     * `since_ms` and updated to `until_ms`. Repeated until there are no more it has seen every job
+     * that was in the queue at `until_ms`, as long as none of them starts in between. */
+    int (*credit_pause)(struct store *store, struct pause_credit *credit, struct redrive_err *err);
 
     /* By hand or by the clock; see enum change_kind. A redrive whose unique key a live job holds is
      * refused with REDRIVE_E_EXISTS. */
@@ -463,6 +497,10 @@ struct store_ops {
      * unique for ever are remembered. */
     int (*sweep)(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                  size_t *ret_removed, struct redrive_err *err);
+
+    /* The same for the jobs of some tasks, the earliest end first, then by seq. Jobs of other tasks
+     * are passed over, so that whoever keeps the walk looks at each of them once. */
+    int (*sweep_tasks)(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 
     /* Puts rows that processes share; a refusal (stale version) is in its own result. */
     int (*shared_put)(struct store *store, const struct shared_row *rows, size_t n,

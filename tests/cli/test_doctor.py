@@ -81,6 +81,7 @@ def test_other_versions_are_seen_and_not_touched(redrive, store):
     assert status(found, "schema") == ["fail"]
     script(store, "DROP VIEW tasks")
     script(store, "DROP TABLE deadlines")
+    script(store, "DROP TABLE time_locked")
     script(store, "PRAGMA user_version = 2")
     found = examine(redrive, store)
     assert status(found, "schema") == ["warn"]

@@ -5,10 +5,10 @@ import sqlite3
 
 import pytest
 
-NEWEST = 3
+NEWEST = 4
 
-# What the third script has added.
-BACK_TO_2 = "DROP VIEW tasks; DROP TABLE deadlines; PRAGMA user_version = 2"
+# What the third script and the fourth have added.
+BACK_TO_2 = "DROP VIEW tasks; DROP TABLE deadlines; DROP TABLE time_locked; PRAGMA user_version = 2"
 
 
 def version(path):

@@ -73,7 +73,9 @@ static void pause(struct bed *bed, bool pause)
 {
     struct pause_op op;
     pause_op_init(&op, (struct str){0}, STR("q"), pause);
-    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    do
+        assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    while (pause_op_goes_on(&op));
 }
 
 static void a_job_in_a_paused_queue_ends_at_its_deadline(void **state)

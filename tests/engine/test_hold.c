@@ -279,6 +279,79 @@ static void paused_queue_starts_nothing(void **state)
     bed_release(&bed);
 }
 
+#define MANY 1200 /* more than one unit gives their time back to */
+
+/* Jobs that have failed once stand in the queue, which is then paused. */
+static void pause_many(struct bed *bed)
+{
+    struct pause_op op;
+    for (int i = 0; i < MANY; i++)
+        bed_submit(bed, "t", NULL);
+    assert_int_equal(bed_claim(bed, MANY), MANY);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(bed_fail(bed, &bed->claim.jobs[i], "TRANSIENT_FAIL"), 0);
+    bed_pass(bed, 1000);
+    assert_int_equal(bed_count(bed, REDRIVE_STATE_QUEUED), MANY);
+    pause_op_init(&op, (struct str){0}, STR("default"), true);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    assert_false(pause_op_goes_on(&op));
+}
+
+#define PATIENT                                                                           \
+    "tasks: {t: {retry: {strategy: fixed, initial_delay: 1s, jitter: false}, lease: 1h, " \
+    "breaker: {failure_threshold: 100000, failure_rate: 0}}}\n"
+
+static void long_queue_is_resumed_in_several_units(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct pause_op op;
+    int units = 1;
+    bed_init(&bed, PATIENT);
+    pause_many(&bed);
+    bed_pass(&bed, 5000);
+    pause_op_init(&op, (struct str){0}, STR("default"), false);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    for (; pause_op_goes_on(&op); units++) {
+        assert_int_equal(bed_claim(&bed, 1), 0);
+        bed.now_ms += 70;
+        assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    }
+    assert_int_equal(units, 2);
+    for (int64_t seq = 1; seq <= MANY; seq++)
+        assert_int_equal(bed_job(&bed, seq).status.held_ms, 5000);
+    assert_int_equal(bed_claim(&bed, 1), 1);
+    bed_release(&bed);
+}
+
+/* Whoever began to resume it is gone: the pause goes on, and the next one ends it. */
+static void queue_that_was_resumed_by_half_is_still_paused(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct pause_op op;
+    bed_init(&bed, PATIENT);
+    pause_many(&bed);
+    bed_pass(&bed, 5000);
+    pause_op_init(&op, (struct str){0}, STR("default"), false);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_true(pause_op_goes_on(&op));
+    bed_pass(&bed, 2000);
+    struct pause_op again;
+    pause_op_init(&again, (struct str){0}, STR("default"), false);
+    do
+        assert_int_equal(engine_apply_one(bed.engine, &again.op, NULL), 0);
+    while (pause_op_goes_on(&again));
+    for (int64_t seq = 1; seq <= MANY; seq++)
+        assert_int_equal(bed_job(&bed, seq).status.held_ms, 7000);
+    /* Paused anew, it is not for the first one to resume it. */
+    pause_op_init(&again, (struct str){0}, STR("default"), true);
+    assert_int_equal(engine_apply_one(bed.engine, &again.op, NULL), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), REDRIVE_E_STATE);
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +368,8 @@ int main(void)
         T(concurrency_limit_holds_and_frees),
         T(rate_limit_is_kept_to_the_token),
         T(paused_queue_starts_nothing),
+        T(long_queue_is_resumed_in_several_units),
+        T(queue_that_was_resumed_by_half_is_still_paused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,58 @@ static void a_row_that_is_not_understood_means_the_defaults(void **state)
     bed_release(&bed);
 }
 
+/* Ends a job of the task as dead. */
+static void put_dead(struct bed *bed, const char *task)
+{
+    assert_int_equal(bed_change(bed, CHANGE_END, bed_submit(bed, task, NULL)), 0);
+}
+
+static void dead_letters_are_kept_as_long_as_was_published(void **state)
+{
+    (void)state;
+    const int64_t day_ms = INT64_C(86400000);
+    struct bed bed;
+    bed_init(&bed, "tasks: {brief: {retry: {dlq_retention_days: 1}}, "
+                   "long: {retry: {dlq_retention_days: 30}}}\n");
+    assert_int_equal(publish(bed.engine), 2);
+    put_dead(&bed, "long");
+    put_dead(&bed, "brief");
+    put_dead(&bed, "unknown");
+    struct engine *bare = engine_without_configuration(&bed);
+    struct engine *own = swap(&bed, bare);
+    bed_pass(&bed, day_ms - 1000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 3);
+    bed_pass(&bed, 100000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 2);
+    bed_pass(&bed, 28 * day_ms);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 2);
+    bed_pass(&bed, 2 * day_ms);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 0);
+    (void)swap(&bed, own);
+    engine_close(bare);
+    bed_release(&bed);
+}
+
+/* More than a sweep looks at in one unit. */
+static void dead_letters_go_though_many_stand_before_them(void **state)
+{
+    (void)state;
+    const int64_t day_ms = INT64_C(86400000);
+    struct bed bed;
+    bed_init(&bed, "tasks: {brief: {retry: {dlq_retention_days: 1}}, "
+                   "two: {retry: {dlq_retention_days: 2}}, "
+                   "long: {retry: {dlq_retention_days: 30}}}\n");
+    for (int i = 0; i < 1200; i++)
+        put_dead(&bed, i % 600 ? "long" : "two");
+    put_dead(&bed, "brief");
+    bed_pass(&bed, day_ms + 100000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1200);
+    put_dead(&bed, "brief");
+    bed_pass(&bed, day_ms + 100000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1198);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +202,8 @@ int main(void)
         T(a_process_without_the_task_goes_by_what_was_published),
         T(ones_own_configuration_comes_first),
         T(a_row_that_is_not_understood_means_the_defaults),
+        T(dead_letters_are_kept_as_long_as_was_published),
+        T(dead_letters_go_though_many_stand_before_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,6 +126,16 @@ static int sweep(struct store *store, uint32_t states, int64_t finished_before_m
     return rc;
 }
 
+static int sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
+{
+    struct invariants *v = watching(store);
+    int rc = INNER(v, sweep_tasks, walk, err);
+    if (rc == 0)
+        EACH(v, l)
+    ledger_sweep(l, walk->states, walk->removed);
+    return rc;
+}
+
 void invariants_init(struct invariants *v, struct store *inner)
 {
     memset(v, 0, sizeof *v);
@@ -141,6 +151,7 @@ void invariants_init(struct invariants *v, struct store *inner)
     v->wrap.ops.unpark = unpark;
     v->wrap.ops.change = change;
     v->wrap.ops.sweep = sweep;
+    v->wrap.ops.sweep_tasks = sweep_tasks;
 }
 
 /* ---- Checking ---- */

@@ -268,7 +268,14 @@ static void do_overdue(struct random_side *s)
 static void do_credit(struct random_side *s)
 {
     struct str tenant = word(s, TENANTS, 2), queue = word(s, QUEUES, 3);
-    CALL(s, credit_pause, tenant, queue, s->now_ms - (int64_t)below(s, 3000));
+    struct pause_credit credit = {.tenant = tenant,
+                                  .queue = queue,
+                                  .since_ms = s->now_ms - (int64_t)below(s, 3000),
+                                  .until_ms = s->now_ms - (int64_t)below(s, 100),
+                                  .limit = 1 + below(s, 5)};
+    do
+        CALL(s, credit_pause, &credit);
+    while (credit.more);
 }
 
 static void do_change(struct random_side *s)
@@ -291,6 +298,22 @@ static void do_sweep(struct random_side *s)
     CALL(s, sweep, (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT), s->now_ms - 3000,
          1 + below(s, 20), &removed);
     buf_printf(s->out, "sweep %zu\n", removed);
+}
+
+static void do_sweep_tasks(struct random_side *s)
+{
+    const struct str task = CHOICE(s, TASKS);
+    struct sweep_walk walk = {
+        .states = (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT),
+        .finished_before_ms = s->now_ms - 3000,
+        .tasks = &task,
+        .n_tasks = 1,
+        .limit = 1 + below(s, 20),
+        .at_ms = one_in(s, 2) ? 0 : s->now_ms - 6000,
+    };
+    CALL(s, sweep_tasks, &walk);
+    buf_printf(s->out, "sweep_tasks %zu %d at %" PRId64 " %" PRId64 "\n", walk.removed, walk.more,
+               walk.at_ms, walk.at_seq);
 }
 
 static void do_share(struct random_side *s)
@@ -357,9 +380,10 @@ static void thin_out(struct random_side *s)
 void random_unit(struct random_side *s, uint64_t seed)
 {
     static void (*const VERBS[])(struct random_side *) = {
-        do_submit, do_submit, do_claim,  do_claim,   do_start,   do_settle,  do_settle, do_settle,
-        do_extend, do_park,   do_unpark, do_promote, do_promote, do_expired, do_change, do_change,
-        do_sweep,  do_share,  do_count,  do_list,    do_list,    do_overdue, do_credit,
+        do_submit,  do_submit,  do_claim,  do_claim,  do_start,   do_settle,
+        do_settle,  do_settle,  do_extend, do_park,   do_unpark,  do_promote,
+        do_promote, do_expired, do_change, do_change, do_sweep,   do_sweep_tasks,
+        do_share,   do_count,   do_list,   do_list,   do_overdue, do_credit,
     };
     int64_t now_ms, version;
     rng_seed(&s->rng, seed);

@@ -276,6 +276,44 @@ static void a_sweep_takes_only_the_states_it_is_told(void **state)
         assert_int_equal(kit_state(k, seqs[s]), s);
 }
 
+static void a_walk_takes_some_tasks_and_looks_at_the_others_once(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec mine = {.task = STR("mine")}, other = {.task = STR("other")};
+    const struct str tasks[] = {STR("none"), STR("mine")};
+    int64_t t = k->now_ms, seqs[6];
+    for (int i = 0; i < 6; i++) {
+        k->now_ms = t + i / 2; /* two at a time */
+        seqs[i] = kit_put_in(k, i % 3 ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_FAILED,
+                             i == 1 || i == 4 ? &mine : &other);
+    }
+    kit_put_in(k, REDRIVE_STATE_COMPLETED, &mine);
+    struct sweep_walk walk = {.states = STATE_BIT(DEAD_LETTER) | STATE_BIT(FAILED),
+                              .finished_before_ms = t + 2,
+                              .tasks = tasks,
+                              .n_tasks = 2,
+                              .limit = 3};
+    kit_begin(k);
+    const struct store_ops *ops = store_ops(k->store);
+    assert_int_equal(ops->sweep_tasks(k->store, &walk, NULL), 0);
+    assert_int_equal(walk.removed, 1);
+    assert_true(walk.more);
+    assert_int_equal(walk.at_ms, t + 1);
+    assert_int_equal(walk.at_seq, seqs[2]);
+    assert_int_equal(ops->sweep_tasks(k->store, &walk, NULL), 0);
+    assert_int_equal(walk.removed, 0);
+    assert_false(walk.more);
+    assert_int_equal(walk.at_seq, seqs[3]);
+    walk.finished_before_ms = t + 3;
+    assert_int_equal(ops->sweep_tasks(k->store, &walk, NULL), 0);
+    assert_int_equal(walk.removed, 1);
+    assert_int_equal(walk.at_seq, seqs[5]);
+    kit_commit(k);
+    assert_null(kit_job(k, seqs[1]));
+    assert_null(kit_job(k, seqs[4]));
+    assert_int_equal(LIST(k, .order = ORDER_OLDEST)->n, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +331,7 @@ int main(void)
         F(a_batch_sees_its_own_changes),
         F(a_sweep_takes_what_ended_before_a_time_the_earliest_first),
         F(a_sweep_takes_only_the_states_it_is_told),
+        F(a_walk_takes_some_tasks_and_looks_at_the_others_once),
     };
     return cmocka_run_group_tests_name("store change", tests, NULL, NULL);
 }

@@ -1,3 +1,5 @@
+#include <stdio.h>
+
 #include "kit.h"
 
 static void the_best_come_first(void **state)
@@ -167,6 +169,114 @@ static void within_a_tenant_the_best_come_first_though_all_are_asked(void **stat
                 assert_true(page->jobs[i].spec.priority > page->jobs[j].spec.priority);
 }
 
+/* More lines than a store may want to look at one by one. */
+#define MANY 40
+
+static void of_many_lines_the_best_come_first(void **state)
+{
+    struct kit *k = *state;
+    int64_t seqs[3 * MANY];
+    char task[16];
+    for (int i = 0; i < 3 * MANY; i++) {
+        (void)snprintf(task, sizeof task, "t%d", i % MANY);
+        seqs[i] = PUT(k, .task = str_of(task), .priority = i / MANY == 1 ? 7 : 0);
+        PUT(k, .tenant = STR("other"), .task = str_of(task));
+    }
+    for (size_t limit = 1; limit <= 3 * MANY; limit += 17) {
+        struct job_page *page = READY(k, .tenant = STR("acme"), .limit = limit);
+        assert_int_equal(page->n, limit);
+        assert_int_equal(page->more, limit < 3 * MANY);
+        for (size_t i = 0; i < limit; i++)
+            assert_int_equal(page->jobs[i].status.seq, seqs[i < MANY       ? i + MANY
+                                                            : i < 2 * MANY ? i - MANY
+                                                                           : i]);
+    }
+    assert_false(READY(k, .tenant = STR("acme"), .limit = 3 * MANY)->more);
+    assert_false(READY(k, .limit = 6 * MANY)->more);
+    assert_int_equal(READY(k, .tenant = STR("nobody"))->n, 0);
+}
+
+static void put_for_many_tenants(struct kit *k, int jobs_each)
+{
+    char tenant[16];
+    for (int n = 0; n < jobs_each; n++)
+        for (int i = 0; i < MANY; i++) {
+            (void)snprintf(tenant, sizeof tenant, "t%d", i);
+            PUT(k, .tenant = str_of(tenant), .task = n % 2 ? STR("a") : STR("b"), .priority = n,
+                .breaker_key = i % 2 ? STR("odd") : STR("even"));
+        }
+}
+
+/* Though a call is for one, and one tenant has as many lines as all the others. */
+static void of_many_tenants_none_waits_for_another(void **state)
+{
+    struct kit *k = *state;
+    char name[16];
+    put_for_many_tenants(k, 3);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof name, "task%d", i);
+        PUT(k, .tenant = STR("t3"), .task = str_of(name), .priority = 100);
+    }
+    for (int round = 0; round < 3; round++) {
+        unsigned served[MANY] = {0};
+        for (int call = 0; call < MANY; call++) {
+            struct job_page *page = READY(k, .limit = 1);
+            assert_int_equal(page->n, 1);
+            assert_true(page->more);
+            for (size_t i = 0; i < page->n; i++) {
+                struct str tenant = page->jobs[i].spec.tenant;
+                int number = 0;
+                for (size_t c = 1; c < tenant.len; c++)
+                    number = number * 10 + tenant.ptr[c] - '0';
+                served[number]++;
+                assert_int_equal(page->jobs[i].spec.priority, number == 3 ? 100 : 2 - round);
+            }
+            kit_begin(k);
+            for (size_t i = 0; i < page->n; i++)
+                kit_start(k, page->jobs[i].status.seq);
+            kit_commit(k);
+        }
+        for (int i = 0; i < MANY; i++)
+            assert_int_equal(served[i], 1);
+    }
+}
+
+static void of_many_tenants_skipped_lanes_and_pauses_hold(void **state)
+{
+    struct kit *k = *state;
+    const struct str lanes[] = {STR("odd")};
+    put_for_many_tenants(k, 2);
+    kit_pause(k, STR("t4"), STR("main"));
+    struct job_page *page = READY(k, .limit = 100, .skip_lanes = lanes, .n_skip_lanes = 1);
+    assert_int_equal(page->n, MANY - 2);
+    assert_false(page->more);
+    for (size_t i = 0; i < page->n; i++) {
+        check_str(page->jobs[i].spec.breaker_key, "even");
+        assert_false(str_is(page->jobs[i].spec.tenant, "t4"));
+    }
+}
+
+/* What the unit itself has moved counts. */
+static void of_many_tenants_those_that_start_are_not_given_again(void **state)
+{
+    struct kit *k = *state;
+    put_for_many_tenants(k, 1);
+    kit_begin(k);
+    size_t n = 0;
+    for (;;) {
+        struct job_page *page = READY(k, .limit = 7);
+        if (page->n == 0)
+            break;
+        n += page->n;
+        assert_int_equal(page->more, n < MANY);
+        for (size_t i = 0; i < page->n; i++)
+            kit_start(k, page->jobs[i].status.seq);
+    }
+    assert_int_equal(n, MANY);
+    kit_rollback(k);
+    assert_int_equal(READY(k, .limit = 100)->n, MANY);
+}
+
 /* Invariant 5. */
 static void a_start_counts_one_attempt_and_takes_a_lease(void **state)
 {
@@ -242,6 +352,10 @@ int main(void)
         F(no_tenant_waits_for_another),
         F(tenants_in_turn_are_served_until_nothing_is_left),
         F(within_a_tenant_the_best_come_first_though_all_are_asked),
+        F(of_many_lines_the_best_come_first),
+        F(of_many_tenants_none_waits_for_another),
+        F(of_many_tenants_skipped_lanes_and_pauses_hold),
+        F(of_many_tenants_those_that_start_are_not_given_again),
         F(a_start_counts_one_attempt_and_takes_a_lease),
         F(attempts_rise_by_one_with_each_start),
         F(only_a_queued_job_can_be_started),

@@ -66,7 +66,8 @@ static void a_store_has_every_slot(void **state)
     assert_true(ops->open && ops->close && ops->begin && ops->commit && ops->rollback);
     assert_true(ops->submit && ops->ready && ops->start && ops->park && ops->parked);
     assert_true(ops->unpark && ops->settle && ops->extend && ops->promote_due && ops->expired);
-    assert_true(ops->change && ops->sweep && ops->shared_put && ops->counters_add);
+    assert_true(ops->change && ops->sweep && ops->sweep_tasks && ops->shared_put &&
+                ops->counters_add);
     assert_true(ops->list && ops->history && ops->queues && ops->groups);
     assert_true(ops->shared_list && ops->counters_list && ops->wait && ops->overdue);
     assert_true(ops->credit_pause && ops->facts && ops->verify);

@@ -220,9 +220,14 @@ static void many_deadlines_of_ended_jobs_are_passed_over_in_the_end(void **state
 
 static void credit(struct kit *k, struct str queue, int64_t since_ms)
 {
+    struct pause_credit credit = {.tenant = STR("acme"),
+                                  .queue = queue,
+                                  .since_ms = since_ms,
+                                  .until_ms = k->now_ms,
+                                  .limit = 100};
     kit_begin(k);
-    assert_int_equal(
-        store_ops(k->store)->credit_pause(k->store, STR("acme"), queue, since_ms, NULL), 0);
+    assert_int_equal(store_ops(k->store)->credit_pause(k->store, &credit, NULL), 0);
+    assert_false(credit.more);
     kit_commit(k);
 }
 
@@ -266,6 +271,36 @@ static void a_credit_outlasts_the_next_start(void **state)
     assert_int_equal(kit_job(k, seq)->status.held_ms, 200);
 }
 
+/* Two at a time, of several lines and priorities, while the clock goes on. */
+static void a_pause_is_credited_some_jobs_at_a_time(void **state)
+{
+    struct kit *k = *state;
+    int64_t seqs[15];
+    for (int i = 0; i < 15; i++) {
+        seqs[i] = PUT(k, .task = i % 2 ? STR("a") : STR("b"), .priority = i % 3);
+        if (i < 12)
+            fail_once(k, seqs[i]);
+    }
+    struct pause_credit credit = {.tenant = STR("acme"),
+                                  .queue = STR("main"),
+                                  .since_ms = k->now_ms + 100,
+                                  .until_ms = k->now_ms + 300,
+                                  .limit = 2};
+    k->now_ms += 300;
+    int units = 0;
+    do {
+        kit_begin(k);
+        assert_int_equal(store_ops(k->store)->credit_pause(k->store, &credit, NULL), 0);
+        kit_commit(k);
+        k->now_ms += 10;
+        PUT(k, .priority = 9); /* before or after the place, it has nothing to get */
+        assert_true(++units < 20);
+    } while (credit.more);
+    assert_true(units >= 8);
+    for (int i = 0; i < 15; i++)
+        assert_int_equal(kit_job(k, seqs[i])->status.held_ms, i < 12 ? 200 : 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +314,7 @@ int main(void)
         F(many_deadlines_of_ended_jobs_are_passed_over_in_the_end),
         F(time_in_a_paused_queue_is_credited_once),
         F(a_credit_outlasts_the_next_start),
+        F(a_pause_is_credited_some_jobs_at_a_time),
         F(only_running_jobs_expire),
         F(nothing_is_promoted_before_its_time),
         F(the_earliest_are_promoted_first),

@@ -159,6 +159,7 @@ static void moves_need_a_unit(void **state)
     assert_int_equal(ops->expired(s, 1, &k->page, &next_ms, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->change(s, &change, 1, &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->sweep(s, ~0u, INT64_MAX, 1, &n, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->sweep_tasks(s, &(struct sweep_walk){.limit = 1}, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->shared_put(s, &row, 1, &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->counters_add(s, &counter, 1, NULL), REDRIVE_E_STATE);
     assert_int_equal(kit_state(k, seq), REDRIVE_STATE_RUNNING);

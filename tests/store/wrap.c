@@ -90,10 +90,10 @@ static int wrap_overdue(struct store *store, size_t limit, struct job_page *ret,
     HAND_ON(overdue, limit, ret, ret_next_ms, err);
 }
 
-static int wrap_credit_pause(struct store *store, struct str tenant, struct str queue,
-                             int64_t since_ms, struct redrive_err *err)
+static int wrap_credit_pause(struct store *store, struct pause_credit *credit,
+                             struct redrive_err *err)
 {
-    HAND_ON(credit_pause, tenant, queue, since_ms, err);
+    HAND_ON(credit_pause, credit, err);
 }
 
 static int wrap_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
@@ -123,6 +123,11 @@ static int wrap_sweep(struct store *store, uint32_t states, int64_t finished_bef
                       size_t limit, size_t *ret_removed, struct redrive_err *err)
 {
     HAND_ON(sweep, states, finished_before_ms, limit, ret_removed, err);
+}
+
+static int wrap_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
+{
+    HAND_ON(sweep_tasks, walk, err);
 }
 
 static int wrap_shared_put(struct store *store, const struct shared_row *rows, size_t n,
@@ -216,6 +221,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .credit_pause = wrap_credit_pause,
                 .change = wrap_change,
                 .sweep = wrap_sweep,
+                .sweep_tasks = wrap_sweep_tasks,
                 .shared_put = wrap_shared_put,
                 .counters_add = wrap_counters_add,
                 .list = wrap_list,

@@ -237,3 +237,84 @@ int sqlite_sweep(struct store *store, uint32_t states, int64_t finished_before_m
     }
     return rc;
 }
+
+/* A job that a walk stands on. */
+struct step {
+    int64_t ms;
+    int64_t seq;
+    int64_t line_id;
+};
+
+/* The first of these states after the place that the walk has come to; 1, 0 for none, or a negative
+ * code. */
+static int step_on(struct store *store, const struct sweep_walk *walk, struct step *ret,
+                   struct redrive_err *err)
+{
+    int found = 0;
+    for (int state = REDRIVE_STATE_COMPLETED; state < REDRIVE_STATE_COUNT; state++) {
+        if (!(walk->states >> state & 1))
+            continue;
+        sqlite3_stmt *st = sql_use(store, STATEMENT_ENDED_AFTER, err);
+        if (!st)
+            return store->last_error;
+        bind_int(st, 1, state);
+        bind_int(st, 2, walk->finished_before_ms);
+        bind_int(st, 3, walk->at_ms);
+        bind_int(st, 4, walk->at_seq);
+        int rc = sql_step(store, st, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 0)
+            continue;
+        const struct step step = {.seq = sqlite3_column_int64(st, 0),
+                                  .ms = sqlite3_column_int64(st, 1),
+                                  .line_id = sqlite3_column_int64(st, 2)};
+        sqlite3_reset(st);
+        if (!found || step.ms < ret->ms || (step.ms == ret->ms && step.seq < ret->seq))
+            *ret = step;
+        found = 1;
+    }
+    return found;
+}
+
+static int sweep_step(struct store *store, struct sweep_walk *walk, const struct step *step,
+                      struct redrive_err *err)
+{
+    struct line *line;
+    struct row row;
+    int rc = line_numbered(store, step->line_id, &line, err);
+    if (rc != 0)
+        return rc;
+    walk->at_ms = step->ms;
+    walk->at_seq = step->seq;
+    bool is_meant = false;
+    for (size_t i = 0; i < walk->n_tasks && !is_meant; i++)
+        is_meant = str_eq(walk->tasks[i], line->task);
+    if (!is_meant)
+        return 0;
+    rc = row_read(store, step->seq, &row, err);
+    if (rc <= 0)
+        return rc < 0 ? rc : sql_damaged(store, step->seq, "the index of ended jobs is wrong", err);
+    rc = row_remove(store, &row, err);
+    walk->removed += rc == 0;
+    return rc;
+}
+
+int sqlite_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
+{
+    struct step step = {0};
+    walk->removed = 0;
+    walk->more = false;
+    int rc = unit_needed(store, err);
+    for (size_t looked = 0; rc == 0; looked++) {
+        if (looked == walk->limit) {
+            walk->more = true;
+            return 0;
+        }
+        rc = step_on(store, walk, &step, err);
+        if (rc <= 0)
+            return rc;
+        rc = sweep_step(store, walk, &step, err);
+    }
+    return rc;
+}

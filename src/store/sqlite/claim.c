@@ -5,7 +5,11 @@
 
 /* A claim is a merge. Each line with ready jobs has a cursor on its part of the index jobs_by_rank,
  * which stands on the line's best job; the best of these goes next. So the cost depends on the
- * number of lines that have work and on the number of jobs that are taken, and on nothing else. */
+ * number of lines that have work and on the number of jobs that are taken, and on nothing else.
+ * Whatever SQLite does with an index it asks of every open cursor on it, so that this is the best
+ * way for a few lines only; turns.c is for many. */
+#define CURSORS_MAX ((size_t)8)
+
 struct runner {
     struct line *line;
     size_t rank; /* of its queue in the filter */
@@ -18,15 +22,22 @@ struct runner {
 struct race {
     struct store *store;
     const struct claim_filter *filter;
-    struct runner *runners;
+    struct runner runners[CURSORS_MAX];
     size_t n;
-    size_t capacity;
-    struct page_maker maker;
+    struct page_maker *maker;
     size_t passed_over;
 };
 
 /* Any number of jobs may be asked for; a page has its bounds. */
 #define CLAIM_MAX ((size_t)65536)
+
+/* The lines that have ready jobs and are wanted, as long as they are few. */
+#define LINES_MAX 32
+struct lined_up {
+    struct line *lines[LINES_MAX];
+    size_t n;
+    bool are_all;
+};
 
 static int pause_key(struct store *store, struct str tenant, struct str queue, struct str *ret)
 {
@@ -72,9 +83,9 @@ static bool is_among(struct str s, const struct str *list, size_t n, size_t *ret
     return false;
 }
 
-static bool is_wanted(struct race *race, const struct line *line, size_t *ret_rank)
+bool claim_wants(struct store *store, const struct claim_filter *filter, const struct line *line,
+                 size_t *ret_rank)
 {
-    const struct claim_filter *filter = race->filter;
     size_t ignored;
     struct str key;
     *ret_rank = 0;
@@ -84,9 +95,8 @@ static bool is_wanted(struct race *race, const struct line *line, size_t *ret_ra
         return false;
     if (filter->n_tasks && !is_among(line->task, filter->tasks, filter->n_tasks, &ignored))
         return false;
-    return race->store->pauses.count == 0 ||
-           pause_key(race->store, line->tenant, line->queue, &key) != 0 ||
-           !map_get(&race->store->pauses, key);
+    return store->pauses.count == 0 || pause_key(store, line->tenant, line->queue, &key) != 0 ||
+           !map_get(&store->pauses, key);
 }
 
 static sqlite3_stmt *cursor_numbered(struct store *store, size_t i, struct redrive_err *err)
@@ -125,18 +135,11 @@ static int advance(struct race *race, struct runner *runner, struct redrive_err 
     return 0;
 }
 
-static int enter(struct race *race, struct line *line, size_t rank, struct redrive_err *err)
+static int enter(struct race *race, struct line *line, struct redrive_err *err)
 {
-    if (race->n == race->capacity) {
-        size_t capacity = race->capacity ? race->capacity * 2 : 8;
-        struct runner *grown = realloc(race->runners, capacity * sizeof *grown);
-        if (!grown)
-            return err_nomem(err);
-        race->runners = grown;
-        race->capacity = capacity;
-    }
     struct runner *runner = &race->runners[race->n];
-    *runner = (struct runner){.line = line, .rank = rank};
+    *runner = (struct runner){.line = line};
+    (void)claim_wants(race->store, race->filter, line, &runner->rank);
     runner->cursor = cursor_numbered(race->store, race->n, err);
     if (!runner->cursor)
         return race->store->last_error;
@@ -147,28 +150,30 @@ static int enter(struct race *race, struct line *line, size_t rank, struct redri
 }
 
 /* Finds the lines that have ready jobs, by one look into the index for each. */
-static int line_up(struct race *race, struct redrive_err *err)
+static int line_up(struct store *store, const struct claim_filter *filter, struct lined_up *ret,
+                   struct redrive_err *err)
 {
-    struct store *store = race->store;
     sqlite3_stmt *st = sql_use(store, STATEMENT_READY_LINES, err);
     if (!st)
         return store->last_error;
     int64_t line_id = 0;
-    while (line_id <= INT32_MAX) {
+    ret->n = 0;
+    ret->are_all = false;
+    for (int looks = 0; looks <= LINES_MAX; looks++) {
         struct line *line;
         size_t rank;
         bind_int(st, 1, line_id << 32);
-        int rc = sql_step(store, st, err);
+        int rc = line_id <= INT32_MAX ? sql_step(store, st, err) : 0;
+        ret->are_all = rc == 0;
         if (rc <= 0)
             return rc;
         line_id = sqlite3_column_int64(st, 0);
         sqlite3_reset(st);
-        rc = line_numbered(store, line_id, &line, err);
-        if (rc == 0 && is_wanted(race, line, &rank))
-            rc = enter(race, line, rank, err);
+        rc = line_numbered(store, line_id++, &line, err);
         if (rc != 0)
             return rc;
-        line_id++;
+        if (looks < LINES_MAX && claim_wants(store, filter, line, &rank))
+            ret->lines[ret->n++] = line;
     }
     return 0;
 }
@@ -206,27 +211,29 @@ static struct runner *best_of_next_tenant(struct race *race)
     return best;
 }
 
-static bool is_blocked(const struct race *race, const struct runner *runner)
+bool claim_skips(const struct claim_filter *filter, struct str breaker, struct str limit)
 {
-    const struct claim_filter *filter = race->filter;
     size_t ignored;
-    if (filter->n_skip_lanes == 0)
-        return false;
-    struct str breaker = column_str(runner->cursor, COLUMN_BREAKER_KEY),
-               limit = column_str(runner->cursor, COLUMN_LIMIT_KEY);
     return (breaker.len && is_among(breaker, filter->skip_lanes, filter->n_skip_lanes, &ignored)) ||
            (limit.len && is_among(limit, filter->skip_lanes, filter->n_skip_lanes, &ignored));
+}
+
+static bool is_blocked(const struct race *race, const struct runner *runner)
+{
+    return race->filter->n_skip_lanes > 0 &&
+           claim_skips(race->filter, column_str(runner->cursor, COLUMN_BREAKER_KEY),
+                       column_str(runner->cursor, COLUMN_LIMIT_KEY));
 }
 
 /* Puts a job on the page. A fresh one is all there, and will be asked for again when it starts. */
 static int take(struct race *race, const struct runner *runner, struct redrive_err *err)
 {
-    const struct job_page *page = race->maker.page;
+    const struct job_page *page = race->maker->page;
     const bool is_fresh = sqlite3_column_int64(runner->cursor, COLUMN_EPOCH) == 0 &&
                           sqlite3_column_type(runner->cursor, COLUMN_REST) == SQLITE_NULL;
     if (!is_fresh)
-        return page_add_numbered(&race->maker, runner->seq, err);
-    int rc = page_add(&race->maker, runner->cursor, err);
+        return page_add_numbered(race->maker, runner->seq, err);
+    int rc = page_add(race->maker, runner->cursor, err);
     if (rc == 0)
         kept_put_job(race->store, runner->line, &page->jobs[page->n - 1]);
     return rc;
@@ -234,7 +241,7 @@ static int take(struct race *race, const struct runner *runner, struct redrive_e
 
 static int run_race(struct race *race, size_t limit, struct redrive_err *err)
 {
-    struct job_page *page = race->maker.page;
+    struct job_page *page = race->maker->page;
     while (page->n < limit && race->passed_over < 4 * limit) {
         struct runner *best = best_of_next_tenant(race);
         if (!best)
@@ -256,24 +263,39 @@ static int run_race(struct race *race, size_t limit, struct redrive_err *err)
     return 0;
 }
 
+static int race(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
+                const struct lined_up *lined_up, struct redrive_err *err)
+{
+    struct race race = {.store = maker->store, .filter = filter, .maker = maker};
+    int rc = 0;
+    for (size_t i = 0; i < lined_up->n && rc == 0; i++)
+        rc = enter(&race, lined_up->lines[i], err);
+    if (rc == 0)
+        rc = run_race(&race, limit, err);
+    for (size_t i = 0; i < race.n; i++)
+        sqlite3_reset(race.runners[i].cursor);
+    return rc;
+}
+
 int sqlite_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err)
 {
     size_t limit = filter->limit < CLAIM_MAX ? filter->limit : CLAIM_MAX;
-    struct race race = {.store = store, .filter = filter};
+    struct page_maker maker;
+    struct lined_up lined_up;
     job_page_release(ret);
     int rc = unit_needed(store, err);
     if (rc == 0)
         rc = read_pauses(store, err);
     if (rc == 0)
-        rc = page_start(&race.maker, store, ret, limit, err);
+        rc = page_start(&maker, store, ret, limit, err);
     if (rc == 0)
-        rc = line_up(&race, err);
-    if (rc == 0)
-        rc = run_race(&race, limit, err);
-    for (size_t i = 0; i < race.n; i++)
-        sqlite3_reset(race.runners[i].cursor);
-    free(race.runners);
+        rc = line_up(store, filter, &lined_up, err);
+    if (rc == 0 && lined_up.are_all && lined_up.n <= CURSORS_MAX)
+        rc = race(&maker, filter, limit, &lined_up, err);
+    else if (rc == 0)
+        rc = turns_take(&maker, filter, limit, lined_up.are_all ? lined_up.lines : NULL, lined_up.n,
+                        err);
     if (rc != 0)
         job_page_release(ret);
     return rc;

@@ -164,21 +164,61 @@ int sqlite_overdue(struct store *store, size_t limit, struct job_page *ret, int6
     return rc;
 }
 
-int sqlite_credit_pause(struct store *store, struct str tenant, struct str queue, int64_t since_ms,
-                        struct redrive_err *err)
+/* ---- Pauses ---------------------------------------------------------------------------------- */
+
+/* Goes on to the next line of the queue: 1, 0 when there is none, or a negative code. */
+static int next_line(struct store *store, struct pause_credit *credit, struct redrive_err *err)
 {
-    int rc = unit_needed(store, err);
-    if (rc != 0 || since_ms >= store->now_ms)
-        return rc;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_CREDIT_PAUSE, err);
+    sqlite3_stmt *st = sql_use(store, STATEMENT_QUEUE_LINES, err);
     if (!st)
         return store->last_error;
-    bind_key(st, 1, tenant);
-    bind_key(st, 2, queue);
-    bind_int(st, 3, store->now_ms);
-    bind_int(st, 4, since_ms);
+    bind_key(st, 1, credit->tenant);
+    bind_key(st, 2, credit->queue);
+    bind_int(st, 3, credit->at_line);
+    int rc = sql_step(store, st, err);
+    if (rc > 0) {
+        credit->at_line = sqlite3_column_int64(st, 0);
+        credit->at_priority = READY_START;
+    }
+    sqlite3_reset(st);
+    return rc;
+}
+
+static int next_job(struct store *store, struct pause_credit *credit, struct redrive_err *err)
+{
+    int rc = 0;
+    if (credit->at_line != 0)
+        rc = ready_after(store, credit->at_line, &credit->at_priority, &credit->at_seq, err);
+    while (rc == 0 && (rc = next_line(store, credit, err)) > 0)
+        rc = ready_after(store, credit->at_line, &credit->at_priority, &credit->at_seq, err);
+    return rc;
+}
+
+int sqlite_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err)
+{
+    credit->more = false;
+    int rc = unit_needed(store, err);
+    if (rc != 0 || credit->since_ms >= credit->until_ms)
+        return rc;
     kept_forget(store);
-    return sql_run(store, st, err);
+    for (size_t looked = 0; rc == 0; looked++) {
+        if (looked == credit->limit) {
+            credit->more = true;
+            return 0;
+        }
+        rc = next_job(store, credit, err);
+        if (rc <= 0)
+            return rc;
+        sqlite3_stmt *st = sql_use(store, STATEMENT_CREDIT_PAUSE, err);
+        if (!st)
+            return store->last_error;
+        bind_int(st, 1, credit->at_seq);
+        bind_int(st, 2, credit->until_ms);
+        bind_int(st, 3, credit->since_ms);
+        bind_int(st, 4, store->now_ms);
+        rc = sql_run(store, st, err);
+    }
+    return rc;
 }
 
 int sqlite_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,

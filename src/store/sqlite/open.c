@@ -306,6 +306,7 @@ const struct store_ops STORE_SQLITE = {
     .credit_pause = sqlite_credit_pause,
     .change = sqlite_change,
     .sweep = sqlite_sweep,
+    .sweep_tasks = sqlite_sweep_tasks,
     .shared_put = sqlite_shared_put,
     .counters_add = sqlite_counters_add,
     .list = sqlite_list,

@@ -57,7 +57,7 @@ struct store {
     int64_t pauses_version; /* the shared version that `pauses` was read at */
     int64_t data_version;   /* changes when another connection has committed */
     bool told_of_move;      /* a wait has ended because the file was removed */
-    int64_t last_tenant;    /* that a claim gave the first turn */
+    int64_t last_tenant;    /* that had a turn in a claim */
     struct map pauses;      /* of tenant and queue */
     struct lines lines;
     struct kept_row *kept; /* rows that were read or written lately */
@@ -158,6 +158,9 @@ int row_for_move(struct store *store, int64_t seq, uint32_t from, struct row *re
                  struct move_result *ret, struct redrive_err *err);
 /* What leaving running or parked means for the row. */
 void row_leave(struct store *store, struct row *row);
+/* Notes a job that waits for its time now; row_write does so by itself, and takes it away. */
+int time_lock(struct store *store, const struct line *line, int64_t process_after_ms, int64_t seq,
+              struct redrive_err *err);
 /* Takes a job away with all that belongs to it. */
 int row_remove(struct store *store, struct row *row, struct redrive_err *err);
 
@@ -212,6 +215,23 @@ int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct 
 int page_fill(struct store *store, sqlite3_stmt *st, size_t capacity, struct job_page *page,
               struct redrive_err *err);
 
+/* ---- claim.c and turns.c: ready jobs of few lines, and of many ------------------------------ */
+
+/* Whether the filter wants jobs of this line, and the rank of its queue. */
+bool claim_wants(struct store *store, const struct claim_filter *filter, const struct line *line,
+                 size_t *ret_rank);
+bool claim_skips(const struct claim_filter *filter, struct str breaker, struct str limit);
+
+/* Goes on to the ready job of a line that follows the one with this priority and seq; after
+ * READY_START it is the first. 1, 0 when there is none, or a negative code. */
+#define READY_START INT64_MAX
+int ready_after(struct store *store, int64_t line_id, int64_t *priority, int64_t *seq,
+                struct redrive_err *err);
+
+/* Fills the page from these lines, or, when they are NULL, from all there are. */
+int turns_take(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
+               struct line **lines, size_t n_lines, struct redrive_err *err);
+
 /* ---- the slots ----------------------------------------------------------------------------- */
 
 int sqlite_open(struct str place, const struct store_options *options, struct store **ret,
@@ -237,8 +257,7 @@ int sqlite_promote_due(struct store *store, size_t limit, size_t *ret_moved, int
                        struct redrive_err *err);
 int sqlite_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err);
-int sqlite_credit_pause(struct store *store, struct str tenant, struct str queue, int64_t since_ms,
-                        struct redrive_err *err);
+int sqlite_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err);
 int sqlite_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
 int sqlite_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
                   struct redrive_err *err);
@@ -248,6 +267,7 @@ int sqlite_change(struct store *store, const struct change_move *moves, size_t n
                   struct move_result *ret, struct redrive_err *err);
 int sqlite_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                  size_t *ret_removed, struct redrive_err *err);
+int sqlite_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 int sqlite_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err);
 int sqlite_counters_add(struct store *store, const struct counter *counters, size_t n,

@@ -84,7 +84,20 @@ static int run_for(struct store *store, enum statement which, int64_t seq, struc
     return sql_run(store, st, err);
 }
 
-/* What stands beside the row and depends on its state: counts, keys, the list of the parked. */
+int time_lock(struct store *store, const struct line *line, int64_t process_after_ms, int64_t seq,
+              struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_TIME_LOCK, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, line->id);
+    bind_int(st, 2, process_after_ms);
+    bind_int(st, 3, seq);
+    return sql_run(store, st, err);
+}
+
+/* What stands beside the row and depends on its state: counts, keys, the list of the parked and
+ * that of the time-locked. */
 static int follow(struct store *store, const struct row *row, struct redrive_err *err)
 {
     const enum redrive_state from = row->was, to = row->s.state;
@@ -97,12 +110,20 @@ static int follow(struct store *store, const struct row *row, struct redrive_err
                      err);
     if (rc == 0 && from == REDRIVE_STATE_PARKED)
         rc = run_for(store, STATEMENT_PARKED_REMOVE, row->seq, err);
+    if (rc == 0 && to < REDRIVE_STATE_QUEUED)
+        rc = time_lock(store, row->line, row->s.process_after_ms, row->seq, err);
     return rc;
 }
 
 int row_write(struct store *store, struct row *row, struct move_result *ret,
               struct redrive_err *err)
 {
+    /* Before its time is overwritten. */
+    int rc = row->was < REDRIVE_STATE_QUEUED && row->was != row->s.state
+                 ? run_for(store, STATEMENT_TIME_UNLOCK, row->seq, err)
+                 : 0;
+    if (rc != 0)
+        return rc;
     sqlite3_stmt *st = sql_use(store, STATEMENT_ROW_WRITE, err);
     if (!st)
         return store->last_error;
@@ -138,7 +159,7 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
     const size_t rest_len = rest_pack(s, rest);
     sqlite3_bind_blob(st, ROW_NUMBERS + 1, rest_len ? rest : NULL, (int)rest_len, SQLITE_STATIC);
     bind_str(st, ROW_NUMBERS + 2, row->worker);
-    int rc = sql_run(store, st, err);
+    rc = sql_run(store, st, err);
     if (rc != 0)
         return rc;
     rc = follow(store, row, err);

@@ -74,12 +74,6 @@ enum job_column {
 #define ADD_ROWS(row)    row "," row "," row "," row "," row "," row "," row "," row
 #define ADD_ROWS_AT_ONCE 8
 
-/* The first time-locked job of a queue in that state. */
-#define NEXT_DUE_OF(state)                                                         \
-    "SELECT * FROM (SELECT j.rank FROM jobs j CROSS JOIN lines l USING (line_id) " \
-    "JOIN tenants t ON t.tenant_id = l.tenant_id WHERE j.state = " state           \
-    " AND t.name = ?1 AND l.queue = ?2 ORDER BY j.rank LIMIT 1)"
-
 #define STATEMENT_MAP(XX)                                                                          \
     XX(BEGIN, "BEGIN IMMEDIATE")                                                                   \
     XX(BEGIN_READ, "BEGIN")                                                                        \
@@ -131,6 +125,9 @@ enum job_column {
        "ELSE s.breaker_key END, ''), s.max_attempts - j.attempts FROM jobs j "                     \
        "JOIN specs s USING (seq) WHERE j.seq = ?1")                                                \
     XX(PARKED_REMOVE, "DELETE FROM parked WHERE seq = ?1")                                         \
+    XX(TIME_LOCK, "INSERT INTO time_locked VALUES (?1, ?2, ?3)")                                   \
+    XX(TIME_UNLOCK, "DELETE FROM time_locked WHERE (line_id, process_after_ms, seq) = "            \
+                    "(SELECT line_id, process_after_ms, seq FROM jobs WHERE seq = ?1)")            \
     XX(KEY_FREE, "DELETE FROM live_keys WHERE (tenant_id, unique_key) = "                          \
                  "(SELECT tenant_id, unique_key FROM specs WHERE seq = ?1) AND seq = ?1")          \
     XX(KEY_TAKE,                                                                                   \
@@ -142,6 +139,13 @@ enum job_column {
        "worker, ?12, ?13, ?14 FROM jobs WHERE seq = ?1")                                           \
     XX(READY_LINES,                                                                                \
        "SELECT rank >> 32 FROM jobs WHERE state = 2 AND rank >= ?1 ORDER BY rank LIMIT 1")         \
+    XX(READY_TURNS, "SELECT line_id FROM lines WHERE tenant_id BETWEEN ?1 AND ?2 AND queued > 0 "  \
+                    "ORDER BY tenant_id")                                                          \
+    XX(READY_SAME, /* the one that follows a job in its line: of its priority, or below it */      \
+       "SELECT seq, rank FROM jobs WHERE state = 2 AND rank = ?1 AND seq > ?2 "                    \
+       "ORDER BY seq LIMIT 1")                                                                     \
+    XX(READY_BELOW, "SELECT seq, rank FROM jobs WHERE state = 2 AND rank > ?1 AND rank <= ?2 "     \
+                    "ORDER BY rank, seq LIMIT 1")                                                  \
     XX(DUE, "SELECT * FROM (SELECT seq, rank FROM jobs WHERE state = 0 "                           \
             "ORDER BY rank, seq LIMIT ?1) UNION ALL "                                              \
             "SELECT * FROM (SELECT seq, rank FROM jobs WHERE state = 1 "                           \
@@ -154,12 +158,12 @@ enum job_column {
     XX(DEADLINE_REMOVE, "DELETE FROM deadlines WHERE deadline_ms = ?1 AND seq = ?2")               \
     XX(DEADLINES, "SELECT d.seq, d.deadline_ms, coalesce(j.state, 8) FROM deadlines d "            \
                   "LEFT JOIN jobs j USING (seq) ORDER BY d.deadline_ms, d.seq")                    \
-    XX(CREDIT_PAUSE,                                                                               \
-       "UPDATE jobs SET held_ms = held_ms + ?3 - max(?4, updated_ms), updated_ms = ?3 "            \
-       "WHERE seq IN (SELECT j.seq FROM tenants t JOIN lines l USING (tenant_id) "                 \
-       "CROSS JOIN jobs j ON j.state = 2 AND j.rank " RANKS_OF(                                    \
-           "l.line_id") " WHERE t.name = ?1 "                                                      \
-                        "AND l.queue = ?2 AND j.attempts > 0 AND j.updated_ms < ?3)")              \
+    XX(QUEUE_LINES, "SELECT l.line_id FROM tenants t JOIN lines l USING (tenant_id) "              \
+                    "WHERE t.name = ?1 AND l.queue = ?2 AND l.line_id > ?3 "                       \
+                    "ORDER BY l.line_id LIMIT 1")                                                  \
+    XX(CREDIT_PAUSE, /* attempts: it has started in this epoch */                                  \
+       "UPDATE jobs SET held_ms = held_ms + ?2 - max(?3, updated_ms), updated_ms = ?4 "            \
+       "WHERE seq = ?1 AND attempts > 0 AND updated_ms < ?2")                                      \
     XX(JOB_READ, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE j.seq = ?1")               \
     XX(PARKED_OLDEST,                                                                              \
        "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN jobs j ON j.seq = p.seq" JOB_SIDES         \
@@ -182,6 +186,8 @@ enum job_column {
     XX(PAYLOAD_WRITE, "UPDATE specs SET payload = ?2, sum = ?3 WHERE seq = ?1")                    \
     XX(ENDED, "SELECT seq, rank FROM jobs WHERE state = ?1 "                                       \
               "AND rank < ?2 ORDER BY rank, seq LIMIT ?3")                                         \
+    XX(ENDED_AFTER, "SELECT seq, rank, line_id FROM jobs WHERE state = ?1 "                        \
+                    "AND rank < ?2 AND (rank, seq) > (?3, ?4) ORDER BY rank, seq LIMIT 1")         \
     XX(HISTORY_READ,                                                                               \
        "SELECT epoch, number, started_ms, ended_ms, worker, outcome, error_class, error_code, "    \
        "error_type, error_message, stacktrace, delay_ms, why, next_ms FROM history "               \
@@ -225,7 +231,10 @@ enum job_column {
                         "SELECT created_ms FROM specs WHERE seq = (SELECT min((SELECT j.seq FROM " \
                         "jobs j "                                                                  \
                         "WHERE j.state = 2 AND j.rank = p.rank ORDER BY j.seq LIMIT 1)) FROM p)")  \
-    XX(NEXT_DUE, NEXT_DUE_OF("0") " UNION ALL " NEXT_DUE_OF("1") " ORDER BY 1 LIMIT 1")            \
+    XX(NEXT_DUE, /* one look for each line */                                                      \
+       "SELECT min((SELECT k.process_after_ms FROM time_locked k WHERE k.line_id = l.line_id "     \
+       "ORDER BY k.process_after_ms LIMIT 1)) FROM tenants t JOIN lines l USING (tenant_id) "      \
+       "WHERE t.name = ?1 AND l.queue = ?2")                                                       \
     XX(PAUSES, "SELECT tenant, key FROM shared WHERE kind = 2")                                    \
     XX(SHARED_VERSION, "SELECT version FROM shared WHERE kind = ?1 AND tenant = ?2 AND key = ?3")  \
     XX(SHARED_WRITE, "INSERT OR REPLACE INTO shared VALUES (?1, ?2, ?3, ?4, ?5)")                  \

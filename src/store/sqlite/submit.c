@@ -191,6 +191,8 @@ static int settle_in(struct store *store, const struct job_spec *spec, struct li
     int rc = 0;
     if (spec->deadline_ms > 0)
         rc = add_deadline(store, spec->deadline_ms, seq, err);
+    if (rc == 0 && state == REDRIVE_STATE_SCHEDULED)
+        rc = time_lock(store, line, spec->process_after_ms, seq, err);
     if (rc == 0 && spec->unique_key.len)
         rc = take_key(store, spec, line, seq, err);
     if (rc != 0)

@@ -66,12 +66,7 @@ int sqlite_history(struct store *store, int64_t seq, struct attempt_page *ret,
 /* Counts that this unit has moved and not yet written. */
 static int flush_counts(struct store *store, struct redrive_err *err)
 {
-    if (!store->in_unit)
-        return 0;
-    bool added = store->lines.added;
-    int rc = lines_flush(store, err);
-    store->lines.added = added;
-    return rc;
+    return store->in_unit ? lines_flush(store, err) : 0;
 }
 
 static int add_queues(struct store *store, struct str tenant, struct queue_page *page,

@@ -1,0 +1,10 @@
+-- Jobs that wait for their time, by line, so that the first one of a queue is found by a look at
+-- each of its lines. Beside the jobs, because most of them never wait for a time.
+CREATE TABLE time_locked (
+    line_id          INTEGER NOT NULL,
+    process_after_ms INTEGER NOT NULL,
+    seq              INTEGER NOT NULL,
+    PRIMARY KEY (line_id, process_after_ms, seq)
+) STRICT, WITHOUT ROWID;
+INSERT INTO time_locked SELECT line_id, process_after_ms, seq FROM jobs
+WHERE state IN (0, 1) ORDER BY 1, 2, 3;

@@ -1,0 +1,335 @@
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "store/sqlite/private.h"
+
+/* A claim among many lines. Tenants have their turns one after the other, from the one after the
+ * last. When a tenant's turn comes, one look into the index of ready jobs for each of its lines
+ * finds their heads, and the best of these is read and taken. Once the page is full nobody else is
+ * looked at: the cost depends on the number of jobs that are asked for and on the lines of the
+ * tenants that they come from. No cursor on the jobs stays open. */
+struct head {
+    struct line *line;
+    size_t rank; /* of its queue in the filter */
+    bool has_row;
+    int64_t priority;
+    int64_t seq;
+};
+
+struct turns {
+    struct store *store;
+    const struct claim_filter *filter;
+    size_t limit;
+    struct page_maker *maker;
+    size_t passed_over;
+
+    /* Those who have had their first turn: the heads of a tenant side by side. */
+    struct head *heads;
+    size_t n;
+    size_t capacity;
+
+    /* Lines in the order of turns, from an array or from a statement. */
+    struct line **lines;
+    size_t n_lines;
+    size_t first; /* of the array to have its turn */
+    size_t given;
+    sqlite3_stmt *st;
+    bool has_wrapped;
+    int64_t last_tenant; /* before the first turn */
+    struct line *next;   /* has been read: of the tenant whose turn comes next */
+    size_t next_rank;
+};
+
+/* ---- Whose turn it is ------------------------------------------------------------------------ */
+
+static int by_tenant(const void *left, const void *right)
+{
+    const struct line *a = *(struct line *const *)left, *b = *(struct line *const *)right;
+    return (a->tenant_id > b->tenant_id) - (a->tenant_id < b->tenant_id);
+}
+
+static void start_array(struct turns *t)
+{
+    qsort(t->lines, t->n_lines, sizeof(struct line *), by_tenant);
+    while (t->first < t->n_lines && t->lines[t->first]->tenant_id <= t->last_tenant)
+        t->first++;
+}
+
+static int find_tenant(struct store *store, struct str name, int64_t *ret, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_TENANT_FIND, err);
+    if (!st)
+        return store->last_error;
+    bind_key(st, 1, name);
+    int rc = sql_step(store, st, err);
+    if (rc > 0)
+        *ret = sqlite3_column_int64(st, 0);
+    sqlite3_reset(st);
+    return rc < 0 ? rc : 0;
+}
+
+static void bind_tenants(struct turns *t, int64_t first, int64_t last)
+{
+    sqlite3_reset(t->st);
+    bind_int(t->st, 1, first);
+    bind_int(t->st, 2, last);
+}
+
+/* The counts of the lines say which of them have ready jobs. */
+static int start_statement(struct turns *t, struct redrive_err *err)
+{
+    struct store *store = t->store;
+    int64_t only = 0;
+    int rc = lines_flush(store, err);
+    t->has_wrapped = t->filter->tenant.len > 0;
+    if (rc == 0 && t->has_wrapped)
+        rc = find_tenant(store, t->filter->tenant, &only, err);
+    if (rc != 0)
+        return rc;
+    t->st = sql_use(store, STATEMENT_READY_TURNS, err);
+    if (!t->st)
+        return store->last_error;
+    if (t->has_wrapped)
+        bind_tenants(t, only, only);
+    else
+        bind_tenants(t, t->last_tenant + 1, INT64_MAX);
+    return 0;
+}
+
+/* 1, 0 at the end of the circle, or a negative code. */
+static int next_line(struct turns *t, struct line **ret, struct redrive_err *err)
+{
+    if (!t->st) {
+        if (t->given == t->n_lines)
+            return 0;
+        *ret = t->lines[(t->first + t->given++) % t->n_lines];
+        return 1;
+    }
+    int rc = sql_step(t->store, t->st, err);
+    if (rc == 0 && !t->has_wrapped) {
+        t->has_wrapped = true;
+        bind_tenants(t, INT64_MIN, t->last_tenant);
+        rc = sql_step(t->store, t->st, err);
+    }
+    if (rc <= 0)
+        return rc;
+    rc = line_numbered(t->store, sqlite3_column_int64(t->st, 0), ret, err);
+    return rc == 0 ? 1 : rc;
+}
+
+/* Reads on to the next line that is wanted. */
+static int read_on(struct turns *t, struct redrive_err *err)
+{
+    struct line *line;
+    int rc;
+    t->next = NULL;
+    while ((rc = next_line(t, &line, err)) > 0)
+        if (claim_wants(t->store, t->filter, line, &t->next_rank)) {
+            t->next = line;
+            return 0;
+        }
+    return rc;
+}
+
+/* ---- Heads ----------------------------------------------------------------------------------- */
+
+/* What ranks of ready jobs are made of: see jobs_by_rank. */
+#define LINE_BITS 32
+
+static int read_place(struct store *store, sqlite3_stmt *st, int64_t *ret_priority,
+                      int64_t *ret_seq, struct redrive_err *err)
+{
+    int rc = sql_step(store, st, err);
+    if (rc <= 0)
+        return rc;
+    *ret_seq = sqlite3_column_int64(st, 0);
+    *ret_priority = INT32_MAX - (sqlite3_column_int64(st, 1) & UINT32_MAX);
+    sqlite3_reset(st);
+    return 1;
+}
+
+int ready_after(struct store *store, int64_t line_id, int64_t *priority, int64_t *seq,
+                struct redrive_err *err)
+{
+    const int64_t first = line_id << LINE_BITS;
+    const int64_t rank = *priority == READY_START ? first - 1 : (first | (INT32_MAX - *priority));
+    sqlite3_stmt *st;
+    if (*priority != READY_START) {
+        st = sql_use(store, STATEMENT_READY_SAME, err);
+        if (!st)
+            return store->last_error;
+        bind_int(st, 1, rank);
+        bind_int(st, 2, *seq);
+        int rc = read_place(store, st, priority, seq, err);
+        if (rc != 0)
+            return rc;
+    }
+    st = sql_use(store, STATEMENT_READY_BELOW, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, rank);
+    bind_int(st, 2, first | UINT32_MAX);
+    return read_place(store, st, priority, seq, err);
+}
+
+static int advance(struct turns *t, struct head *head, struct redrive_err *err)
+{
+    int rc = ready_after(t->store, head->line->id, &head->priority, &head->seq, err);
+    head->has_row = rc > 0;
+    return rc < 0 ? rc : 0;
+}
+
+static int add_head(struct turns *t, struct redrive_err *err)
+{
+    if (t->n == t->capacity) {
+        size_t capacity = t->capacity ? t->capacity * 2 : 16;
+        struct head *grown = realloc(t->heads, capacity * sizeof *grown);
+        if (!grown)
+            return err_nomem(err);
+        t->heads = grown;
+        t->capacity = capacity;
+    }
+    struct head *head = &t->heads[t->n];
+    *head = (struct head){.line = t->next, .rank = t->next_rank, .priority = READY_START};
+    int rc = advance(t, head, err);
+    t->n += rc == 0 && head->has_row;
+    return rc;
+}
+
+/* Adds the heads of the next tenant who has any; none are added at the end of the circle. */
+static int add_tenant(struct turns *t, struct redrive_err *err)
+{
+    const size_t before = t->n;
+    int rc = 0;
+    while (t->next && t->n == before && rc == 0) {
+        const int64_t tenant_id = t->next->tenant_id;
+        while (t->next && t->next->tenant_id == tenant_id && rc == 0) {
+            rc = add_head(t, err);
+            if (rc == 0)
+                rc = read_on(t, err);
+        }
+    }
+    return rc;
+}
+
+/* ---- Taking ---------------------------------------------------------------------------------- */
+
+static bool is_over(const struct turns *t)
+{
+    return t->maker->page->n >= t->limit || t->passed_over >= 4 * t->limit;
+}
+
+static bool precedes(const struct head *a, const struct head *b)
+{
+    if (a->rank != b->rank)
+        return a->rank < b->rank;
+    if (a->priority != b->priority)
+        return a->priority > b->priority;
+    return a->seq < b->seq;
+}
+
+static int take(struct turns *t, const struct head *head, struct redrive_err *err)
+{
+    struct job_page *page = t->maker->page;
+    int rc = page_add_numbered(t->maker, head->seq, err);
+    if (rc != 0)
+        return rc;
+    const struct job *job = &page->jobs[page->n - 1];
+    if (job->status.state != REDRIVE_STATE_QUEUED)
+        return sql_damaged(t->store, head->seq, "the index of ready jobs is wrong", err);
+    if (claim_skips(t->filter, job->spec.breaker_key, job->spec.limit_key)) {
+        page->n--;
+        t->passed_over++;
+    }
+    return 0;
+}
+
+/* The turn of the tenant whose heads start at `i`; *ret_end is where the next one's do. 1: one was
+ * taken or passed over; 0: the tenant has none left. */
+static int turn(struct turns *t, size_t i, size_t *ret_end, struct redrive_err *err)
+{
+    const int64_t tenant_id = t->heads[i].line->tenant_id;
+    struct head *best = NULL;
+    for (; i < t->n && t->heads[i].line->tenant_id == tenant_id; i++)
+        if (t->heads[i].has_row && (!best || precedes(&t->heads[i], best)))
+            best = &t->heads[i];
+    *ret_end = i;
+    if (!best)
+        return 0;
+    if (!t->filter->tenant.len)
+        t->store->last_tenant = tenant_id;
+    int rc = take(t, best, err);
+    if (rc == 0)
+        rc = advance(t, best, err);
+    return rc == 0 ? 1 : rc;
+}
+
+static bool is_any_left(const struct turns *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (t->heads[i].has_row)
+            return true;
+    return false;
+}
+
+/* Everybody's first turn. At its end the page is full, or all tenants are known. */
+static int first_round(struct turns *t, struct redrive_err *err)
+{
+    int rc = read_on(t, err);
+    while (rc == 0) {
+        const size_t first = t->n;
+        size_t end;
+        if (is_over(t) && is_any_left(t))
+            return 0;
+        rc = add_tenant(t, err);
+        if (rc != 0 || t->n == first || is_over(t))
+            return rc;
+        rc = turn(t, first, &end, err);
+        rc = rc < 0 ? rc : 0;
+    }
+    return rc;
+}
+
+static int further_rounds(struct turns *t, struct redrive_err *err)
+{
+    bool moved = true;
+    while (moved && !is_over(t)) {
+        moved = false;
+        for (size_t i = 0; i < t->n && !is_over(t);) {
+            int rc = turn(t, i, &i, err);
+            if (rc < 0)
+                return rc;
+            moved |= rc > 0;
+        }
+    }
+    return 0;
+}
+
+int turns_take(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
+               struct line **lines, size_t n_lines, struct redrive_err *err)
+{
+    struct turns t = {
+        .store = maker->store,
+        .filter = filter,
+        .limit = limit,
+        .maker = maker,
+        .lines = lines,
+        .n_lines = n_lines,
+        .last_tenant = maker->store->last_tenant,
+    };
+    int rc = 0;
+    if (lines)
+        start_array(&t);
+    else
+        rc = start_statement(&t, err);
+    if (rc == 0)
+        rc = first_round(&t, err);
+    if (rc == 0)
+        rc = further_rounds(&t, err);
+    if (rc == 0)
+        maker->page->more = is_any_left(&t);
+    if (t.st)
+        sqlite3_reset(t.st);
+    free(t.heads);
+    return rc;
+}
