@@ -453,7 +453,7 @@ def acknowledged(path):
 def test_what_was_acknowledged_survives_kill_9(bench):
     rounds = 5
     bench.configure(
-        "tasks: {quick: {run: {exec: ['true'], concurrency: 4}}}\n",
+        "tasks: {quick: {run: {exec: ['true'], concurrency: 1}}}\n",
         "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}",
     )
     told = {}
@@ -471,7 +471,7 @@ def test_what_was_acknowledged_survives_kill_9(bench):
             )
         try:
             for door in ("http", "faktory"):
-                wait_for(lambda: len(acknowledged(told[i, door])) >= 50 + 40 * i, f"round {i}: {door} is served")
+                wait_for(lambda: len(acknowledged(told[i, door])) >= 20 + 15 * i, f"round {i}: {door} is served")
             server.kill()
             for client in clients:
                 assert client.wait(LIMIT_S) == 0
@@ -481,7 +481,7 @@ def test_what_was_acknowledged_survives_kill_9(bench):
                     client.kill()
                     client.wait()
     everything = {job for path in told.values() for job in acknowledged(path)}
-    assert len(everything) >= rounds * 100
+    assert len(everything) >= rounds * 2 * 20
     missing = everything - bench.ids()
     assert not missing
     server = bench.serve().ready()
