@@ -72,7 +72,18 @@ static void put_json(const struct queue_page *page, struct buf *out)
     listing_end(&w, NULL);
 }
 
-static void add_row(struct table *t, const struct queue_count *q, int64_t now_ms)
+/* The states that jobs are in, and those that everybody looks for: a table has to fit. */
+static unsigned states_to_show(const struct queue_page *page)
+{
+    unsigned shown = 1u << REDRIVE_STATE_QUEUED | 1u << REDRIVE_STATE_RUNNING;
+    for (size_t i = 0; i < page->n; i++)
+        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+            if (page->queues[i].by_state[state] > 0)
+                shown |= 1u << state;
+    return shown;
+}
+
+static void add_row(struct table *t, const struct queue_count *q, unsigned shown, int64_t now_ms)
 {
     char text[WHEN_TEXT_MAX];
     table_addf(t, "%.*s", (int)q->queue.len, q->queue.ptr);
@@ -82,7 +93,8 @@ static void add_row(struct table *t, const struct queue_count *q, int64_t now_ms
     else
         table_add(t, "open");
     for (size_t i = 0; i < N_STATES; i++)
-        table_addf(t, "%" PRIu64, q->by_state[STATES[i].state]);
+        if (shown & 1u << STATES[i].state)
+            table_addf(t, "%" PRIu64, q->by_state[STATES[i].state]);
     int64_t age_ms = now_ms - q->oldest_ready_ms;
     table_add(t, q->oldest_ready_ms ? when_span(age_ms > 0 ? age_ms : 0, text) : "-");
     if (q->next_due_ms == 0)
@@ -95,21 +107,20 @@ static void add_row(struct table *t, const struct queue_count *q, int64_t now_ms
 
 static void put_table(const struct queue_page *page, const struct term *term, struct buf *out)
 {
-    enum {
-        BEFORE = 3,
-        N = BEFORE + N_STATES + 2
-    };
-    struct table_column columns[N] = {
+    struct table_column columns[3 + N_STATES + 2] = {
         {"QUEUE", ALIGN_LEFT}, {"TENANT", ALIGN_LEFT}, {"STATE", ALIGN_LEFT}};
     struct table t;
-    int64_t now_ms = clock_wall_ms();
+    size_t n = 3;
+    const int64_t now_ms = clock_wall_ms();
+    const unsigned shown = states_to_show(page);
     for (size_t i = 0; i < N_STATES; i++)
-        columns[BEFORE + i] = (struct table_column){STATES[i].title, ALIGN_RIGHT};
-    columns[N - 2] = (struct table_column){"OLDEST READY", ALIGN_RIGHT};
-    columns[N - 1] = (struct table_column){"NEXT DUE", ALIGN_RIGHT};
-    table_init(&t, columns, N);
+        if (shown & 1u << STATES[i].state)
+            columns[n++] = (struct table_column){STATES[i].title, ALIGN_RIGHT};
+    columns[n++] = (struct table_column){"OLDEST READY", ALIGN_RIGHT};
+    columns[n++] = (struct table_column){"NEXT DUE", ALIGN_RIGHT};
+    table_init(&t, columns, n);
     for (size_t i = 0; i < page->n; i++)
-        add_row(&t, &page->queues[i], now_ms);
+        add_row(&t, &page->queues[i], shown, now_ms);
     table_render(&t, term->width, term->color, out);
     table_release(&t);
 }

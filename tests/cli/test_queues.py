@@ -32,7 +32,8 @@ def test_a_queue_is_listed_with_its_jobs_by_state(redrive, tmp_path):
 def test_the_table_shows_ages(redrive, tmp_path):
     call(redrive, tmp_path, "enqueue", "t", "--queue", "a", "--delay", "2h")
     heading, row = redrive.output("queues", "list", cwd=tmp_path).splitlines()
-    assert heading.split()[:3] == ["QUEUE", "TENANT", "STATE"]
+    assert heading.split() == ["QUEUE", "TENANT", "STATE", "QUEUED", "RUNNING", "SCHEDULED", "OLDEST", "READY",
+                               "NEXT", "DUE"]
     assert row.split()[:3] == ["a", "default", "open"]
     assert "in 1h59m" in row or "in 2h" in row
 
