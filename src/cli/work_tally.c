@@ -69,6 +69,7 @@ int work_left(struct store *store, struct str tenant, const struct str *queues, 
         ret->waiting += queue->by_state[REDRIVE_STATE_SCHEDULED];
         ret->waiting += queue->by_state[REDRIVE_STATE_RETRYING];
         ret->parked += queue->by_state[REDRIVE_STATE_PARKED];
+        ret->ready += queue->by_state[REDRIVE_STATE_QUEUED];
         if (queue->next_due_ms != 0 &&
             (ret->next_ready_ms == 0 || queue->next_due_ms < ret->next_ready_ms))
             ret->next_ready_ms = queue->next_due_ms;
@@ -90,8 +91,11 @@ void work_summary_text(const struct work_counts *c, const struct work_left *left
                c->released);
     if (!left)
         return;
-    buf_printf(out, "left: %" PRIu64 " waiting for their time, %" PRIu64 " parked\n", left->waiting,
+    buf_printf(out, "left: %" PRIu64 " waiting for their time, %" PRIu64 " parked", left->waiting,
                left->parked);
+    if (left->ready > 0)
+        buf_printf(out, ", %" PRIu64 " ready that nothing here takes", left->ready);
+    buf_putc(out, '\n');
     if (left->next_ready_ms != 0)
         buf_printf(out, "the next one is ready at %s\n", clock_format(left->next_ready_ms, at));
 }
@@ -111,6 +115,7 @@ void work_summary_json(const struct work_counts *c, const struct work_left *left
     if (left) {
         json_field_int(&w, "waiting", (int64_t)left->waiting);
         json_field_int(&w, "parked", (int64_t)left->parked);
+        json_field_int(&w, "ready", (int64_t)left->ready);
         job_write_time(&w, "next_ready_time", left->next_ready_ms);
     }
     json_field_double(&w, "seconds", (double)took_ms / 1000);

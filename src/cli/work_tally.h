@@ -34,6 +34,7 @@ struct work_counts work_tally_counts(struct work_tally *tally);
 struct work_left {
     uint64_t waiting; /* for their time */
     uint64_t parked;
+    uint64_t ready;        /* that this worker does not take: no task of its own runs them */
     int64_t next_ready_ms; /* when the first of those waiting is due; 0: none is */
 };
 

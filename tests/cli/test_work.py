@@ -163,6 +163,7 @@ def test_until_idle_runs_what_is_ready_and_says_so(bench):
         "released": 0,
         "waiting": 4,
         "parked": 0,
+        "ready": 0,
     }
     assert len(bench.effects("quick")) == 20
     log = worker.log()
@@ -417,3 +418,10 @@ def test_alert_of_the_first_look_is_not_lost(bench, round_):
     alerts = alert_on_dead_letters(bench)
     assert bench.work("--until-idle").wait()[0] == 0
     assert json.loads(alerts.read_text("utf-8"))["status"] == "firing"
+
+
+def test_summary_tells_of_jobs_that_nobody_here_takes(bench):
+    bench.submit("quikc", 2)
+    code, out = bench.work("--until-idle").wait()
+    assert code == 0
+    assert "2 ready that nothing here takes" in out
