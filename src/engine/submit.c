@@ -351,7 +351,7 @@ static int submit_some(struct engine *e, struct submit_op *op, const size_t *whi
 static int apply_submit(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct submit_op *op = (struct submit_op *)base;
-    size_t together[TOGETHER_MAX], n = 0;
+    size_t together[TOGETHER_MAX] = {0}, n = 0;
     int rc = 0;
     arena_release(&op->result);
     arena_init(&op->result);
