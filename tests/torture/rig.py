@@ -184,7 +184,8 @@ class Rig:
         except subprocess.TimeoutExpired as late:
             worker.kill()
             raise AssertionError("does not stop on SIGTERM") from late
-        assert worker.returncode == 0, worker.stderr.read().decode()
+        # One that had nothing to do may have been told to stop before it listened.
+        assert worker.returncode in (0, -signal.SIGTERM), worker.stderr.read().decode()
         self.forget(worker)
 
     def torture_work(self, kills, sabotage=None):

@@ -153,12 +153,12 @@ static int enter(struct race *race, struct line *line, struct redrive_err *err)
 static int line_up(struct store *store, const struct claim_filter *filter, struct lined_up *ret,
                    struct redrive_err *err)
 {
-    sqlite3_stmt *st = sql_use(store, STATEMENT_READY_LINES, err);
-    if (!st)
-        return store->last_error;
     int64_t line_id = 0;
     ret->n = 0;
     ret->are_all = false;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_READY_LINES, err);
+    if (!st)
+        return store->last_error;
     for (int looks = 0; looks <= LINES_MAX; looks++) {
         struct line *line;
         size_t rank;
