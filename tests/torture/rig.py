@@ -212,21 +212,25 @@ class Rig:
         """The same command again and again, killed at any moment, until it has been killed enough
         and then comes to its end."""
         records = self.place / "records.jsonl"
-        wanted = max(200, kills * 12)
-        with open(records, "w", encoding="utf-8") as out:
-            for number in range(wanted):
-                out.write(json.dumps({"id": f"record-{number}", "number": number}) + "\n")
+        wanted = self.add_records(records, 0)
         while self.kills < kills:
             process = self.start("batch", "work", str(records))
             time.sleep(self.random.uniform(0.02, 0.5))
             self.kill(process)
             if self.live() == 0:
-                break
+                wanted = self.add_records(records, wanted)
         last = subprocess.run(self.command("batch", "work", str(records)), stdin=subprocess.DEVNULL, env=self.environment,
                               capture_output=True, text=True, check=False, timeout=300)
         assert last.returncode in (0, 3), last.stderr
         self.wait_until_idle()
         self.check_records(wanted)
+
+    @staticmethod
+    def add_records(records, before, n=200):
+        with open(records, "a", encoding="utf-8") as out:
+            for number in range(before, before + n):
+                out.write(json.dumps({"id": f"record-{number}", "number": number}) + "\n")
+        return before + n
 
     def check_records(self, wanted):
         """Each record is one job: its key is unique for ever."""
