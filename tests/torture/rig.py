@@ -167,7 +167,8 @@ class Rig:
             db.close()
 
     def judge(self):
-        return complaints(Evidence(self.store, self.place / "effects.log"), self.acknowledged, self.payloads)
+        return complaints(Evidence(self.store, self.place / "effects.log"), self.acknowledged, self.payloads,
+                          self.stops)
 
     # ---- The two ways to be killed -----------------------------------------------------------
 
