@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,7 +11,6 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/suggest.h"
 #include "cli/enqueue.h"
 #include "cli/when.h"
 #include "core/vocabulary.h"
@@ -241,19 +239,15 @@ static int check_spec(const struct session *session, struct job_spec *spec, cons
  * likely a slip. */
 static void warn_of_typo(struct cli *cli, const struct config *config, struct str name)
 {
-    const char **names = calloc(config->n_tasks + 1, sizeof *names);
-    for (size_t i = 0; names && i < config->n_tasks; i++)
-        names[i] = config->tasks[i].name;
+    struct redrive_err warning = {0};
     bool is_declared = *config_task(config, name)->name != '\0';
-    const char *nearest = names && !is_declared ? suggest(name, names, config->n_tasks) : NULL;
-    if (nearest) {
-        struct redrive_err warning = {0};
-        (void)err_set(&warning, REDRIVE_E_UNKNOWN, "no task '%.*s' is declared", (int)name.len,
-                      name.ptr);
-        err_hint(&warning, "did you mean '%s'? strict_tasks refuses others", nearest);
-        cli_warn(cli, &warning);
-    }
-    free(names);
+    const char *nearest = is_declared ? NULL : config_task_nearest(config, name);
+    if (!nearest)
+        return;
+    (void)err_set(&warning, REDRIVE_E_UNKNOWN, "no task '%.*s' is declared", (int)name.len,
+                  name.ptr);
+    err_hint(&warning, "did you mean '%s'? strict_tasks refuses others", nearest);
+    cli_warn(cli, &warning);
 }
 
 /* ---- One job --------------------------------------------------------------------------------- */

@@ -107,8 +107,8 @@ static const struct command CMD_CANCEL = {
     .name = "cancel",
     .summary = "cancel jobs that have not ended",
     .arguments = "ID...",
-    .description = "A running job is not stopped: its worker learns of it when it reports, and "
-                   "what it reports does not count.",
+    .description = "The worker of a running job hears of it at its next heartbeat and ends the "
+                   "run; what it reports does not count.",
     .options = TENANT_OPTIONS,
     .options_size = sizeof(struct tenant_options),
     .examples =

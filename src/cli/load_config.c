@@ -140,13 +140,9 @@ int load_config_task(const struct config *config, const char *name, const struct
     *ret = config_task(config, str_of(name));
     if (!name || (*ret)->name[0] != '\0')
         return 0;
-    struct words names = WORDS_INIT;
-    for (size_t i = 0; i < config->n_tasks; i++)
-        words_add(&names, "", config->tasks[i].name);
-    const char *nearest = words_nearest(&names, str_of(name));
+    const char *nearest = config_task_nearest(config, str_of(name));
     err_set(err, REDRIVE_E_NOT_FOUND, "no task '%s' in the configuration", name);
     if (nearest)
         err_hint(err, "did you mean '%s'?", nearest);
-    words_release(&names);
     return REDRIVE_E_NOT_FOUND;
 }

@@ -58,12 +58,9 @@ static void check_task(struct binder *b, const struct node *at, const char *task
     const char *format = "task %s is not declared";
     struct redrive_err *err = config->strict_tasks ? bind_error(b, at, format, shown)
                                                    : bind_warning(b, at, format, shown);
-    const char **names = err ? arena_array(b->arena, config->n_tasks, sizeof *names) : NULL;
-    if (!names)
-        return;
-    for (size_t i = 0; i < config->n_tasks; i++)
-        names[i] = config->tasks[i].name;
-    bind_suggest(err, str_of(task), names, config->n_tasks);
+    const char *nearest = err ? config_task_nearest(config, str_of(task)) : NULL;
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
 }
 
 /* Elements stand in the order of their nodes. */

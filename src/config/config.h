@@ -240,6 +240,9 @@ void config_free(struct config *config);
 /* The task of that name or, for one that nobody declared, the defaults, whose name is "". */
 const struct config_task *config_task(const struct config *config, struct str name);
 
+/* The declared task whose name looks most like this one, or NULL: for hints about slips. */
+const char *config_task_nearest(const struct config *config, struct str name);
+
 /* Writes the configuration in force as one JSON object in the form of the file. Passwords, token
  * hashes and the paths of webhooks are written as `***`; but for them it gives the same
  * configuration when it is read as a file again. */

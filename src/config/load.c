@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
+#include "base/suggest.h"
 #include "config/bind.h"
 #include "config/dotenv.h"
 #include "config/env.h"
@@ -241,6 +242,16 @@ const struct config_task *config_task(const struct config *config, struct str na
     const struct config_task *const *found = bsearch(&name, config->tasks_by_name, config->n_tasks,
                                                      sizeof(struct config_task *), compare_name);
     return found ? *found : &config->undeclared;
+}
+
+const char *config_task_nearest(const struct config *config, struct str name)
+{
+    const char **names = calloc(config->n_tasks + 1, sizeof *names);
+    for (size_t i = 0; names && i < config->n_tasks; i++)
+        names[i] = config->tasks[i].name;
+    const char *nearest = names ? suggest(name, names, config->n_tasks) : NULL;
+    free(names);
+    return nearest;
 }
 
 void config_write(const struct config *config, struct json_writer *w)

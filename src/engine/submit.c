@@ -1,10 +1,7 @@
 #include "engine/submit.h"
 
-#include <stdlib.h>
-
 #include "base/err.h"
 #include "base/json.h"
-#include "base/suggest.h"
 #include "base/utf8.h"
 #include "core/policy.h"
 #include "engine/keys.h"
@@ -108,15 +105,11 @@ static int read_policy(const struct config_task *task, struct job_spec *spec,
 
 static int refuse_unknown(const struct config *config, struct str name, struct redrive_err *err)
 {
-    const char **names = calloc(config->n_tasks + 1, sizeof *names);
-    for (size_t i = 0; names && i < config->n_tasks; i++)
-        names[i] = config->tasks[i].name;
-    const char *nearest = names ? suggest(name, names, config->n_tasks) : NULL;
+    const char *nearest = config_task_nearest(config, name);
     (void)err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%.*s'", (int)name.len, name.ptr);
     err_detail(err, "strict_tasks allows declared tasks only");
     if (nearest)
         err_hint(err, "did you mean '%s'?", nearest);
-    free(names);
     return REDRIVE_E_UNKNOWN;
 }
 

@@ -253,3 +253,22 @@ def test_a_store_without_permission_is_explained(redrive, place):
         place.path.chmod(0o700)
     assert result.returncode == 1
     assert "ermission denied" in result.stderr
+
+
+def test_a_slip_in_the_name_of_a_task_is_told_and_the_job_taken(redrive, place):
+    place.config("tasks: {resize: {}}\n")
+    result = enqueue(redrive, place, "resiez", "{}")
+    assert result.returncode == 0
+    assert "warning: no task 'resiez' is declared" in result.stderr
+    assert "did you mean 'resize'?" in result.stderr
+    assert enqueue(redrive, place, "resize", "{}").stderr == ""
+    assert enqueue(redrive, place, "something-else", "{}").stderr == ""
+    assert len(place.rows()) == 3
+
+
+@pytest.mark.parametrize("words", [["t", "--id", ""], ["t", "--unique", ""], ["t", ""]])
+def test_what_is_empty_is_refused(redrive, place, words):
+    result = enqueue(redrive, place, *words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "is empty" in result.stderr and "hint:" in result.stderr
+    assert not place.db.exists()

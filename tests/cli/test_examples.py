@@ -75,6 +75,9 @@ def test_missing_picture_is_tried_three_times_and_kept_with_its_traceback(tmp_pa
     assert "FileNotFoundError" in row[6] and "Traceback" in row[6]
     assert json.loads(row[7])["input"] == "pictures/missing.ppm"
 
+    assert "FileNotFoundError: [Errno 2]" in example.run("dlq", "list").stdout
+    assert "FileNotFoundError: FileNotFoundError" not in example.run("dlq", "list").stdout
+
     shutil.copy(example.place / "pictures/dawn.ppm", example.place / "pictures/missing.ppm")
     assert example.run("dlq", "retry", "thumbnail-missing").returncode == 0
     assert example.run("work", "--until-idle").returncode == 0

@@ -425,3 +425,12 @@ def test_summary_tells_of_jobs_that_nobody_here_takes(bench):
     code, out = bench.work("--until-idle").wait()
     assert code == 0
     assert "2 ready that nothing here takes" in out
+
+
+def test_who_looks_at_errors_only_sees_what_has_died_and_no_retries(bench):
+    bench.submit("flaky")
+    bench.submit("never")
+    worker = bench.work("--until-idle", "--log-level", "error")
+    assert worker.wait()[0] == 3
+    assert " dead_letter " in worker.log()
+    assert " requeued " not in worker.log()
