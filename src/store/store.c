@@ -122,3 +122,9 @@ void counter_page_release(struct counter_page *page)
     arena_release(&page->arena);
     *page = (struct counter_page){0};
 }
+
+void held_key_page_release(struct held_key_page *page)
+{
+    arena_release(&page->arena);
+    *page = (struct held_key_page){0};
+}

@@ -174,6 +174,28 @@ struct pause_credit {
     bool more; /* the answer: the limit has ended it, there may be further ones */
 };
 
+/* A job that comes from another store, as it was there. */
+struct adopted_job {
+    const struct job *job;              /* its seq is the other store's, and is not kept */
+    const struct job_attempt *attempts; /* as the other store's `history` gave them */
+    size_t n_attempts;
+};
+
+/* A key that is unique for ever and whose job is gone. */
+struct held_key {
+    struct str tenant;
+    struct str key;
+    struct str id;            /* of the job that held it first */
+    enum redrive_state state; /* its last */
+};
+struct held_key_page {
+    struct held_key *keys;
+    size_t n;
+    bool more;
+    struct arena arena;
+};
+void held_key_page_release(struct held_key_page *page);
+
 /* A walk over ended jobs by the time of their end, of which those of some tasks are removed. */
 struct sweep_walk {
     uint32_t states;
@@ -379,6 +401,8 @@ static inline const struct store_ops *store_ops(const struct store *store)
 struct store_options {
     bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND */
     bool as_is;           /* change nothing: an older or newer store is opened for `facts` alone */
+    bool caller_time;     /* the unit's time is begin's now_ms, whatever clock the store has: for
+                           * tests that move time */
     int64_t busy_wait_ms; /* how long to wait for others before REDRIVE_E_IO; 0: 5 s */
 };
 
@@ -389,6 +413,9 @@ struct store_facts {
     int64_t bytes;          /* on disk, without the log; 0: not on a disk */
     int64_t log_bytes;      /* written and not yet moved into place */
     const char *path;       /* of its file, the store's own; NULL: it has none */
+    const char *server;     /* name and version of its server; NULL: it has none */
+    const char *loss;       /* what can be lost of what was answered, if its settings say more than
+                             * its durability; NULL: they do not */
 };
 
 struct store_ops {
@@ -502,6 +529,17 @@ struct store_ops {
      * are passed over, so that whoever keeps the walk looks at each of them once. */
     int (*sweep_tasks)(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 
+    /* Takes jobs over from another store, whatever state they are in: every field of spec and
+     * status is kept but the seq, which is given in the order of the jobs as submit does, and so is
+     * every attempt that the job's own row does not tell. Counts of queues and lines follow. A job
+     * whose id is there already is REDRIVE_E_EXISTS, and left as it is: what was taken over before
+     * an interruption may be offered again. So is one whose key another live job holds. */
+    int (*adopt)(struct store *store, const struct adopted_job *jobs, size_t n,
+                 struct move_result *ret, struct redrive_err *err);
+    /* The same for keys without a job; a key that is held already is left as it is. */
+    int (*adopt_keys)(struct store *store, const struct held_key *keys, size_t n,
+                      struct redrive_err *err);
+
     /* Puts rows that processes share; a refusal (stale version) is in its own result. */
     int (*shared_put)(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err);
@@ -533,6 +571,10 @@ struct store_ops {
     /* By tenant, then key; as bytes. An absent tenant: all of them, here and in the others. */
     int (*shared_list)(struct store *store, enum shared_kind kind, struct str tenant,
                        struct shared_page *ret, struct redrive_err *err);
+    /* The keys that are unique for ever and whose jobs are gone, by tenant, then key, as bytes; up
+     * to `limit` of those that follow a tenant and key (both absent: from the start). */
+    int (*held_keys)(struct store *store, struct str after_tenant, struct str after_key,
+                     size_t limit, struct held_key_page *ret, struct redrive_err *err);
     /* By tenant, then name, then label. */
     int (*counters_list)(struct store *store, struct str tenant, struct counter_page *ret,
                          struct redrive_err *err);

@@ -1,0 +1,221 @@
+"""Throw-away PostgreSQL and Redis servers, on loopback ports of their own.
+
+    with Postgres() as pg:
+        ... pg.url ...
+
+A server lives in a temporary folder, is a direct child of this process, ends with it however that
+ends, and leaves nothing behind. `durable` makes it write as a real one does; without it a test does
+not wait for the disk.
+"""
+import ctypes
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+START_S = 60
+STOP_S = 20
+
+
+class Missing(Exception):
+    """The server's program is not installed."""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def _end_with_parent(sig):
+    # Runs in the child: PR_SET_PDEATHSIG is 1. A new session keeps the terminal's Ctrl-C away, so
+    # that whoever has started the server also stops it.
+    def prepare():
+        ctypes.CDLL(None).prctl(1, sig)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    return prepare
+
+
+class Server:
+    """What both have in common: a folder, a port, a process, a log."""
+
+    name = ""
+    stop_signal = signal.SIGTERM
+    death_signal = signal.SIGKILL
+
+    def __init__(self, durable=False, settings=(), port=None):
+        self.durable = durable
+        self.settings = tuple(settings)
+        self.port = port or free_port()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"redrive-{self.name}-"))
+        self.process = None
+        try:
+            self.prepare()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    @property
+    def log(self):
+        return self.folder / "log"
+
+    def user(self):
+        """Whom it runs as: Popen's arguments."""
+        return {}
+
+    def prepare(self):
+        """Sets the folder up."""
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                start_new_session=True, preexec_fn=_end_with_parent(self.death_signal), **self.user())
+        end = time.monotonic() + START_S
+        while not self.answers():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"{self.name} did not start:\n{self.log.read_text(errors='replace')}")
+            time.sleep(0.02)
+
+    def stop(self):
+        """In order, as an operator would."""
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(self.stop_signal)
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self.process = None
+
+    def kill(self):
+        """As a power cut would, as far as a process can tell."""
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def close(self):
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def find_postgres(program):
+    for folder in sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+        if (folder / program).exists():
+            return str(folder / program)
+    found = shutil.which(program)
+    if not found:
+        raise Missing(f"{program} is not installed (Debian: postgresql)")
+    return found
+
+
+class Postgres(Server):
+    name = "postgres"
+    stop_signal = signal.SIGINT  # a fast shutdown
+    death_signal = signal.SIGINT
+    superuser = "redrive"
+
+    @property
+    def data(self):
+        return self.folder / "data"
+
+    @property
+    def url(self):
+        return f"postgres://{self.superuser}@127.0.0.1:{self.port}/postgres"
+
+    def user(self):
+        # PostgreSQL refuses to run as root.
+        if os.geteuid() != 0:
+            return {}
+        entry = pwd.getpwnam("postgres")
+        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+    def prepare(self):
+        self.run("initdb", "-D", self.data, "-U", self.superuser, "-A", "trust", "-E", "UTF8",
+                 "--locale=C", "--no-sync", "--no-instructions")
+
+    def run(self, program, *arguments):
+        """One of PostgreSQL's programs, in the folder and as the user of the server."""
+        who = self.user()
+        if who:
+            os.chown(self.folder, who["user"], who["group"])
+        subprocess.run([find_postgres(program), *map(str, arguments)], check=True, cwd=self.folder,
+                       stdout=subprocess.DEVNULL, **who)
+
+    def command(self):
+        settings = {
+            "listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "",
+            "max_connections": 60, "shared_buffers": "64MB", "dynamic_shared_memory_type": "mmap",
+            "log_checkpoints": "off", "autovacuum_naptime": "10s",
+        }
+        if not self.durable:
+            settings |= {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+        settings |= dict(self.settings)
+        return [find_postgres("postgres"), "-D", str(self.data),
+                *(word for key, value in settings.items() for word in ("-c", f"{key}={value}"))]
+
+    def answers(self):
+        return subprocess.run([find_postgres("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)],
+                              stdout=subprocess.DEVNULL).returncode == 0
+
+    def sql(self, text, database="postgres"):
+        """What psql prints for it, without headings."""
+        return subprocess.run(
+            [find_postgres("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1",
+             "-p", str(self.port), "-U", self.superuser, "-d", database, "-c", text],
+            check=True, text=True, capture_output=True).stdout.strip()
+
+
+class Redis(Server):
+    name = "redis"
+
+    @property
+    def url(self):
+        return f"redis://127.0.0.1:{self.port}"
+
+    def command(self):
+        program = shutil.which("redis-server") or shutil.which("valkey-server")
+        if not program:
+            raise Missing("redis-server is not installed (Debian: redis-server)")
+        settings = {
+            "bind": "127.0.0.1", "port": self.port, "dir": self.folder, "save": "", "daemonize": "no",
+            "appendonly": "yes" if self.durable else "no", "appendfsync": "always",
+            "maxmemory-policy": "noeviction",
+        }
+        settings |= dict(self.settings)
+        return [program, *(word for key, value in settings.items() for word in (f"--{key}", str(value)))]
+
+    def answers(self):
+        return self.call("PING") == "PONG"
+
+    def call(self, *words):
+        """The reply to a command that answers with a line or a bulk string; None: no server."""
+        parts = [str(word).encode() for word in words]
+        request = b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as s:
+                s.sendall(request)
+                with s.makefile("rb") as reply:
+                    line = reply.readline().decode()
+                    if line.startswith("$") and line[1] != "-":
+                        return reply.read(int(line[1:])).decode()
+                    return line[1:].strip()
+        except OSError:
+            return None
+
+
+KINDS = {"postgres": Postgres, "redis": Redis}
