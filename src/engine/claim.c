@@ -3,268 +3,148 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "core/fingerprint.h"
-#include "engine/facts.h"
+#include "engine/look.h"
 #include "engine/private.h"
 
 /* After the first look it is known that some are blocked: then they are parked by the chunk. */
 #define PARK_CHUNK 64
 
-/* A job that ticks of a timetable may not run twice at a time has a limit of its own. */
-static const struct str CRON_LANE = {"limit:cron:", 11};
+struct claims {
+    struct claim_op *const *ops;
+    size_t n;
+    size_t at;       /* who is served next */
+    size_t promised; /* to that one, in this look */
+};
 
-int engine_end_waiting(struct engine *e, const struct job *job, int ending,
-                       enum redrive_state *ret_state, struct redrive_err *err)
+/* Who gets the next job; NULL: all have what they want. */
+static struct claim_op *next_claim(struct claims *c)
 {
-    const struct outcome outcome = {.ending = (enum ending)ending};
-    struct decision d = facts_decide(e, job, &outcome);
-    const struct job_error error = facts_error(&outcome, &d);
-    const struct change_move move = {
-        .seq = job->status.seq,
-        .kind = CHANGE_END,
-        .to = d.state,
-        .reason = d.reason,
-        .error = error,
-        .fingerprint = error.class_ == REDRIVE_CLASS_SUCCESS
-                           ? 0
-                           : fingerprint(error.type, error.class_, error.message),
-    };
-    struct move_result result = {0};
-    int rc = e->ops->change(e->store, &move, 1, &result, err);
-    if (rc < 0 || result.code < 0)
-        return rc;
-    if (ret_state)
-        *ret_state = result.state;
-    struct engine_event event =
-        event_of(e, d.state == REDRIVE_STATE_FAILED ? ENGINE_EVENT_FAILED : ENGINE_EVENT_DEAD, job);
-    event.reason = d.reason;
-    event.class_ = d.class_;
-    event.severity = d.severity;
-    event.message = error.message;
-    event_add(e, &event);
-    return 0;
-}
-
-static int park(struct engine *e, const struct job *job, struct lane *lane, struct redrive_err *err)
-{
-    const int64_t seq = job->status.seq;
-    struct move_result result = {0};
-    int rc = e->ops->park(e->store, &seq, 1, lane->kind == SHARED_BUCKET, &result, err);
-    if (rc < 0 || result.code < 0)
-        return rc;
-    lane->has_parked = true;
-    lane_arrived(lane);
-    const struct engine_event event = event_of(e, ENGINE_EVENT_PARKED, job);
-    event_add(e, &event);
-    return lane_mark(e, lane, err);
-}
-
-/* ---- May it run? ----------------------------------------------------------------------------- */
-
-static int limit_of(struct engine *e, const struct job *job, struct lane **ret,
-                    struct redrive_err *err)
-{
-    const struct config_limits *limits = &task_in_force(e, job->spec.task)->limits;
-    static const struct rate NO_RATE = {0};
-    *ret = NULL;
-    if (job->spec.limit_key.len == 0)
-        return 0;
-    if (str_starts_with(job->spec.limit_key, CRON_LANE))
-        return lane_limit(e, job->spec.tenant, job->spec.limit_key, &NO_RATE, 1, ret, err);
-    return lane_limit(e, job->spec.tenant, job->spec.limit_key, &limits->rate, limits->concurrency,
-                      ret, err);
-}
-
-/* Whether the limit has room; if not, asks to be woken when it may. */
-static bool has_room(struct engine *e, const struct lane *lane)
-{
-    if (lane->slots.max != 0 && lane->slots.used >= lane->slots.max)
-        return false;
-    int64_t wait_ms = lane->rate.count ? bucket_wait_ms(&lane->bucket, &lane->rate, e->now_ms) : 0;
-    if (wait_ms > 0)
-        engine_want(e, e->now_ms + wait_ms);
-    return wait_ms == 0;
-}
-
-static int meet_breaker(struct engine *e, const struct job *job, struct lane **ret_lane,
-                        struct breaker_permit *ret, bool *ret_passes, struct redrive_err *err)
-{
-    const struct config_task *task = task_in_force(e, job->spec.task);
-    *ret_lane = NULL;
-    *ret_passes = true;
-    *ret = (struct breaker_permit){0};
-    if (job->spec.breaker_key.len == 0)
-        return 0;
-    int rc = lane_breaker(e, job->spec.tenant, job->spec.breaker_key, &task->breaker.config,
-                          ret_lane, err);
-    if (rc < 0)
-        return rc;
-    struct lane *lane = *ret_lane;
-    uint64_t generation = lane->breaker.generation;
-    *ret_passes = breaker_allow(&lane->breaker, &lane->breaker_config, e->now_ms, ret);
-    if (!*ret_passes)
-        engine_want(e, breaker_next_ms(&lane->breaker, &lane->breaker_config));
-    bool changed = lane->breaker.generation != generation || ret->probe != 0;
-    return changed ? lane_mark(e, lane, err) : 0;
-}
-
-/* ---- Starting -------------------------------------------------------------------------------- */
-
-static uint64_t new_token(struct engine *e)
-{
-    uint64_t token;
-    do
-        token = rng_next(&e->rng) & INT64_MAX;
-    while (token == 0);
-    return token;
-}
-
-static bool keep(struct claim_op *op, const struct job *job)
-{
-    if (op->n == op->capacity) {
-        size_t capacity = op->capacity ? op->capacity * 2 : 16;
-        struct job *grown = realloc(op->jobs, capacity * sizeof *grown);
-        if (!grown)
-            return false;
-        op->jobs = grown;
-        op->capacity = capacity;
+    for (; c->at < c->n; c->at++, c->promised = 0) {
+        struct claim_op *op = c->ops[c->at];
+        if (op->n + c->promised < op->filter.limit)
+            return op;
     }
-    op->jobs[op->n++] = *job;
+    return NULL;
+}
+
+static size_t still_wanted(const struct claims *c)
+{
+    size_t wanted = 0;
+    for (size_t i = 0; i < c->n; i++)
+        wanted += c->ops[i]->filter.limit - c->ops[i]->n;
+    return wanted;
+}
+
+static int consider_page(struct engine *e, struct claims *c, struct claim_page *page,
+                         bool *ret_more, struct redrive_err *err)
+{
+    struct look look;
+    struct claim_op *op;
+    size_t i = 0;
+    int rc = look_init(&look, e, page->page.n, err);
+    c->at = c->promised = 0;
+    for (; i < page->page.n && rc == 0 && (op = next_claim(c)) != NULL; i++) {
+        size_t before = look.n_starts;
+        rc = look_at(&look, op, &page->page.jobs[i], err);
+        c->promised += look.n_starts - before;
+    }
+    *ret_more |= i < page->page.n;
+    return rc == 0 ? look_done(&look, page, err) : rc;
+}
+
+static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *err)
+{
+    bool more = false;
+    int rc = 0;
+    for (int round = 0; round < CLAIM_ROUNDS && rc == 0; round++) {
+        struct claim_filter filter = c->ops[0]->filter;
+        filter.limit = still_wanted(c);
+        if (filter.limit == 0)
+            break;
+        if (round > 0 && filter.limit < PARK_CHUNK)
+            filter.limit = PARK_CHUNK;
+        struct claim_page *page = claim_page_new();
+        if (!page)
+            return err_nomem(err);
+        rc = e->ops->ready(e->store, &filter, &page->page, err);
+        more = page->page.more;
+        const bool is_empty = page->page.n == 0;
+        if (rc == 0 && !is_empty)
+            rc = consider_page(e, c, page, &more, err);
+        claim_page_drop(page);
+        if (is_empty)
+            break;
+    }
+    for (size_t i = 0; i < c->n; i++)
+        c->ops[i]->more = more || e->wake_ms <= e->now_ms;
+    return rc;
+}
+
+static bool same_words(const struct str *a, size_t n_a, const struct str *b, size_t n_b)
+{
+    if (n_a != n_b)
+        return false;
+    for (size_t i = 0; i < n_a; i++)
+        if (!str_eq(a[i], b[i]))
+            return false;
     return true;
 }
 
-static void become_running(const struct engine *e, struct job *job, const struct start_move *move)
+static bool look_for_the_same(const struct claim_filter *a, const struct claim_filter *b)
 {
-    struct job_status *s = &job->status;
-    s->state = REDRIVE_STATE_RUNNING;
-    s->attempts++;
-    s->token = move->token;
-    s->lease_until_ms = move->lease_until_ms;
-    s->worker = move->worker;
-    s->permit = move->permit;
-    s->started_ms = s->updated_ms = e->now_ms;
-    if (s->first_started_ms == 0)
-        s->first_started_ms = e->now_ms;
-}
-
-static int take_lanes(struct engine *e, struct lane *limit, struct lane *breaker,
-                      struct redrive_err *err)
-{
-    if (breaker && breaker->candidates > 0) {
-        lane_arrived(breaker);
-        int rc = lane_mark(e, breaker, err);
-        if (rc < 0)
-            return rc;
-    }
-    if (!limit)
-        return 0;
-    lane_arrived(limit);
-    (void)slots_take(&limit->slots, 1);
-    if (limit->rate.count)
-        (void)bucket_take(&limit->bucket, &limit->rate, e->now_ms, 1);
-    return lane_mark(e, limit, err);
-}
-
-static int start(struct engine *e, struct claim_op *op, struct job *job, struct lane *limit,
-                 struct lane *breaker, struct breaker_permit permit, struct redrive_err *err)
-{
-    int64_t lease_ms = op->lease_of ? op->lease_of(job) : 0;
-    if (lease_ms <= 0)
-        lease_ms = op->lease_ms > 0 ? op->lease_ms : task_in_force(e, job->spec.task)->lease_ms;
-    const struct start_move move = {
-        .seq = job->status.seq,
-        .token = new_token(e),
-        .lease_until_ms = e->now_ms + lease_ms,
-        .worker = op->worker,
-        .permit = permit,
-    };
-    struct move_result result = {0};
-    int rc = e->ops->start(e->store, &move, 1, &result, err);
-    if (rc < 0)
-        return rc;
-    if (result.code < 0) {
-        if (breaker)
-            lane_record(breaker, permit, BREAKER_RETURNED, e->now_ms);
-        return 0;
-    }
-    rc = take_lanes(e, limit, breaker, err);
-    if (rc < 0)
-        return rc;
-    become_running(e, job, &move);
-    engine_want(e, move.lease_until_ms);
-    running_add(&e->running, job);
-    const struct engine_event event = event_of(e, ENGINE_EVENT_STARTED, job);
-    event_add(e, &event);
-    return keep(op, job) ? 0 : err_nomem(err);
-}
-
-static int consider(struct engine *e, struct claim_op *op, struct job *job, struct redrive_err *err)
-{
-    struct lane *limit, *breaker;
-    struct breaker_permit permit;
-    bool passes;
-    if (job->spec.deadline_ms != 0 && job->spec.deadline_ms <= e->now_ms)
-        return engine_end_waiting(e, job, ENDING_DEADLINE, NULL, err);
-    int rc = limit_of(e, job, &limit, err);
-    if (rc < 0)
-        return rc;
-    if (limit && !has_room(e, limit))
-        return park(e, job, limit, err);
-    rc = meet_breaker(e, job, &breaker, &permit, &passes, err);
-    if (rc < 0)
-        return rc;
-    if (passes)
-        return start(e, op, job, limit, breaker, permit, err);
-    /* It has arrived at its limit, if that had sent it ahead, and found another closed door. */
-    if (limit && limit->candidates > 0) {
-        lane_arrived(limit);
-        rc = lane_mark(e, limit, err);
-    }
-    if (rc < 0)
-        return rc;
-    if (breaker->breaker_config.on_open == REDRIVE_ON_OPEN_DEAD_LETTER)
-        return engine_end_waiting(e, job, ENDING_BREAKER_OPEN, NULL, err);
-    return park(e, job, breaker, err);
+    return str_eq(a->tenant, b->tenant) &&
+           same_words(a->queues, a->n_queues, b->queues, b->n_queues) &&
+           same_words(a->tasks, a->n_tasks, b->tasks, b->n_tasks) &&
+           same_words(a->skip_lanes, a->n_skip_lanes, b->skip_lanes, b->n_skip_lanes);
 }
 
 static void clear(struct claim_op *op)
 {
     op->n = 0;
     op->more = false;
-    for (int i = 0; i < CLAIM_ROUNDS; i++)
-        job_page_release(&op->pages[i]);
+    for (size_t i = 0; i < op->n_pages; i++)
+        claim_page_drop(op->pages[i]);
+    op->n_pages = 0;
+}
+
+/* Those that look for the same as the first come together, in their order; the rest waits. */
+static int claim_ops(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    struct claim_op **alike = arena_array(&e->arena, n, sizeof(struct claim_op *));
+    struct claim_op **left = arena_array(&e->arena, n, sizeof(struct claim_op *));
+    int rc = alike && left ? 0 : err_nomem(err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        left[i] = (struct claim_op *)ops[i];
+        clear(left[i]);
+    }
+    while (n > 0 && rc == 0) {
+        struct claims c = {.ops = alike};
+        size_t n_left = 0;
+        const struct claim_filter *filter = &left[0]->filter;
+        for (size_t i = 0; i < n; i++) {
+            if (look_for_the_same(filter, &left[i]->filter))
+                alike[c.n++] = left[i];
+            else
+                left[n_left++] = left[i];
+        }
+        n = n_left;
+        rc = claim_alike(e, &c, err);
+    }
+    return rc;
 }
 
 static int apply_claim(struct engine *e, struct op *base, struct redrive_err *err)
 {
-    struct claim_op *op = (struct claim_op *)base;
-    const size_t want = op->filter.limit;
-    int rc = 0;
-    clear(op);
-    for (int round = 0; round < CLAIM_ROUNDS && op->n < want && rc == 0; round++) {
-        struct claim_filter filter = op->filter;
-        struct job_page *page = &op->pages[round];
-        filter.limit = want - op->n;
-        if (round > 0 && filter.limit < PARK_CHUNK)
-            filter.limit = PARK_CHUNK;
-        rc = e->ops->ready(e->store, &filter, page, err);
-        op->more = page->more;
-        if (rc < 0 || page->n == 0)
-            break;
-        size_t i = 0;
-        for (; i < page->n && op->n < want && rc == 0; i++)
-            rc = consider(e, op, &page->jobs[i], err);
-        op->more |= i < page->n;
-    }
-    op->more |= e->wake_ms <= e->now_ms;
-    return rc;
+    return claim_ops(e, &base, 1, err);
 }
+
+static const struct op_kind CLAIM = {.rank = 2, .apply = claim_ops};
 
 void claim_op_init(struct claim_op *op, const struct claim_filter *filter, struct str worker,
                    int64_t lease_ms)
 {
     *op = (struct claim_op){
-        .op = {.apply = apply_claim, .weight = filter->limit},
+        .op = {.apply = apply_claim, .kind = &CLAIM, .weight = filter->limit},
         .filter = *filter,
         .worker = worker,
         .lease_ms = lease_ms,

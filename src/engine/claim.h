@@ -3,6 +3,9 @@
  * The best ready jobs are looked at in turn. One whose deadline has passed ends; one whose breaker
  * does not let it through, or whose limit is reached, is parked, and uses no attempt; the others
  * start, each under a token and a lease.
+ *
+ * Claims of one unit that look for the same are made as one, so that many workers who ask for a job
+ * each cost the store little more than one who asks for many; who came first is served first.
  */
 #ifndef ENGINE_CLAIM_H
 #define ENGINE_CLAIM_H
@@ -12,6 +15,9 @@
 
 /* Pages of ready jobs that one claim looks at. */
 #define CLAIM_ROUNDS 8
+
+/* A page of ready jobs, held by each claim that was given some of them. */
+struct claim_page;
 
 struct claim_op {
     struct op op;
@@ -28,7 +34,8 @@ struct claim_op {
     bool more; /* there may be further ready ones, or some whose time has come */
 
     size_t capacity;
-    struct job_page pages[CLAIM_ROUNDS]; /* hold the strings of the jobs */
+    struct claim_page *pages[CLAIM_ROUNDS]; /* hold the strings of the jobs */
+    size_t n_pages;
 };
 
 void claim_op_init(struct claim_op *op, const struct claim_filter *filter, struct str worker,

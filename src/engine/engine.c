@@ -95,9 +95,14 @@ struct store *engine_store(struct engine *e)
     return e->store;
 }
 
-int64_t engine_now_ms(const struct engine *e)
+int64_t engine_clock_ms(const struct engine *e)
 {
     return e->options.clock ? e->options.clock(e->options.clock_ctx) : clock_wall_ms();
+}
+
+int64_t engine_now_ms(const struct engine *e)
+{
+    return engine_clock_ms(e) + atomic_load_explicit(&e->skew_ms, memory_order_relaxed);
 }
 
 bool engine_made_ready(struct engine *e)

@@ -199,50 +199,67 @@ static bool may_lag(const struct lane *lane, int64_t now_ms)
            memcmp(b->probes, s->probes, sizeof b->probes) == 0;
 }
 
-static int put_lane(struct engine *e, struct lane *lane, struct buf *bytes, struct redrive_err *err)
+/* The row of a lane, its bytes in the unit's arena. */
+static struct shared_row row_of(struct engine *e, const struct lane *lane, struct buf *scratch)
 {
-    buf_reset(bytes);
-    lane_encode(lane, bytes);
-    if (buf_failed(bytes))
-        return err_nomem(err);
-    const struct shared_row row = {
+    buf_reset(scratch);
+    lane_encode(lane, scratch);
+    struct str value = buf_str(scratch);
+    value.ptr = arena_dup(&e->arena, value);
+    return (struct shared_row){
         .kind = lane->kind,
         .tenant = str_of(lane->tenant),
         .key = str_of(lane->key),
-        .value = buf_str(bytes),
+        .value = value,
         .version = lane->version,
     };
-    struct move_result result = {0};
-    int rc = e->ops->shared_put(e->store, &row, 1, &result, err);
-    if (rc < 0)
-        return rc;
-    if (result.code < 0)
-        return err_set(err, REDRIVE_E_STATE, "another process has changed what is shared");
-    lane->version++;
-    e->puts++;
-    e->touched = true;
-    if (lane->kind == SHARED_BREAKER) {
-        lane->saved = lane->breaker;
-        lane->saved_ms = e->now_ms;
+}
+
+static int put_lanes(struct engine *e, struct lane *const *lanes, const struct shared_row *rows,
+                     struct move_result *results, size_t n, struct redrive_err *err)
+{
+    int rc = e->ops->shared_put(e->store, rows, n, results, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        struct lane *lane = lanes[i];
+        if (results[i].code < 0)
+            return err_set(err, REDRIVE_E_STATE, "another process has changed what is shared");
+        lane->version++;
+        e->puts++;
+        if (lane->kind == SHARED_BREAKER) {
+            lane->saved = lane->breaker;
+            lane->saved_ms = e->now_ms;
+        }
     }
-    return 0;
+    e->touched |= rc == 0;
+    return rc;
 }
 
 int lanes_save(struct engine *e, struct redrive_err *err)
 {
     struct lanes *lanes = &e->lanes;
-    struct buf bytes;
-    int rc = 0;
-    buf_init(&bytes, SAVE_MAX_BYTES);
-    for (size_t i = 0; i < lanes->n_marked && rc == 0; i++) {
+    const size_t n_marked = lanes->n_marked;
+    size_t n = 0;
+    if (n_marked == 0)
+        return 0;
+    struct lane **changed = arena_array(&e->arena, n_marked, sizeof(struct lane *));
+    struct shared_row *rows = arena_array(&e->arena, n_marked, sizeof *rows);
+    struct move_result *results = arena_array(&e->arena, n_marked, sizeof *results);
+    struct buf scratch;
+    buf_init(&scratch, SAVE_MAX_BYTES);
+    for (size_t i = 0; i < n_marked && !e->arena.failed; i++) {
         struct lane *lane = lanes->marked[i];
         lane->marked = false;
-        if (!may_lag(lane, e->now_ms))
-            rc = put_lane(e, lane, &bytes, err);
+        if (may_lag(lane, e->now_ms))
+            continue;
+        changed[n] = lane;
+        rows[n++] = row_of(e, lane, &scratch);
     }
     lanes->n_marked = 0;
-    buf_release(&bytes);
-    return rc;
+    bool failed = buf_failed(&scratch) || e->arena.failed;
+    buf_release(&scratch);
+    if (failed)
+        return err_nomem(err);
+    return n == 0 ? 0 : put_lanes(e, changed, rows, results, n, err);
 }
 
 static int load_row(struct engine *e, const struct shared_row *row, struct redrive_err *err)

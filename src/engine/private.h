@@ -3,6 +3,7 @@
 #define ENGINE_PRIVATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/arena.h"
 #include "base/id.h"
@@ -30,6 +31,9 @@ struct engine {
     struct classifier *classifier;
     struct rng rng;
     struct id_gen ids;
+
+    /* How far the clock of a store that has one is ahead of ours, as of the last unit. */
+    atomic_int_least64_t skew_ms;
 
     /* The open unit. */
     int64_t now_ms;
@@ -69,6 +73,9 @@ static inline void engine_want(struct engine *e, int64_t at_ms)
     if (at_ms != 0 && at_ms < e->wake_ms)
         e->wake_ms = at_ms;
 }
+
+/* This process's own clock, or the one that it was given. */
+int64_t engine_clock_ms(const struct engine *e);
 
 /* Reads one job, by its number or, when that is 0, by tenant and id: 1, 0 when there is none, or a
  * negative code. The page is the caller's to release. */

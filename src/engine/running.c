@@ -78,7 +78,12 @@ const struct job *running_get(const struct running *r, int64_t seq, uint64_t tok
     return job && token != 0 && job->status.token == token ? job : NULL;
 }
 
+struct job *running_take(struct running *r, int64_t seq)
+{
+    return map_remove(&r->map, key_of(&seq));
+}
+
 void running_drop(struct running *r, int64_t seq)
 {
-    free(map_remove(&r->map, key_of(&seq)));
+    free(running_take(r, seq));
 }

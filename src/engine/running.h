@@ -25,5 +25,7 @@ void running_add(struct running *running, const struct job *job);
 /* The job if it was started here under this token, else NULL. It stays until it is dropped. */
 const struct job *running_get(const struct running *running, int64_t seq, uint64_t token);
 void running_drop(struct running *running, int64_t seq);
+/* Forgets a job and hands it over: the caller frees it. NULL when it is not there. */
+struct job *running_take(struct running *running, int64_t seq);
 
 #endif

@@ -1,5 +1,7 @@
 #include "engine/settle.h"
 
+#include <stdlib.h>
+
 #include "core/fingerprint.h"
 #include "engine/facts.h"
 #include "engine/private.h"
@@ -64,13 +66,16 @@ static void tell(struct engine *e, const struct job *job, const struct settlemen
     event_add(e, &event);
 }
 
-int settle_job(struct engine *e, const struct job *job, struct settlement *s,
-               struct redrive_err *err)
+/* ---- Together -------------------------------------------------------------------------------- */
+
+int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct job *job,
+                     struct job *owned, struct settlement *s, struct redrive_err *err)
 {
     s->decision = facts_decide(e, job, &s->outcome);
+    s->ret = (struct move_result){0};
     const struct job_error error = facts_error(&s->outcome, &s->decision);
     const bool is_done = s->decision.state == REDRIVE_STATE_COMPLETED;
-    const struct settle_move move = {
+    batch->moves[batch->n] = (struct settle_move){
         .seq = job->status.seq,
         .token = job->status.token,
         .decision = &s->decision,
@@ -80,19 +85,46 @@ int settle_job(struct engine *e, const struct job *job, struct settlement *s,
                            ? 0
                            : fingerprint(error.type, error.class_, error.message),
     };
-    int rc = e->ops->settle(e->store, &move, 1, &s->ret, err);
-    if (rc < 0 || s->ret.code < 0)
-        return rc;
+    batch->items[batch->n].s = s;
+    batch->items[batch->n].job = job;
+    batch->items[batch->n].owned = owned;
+    return ++batch->n == SETTLE_TOGETHER_MAX ? settle_batch_flush(e, batch, err) : 0;
+}
+
+/* The store has made the move. */
+static int settled(struct engine *e, const struct job *job, const struct settlement *s,
+                   const struct job_error *error, struct redrive_err *err)
+{
+    const struct decision *d = &s->decision;
     e->touched = true;
-    tell(e, job, s, &error);
-    if (s->decision.state == REDRIVE_STATE_RETRYING || s->decision.state == REDRIVE_STATE_SCHEDULED)
-        engine_want(e, e->now_ms + s->decision.delay_ms);
+    tell(e, job, s, error);
+    if (d->state == REDRIVE_STATE_RETRYING || d->state == REDRIVE_STATE_SCHEDULED)
+        engine_want(e, e->now_ms + d->delay_ms);
     /* While it ran its deadline asked for nothing. */
     if (job->spec.deadline_ms <= e->now_ms)
         engine_want(e, job->spec.deadline_ms);
-    e->made_ready |= s->decision.state == REDRIVE_STATE_QUEUED;
-    return settle_lanes(e, job, s->decision.breaker, err);
+    e->made_ready |= d->state == REDRIVE_STATE_QUEUED;
+    return settle_lanes(e, job, d->breaker, err);
 }
+
+int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err)
+{
+    struct move_result results[SETTLE_TOGETHER_MAX];
+    const size_t n = batch->n;
+    int rc = n == 0 ? 0 : e->ops->settle(e->store, batch->moves, n, results, err);
+    for (size_t i = 0; i < n; i++) {
+        struct settlement *s = batch->items[i].s;
+        if (rc == 0)
+            s->ret = results[i];
+        if (rc == 0 && s->ret.code == 0)
+            rc = settled(e, batch->items[i].job, s, &batch->moves[i].error, err);
+        free(batch->items[i].owned);
+    }
+    batch->n = 0;
+    return rc;
+}
+
+/* ---- By those who ran them ------------------------------------------------------------------- */
 
 static bool holds_lease(const struct settlement *s, const struct job_status *job)
 {
@@ -102,40 +134,64 @@ static bool holds_lease(const struct settlement *s, const struct job_status *job
                          : s->worker.len > 0 && str_eq(s->worker, job->worker);
 }
 
-static int settle_one(struct engine *e, struct settlement *s, struct redrive_err *err)
+/* The row has to be read, which must show what the batch has done. */
+static int settle_unknown(struct engine *e, struct settle_batch *batch, struct settlement *s,
+                          struct redrive_err *err)
 {
-    const struct job *known = running_get(&e->running, s->seq, s->token);
-    if (known && (s->tenant.len == 0 || str_eq(s->tenant, known->spec.tenant))) {
-        int settled = settle_job(e, known, s, err);
-        running_drop(&e->running, s->seq);
-        return settled;
-    }
     struct job_page page = {0};
-    int rc = engine_find(e, s->tenant, s->id, s->seq, &page, err);
+    int rc = settle_batch_flush(e, batch, err);
+    if (rc == 0)
+        rc = engine_find(e, s->tenant, s->id, s->seq, &page, err);
     s->ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
     if (rc > 0) {
         const struct job *job = &page.jobs[0];
-        s->ret = (struct move_result){.code = REDRIVE_E_STATE, .state = job->status.state};
-        rc = holds_lease(s, &job->status) ? settle_job(e, job, s, err) : 0;
-        if (rc == 0 && s->ret.code == 0)
+        const bool holds = holds_lease(s, &job->status);
+        rc = holds ? settle_batch_add(e, batch, job, NULL, s, err) : 0;
+        if (rc == 0 && holds)
+            rc = settle_batch_flush(e, batch, err);
+        if (!holds)
+            s->ret = (struct move_result){.code = REDRIVE_E_STATE, .state = job->status.state};
+        else if (rc == 0 && s->ret.code == 0)
             running_drop(&e->running, job->status.seq);
     }
     job_page_release(&page);
     return rc;
 }
 
+static int settle_one(struct engine *e, struct settle_batch *batch, struct settlement *s,
+                      struct redrive_err *err)
+{
+    const struct job *known = running_get(&e->running, s->seq, s->token);
+    if (!known || (s->tenant.len > 0 && !str_eq(s->tenant, known->spec.tenant)))
+        return settle_unknown(e, batch, s, err);
+    struct job *own = running_take(&e->running, s->seq);
+    return settle_batch_add(e, batch, own, own, s, err);
+}
+
+static int settle_ops(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    struct settle_batch batch;
+    batch.n = 0;
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const struct settle_op *op = (const struct settle_op *)ops[i];
+        for (size_t k = 0; k < op->n && rc == 0; k++)
+            rc = settle_one(e, &batch, &op->items[k], err);
+    }
+    return rc == 0 ? settle_batch_flush(e, &batch, err) : rc;
+}
+
 static int apply_settle(struct engine *e, struct op *base, struct redrive_err *err)
 {
-    struct settle_op *op = (struct settle_op *)base;
-    int rc = 0;
-    for (size_t i = 0; i < op->n && rc == 0; i++)
-        rc = settle_one(e, &op->items[i], err);
-    return rc;
+    return settle_ops(e, &base, 1, err);
 }
+
+static const struct op_kind SETTLE = {.rank = 0, .apply = settle_ops};
 
 void settle_op_init(struct settle_op *op, struct settlement *items, size_t n)
 {
-    *op = (struct settle_op){.op = {.apply = apply_settle, .weight = n}, .items = items, .n = n};
+    *op = (struct settle_op){
+        .op = {.apply = apply_settle, .kind = &SETTLE, .weight = n}, .items = items, .n = n};
 }
 
 /* Fills in what an extension by id leaves open; a refusal stands in its result. */

@@ -53,9 +53,24 @@ void extend_op_init(struct extend_op *op, struct extension *items, size_t n);
 
 /* ---- Within the engine ---------------------------------------------------------------------- */
 
-/* Settles a running job whose row has been read. A refusal goes into s->ret. */
-int settle_job(struct engine *e, const struct job *job, struct settlement *s,
-               struct redrive_err *err);
+/* Settlements that the store hears of together. */
+#define SETTLE_TOGETHER_MAX 128
+struct settle_batch {
+    struct settle_move moves[SETTLE_TOGETHER_MAX];
+    struct {
+        struct settlement *s;
+        const struct job *job;
+        struct job *owned; /* freed with the batch; NULL: the job is somebody else's */
+    } items[SETTLE_TOGETHER_MAX];
+    size_t n;
+};
+
+/* Adds the settlement of a running job whose row is known; job and settlement stay until the batch
+ * is flushed, which happens here when it is full. `owned` is the batch's from now on. */
+int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct job *job,
+                     struct job *owned, struct settlement *s, struct redrive_err *err);
+/* Makes them all and empties the batch, also when it fails. A refusal goes into s->ret. */
+int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err);
 
 /* A job has left running: its breaker hears how, its limit has room again. */
 int settle_lanes(struct engine *e, const struct job *job, enum breaker_result result,

@@ -302,9 +302,6 @@ static int arrive(struct engine *e, const struct job_spec *spec, struct submit_a
     return 0;
 }
 
-/* Jobs that are handed to the store at once. */
-#define TOGETHER_MAX 32
-
 static int note_result(struct engine *e, const struct job_spec *spec, struct submit_answer *a,
                        const struct submit_result *result, struct redrive_err *err)
 {
@@ -319,32 +316,67 @@ static int note_result(struct engine *e, const struct job_spec *spec, struct sub
     return a->code < 0 || a->existed ? 0 : arrive(e, spec, a, err);
 }
 
-/* Some of the accepted jobs, from the first on. A record is put in alone: what it meets there may
- * change it. */
-static int submit_some(struct engine *e, struct submit_op *op, const size_t *which, size_t n,
-                       struct redrive_err *err)
-{
+/* ---- Together -------------------------------------------------------------------------------- */
+
+/* Jobs that are handed to the store at once, of one operation or of several. */
+#define TOGETHER_MAX 128
+
+struct submit_batch {
     struct job_spec specs[TOGETHER_MAX];
-    struct submit_result results[TOGETHER_MAX] = {0};
     char ids[TOGETHER_MAX][ID_UUID_LEN + 1];
-    for (size_t i = 0; i < n; i++) {
-        specs[i] = op->specs[which[i]];
-        if (specs[i].id.len == 0) {
-            id_next(&e->ids, e->now_ms, ids[i]);
-            specs[i].id = str_of(ids[i]);
-        }
+    struct {
+        struct submit_op *op;
+        struct submit_answer *answer;
+    } items[TOGETHER_MAX];
+    size_t n;
+};
+
+static int batch_flush(struct engine *e, struct submit_batch *batch, struct redrive_err *err)
+{
+    struct submit_result results[TOGETHER_MAX] = {0};
+    const size_t n = batch->n;
+    int rc = n == 0 ? 0 : e->ops->submit(e->store, batch->specs, n, results, &e->arena, err);
+    for (size_t i = 0; i < n && rc >= 0; i++) {
+        /* The answer is read when the unit's memory is gone. */
+        results[i].id.ptr = arena_dup(&batch->items[i].op->result, results[i].id);
+        rc = note_result(e, &batch->specs[i], batch->items[i].answer, &results[i], err);
     }
-    int rc = op->records ? put_record(e, op, specs, results, err)
-                         : e->ops->submit(e->store, specs, n, results, &op->result, err);
-    for (size_t i = 0; i < n && rc >= 0; i++)
-        rc = note_result(e, &specs[i], &op->answers[which[i]], &results[i], err);
+    batch->n = 0;
     return rc;
 }
 
-static int apply_submit(struct engine *e, struct op *base, struct redrive_err *err)
+static struct job_spec *batch_add(struct engine *e, struct submit_batch *batch,
+                                  struct submit_op *op, size_t i)
 {
-    struct submit_op *op = (struct submit_op *)base;
-    size_t together[TOGETHER_MAX] = {0}, n = 0;
+    const size_t at = batch->n++;
+    struct job_spec *spec = &batch->specs[at];
+    *spec = op->specs[i];
+    batch->items[at].op = op;
+    batch->items[at].answer = &op->answers[i];
+    if (spec->id.len == 0) {
+        id_next(&e->ids, e->now_ms, batch->ids[at]);
+        spec->id = str_of(batch->ids[at]);
+    }
+    return spec;
+}
+
+/* A record is put in alone: what it meets there may change it. */
+static int submit_record(struct engine *e, struct submit_batch *batch, struct submit_op *op,
+                         size_t i, struct redrive_err *err)
+{
+    struct submit_result result = {0};
+    int rc = batch_flush(e, batch, err);
+    if (rc < 0)
+        return rc;
+    struct job_spec *spec = batch_add(e, batch, op, i);
+    batch->n = 0;
+    rc = put_record(e, op, spec, &result, err);
+    return rc < 0 ? rc : note_result(e, spec, &op->answers[i], &result, err);
+}
+
+static int submit_one(struct engine *e, struct submit_batch *batch, struct submit_op *op,
+                      struct redrive_err *err)
+{
     int rc = 0;
     arena_release(&op->result);
     arena_init(&op->result);
@@ -355,20 +387,40 @@ static int apply_submit(struct engine *e, struct op *base, struct redrive_err *e
         struct submit_answer *a = &op->answers[i];
         if (a->code == 0 && op->whole && refused > 0)
             a->code = err_set(&a->err, REDRIVE_E_CANCELLED, "another job of the batch was refused");
-        if (a->code == 0)
-            together[n++] = i;
-        if (n == (op->records ? 1 : TOGETHER_MAX)) {
-            rc = submit_some(e, op, together, n, err);
-            n = 0;
+        if (a->code < 0)
+            continue;
+        if (op->records) {
+            rc = submit_record(e, batch, op, i, err);
+            continue;
         }
+        (void)batch_add(e, batch, op, i);
+        if (batch->n == TOGETHER_MAX)
+            rc = batch_flush(e, batch, err);
     }
-    return rc == 0 && n > 0 ? submit_some(e, op, together, n, err) : rc;
+    return rc;
 }
+
+static int submit_ops(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    struct submit_batch batch;
+    int rc = 0;
+    batch.n = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = submit_one(e, &batch, (struct submit_op *)ops[i], err);
+    return rc == 0 ? batch_flush(e, &batch, err) : rc;
+}
+
+static int apply_submit(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    return submit_ops(e, &base, 1, err);
+}
+
+static const struct op_kind SUBMIT = {.rank = 1, .apply = submit_ops};
 
 int submit_op_init(struct submit_op *op, const struct engine *e, const struct job_spec *specs,
                    size_t n, struct redrive_err *err)
 {
-    *op = (struct submit_op){.op = {.apply = apply_submit, .weight = n}, .n = n};
+    *op = (struct submit_op){.op = {.apply = apply_submit, .kind = &SUBMIT, .weight = n}, .n = n};
     arena_init(&op->arena);
     arena_init(&op->result);
     op->specs = arena_array(&op->arena, n, sizeof *op->specs);

@@ -1,5 +1,6 @@
 #include "engine/tick.h"
 
+#include "base/err.h"
 #include "engine/alert.h"
 #include "engine/cron.h"
 #include "engine/parked.h"
@@ -26,20 +27,32 @@ static int apply_due(struct engine *e, struct op *op, struct redrive_err *err)
     return rc;
 }
 
+static int rescue(struct engine *e, const struct job_page *page, struct settlement *lost,
+                  struct redrive_err *err)
+{
+    struct settle_batch batch;
+    batch.n = 0;
+    int rc = 0;
+    for (size_t i = 0; i < page->n && rc == 0; i++) {
+        lost[i] = (struct settlement){
+            .token = page->jobs[i].status.token,
+            .outcome = {.ending = ENDING_LEASE_LOST},
+        };
+        running_drop(&e->running, page->jobs[i].status.seq);
+        rc = settle_batch_add(e, &batch, &page->jobs[i], NULL, &lost[i], err);
+    }
+    return rc == 0 ? settle_batch_flush(e, &batch, err) : rc;
+}
+
 static int apply_rescue(struct engine *e, struct op *op, struct redrive_err *err)
 {
     struct job_page page = {0};
     int64_t next_ms = 0;
     (void)op;
     int rc = e->ops->expired(e->store, RESCUE_BATCH, &page, &next_ms, err);
-    for (size_t i = 0; i < page.n && rc == 0; i++) {
-        struct settlement s = {
-            .token = page.jobs[i].status.token,
-            .outcome = {.ending = ENDING_LEASE_LOST},
-        };
-        rc = settle_job(e, &page.jobs[i], &s, err);
-        running_drop(&e->running, page.jobs[i].status.seq);
-    }
+    struct settlement *lost = arena_array(&e->arena, page.n, sizeof *lost);
+    if (rc == 0 && page.n > 0)
+        rc = lost ? rescue(e, &page, lost, err) : err_nomem(err);
     engine_want(e, next_ms);
     job_page_release(&page);
     return rc;

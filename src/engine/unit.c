@@ -24,14 +24,42 @@ static void start_clean(struct engine *e)
     e->puts = 0;
 }
 
+/* Operations that may all be made together with others of their kind. */
+static int make_together(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    struct op **alike = arena_array(&e->arena, n, sizeof(struct op *));
+    int rc = alike ? 0 : err_nomem(err);
+    for (int rank = 0; rank < OP_RANKS && rc == 0; rank++) {
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++)
+            if (ops[i]->kind->rank == rank)
+                alike[count++] = ops[i];
+        if (count > 0)
+            rc = alike[0]->kind->apply(e, alike, count, err);
+    }
+    return rc;
+}
+
+static int apply_all(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0, end; i < n && rc == 0; i = end) {
+        for (end = i; end < n && ops[end]->kind; end++)
+            ops[end]->code = 0;
+        if (end > i) {
+            rc = make_together(e, &ops[i], end - i, err);
+            continue;
+        }
+        ops[end++]->code = 0;
+        rc = ops[i]->apply(e, ops[i], err);
+    }
+    return rc;
+}
+
 static int make_moves(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
                       struct redrive_err *err)
 {
-    int rc = 0;
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        ops[i]->code = 0;
-        rc = ops[i]->apply(e, ops[i], err);
-    }
+    int rc = apply_all(e, ops, n, err);
     if (rc == 0)
         rc = events_count(e, err);
     if (rc == 0 && e->arena.failed)
@@ -50,9 +78,14 @@ static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stag
     int64_t version;
     *ret_stage = STAGE_BEGIN;
     start_clean(e);
-    int rc = e->ops->begin(e->store, engine_now_ms(e), &e->now_ms, &version, err);
+    const int64_t asked_ms = engine_clock_ms(e);
+    int rc = e->ops->begin(e->store, asked_ms, &e->now_ms, &version, err);
     if (rc < 0)
         return rc;
+    /* Waiting for the unit must not look like a clock that is off; a store without a clock gives
+     * back what it was asked with. */
+    const int64_t skew_ms = e->now_ms == asked_ms ? 0 : e->now_ms - engine_clock_ms(e);
+    atomic_store_explicit(&e->skew_ms, skew_ms, memory_order_relaxed);
     *ret_stage = STAGE_MOVES;
     rc = engine_refresh(e, version, err);
     if (rc == 0)

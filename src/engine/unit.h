@@ -21,9 +21,20 @@ struct op;
  * goes into op->code and op->err; a negative return means that the unit is lost. */
 typedef int (*op_apply_fn)(struct engine *engine, struct op *op, struct redrive_err *err);
 
+/* How operations of a kind are made together, so that a store on the other side of a network is
+ * asked once and not once for each. Those that came in one after the other may be made in another
+ * order, by `rank`: none of them has been answered yet. An operation without this is made alone and
+ * in its place. */
+struct op_kind {
+    int rank; /* 0 … OP_RANKS - 1 */
+    int (*apply)(struct engine *engine, struct op *const *ops, size_t n, struct redrive_err *err);
+};
+#define OP_RANKS 3
+
 struct op {
     op_apply_fn apply;
-    size_t weight; /* about how many jobs it touches */
+    const struct op_kind *kind; /* NULL: it is made alone */
+    size_t weight;              /* about how many jobs it touches */
 
     /* The answer. REDRIVE_E_IO from a commit means that it may or may not have happened. */
     int code;

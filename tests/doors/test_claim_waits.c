@@ -83,6 +83,7 @@ static void ask(struct client *client, const char *queue, int64_t wait_ms)
     claim_op_init(&client->wait.claim, &filter, STR("w"), 0);
     real_claim = client->wait.claim.op.apply;
     client->wait.claim.op.apply = counted_claim;
+    client->wait.claim.op.kind = NULL; /* each is made, and counted, alone */
     client->wait.key = client->queue;
     client->wait.until_ms = clock_monotonic_ms() + wait_ms;
     client->wait.done = answered;

@@ -32,7 +32,7 @@ static void load_config(struct bed *bed, const char *yaml)
 
 static struct engine *open_engine(struct bed *bed, uint64_t seed)
 {
-    const struct store_options store_options = {.create = true};
+    const struct store_options store_options = {.create = true, .caller_time = true};
     struct redrive_err err = {0};
     struct store *store;
     struct engine *engine;
@@ -53,16 +53,11 @@ static struct engine *open_engine(struct bed *bed, uint64_t seed)
 
 void bed_init(struct bed *bed, const char *yaml)
 {
-    static unsigned number;
-    const char *kind = getenv("REDRIVE_TEST_STORE");
     const char *tmp = getenv("TMPDIR");
     *bed = (struct bed){.now_ms = BED_START_MS};
     (void)snprintf(bed->dir, sizeof bed->dir, "%.40s/engine-XXXXXX", tmp ? tmp : "/tmp");
     assert_non_null(mkdtemp(bed->dir));
-    if (kind && strcmp(kind, "sqlite") == 0)
-        (void)snprintf(bed->url, sizeof bed->url, "sqlite:%s/jobs.db", bed->dir);
-    else
-        (void)snprintf(bed->url, sizeof bed->url, "memory:bed%u", ++number);
+    stores_new_url(stores_name(), bed->url);
     if (yaml)
         load_config(bed, yaml);
     bed->engine = open_engine(bed, 7);
@@ -76,15 +71,10 @@ struct engine *bed_second_engine(struct bed *bed)
 
 void bed_release(struct bed *bed)
 {
-    static const char *const FILES[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm"};
-    char path[128];
     claim_op_release(&bed->claim);
     engine_close(bed->engine);
     config_free(bed->config);
-    for (size_t i = 0; i < sizeof FILES / sizeof FILES[0]; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", bed->dir, FILES[i]);
-        (void)unlink(path);
-    }
+    stores_remove(bed->url);
     (void)rmdir(bed->dir);
 }
 

@@ -13,6 +13,7 @@
 #include "engine/settle.h"
 #include "engine/submit.h"
 #include "engine/tick.h"
+#include "store/stores.h"
 
 #define BED_START_MS INT64_C(1767225600000) /* 2026-01-01T00:00:00Z */
 
@@ -21,7 +22,7 @@ struct bed {
     struct config *config;
     struct engine *engine;
     char dir[64];
-    char url[128];
+    char url[STORES_URL_MAX];
     unsigned told[ENGINE_EVENT_COUNT]; /* events so far */
     struct claim_op claim;             /* the latest */
 };

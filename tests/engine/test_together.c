@@ -1,0 +1,286 @@
+/* Operations of one unit: what the store is asked at once, and in which order. */
+#include "engine/bed.h"
+
+#include "engine/private.h"
+
+static const struct store_ops *real;
+static struct {
+    unsigned submits, readies, starts, settles, parks;
+} calls;
+static int64_t refused_seq; /* the store will not start this one */
+
+static int count_submit(struct store *store, const struct job_spec *specs, size_t n,
+                        struct submit_result *ret, struct arena *arena, struct redrive_err *err)
+{
+    calls.submits++;
+    return real->submit(store, specs, n, ret, arena, err);
+}
+
+static int count_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                       struct redrive_err *err)
+{
+    calls.readies++;
+    return real->ready(store, filter, ret, err);
+}
+
+static int count_start(struct store *store, const struct start_move *moves, size_t n,
+                       struct move_result *ret, struct redrive_err *err)
+{
+    calls.starts++;
+    for (size_t i = 0; i < n; i++) {
+        ret[i] = (struct move_result){REDRIVE_E_STATE, REDRIVE_STATE_CANCELLED};
+        if (moves[i].seq == refused_seq)
+            continue;
+        int rc = real->start(store, &moves[i], 1, &ret[i], err);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int count_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
+                      struct move_result *ret, struct redrive_err *err)
+{
+    calls.parks++;
+    return real->park(store, seqs, n, by_limit, ret, err);
+}
+
+static int count_settle(struct store *store, const struct settle_move *moves, size_t n,
+                        struct move_result *ret, struct redrive_err *err)
+{
+    calls.settles++;
+    return real->settle(store, moves, n, ret, err);
+}
+
+static void count_calls(struct bed *bed)
+{
+    static struct store_ops counting;
+    real = bed->engine->ops;
+    counting = *real;
+    counting.submit = count_submit;
+    counting.ready = count_ready;
+    counting.start = count_start;
+    counting.park = count_park;
+    counting.settle = count_settle;
+    bed->engine->ops = &counting;
+    refused_seq = 0;
+    memset(&calls, 0, sizeof calls);
+}
+
+#define N 5
+
+static void claim_init(struct claim_op *op, size_t limit, const char *worker)
+{
+    const struct claim_filter filter = {.limit = limit};
+    claim_op_init(op, &filter, str_of(worker), 0);
+}
+
+static void claims_that_look_for_the_same_are_one(void **state)
+{
+    struct bed bed;
+    struct claim_op claims[N];
+    struct op *ops[N];
+    (void)state;
+    bed_init(&bed, NULL);
+    for (int i = 0; i < N + 1; i++)
+        bed_submit(&bed, "mail", "{}");
+    count_calls(&bed);
+    for (int i = 0; i < N; i++) {
+        claim_init(&claims[i], i == 0 ? 2 : 1, i == 0 ? "first" : "other");
+        ops[i] = &claims[i].op;
+    }
+    engine_apply(bed.engine, ops, N);
+    assert_int_equal(calls.readies, 1);
+    assert_int_equal(calls.starts, 1);
+    assert_int_equal(claims[0].n, 2);
+    assert_true(str_is(claims[0].jobs[1].status.worker, "first"));
+    for (int i = 1; i < N; i++) {
+        assert_int_equal(claims[i].n, 1);
+        assert_true(str_is(claims[i].jobs[0].status.worker, "other"));
+        assert_int_not_equal(claims[i].jobs[0].status.seq, claims[i - 1].jobs[0].status.seq);
+    }
+    /* The page that they share lives until the last has gone. */
+    for (int i = 0; i < N; i++) {
+        assert_true(str_is(claims[N - 1].jobs[0].spec.task, "mail"));
+        if (i < N - 1)
+            claim_op_release(&claims[i]);
+    }
+    claim_op_release(&claims[N - 1]);
+    bed_release(&bed);
+}
+
+static void claims_that_look_for_something_else_are_not(void **state)
+{
+    struct bed bed;
+    struct claim_op a, b;
+    const struct str slow = STR("slow"), fast = STR("fast");
+    const struct claim_filter slow_only = {.queues = &slow, .n_queues = 1, .limit = 1};
+    const struct claim_filter fast_only = {.queues = &fast, .n_queues = 1, .limit = 1};
+    (void)state;
+    bed_init(&bed, NULL);
+    bed_submit_spec(&bed, &(struct job_spec){.task = STR("mail"), .queue = fast});
+    count_calls(&bed);
+    claim_op_init(&a, &slow_only, STR("w"), 0);
+    claim_op_init(&b, &fast_only, STR("w"), 0);
+    engine_apply(bed.engine, (struct op *[]){&a.op, &b.op}, 2);
+    assert_int_equal(calls.readies, 2);
+    assert_int_equal(a.n, 0);
+    assert_int_equal(b.n, 1);
+    claim_op_release(&a);
+    claim_op_release(&b);
+    bed_release(&bed);
+}
+
+static void settlements_reach_the_store_together(void **state)
+{
+    struct bed bed;
+    struct settlement s[N + 1];
+    struct settle_op settles[N + 1];
+    struct op *ops[N + 1];
+    (void)state;
+    bed_init(&bed, NULL);
+    for (int i = 0; i < N; i++)
+        bed_submit(&bed, "mail", "{}");
+    assert_int_equal(bed_claim(&bed, N), N);
+    count_calls(&bed);
+    for (int i = 0; i <= N; i++) {
+        /* The last one settles the first one's job again. */
+        const struct job *job = &bed.claim.jobs[i % N];
+        s[i] = (struct settlement){
+            .seq = job->status.seq,
+            .token = job->status.token,
+            .outcome = {.ending = ENDING_RAN,
+                        .failure = {.status = i == 1 ? "TRANSIENT_FAIL" : NULL}}};
+        settle_op_init(&settles[i], &s[i], 1);
+        ops[i] = &settles[i].op;
+    }
+    engine_apply(bed.engine, ops, N + 1);
+    assert_int_equal(calls.settles, 1);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(s[i].ret.code, 0);
+        assert_int_equal(bed_state(&bed, s[i].seq),
+                         i == 1 ? REDRIVE_STATE_RETRYING : REDRIVE_STATE_COMPLETED);
+    }
+    assert_int_equal(s[N].ret.code, REDRIVE_E_STATE);
+    assert_int_equal(s[N].ret.state, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(bed_counter(&bed, "jobs_completed", ""), N - 1);
+    bed_release(&bed);
+}
+
+static void submits_reach_the_store_together(void **state)
+{
+    struct bed bed;
+    struct submit_op submits[3];
+    struct op *ops[3];
+    const struct job_spec specs[3] = {{.id = STR("a"), .task = STR("mail")},
+                                      {.id = STR("b"), .task = STR("mail")},
+                                      {.id = STR("a"), .task = STR("mail")}};
+    (void)state;
+    bed_init(&bed, NULL);
+    count_calls(&bed);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(submit_op_init(&submits[i], bed.engine, &specs[i], 1, NULL), 0);
+        ops[i] = &submits[i].op;
+    }
+    engine_apply(bed.engine, ops, 3);
+    assert_int_equal(calls.submits, 1);
+    assert_true(str_is(submits[1].answers[0].id, "b"));
+    assert_false(submits[0].answers[0].existed);
+    assert_true(submits[2].answers[0].existed);
+    assert_int_equal(submits[2].answers[0].seq, submits[0].answers[0].seq);
+    /* Answers outlive the unit. */
+    bed_submit(&bed, "mail", "{}");
+    assert_true(str_is(submits[0].answers[0].id, "a"));
+    for (int i = 0; i < 3; i++)
+        submit_op_release(&submits[i]);
+    bed_release(&bed);
+}
+
+static void what_has_ended_makes_room_for_what_starts(void **state)
+{
+    struct bed bed;
+    struct claim_op claim;
+    struct settle_op settle;
+    (void)state;
+    bed_init(&bed, "tasks: {mail: {limits: {concurrency: 1}}}\n");
+    bed_submit(&bed, "mail", "{}");
+    int64_t second = bed_submit(&bed, "mail", "{}");
+    const struct job *first = bed_claim_one(&bed);
+    struct settlement done = {
+        .seq = first->status.seq, .token = first->status.token, .outcome = {.ending = ENDING_RAN}};
+    claim_init(&claim, 1, "w");
+    settle_op_init(&settle, &done, 1);
+    engine_apply(bed.engine, (struct op *[]){&claim.op, &settle.op}, 2);
+    assert_int_equal(done.ret.code, 0);
+    assert_int_equal(claim.n, 1);
+    assert_int_equal(claim.jobs[0].status.seq, second);
+    claim_op_release(&claim);
+    bed_release(&bed);
+}
+
+static void an_operation_of_another_kind_keeps_its_place(void **state)
+{
+    struct bed bed;
+    struct claim_op before, after;
+    struct change_op cancel;
+    (void)state;
+    bed_init(&bed, NULL);
+    int64_t a = bed_submit(&bed, "mail", "{}"), b = bed_submit(&bed, "mail", "{}");
+    struct change_item item = {.seq = b};
+    claim_init(&before, 1, "w");
+    change_op_init(&cancel, CHANGE_CANCEL, &item, 1);
+    claim_init(&after, 1, "w");
+    engine_apply(bed.engine, (struct op *[]){&before.op, &cancel.op, &after.op}, 3);
+    assert_int_equal(before.n, 1);
+    assert_int_equal(before.jobs[0].status.seq, a);
+    assert_int_equal(item.ret.code, 0);
+    assert_int_equal(after.n, 0);
+    claim_op_release(&before);
+    claim_op_release(&after);
+    bed_release(&bed);
+}
+
+static void jobs_over_a_limit_are_parked_together(void **state)
+{
+    struct bed bed;
+    (void)state;
+    bed_init(&bed, "tasks: {mail: {limits: {concurrency: 2}}}\n");
+    for (int i = 0; i < N; i++)
+        bed_submit(&bed, "mail", "{}");
+    count_calls(&bed);
+    assert_int_equal(bed_claim(&bed, N), 2);
+    assert_int_equal(calls.parks, 1);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), N - 2);
+    bed_release(&bed);
+}
+
+/* Another process was faster: what the job had taken is free again. */
+static void a_start_that_is_refused_takes_nothing(void **state)
+{
+    struct bed bed;
+    (void)state;
+    bed_init(&bed, "tasks: {mail: {limits: {concurrency: 1}}}\n");
+    int64_t seq = bed_submit(&bed, "mail", "{}");
+    count_calls(&bed);
+    refused_seq = seq;
+    assert_int_equal(bed_claim(&bed, 1), 0);
+    refused_seq = 0;
+    assert_int_equal(bed_claim(&bed, 1), 1);
+    assert_int_equal(bed.claim.jobs[0].status.seq, seq);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(claims_that_look_for_the_same_are_one),
+        cmocka_unit_test(claims_that_look_for_something_else_are_not),
+        cmocka_unit_test(settlements_reach_the_store_together),
+        cmocka_unit_test(submits_reach_the_store_together),
+        cmocka_unit_test(what_has_ended_makes_room_for_what_starts),
+        cmocka_unit_test(an_operation_of_another_kind_keeps_its_place),
+        cmocka_unit_test(jobs_over_a_limit_are_parked_together),
+        cmocka_unit_test(a_start_that_is_refused_takes_nothing),
+    };
+    return cmocka_run_group_tests_name("engine together", tests, NULL, NULL);
+}
