@@ -30,6 +30,7 @@
  *      REDRIVE_E_STATE; a rollback without one does nothing.
  *  11. A move of a job that is not there is REDRIVE_E_NOT_FOUND, its `state` means nothing.
  *  12. An empty string is as good as an absent one, in filters and in keys.
+ *  13. The moves of one call are made in their order, as if each came in a call of its own.
  *
  * What a move leaves in the row, beside the state
  *   every one   updated = the unit's time

@@ -1,0 +1,138 @@
+/* Many moves in one call: made in their order, as if each came alone. */
+#include "kit.h"
+
+#define MANY 300
+
+static void must(int rc)
+{
+    assert_int_equal(rc, 0);
+}
+
+static void put_many(struct kit *k, int64_t *seqs, size_t n)
+{
+    kit_begin(k);
+    for (size_t i = 0; i < n; i++)
+        seqs[i] = PUT(k, .id = (struct str){0});
+    kit_commit(k);
+}
+
+static void start_all(struct kit *k, const struct start_move *moves, size_t n,
+                      struct move_result *ret)
+{
+    kit_begin(k);
+    must(store_ops(k->store)->start(k->store, moves, n, ret, NULL));
+    kit_commit(k);
+}
+
+static void a_large_batch_starts_and_settles(void **state)
+{
+    struct kit *k = *state;
+    static int64_t seqs[MANY];
+    static struct start_move starts[MANY];
+    static struct settle_move settles[MANY];
+    static struct move_result results[MANY];
+    struct decision done = decision_completed(), later = decision_retrying(1000);
+    put_many(k, seqs, MANY);
+    for (size_t i = 0; i < MANY; i++)
+        starts[i] = (struct start_move){.seq = seqs[i],
+                                        .token = 1000 + i,
+                                        .lease_until_ms = k->now_ms + 30000,
+                                        .worker = i % 2 ? STR("odd") : STR("even")};
+    start_all(k, starts, MANY, results);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_int_equal(results[i].code, 0);
+        settles[i] = (struct settle_move){
+            .seq = seqs[i],
+            .token = 1000 + i,
+            .decision = i % 3 ? &done : &later,
+            .error = {.class_ = i % 3 ? REDRIVE_CLASS_SUCCESS : REDRIVE_CLASS_NETWORK,
+                      .message = STR("refused")}};
+    }
+    kit_begin(k);
+    must(store_ops(k->store)->settle(k->store, settles, MANY, results, NULL));
+    kit_commit(k);
+    for (size_t i = 0; i < MANY; i++) {
+        check_move(results[i], 0, i % 3 ? REDRIVE_STATE_COMPLETED : REDRIVE_STATE_RETRYING);
+        const struct job_status *s = &kit_job(k, seqs[i])->status;
+        assert_int_equal(s->state, results[i].state);
+        check_str(s->worker, i % 2 ? "odd" : "even");
+        assert_int_equal(kit_history(k, seqs[i])->n, 1);
+    }
+}
+
+static void of_two_starts_of_a_job_the_first_counts(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x"));
+    const struct start_move moves[] = {
+        {.seq = seq, .token = 11, .lease_until_ms = k->now_ms + 1000, .worker = STR("a")},
+        {.seq = seq + 1, .token = 12, .lease_until_ms = k->now_ms + 1000, .worker = STR("b")},
+        {.seq = seq, .token = 13, .lease_until_ms = k->now_ms + 1000, .worker = STR("c")},
+    };
+    struct move_result results[3];
+    start_all(k, moves, 3, results);
+    check_move(results[0], 0, REDRIVE_STATE_RUNNING);
+    assert_int_equal(results[1].code, REDRIVE_E_NOT_FOUND);
+    check_move(results[2], REDRIVE_E_STATE, REDRIVE_STATE_RUNNING);
+    assert_int_equal(kit_job(k, seq)->status.token, 11);
+    assert_int_equal(kit_job(k, seq)->status.attempts, 1);
+}
+
+static void of_two_settlements_of_a_job_the_first_counts(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .id = STR("a")), b = PUT(k, .id = STR("b"));
+    uint64_t token_a = kit_start(k, a), token_b = kit_start(k, b);
+    struct decision done = decision_completed(), later = decision_retrying(1000);
+    const struct settle_move moves[] = {
+        {.seq = b, .token = token_b + 1000, .decision = &done},
+        {.seq = a,
+         .token = token_a,
+         .decision = &later,
+         .error = {.class_ = REDRIVE_CLASS_NETWORK}},
+        {.seq = a, .token = token_a, .decision = &done},
+        {.seq = b, .token = token_b, .decision = &done},
+    };
+    struct move_result results[4];
+    kit_begin(k);
+    must(store_ops(k->store)->settle(k->store, moves, 4, results, NULL));
+    kit_commit(k);
+    check_move(results[0], REDRIVE_E_STATE, REDRIVE_STATE_RUNNING);
+    check_move(results[1], 0, REDRIVE_STATE_RETRYING);
+    check_move(results[2], REDRIVE_E_STATE, REDRIVE_STATE_RETRYING);
+    check_move(results[3], 0, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(kit_state(k, a), REDRIVE_STATE_RETRYING);
+    assert_int_equal(kit_history(k, a)->n, 1);
+}
+
+static void of_two_parks_of_a_job_the_first_counts(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .breaker_key = STR("lane")), b = PUT(k, .breaker_key = STR("lane"));
+    const int64_t seqs[] = {a, b, a, b + 100};
+    struct move_result results[4];
+    kit_begin(k);
+    must(store_ops(k->store)->park(k->store, seqs, 4, false, results, NULL));
+    check_move(results[0], 0, REDRIVE_STATE_PARKED);
+    check_move(results[1], 0, REDRIVE_STATE_PARKED);
+    check_move(results[2], REDRIVE_E_STATE, REDRIVE_STATE_PARKED);
+    assert_int_equal(results[3].code, REDRIVE_E_NOT_FOUND);
+    must(store_ops(k->store)->unpark(k->store, seqs, 4, results, NULL));
+    kit_commit(k);
+    check_move(results[0], 0, REDRIVE_STATE_QUEUED);
+    check_move(results[1], 0, REDRIVE_STATE_QUEUED);
+    check_move(results[2], REDRIVE_E_STATE, REDRIVE_STATE_QUEUED);
+    assert_int_equal(results[3].code, REDRIVE_E_NOT_FOUND);
+    assert_int_equal(kit_job(k, a)->status.deferrals, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(a_large_batch_starts_and_settles),
+        F(of_two_starts_of_a_job_the_first_counts),
+        F(of_two_settlements_of_a_job_the_first_counts),
+        F(of_two_parks_of_a_job_the_first_counts),
+    };
+    return cmocka_run_group_tests_name("store batches", tests, NULL, NULL);
+}
