@@ -297,6 +297,24 @@ static void stored_entry_is_back_when_the_configuration_lets_go(void **state)
     bed_release(&with);
 }
 
+static void tick_whose_job_is_refused_is_passed_over(void **state)
+{
+    (void)state;
+    struct bed strict, bed;
+    struct cron_op op;
+    bed_init(&strict, "strict_tasks: true\n");
+    bed_init(&bed, "strict_tasks: false\n");
+    assert_int_equal(put(&bed, "beat", BEAT), 1);
+    reload(&bed, strict.config);
+    bed_pass(&bed, 60000);
+    assert_int_equal(queued(&bed), 0);
+    assert_int_equal(engine_next_ms(bed.engine), BED_START_MS + 120000);
+    cron_op_init(&op, TENANT, STR("beat"));
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), REDRIVE_E_UNKNOWN);
+    bed_release(&bed);
+    bed_release(&strict);
+}
+
 static void tenants_have_entries_of_their_own(void **state)
 {
     (void)state;
@@ -484,6 +502,7 @@ int main(void)
         T(overlap_and_hand_hold_for_stored_entries),
         T(the_configuration_wins_and_cannot_be_changed),
         T(stored_entry_is_back_when_the_configuration_lets_go),
+        T(tick_whose_job_is_refused_is_passed_over),
         T(tenants_have_entries_of_their_own),
         T(row_without_a_definition_is_a_mark),
         T(definition_that_is_not_understood_is_left_alone),
