@@ -147,12 +147,13 @@ static const struct command CMD_NEXT = {
 
 const struct command cmd_cron = {
     .name = "cron",
-    .summary = "look at the schedules of periodic tasks, and run them by hand",
+    .summary = "look at the timetable of periodic tasks, and change it",
     .examples =
         (const struct example[]){
             {"redrive cron next '0 9 * * mon-fri' -z Asia/Tokyo", "nine o'clock on working days"},
-            {"redrive cron list", "the timetable of the configuration"},
+            {"redrive cron list", "the timetable"},
             {0},
         },
-    .commands = (const struct command *const[]){&CMD_NEXT, &cmd_cron_list, &cmd_cron_run, NULL},
+    .commands = (const struct command *const[]){&CMD_NEXT, &cmd_cron_list, &cmd_cron_run,
+                                                &cmd_cron_set, &cmd_cron_remove, NULL},
 };

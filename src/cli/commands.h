@@ -11,7 +11,9 @@ extern const struct command cmd_completion;
 extern const struct command cmd_config;
 extern const struct command cmd_cron;
 extern const struct command cmd_cron_list;
-extern const struct command cmd_cron_run; /* cmd_cron_list.c */
+extern const struct command cmd_cron_remove; /* cmd_cron_set.c */
+extern const struct command cmd_cron_run;    /* cmd_cron_list.c */
+extern const struct command cmd_cron_set;
 extern const struct command cmd_doctor;
 extern const struct command cmd_enqueue;
 extern const struct command cmd_dlq;

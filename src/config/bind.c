@@ -63,9 +63,20 @@ static void set_message(struct redrive_err *err, int code, const struct node *at
             text);
 }
 
+/* `key` is a member of `at` that is not there, or NULL. */
+static void note_path(struct binder *b, const struct node *at, const char *key)
+{
+    if (!b->first_path || b->n_errors > 0)
+        return;
+    const size_t len = strlen(node_path(at, b->first_path));
+    if (key)
+        (void)snprintf(b->first_path + len, NODE_PATH_MAX - len, "%s%s", len ? "." : "", key);
+}
+
 struct redrive_err *bind_error(struct binder *b, const struct node *at, const char *format, ...)
 {
     char text[TEXT_MAX];
+    note_path(b, at, NULL);
     struct redrive_err *err = next_error(b, at->line);
     if (!err)
         return NULL;
@@ -74,9 +85,23 @@ struct redrive_err *bind_error(struct binder *b, const struct node *at, const ch
     return err;
 }
 
+struct redrive_err *bind_lack(struct binder *b, const struct node *map, const char *key,
+                              const char *format, ...)
+{
+    char text[TEXT_MAX];
+    note_path(b, map, key);
+    struct redrive_err *err = next_error(b, map->line);
+    if (!err)
+        return NULL;
+    FORMAT_INTO(text, format);
+    set_message(err, b->code, map, text);
+    return err;
+}
+
 struct redrive_err *bind_key_error(struct binder *b, const struct node *at, const char *format, ...)
 {
     char text[TEXT_MAX], where[NODE_WHERE_MAX];
+    note_path(b, at, NULL);
     struct redrive_err *err = next_error(b, at->key_line);
     if (!err)
         return NULL;
@@ -282,7 +307,8 @@ static void check_required(struct binder *b, const struct table *table, const st
         if (!field->required || node_find(map, str_of(field->name)))
             continue;
         char expects[EXPECTS_MAX];
-        struct redrive_err *err = bind_error(b, map, "key '%s' is missing", field->name);
+        struct redrive_err *err =
+            bind_lack(b, map, field->name, "key '%s' is missing", field->name);
         err_detail(err, "expected %s", field->type->expects(field, expects));
     }
 }

@@ -9,13 +9,19 @@
 #include "config/config.h"
 #include "config/schema.h"
 
+struct zone;
+
 struct binder {
     struct arena *arena;              /* what members point to; lives as long as the result */
     struct config_report *report;     /* NULL: say nothing */
     struct config *config;            /* the whole that is being filled, or NULL */
     const struct node *default_rules; /* defaults.on, which tasks inherit; may be NULL */
+    struct zone **zones;              /* those that were read */
     const char *zone_dir;             /* where time zones are found */
-    int code;                         /* of the errors it reports */
+    const struct config *among;       /* the whole that a part on its own is meant for, or NULL */
+    char *first_path; /* NODE_PATH_MAX bytes: where the first error is; NULL: nobody asks */
+    bool is_json;     /* text stands in quotes */
+    int code;         /* of the errors it reports */
     size_t n_errors;
 };
 
@@ -33,6 +39,9 @@ struct redrive_err *bind_error(struct binder *b, const struct node *at, const ch
 /* The same at the line of the key, without its path. */
 struct redrive_err *bind_key_error(struct binder *b, const struct node *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same at a map, about a key that it does not have. */
+struct redrive_err *bind_lack(struct binder *b, const struct node *map, const char *key,
+                              const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Passes on what somebody else found wrong with the value. That memory ran out is nothing that a
  * value could help, and is left to the arena to remember. */
 void bind_error_from(struct binder *b, const struct node *at, const struct redrive_err *why);

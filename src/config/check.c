@@ -31,11 +31,6 @@ static void index_tasks(struct binder *b)
 /* The task that an element names, or NULL. */
 typedef const char *task_of_fn(const struct config *config, size_t i);
 
-static const char *task_of_cron(const struct config *config, size_t i)
-{
-    return config->cron[i].task;
-}
-
 static const char *task_of_alert(const struct config *config, size_t i)
 {
     return config->alerts[i].task;
@@ -47,9 +42,9 @@ static const char *task_of_row(const struct config *config, size_t i)
 }
 
 /* One that nobody declared is worth a warning, or with strict_tasks an error. */
-static void check_task(struct binder *b, const struct node *at, const char *task)
+static void check_task(struct binder *b, const struct config *config, const struct node *at,
+                       const char *task)
 {
-    const struct config *config = b->config;
     if (config_task(config, str_of(task)) != &config->undeclared)
         return;
 
@@ -71,20 +66,26 @@ static void check_tasks_of(struct binder *b, const struct node *section, size_t 
     for (size_t i = 0; child && i < n; i++, child = child->next) {
         const char *task = task_of(b->config, i);
         if (task)
-            check_task(b, node_find(child, STR("task")), task);
+            check_task(b, b->config, node_find(child, STR("task")), task);
     }
 }
 
-static void check_payloads(struct binder *b, const struct node *section)
+void check_cron(struct binder *b, const struct config *whole, const struct node *map,
+                const struct config_cron *entry)
 {
-    const struct config *config = b->config;
+    if (!entry->task)
+        return;
+    check_task(b, whole, node_find(map, STR("task")), entry->task);
+    const struct config_task *task = config_task(whole, str_of(entry->task));
+    if (task->payload == CONFIG_PAYLOAD_REQUIRED && strcmp(entry->payload, "null") == 0)
+        bind_lack(b, map, "payload", "task '%.60s' requires a payload", task->name);
+}
+
+static void check_timetable(struct binder *b, const struct node *section)
+{
     const struct node *child = section ? section->first : NULL;
-    for (size_t i = 0; child && i < config->n_cron; i++, child = child->next) {
-        const struct config_cron *entry = &config->cron[i];
-        const struct config_task *task = config_task(config, str_of(entry->task));
-        if (task->payload == CONFIG_PAYLOAD_REQUIRED && strcmp(entry->payload, "null") == 0)
-            bind_error(b, child, "task '%.60s' requires a payload", task->name);
-    }
+    for (size_t i = 0; child && i < b->config->n_cron; i++, child = child->next)
+        check_cron(b, b->config, child, &b->config->cron[i]);
 }
 
 /* ---- Tokens and doors ----------------------------------------------------------------------- */
@@ -149,10 +150,9 @@ void check_whole(struct binder *b, const struct node *root)
     index_tasks(b);
     if (b->arena->failed)
         return;
-    check_tasks_of(b, node_find(root, STR("cron")), config->n_cron, task_of_cron);
+    check_timetable(b, node_find(root, STR("cron")));
     check_tasks_of(b, node_find(root, STR("alerts")), config->n_alerts, task_of_alert);
     check_tasks_of(b, node_find(root, STR("classify")), config->n_classify, task_of_row);
-    check_payloads(b, node_find(root, STR("cron")));
     check_tokens(b, root);
     check_door(b, root, "http", config->listen.http);
     check_door(b, root, "faktory", config->listen.faktory);

@@ -95,6 +95,9 @@ enum config_overlap {
     CONFIG_OVERLAP_QUEUE_ONE,
 };
 
+/* As the file has it. */
+const char *config_overlap_name(enum config_overlap overlap);
+
 struct config_cron {
     const char *name;
     const char *task;
@@ -289,6 +292,23 @@ int task_parse_json(struct str name, struct str json, struct task_box **ret,
                     struct redrive_err *err);
 const struct config_task *task_box_get(const struct task_box *box);
 void task_box_free(struct task_box *box);
+
+/* An entry of the timetable together with what it points to. */
+struct cron_box;
+
+/* Writes an entry as one object in the form of the file's `cron` section, complete. Reading it
+ * gives the same entry. */
+void cron_write_json(const struct config_cron *entry, struct json_writer *w);
+/* Reads and checks an entry. Time zones are looked for where `config` (may be NULL) found its own.
+ * With `among` the entry is also looked at as one of that configuration: its task must be declared
+ * under strict_tasks, and its payload be there if the task requires one. An error is about the
+ * first thing that is wrong; `ret_field` (may be NULL) then names the key, "": the whole. */
+#define CONFIG_FIELD_MAX 96
+int cron_parse_json(const struct config *config, bool among, struct str name, struct str json,
+                    struct cron_box **ret, char ret_field[CONFIG_FIELD_MAX],
+                    struct redrive_err *err);
+const struct config_cron *cron_box_get(const struct cron_box *box);
+void cron_box_free(struct cron_box *box);
 
 /* The same for a breaker: the keys of the file's `breaker` section but for `key`. */
 int breaker_parse_json(struct str json, const struct redrive_breaker_config *defaults,

@@ -45,7 +45,7 @@ static void bind_zone(struct binder *b, const struct field *field, const struct 
 
     if (node->type != NODE_SCALAR) {
         bind_expected(b, field, node);
-    } else if (zone_load(b->config, b->zone_dir, node->text, &entry->tz, &why) < 0) {
+    } else if (zone_load(b->zones, b->arena, b->zone_dir, node->text, &entry->tz, &why) < 0) {
         bind_error_from(b, node, &why);
     } else {
         TYPE_STRING.bind(b, field, node, &entry->timezone);
@@ -141,6 +141,11 @@ static const struct field CRON_FIELDS[] = {
      .help = "when the last job has not ended: start one all the same, skip this tick, or keep "
              "one waiting"},
 };
+
+const char *config_overlap_name(enum config_overlap overlap)
+{
+    return OVERLAPS[overlap];
+}
 
 static void init(struct binder *b, void *object)
 {

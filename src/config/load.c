@@ -188,8 +188,10 @@ int config_load(const struct config_sources *sources, struct config **ret,
     l.binder = (struct binder){.arena = &config->owned->arena,
                                .report = report,
                                .config = config,
+                               .zones = &config->owned->zones,
                                .zone_dir = zone_dir ? zone_dir : ZONE_DIR,
                                .code = REDRIVE_E_CONFIG};
+    config->owned->zone_dir = arena_dup(l.binder.arena, str_of(l.binder.zone_dir));
     l.layers = (struct layers){.binder = &l.binder, .arena = &l.document};
     choose_path(&l);
     int rc = load(&l);
@@ -218,8 +220,7 @@ void config_free(struct config *config)
 {
     if (!config || !config->owned || atomic_fetch_sub(&config->owned->holders, 1) > 1)
         return;
-    for (struct zone *zone = config->owned->zones; zone; zone = zone->next)
-        tz_release(&zone->tz);
+    zones_release(config->owned->zones);
     /* The arena holds itself. */
     struct arena arena = config->owned->arena;
     arena_release(&arena);

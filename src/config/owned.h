@@ -5,18 +5,13 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
-#include "core/tz.h"
-
-struct zone {
-    struct zone *next;
-    const char *name;
-    struct tz tz;
-};
+#include "config/zone.h"
 
 struct config_owned {
     atomic_uint holders;
     struct arena arena; /* holds the configuration itself, too */
     struct zone *zones;
+    const char *zone_dir; /* where they were found */
 };
 
 #endif

@@ -1,36 +1,45 @@
-/* Policies and breakers that come on their own, as JSON. */
+/* Policies, tasks, breakers and entries of the timetable that come on their own, as JSON. */
 #include "config/config.h"
 
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "config/bind.h"
+#include "config/check.h"
 #include "config/fields_breaker.h"
 #include "config/fields_retry.h"
+#include "config/owned.h"
+#include "config/types.h"
+#include "config/zone.h"
 
-/* Binds the JSON to `object`; the document is gone afterwards. */
-static int bind_json(struct arena *arena, struct str json, const struct table *table, void *object,
-                     void (*finish)(struct binder *b, const struct node *root, void *object),
-                     struct redrive_err *err)
+typedef void finish_fn(struct binder *b, const struct node *root, void *object);
+
+/* Binds the JSON to `object`, with an arena and whatever else its table needs in `b`; the document
+ * is gone afterwards. */
+static int bind_json_with(struct binder *b, struct str json, const struct table *table,
+                          void *object, finish_fn *finish, struct redrive_err *err)
 {
     struct config_report *report = calloc(1, sizeof *report);
-    struct binder binder = {.arena = arena, .report = report, .code = REDRIVE_E_INVALID};
     struct arena document;
     struct node *root;
 
     if (!report)
         return err_nomem(err);
+    b->report = report;
+    b->code = REDRIVE_E_INVALID;
+    b->is_json = true;
     arena_init(&document);
     int rc = node_from_json(&document, json, &root, err);
     if (rc == 0) {
-        bind_table(&binder, table, root, object);
+        bind_table(b, table, root, object);
         if (finish)
-            finish(&binder, root, object);
-        if (arena->failed)
+            finish(b, root, object);
+        if (b->arena->failed)
             rc = err_nomem(err);
-        else if (binder.n_errors)
+        else if (b->n_errors)
             rc = err_set(err, report->errors[0].code, "%s", report->errors[0].message);
-        if (rc < 0 && binder.n_errors) {
+        if (rc < 0 && b->n_errors) {
             err_detail(err, "%s", report->errors[0].detail);
             err_hint(err, "%s", report->errors[0].hint);
         }
@@ -38,6 +47,13 @@ static int bind_json(struct arena *arena, struct str json, const struct table *t
     arena_release(&document);
     free(report);
     return rc;
+}
+
+static int bind_json(struct arena *arena, struct str json, const struct table *table, void *object,
+                     finish_fn *finish, struct redrive_err *err)
+{
+    struct binder binder = {.arena = arena};
+    return bind_json_with(&binder, json, table, object, finish, err);
 }
 
 /* ---- Policies ------------------------------------------------------------------------------- */
@@ -180,4 +196,91 @@ int breaker_parse_json(struct str json, const struct redrive_breaker_config *def
     if (rc == 0)
         *ret = breaker;
     return rc;
+}
+
+/* ---- Entries of the timetable --------------------------------------------------------------- */
+
+struct cron_box {
+    struct arena arena;
+    struct zone *zones;
+    struct config_cron entry;
+};
+
+_Static_assert(CONFIG_FIELD_MAX == NODE_PATH_MAX, "the place of an error is a path");
+
+void cron_write_json(const struct config_cron *entry, struct json_writer *w)
+{
+    json_begin_object(w);
+    table_write(&TABLE_CRON, entry, w);
+    json_end_object(w);
+}
+
+static void finish_entry(struct binder *b, const struct node *root, void *object)
+{
+    if (b->among)
+        check_cron(b, b->among, root, object);
+}
+
+static int check_entry_name(struct str name, char *ret_field, struct redrive_err *err)
+{
+    char shown[NODE_SHOW_MAX];
+    if (type_name_valid(name) && utf8_valid(name))
+        return 0;
+    (void)strcpy(ret_field, "name");
+    (void)err_set(err, REDRIVE_E_INVALID, "name: %s cannot be a name", node_show(name, shown));
+    err_detail(err, "expected a name of at most %d bytes without spaces", TYPE_NAME_MAX);
+    return REDRIVE_E_INVALID;
+}
+
+static int parse_entry(const struct config *config, bool among, struct str name, struct str json,
+                       struct cron_box *box, char *ret_field, struct redrive_err *err)
+{
+    const char *zone_dir = config && config->owned ? config->owned->zone_dir : NULL;
+    struct binder binder = {
+        .arena = &box->arena,
+        .zones = &box->zones,
+        .zone_dir = zone_dir ? zone_dir : ZONE_DIR,
+        .among = among ? config : NULL,
+        .first_path = ret_field,
+    };
+    int rc = check_entry_name(name, ret_field, err);
+    if (rc < 0)
+        return rc;
+    TABLE_CRON.init(&binder, &box->entry);
+    box->entry.name = arena_dup(&box->arena, name);
+    return bind_json_with(&binder, json, &TABLE_CRON, &box->entry, finish_entry, err);
+}
+
+int cron_parse_json(const struct config *config, bool among, struct str name, struct str json,
+                    struct cron_box **ret, char ret_field[CONFIG_FIELD_MAX],
+                    struct redrive_err *err)
+{
+    char field[CONFIG_FIELD_MAX] = "";
+    struct cron_box *box = calloc(1, sizeof *box);
+    if (!box)
+        return err_nomem(err);
+    arena_init(&box->arena);
+    int rc = parse_entry(config, among, name, json, box, field, err);
+    if (ret_field)
+        memcpy(ret_field, field, sizeof field);
+    if (rc < 0) {
+        cron_box_free(box);
+        return rc;
+    }
+    *ret = box;
+    return 0;
+}
+
+const struct config_cron *cron_box_get(const struct cron_box *box)
+{
+    return &box->entry;
+}
+
+void cron_box_free(struct cron_box *box)
+{
+    if (!box)
+        return;
+    zones_release(box->zones);
+    arena_release(&box->arena);
+    free(box);
 }

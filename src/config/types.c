@@ -18,6 +18,10 @@ static void bind_string(struct binder *b, const struct field *field, const struc
         bind_expected(b, field, node);
         return;
     }
+    if (b->is_json && node->style == NODE_PLAIN) {
+        err_hint(bind_expected(b, field, node), "put it in quotes");
+        return;
+    }
     if (node->text.len > TYPE_TEXT_MAX) {
         err_detail(bind_error(b, node, "text is too long"), "at most %d bytes", TYPE_TEXT_MAX);
         return;

@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "config/node.h"
-#include "config/owned.h"
 
 static int unknown_zone(struct str name, const char *dir, const struct redrive_err *why,
                         struct redrive_err *err)
@@ -50,12 +49,10 @@ int zone_read(const char *dir, struct str name, struct tz *ret, struct redrive_e
     return why.code == REDRIVE_E_NOMEM ? err_nomem(err) : unknown_zone(name, dir, &why, err);
 }
 
-int zone_load(struct config *config, const char *dir, struct str name, const struct tz **ret,
-              struct redrive_err *err)
+int zone_load(struct zone **zones, struct arena *arena, const char *dir, struct str name,
+              const struct tz **ret, struct redrive_err *err)
 {
-    struct arena *arena = &config->owned->arena;
-
-    for (const struct zone *known = config->owned->zones; known; known = known->next) {
+    for (const struct zone *known = *zones; known; known = known->next) {
         if (str_is(name, known->name)) {
             *ret = &known->tz;
             return 0;
@@ -69,8 +66,14 @@ int zone_load(struct config *config, const char *dir, struct str name, const str
     int rc = zone_read(dir, name, &zone->tz, err);
     if (rc < 0)
         return rc;
-    zone->next = config->owned->zones;
-    config->owned->zones = zone;
+    zone->next = *zones;
+    *zones = zone;
     *ret = &zone->tz;
     return 0;
+}
+
+void zones_release(struct zone *zones)
+{
+    for (; zones; zones = zones->next)
+        tz_release(&zones->tz);
 }

@@ -2,8 +2,10 @@
 #ifndef CONFIG_ZONE_H
 #define CONFIG_ZONE_H
 
+#include "base/arena.h"
 #include "base/str.h"
-#include "config/config.h"
+#include "core/tz.h"
+#include "redrive.h"
 
 #define ZONE_DIR "/usr/share/zoneinfo"
 
@@ -11,8 +13,15 @@
  * what is wrong with the name. Release `ret` with tz_release, after a failure too. */
 int zone_read(const char *dir, struct str name, struct tz *ret, struct redrive_err *err);
 
-/* The same for a configuration, which owns the zone and reads each only once. */
-int zone_load(struct config *config, const char *dir, struct str name, const struct tz **ret,
-              struct redrive_err *err);
+/* The same into a list of zones, in which each is read only once. What is in the list lives in
+ * `arena`; release the list before it. */
+struct zone {
+    struct zone *next;
+    const char *name;
+    struct tz tz;
+};
+int zone_load(struct zone **zones, struct arena *arena, const char *dir, struct str name,
+              const struct tz **ret, struct redrive_err *err);
+void zones_release(struct zone *zones);
 
 #endif

@@ -1,4 +1,4 @@
-/* rest_figures.c - figures, queues, workers, the timetable. */
+/* rest_figures.c - figures, queues, workers. */
 #include "doors/rest_routes.h"
 
 #include "base/clock.h"
@@ -124,30 +124,6 @@ static void get_workers(struct rest_call *call)
     worker_page_release(&page);
 }
 
-/* ---- The timetable --------------------------------------------------------------------------- */
-
-/* The entries of the configuration make jobs of the default tenant, and are its business alone. */
-static void get_cron(struct rest_call *call)
-{
-    const struct str owner = STR(ENGINE_TENANT_DEFAULT);
-    const bool is_owner = str_eq(call->principal.tenant, owner);
-    struct store *store = rest_store(call);
-    struct shared_page rows = {0};
-    struct redrive_err err = {0};
-    int rc = store_ops(store)->shared_list(store, SHARED_CRON, owner, &rows, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-    } else {
-        struct json_writer *w = rest_json(call);
-        kit_begin_items(w);
-        for (size_t i = 0; is_owner && i < call->config->n_cron; i++)
-            view_cron(w, &call->config->cron[i], &rows, clock_wall_ms());
-        kit_end_items(w);
-        rest_send(call, 200);
-    }
-    shared_page_release(&rows);
-}
-
 const struct rest_route REST_FIGURES[] = {
     {HTTP_GET, "/stats", CONFIG_SCOPE_READ, true, get_stats},
     {HTTP_GET, "/retry/stats", CONFIG_SCOPE_READ, true, get_retry_stats},
@@ -155,6 +131,5 @@ const struct rest_route REST_FIGURES[] = {
     {HTTP_POST, "/queues/{queue}/pause", CONFIG_SCOPE_ADMIN, false, post_pause},
     {HTTP_POST, "/queues/{queue}/resume", CONFIG_SCOPE_ADMIN, false, post_resume},
     {HTTP_GET, "/workers", CONFIG_SCOPE_READ, true, get_workers},
-    {HTTP_GET, "/cron", CONFIG_SCOPE_READ, true, get_cron},
     {0},
 };

@@ -6,6 +6,7 @@
 
 /* Each ends with an empty row. */
 extern const struct rest_route REST_BREAKERS[];
+extern const struct rest_route REST_CRON[];
 extern const struct rest_route REST_DEAD[];
 extern const struct rest_route REST_DEAD_BULK[];
 extern const struct rest_route REST_FIGURES[];

@@ -2,7 +2,6 @@
 
 #include "doors/job_query.h"
 #include "doors/work_body.h"
-#include "engine/cron.h"
 #include "store/job_json.h"
 
 static void field_text(struct json_writer *w, const char *key, struct str value)
@@ -139,43 +138,6 @@ void view_group(struct json_writer *w, const struct group_count *group)
     json_field_string(w, "task", group->example.spec.task);
     json_field_string(w, "example_id", group->example.spec.id);
     job_write_error(w, "example", &group->example.status.error);
-    json_end_object(w);
-}
-
-static const char *const OVERLAPS[] = {
-    [CONFIG_OVERLAP_ALLOW] = "allow",
-    [CONFIG_OVERLAP_SKIP] = "skip",
-    [CONFIG_OVERLAP_QUEUE_ONE] = "queue_one",
-};
-
-/* The row of an entry that has not ticked has the time when it was first seen, which is no time of
- * its schedule. */
-static int64_t last_tick(const struct config_cron *entry, const struct shared_page *rows)
-{
-    int64_t last_ms, at_ms;
-    for (size_t i = 0; i < rows->n; i++)
-        if (str_is(rows->rows[i].key, entry->name) &&
-            cron_row_last(rows->rows[i].value, &last_ms) &&
-            cron_next(&entry->cron, entry->tz, last_ms - 1, &at_ms) == 0 && at_ms == last_ms)
-            return last_ms;
-    return 0;
-}
-
-void view_cron(struct json_writer *w, const struct config_cron *entry,
-               const struct shared_page *rows, int64_t now_ms)
-{
-    int64_t next_ms;
-    if (cron_next(&entry->cron, entry->tz, now_ms, &next_ms) < 0)
-        next_ms = 0;
-    json_begin_object(w);
-    json_field_cstr(w, "name", entry->name);
-    json_field_cstr(w, "task", entry->task);
-    json_field_cstr(w, "schedule", entry->schedule);
-    json_field_cstr(w, "timezone", entry->timezone);
-    json_field_cstr(w, "overlap", OVERLAPS[entry->overlap]);
-    job_write_value(w, "payload", str_of(entry->payload));
-    job_write_time(w, "last_tick", last_tick(entry, rows));
-    job_write_time(w, "next_tick", next_ms);
     json_end_object(w);
 }
 

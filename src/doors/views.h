@@ -32,10 +32,6 @@ void view_item(struct json_writer *w, struct str id, const struct move_result *r
 void view_queue(struct json_writer *w, const struct queue_count *queue);
 void view_group(struct json_writer *w, const struct group_count *group);
 
-/* An entry of the timetable; `rows` are those of SHARED_CRON. */
-void view_cron(struct json_writer *w, const struct config_cron *entry,
-               const struct shared_page *rows, int64_t now_ms);
-
 /* A breaker after something was done to it; GET has the whole. */
 void view_breaker(struct json_writer *w, struct str key,
                   const struct redrive_breaker_status *status);

@@ -1,8 +1,9 @@
 /* cron.h - periodic tasks: each tick once, however many processes run.
  *
- * The last tick of an entry is a shared row. A tick compares and sets it in the unit that submits
- * the job: both happen or neither, and only one process wins. Of ticks that were missed only the
- * last is made up for; an entry that is seen for the first time starts with its next tick.
+ * Which entries there are is in timetable.h. The last tick of an entry is in its shared row. A tick
+ * compares and sets it in the unit that submits the job: both happen or neither, and only one
+ * process wins. Of ticks that were missed only the last is made up for; an entry that is seen for
+ * the first time starts with its next tick.
  *
  * overlap   allow      every tick makes a job
  *           skip       none while the last one's job has not ended
@@ -17,26 +18,21 @@
 
 struct engine;
 
-/* Reads the marks of all entries. */
-int cron_load(struct engine *e, struct redrive_err *err);
-
 /* Makes the ticks that are due and asks to be woken for the next. */
 int cron_ticks(struct engine *e, struct redrive_err *err);
 
 /* A tick by hand: the job of an entry, now, under its rule of overlap. The timetable goes on as if
- * nothing had been. REDRIVE_E_NOT_FOUND: the configuration has no such entry; REDRIVE_E_STATE: the
- * rule allows no further job; `id` and `state` are then those of the job that is in the way. */
+ * nothing had been. REDRIVE_E_NOT_FOUND: there is no such entry; REDRIVE_E_STATE: the rule allows
+ * no further job; `id` and `state` are then those of the job that is in the way. Any other refusal
+ * is that of the job. */
 #define CRON_ID_MAX 256
 struct cron_op {
     struct op op;
-    const char *name;
+    struct str tenant;
+    struct str name;
     char id[CRON_ID_MAX]; /* the answer */
     enum redrive_state state;
 };
-void cron_op_init(struct cron_op *op, const char *name);
-
-/* What the row of an entry says: the last tick that was made or, before the first one, when the
- * entry was first seen. False: the row is damaged. */
-bool cron_row_last(struct str row, int64_t *ret_ms);
+void cron_op_init(struct cron_op *op, struct str tenant, struct str name);
 
 #endif

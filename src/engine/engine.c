@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "core/classify.h"
-#include "engine/cron.h"
 #include "engine/private.h"
 #include "engine/retention.h"
 
@@ -45,9 +44,6 @@ static int build(struct engine *e, struct redrive_err *err)
     quantile_init(&e->run_time, RUN_TIME_HALF_LIFE_MS, e->started_ms);
     if (!config)
         return 0;
-    e->cron = calloc(config->n_cron + 1, sizeof *e->cron);
-    if (!e->cron)
-        return err_nomem(err);
     return classifier_new(config->classify, config->n_classify, &e->classifier, err);
 }
 
@@ -79,6 +75,7 @@ void engine_close(struct engine *e)
     lanes_release(&e->lanes);
     running_release(&e->running);
     published_release(&e->published);
+    timetable_release(&e->timetable);
     arena_release(&e->arena);
     classifier_free(e->classifier);
     store_close(e->store);
@@ -86,7 +83,6 @@ void engine_close(struct engine *e)
     pthread_mutex_destroy(&e->config_mutex);
     free(e->events);
     free(e->sweep_marks);
-    free(e->cron);
     free(e);
 }
 
@@ -165,7 +161,7 @@ int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err 
     e->shared_seen = -1;
     int rc = lanes_load(e, err);
     if (rc == 0)
-        rc = cron_load(e, err);
+        rc = timetable_load(e, err);
     if (rc == 0)
         rc = published_load(e, err);
     if (rc == 0)
@@ -176,6 +172,7 @@ int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err 
 void engine_forget(struct engine *e)
 {
     lanes_forget(&e->lanes);
+    timetable_forget(&e->timetable);
     retention_forget(e);
     e->shared_seen = -1;
     e->n_events = 0;

@@ -14,13 +14,8 @@
 #include "engine/lane.h"
 #include "engine/running.h"
 #include "engine/tasks.h"
+#include "engine/timetable.h"
 #include "engine/unit.h"
-
-/* An entry of the timetable, as the store has it. */
-struct cron_mark {
-    int64_t version; /* 0: no row yet */
-    int64_t last_ms; /* the last tick that was made, or when the entry was first seen */
-};
 
 struct engine {
     struct engine_options options;
@@ -48,8 +43,7 @@ struct engine {
     /* What is cached of the store, as of this shared version; -1: nothing. */
     int64_t shared_seen;
     struct lanes lanes;
-    struct cron_mark *cron; /* one for each of the configuration's */
-
+    struct timetable timetable;
     struct published_tasks published;
 
     struct running running;

@@ -1,25 +1,20 @@
 #include "engine/reload.h"
 
-#include <stdlib.h>
-
-#include "base/err.h"
 #include "core/classify.h"
-#include "engine/cron.h"
 #include "engine/private.h"
 
 static void exchange(struct engine *e, struct reload_op *op)
 {
     struct config *config = (struct config *)e->options.config;
     struct classifier *classifier = e->classifier;
-    struct cron_mark *cron = e->cron;
     pthread_mutex_lock(&e->config_mutex);
     e->options.config = op->config;
     pthread_mutex_unlock(&e->config_mutex);
     e->classifier = op->classifier;
-    e->cron = op->cron;
+    /* It points into the former configuration. */
+    timetable_release(&e->timetable);
     op->config = config;
     op->classifier = classifier;
-    op->cron = cron;
     op->in_force = true;
     /* Periodic tasks and alerts may want to be looked at earlier than the former ones. */
     e->alert_ms = 0;
@@ -34,7 +29,7 @@ static int apply_reload(struct engine *e, struct op *base, struct redrive_err *e
     struct publish_op publish;
     if (!op->in_force)
         exchange(e, op);
-    int rc = cron_load(e, err);
+    int rc = timetable_load(e, err);
     if (rc == 0)
         rc = published_load(e, err);
     publish_op_init(&publish);
@@ -45,9 +40,7 @@ int reload_op_init(struct reload_op *op, const struct config *config, struct red
 {
     *op = (struct reload_op){.op = {.apply = apply_reload, .weight = 1}};
     op->config = config_hold(config);
-    op->cron = calloc(config->n_cron + 1, sizeof *op->cron);
-    int rc = op->cron ? classifier_new(config->classify, config->n_classify, &op->classifier, err)
-                      : err_nomem(err);
+    int rc = classifier_new(config->classify, config->n_classify, &op->classifier, err);
     if (rc < 0)
         reload_op_release(op);
     return rc;
@@ -57,6 +50,5 @@ void reload_op_release(struct reload_op *op)
 {
     config_free(op->config);
     classifier_free(op->classifier);
-    free(op->cron);
     *op = (struct reload_op){0};
 }

@@ -18,7 +18,6 @@
 #include "engine/unit.h"
 
 struct classifier;
-struct cron_mark;
 
 struct reload_op {
     struct op op;
@@ -26,7 +25,6 @@ struct reload_op {
     /* What the engine gets, and afterwards what it had. */
     struct config *config;
     struct classifier *classifier;
-    struct cron_mark *cron;
 };
 
 /* Holds the configuration until release. */

@@ -60,8 +60,8 @@
  * waiting job that is ended with an error leaves a row without a start: number 0, started 0.
  *
  * The shared version is a number that rises whenever anything changes that processes cache: a
- * breaker, a pause, a limit, a task definition. An engine that sees another number than last time
- * reads those again before it decides anything in this unit.
+ * breaker, a pause, a limit, a task definition, the timetable. An engine that sees another number
+ * than last time reads those again before it decides anything in this unit.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H

@@ -1,4 +1,4 @@
-"""`redrive cron list` and `cron run`: the timetable of a configuration and its store."""
+"""`redrive cron list`, `run`, `set` and `remove`: the timetable of a configuration and its store."""
 
 import json
 import sqlite3
@@ -91,3 +91,61 @@ def test_an_unknown_entry_is_explained(redrive, place):
     unknown = redrive("cron", "run", "baet", cwd=path)
     assert unknown.returncode == 1
     assert "did you mean 'beat'?" in unknown.stderr
+
+
+def test_set_stores_an_entry_that_list_and_run_know(redrive, place):
+    path = place()
+    words = ("--task", "pulse", "-s", "0 9 * * mon", "-z", "Asia/Tokyo", "--payload", '{"b": "ü"}', "--overlap", "allow")
+    first = redrive("cron", "set", "weekly", *words, cwd=path)
+    assert (first.returncode, first.stdout) == (0, "")
+    assert first.stderr.startswith("weekly is set; next tick ") and "T09:00:00+09:00" in first.stderr
+    again = json.loads(redrive.output("cron", "set", "weekly", *words, "--json", cwd=path))
+    assert items(redrive, path)["weekly"] == again
+    assert (again["source"], again["overlap"], again["payload"]) == ("stored", "allow", {"b": "ü"})
+    assert items(redrive, path)["beat"]["source"] == "configuration"
+    assert redrive.output("cron", "run", "weekly", cwd=path).strip()
+    assert "did you mean 'weekly'?" in redrive("cron", "run", "weekyl", cwd=path).stderr
+
+
+def test_remove_takes_a_stored_entry_away(redrive, place):
+    path = place()
+    assert redrive("cron", "set", "tidy", "-t", "pulse", "-s", "@daily", cwd=path).returncode == 0
+    assert "did you mean 'tidy'?" in redrive("cron", "remove", "tdiy", cwd=path).stderr
+    assert redrive("cron", "remove", "tidy", cwd=path).returncode == 0
+    assert sorted(items(redrive, path)) == ["beat", "daily"]
+    assert redrive("cron", "remove", "tidy", cwd=path).returncode == 1
+
+
+def test_an_entry_of_the_configuration_is_left_alone(redrive, place):
+    path = place()
+    for words in (("set", "beat", "-t", "pulse", "-s", "@daily"), ("remove", "beat")):
+        refused = redrive("cron", *words, cwd=path)
+        assert refused.returncode == 1
+        assert "hint: change it in redrive.yaml" in refused.stderr
+
+
+@pytest.mark.parametrize("words, message", [
+    (("-s", "@daily"), "key 'task' is missing"),
+    (("-t", "pulse"), "key 'schedule' is missing"),
+    (("-t", "pulse", "-s", "* * *"), "schedule: "),
+    (("-t", "pulse", "-s", "@daily", "-z", "Mars"), "timezone: unknown time zone 'Mars'"),
+    (("-t", "pulse", "-s", "@daily", "--payload", "{a}"), "quote --payload"),
+    (("-t", "pulse", "-s", "@daily", "--overlap", "skipp"), "skip"),
+])
+def test_a_bad_entry_is_explained(redrive, place, words, message):
+    path = place()
+    refused = redrive("cron", "set", "x", *words, cwd=path)
+    assert refused.returncode == 2
+    assert message in refused.stderr
+    assert "x" not in items(redrive, path)
+
+
+def test_tenants_have_timetables_of_their_own(redrive, place):
+    path = place()
+    own = redrive("cron", "set", "beat", "-t", "pulse", "-s", "@daily", "--tenant", "acme", cwd=path)
+    assert own.returncode == 0
+    listed = json.loads(redrive.output("cron", "list", "--tenant", "acme", "--json", cwd=path))["items"]
+    assert [(i["name"], i["source"]) for i in listed] == [("beat", "stored")]
+    assert sorted(items(redrive, path)) == ["beat", "daily"]
+    assert redrive.output("cron", "run", "beat", "--tenant", "acme", cwd=path)
+    assert redrive("cron", "remove", "beat", "--tenant", "acme", cwd=path).returncode == 0

@@ -96,11 +96,36 @@ static void a_policy_survives_every_failure_to_allocate(void **state)
     policy_box_free(box);
 }
 
+static void an_entry_survives_every_failure_to_allocate(void **state)
+{
+    (void)state;
+    struct redrive_err err;
+    struct cron_box *box = NULL;
+    for (long n = 0;; n++) {
+        until_failure = n;
+        has_failed = false;
+        int rc = cron_parse_json(NULL, false, STR("a"),
+                                 STR("{\"task\": \"t\", \"schedule\": \"@daily\","
+                                     "\"timezone\": \"Europe/Berlin\", \"payload\": {\"a\": [1]}}"),
+                                 &box, NULL, &err);
+        until_failure = -1;
+        if (!has_failed) {
+            assert_int_equal(rc, 0);
+            break;
+        }
+        assert_int_equal(rc, REDRIVE_E_NOMEM);
+        assert_int_equal(err.code, REDRIVE_E_NOMEM);
+        assert_null(box);
+    }
+    cron_box_free(box);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_SANDBOX(a_load_survives_every_failure_to_allocate),
         T(a_policy_survives_every_failure_to_allocate),
+        T(an_entry_survives_every_failure_to_allocate),
     };
     until_failure = -1;
     return cmocka_run_group_tests(tests, NULL, NULL);

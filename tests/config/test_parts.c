@@ -1,4 +1,4 @@
-/* Policies and breakers that come on their own, as JSON. */
+/* Policies, breakers, tasks and entries of the timetable that come on their own, as JSON. */
 #include "check.h"
 
 #include <stdio.h>
@@ -242,6 +242,74 @@ static void a_task_that_is_not_understood_is_refused(void **state)
     assert_null(box);
 }
 
+static void write_entry(const struct cron_box *box, struct buf *out)
+{
+    struct json_writer w;
+    buf_init(out, 65536);
+    json_writer_init(&w, out);
+    cron_write_json(cron_box_get(box), &w);
+    assert_int_equal(buf_failed(out), 0);
+}
+
+static void an_entry_is_the_same_after_writing_and_reading(void **state)
+{
+    (void)state;
+    static const char JSON[] = "{\"task\": \"call\", \"schedule\": \"30 2 * * *\", "
+                               "\"timezone\": \"Europe/Berlin\", \"overlap\": \"queue_one\", "
+                               "\"payload\": {\"n\": 1.50, \"s\": \"5\", \"yes\": [null, true]}}";
+    struct cron_box *first = NULL, *second = NULL;
+    struct buf once, twice;
+    if (cron_parse_json(NULL, false, STR("night"), str_of(JSON), &first, NULL, &err) < 0)
+        fail_msg("%s", err.message);
+    write_entry(first, &once);
+    if (cron_parse_json(NULL, false, STR("night"), buf_str(&once), &second, NULL, &err) < 0)
+        fail_msg("%s", err.message);
+    write_entry(second, &twice);
+    assert_string_equal(buf_cstr(&once), buf_cstr(&twice));
+
+    const struct config_cron *entry = cron_box_get(second);
+    assert_string_equal(entry->name, "night");
+    assert_string_equal(entry->payload, "{\"n\":1.50,\"s\":\"5\",\"yes\":[null,true]}");
+    assert_int_equal(entry->overlap, CONFIG_OVERLAP_QUEUE_ONE);
+    assert_string_equal(config_overlap_name(entry->overlap), "queue_one");
+    /* In July clocks are two hours ahead there. */
+    int64_t next_ms;
+    assert_int_equal(cron_next(&entry->cron, entry->tz, INT64_C(1782864000000), &next_ms), 0);
+    assert_int_equal(next_ms, INT64_C(1782864000000) + 30 * 60000);
+    buf_release(&once);
+    buf_release(&twice);
+    cron_box_free(first);
+    cron_box_free(second);
+    cron_box_free(NULL);
+}
+
+static void what_is_wrong_with_an_entry_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *field, *hint;
+    } CASES[] = {
+        {"{\"task\": \"t\", \"schedule\": \"@dayly\"}", "schedule", NULL},
+        {"{\"task\": \"t\", \"schedule\": \"@daily\", \"timezon\": \"UTC\"}", "timezon",
+         "did you mean 'timezone'?"},
+        {"{\"task\": true, \"schedule\": \"@daily\"}", "task", "put it in quotes"},
+        {"{\"task\": \"t\"}", "schedule", NULL},
+        {"7", "", NULL},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char field[CONFIG_FIELD_MAX] = "?";
+        struct cron_box *box = NULL;
+        err = (struct redrive_err){0};
+        assert_int_equal(
+            cron_parse_json(NULL, true, STR("a"), str_of(CASES[i].json), &box, field, &err),
+            REDRIVE_E_INVALID);
+        assert_null(box);
+        assert_string_equal(field, CASES[i].field);
+        if (CASES[i].hint)
+            assert_string_equal(err.hint, CASES[i].hint);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +321,8 @@ int main(void)
         T(the_vectors_are_policies_and_breakers),
         T(a_task_is_the_same_after_writing_and_reading),
         T(a_task_that_is_not_understood_is_refused),
+        T(an_entry_is_the_same_after_writing_and_reading),
+        T(what_is_wrong_with_an_entry_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

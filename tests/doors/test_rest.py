@@ -3,12 +3,13 @@
 import http.client
 import json
 import re
+import sqlite3
 import time
 import urllib.parse
 
 import pytest
 
-from rest_client import ROOT, api, start, tenants, until  # noqa: F401 (fixtures)
+from rest_client import ROOT, api, start, tenants, token_line, until  # noqa: F401 (fixtures)
 
 # -- Submit ----------------------------------------------------------------------------------------
 
@@ -517,7 +518,95 @@ def test_the_timetable_and_the_workers_are_shown(start):
     (entry,) = api.ok("GET", "/cron")["items"]
     assert (entry["name"], entry["task"], entry["schedule"]) == ("joke", "mail", "*/2 * * * *")
     assert entry["next_tick"] and entry["last_tick"] is None
+    assert entry["source"] == "configuration"
     assert api.ok("GET", "/workers") == {"items": [], "next": None}
+
+
+def test_an_entry_of_the_timetable_is_set_replaced_and_removed(api):
+    body = {"task": "mail", "schedule": "30 7 * * mon-fri", "timezone": "Europe/Berlin", "payload": {"a": [1.50]}}
+    entry = api.ok("PUT", "/cron/wake", body, status=201)
+    assert {key: entry[key] for key in body} == body
+    assert (entry["name"], entry["overlap"], entry["source"], entry["last_tick"]) == ("wake", "skip", "stored", None)
+    assert entry["next_tick"].endswith(":30:00.000Z")
+    assert api.ok("PUT", "/cron/wake", body) == entry
+    assert api.ok("GET", "/cron")["items"] == [entry]
+    replaced = api.ok("PUT", "/cron/wake", {"task": "mail", "schedule": "@daily"})
+    assert (replaced["timezone"], replaced["payload"]) == ("UTC", None)
+    assert api.ok("GET", "/cron")["items"] == [replaced]
+    assert "'wake'" in api.problem(404, "DELETE", "/cron/waek")["hint"]
+    gone = api("DELETE", "/cron/wake")
+    assert (gone.status, gone.raw) == (204, b"")
+    api.problem(404, "DELETE", "/cron/wake")
+    assert api.ok("GET", "/cron")["items"] == []
+
+
+BAD_ENTRIES = [
+    ({}, "task"),
+    ([1], None),
+    (b"", None),
+    (b"{", None),
+    ({"task": "mail"}, "schedule"),
+    ({"task": "mail", "schedule": "61 * * * *"}, "schedule"),
+    ({"task": "mail", "schedule": ["@daily"]}, "schedule"),
+    ({"task": "mail", "schedule": "@daily", "timezone": "Europe/Berln"}, "timezone"),
+    ({"task": "mail", "schedule": "@daily", "overlap": "skipp"}, "overlap"),
+    ({"task": "mail", "shedule": "@daily"}, "shedule"),
+    ({"task": 5, "schedule": "@daily"}, "task"),
+    ({"task": "picky", "schedule": "@daily"}, "payload"),
+]
+
+
+def test_a_bad_entry_is_refused_and_its_member_named(api):
+    for body, field in BAD_ENTRIES:
+        assert api.problem(400, "PUT", "/cron/beat", body).get("field") == field, body
+    assert "'schedule'" in api.problem(400, "PUT", "/cron/beat", {"task": "mail", "shedule": "@daily"})["hint"]
+    good = {"task": "mail", "schedule": "@daily"}
+    for name in ("two%20words", "x" * 129, "a%00b", "%ff"):
+        assert api("PUT", f"/cron/{name}", good).status == 400, name
+    assert api.problem(413, "PUT", "/cron/beat", {**good, "payload": "x" * (64 << 10)})["field"] == "payload"
+    assert api.ok("GET", "/cron")["items"] == []
+
+
+def test_strict_tasks_hold_for_the_timetable(start):
+    api = start("strict_tasks: true\n").api
+    problem = api.problem(400, "PUT", "/cron/beat", {"task": "mial", "schedule": "@daily"})
+    assert (problem["field"], problem["hint"]) == ("task", "did you mean 'mail'?")
+    api.ok("PUT", "/cron/beat", {"task": "mail", "schedule": "@daily"}, status=201)
+
+
+def test_what_the_configuration_has_is_changed_there(start):
+    api = start('cron:\n  joke: {task: mail, schedule: "*/2 * * * *"}\n').api
+    for method, body in (("PUT", {"task": "once", "schedule": "@daily"}), ("DELETE", None)):
+        problem = api.problem(409, method, "/cron/joke", body)
+        assert "redrive.yaml" in problem["hint"]
+    (entry,) = api.ok("GET", "/cron")["items"]
+    assert (entry["task"], entry["source"]) == ("mail", "configuration")
+
+
+def test_a_stored_entry_survives_its_server(start):
+    first = start()
+    entry = first.api.ok("PUT", "/cron/wake", {"task": "mail", "schedule": "@yearly"}, status=201)
+    assert first.stop() == 0
+    assert start().api.ok("GET", "/cron")["items"] == [entry]
+
+
+def test_a_stored_entry_makes_jobs_of_its_tenant(start, tmp_path):
+    everything = "enqueue, work, read, admin"
+    tokens = "tokens:\n" + token_line("red", everything, "red") + token_line("blue", everything, "blue")
+    first = start(tokens)
+    body = {"task": "mail", "schedule": "* * * * *", "payload": {"n": 1}}
+    first.api.of("red").ok("PUT", "/cron/beat", body, status=201)
+    assert first.stop() == 0
+    with sqlite3.connect(tmp_path / "jobs.db") as db:
+        (text,) = db.execute("SELECT value FROM shared WHERE kind = 4 AND key = 'beat'").fetchone()
+        row = json.loads(text)
+        row["last_tick_ms"] -= 120000  # instead of waiting so long
+        db.execute("UPDATE shared SET value = ? WHERE kind = 4 AND key = 'beat'", (json.dumps(row).encode(),))
+    api = start(tokens).api
+    job = api.of("red").claim_one()
+    assert (job["task"], job["payload"]) == ("mail", {"n": 1})
+    assert api.of("red").ok("GET", "/cron")["items"][0]["last_tick"]
+    assert api.of("blue").ok("GET", "/jobs")["items"] == []
 
 
 # -- Tenants ---------------------------------------------------------------------------------------
@@ -555,8 +644,10 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     leased = red.claim_one()
     red.ok("POST", "/retry/circuit-breakers/mail/trip")
     red.ok("POST", "/queues/side/pause")
+    red.ok("PUT", "/cron/beat", {"task": "mail", "schedule": "@yearly"}, status=201)
     as_red = lambda: [red(*r).raw for r in (
-        ("GET", "/jobs"), ("GET", "/retry/dead-letters"), ("GET", "/retry/circuit-breakers"), ("GET", "/queues"))]
+        ("GET", "/jobs"), ("GET", "/retry/dead-letters"), ("GET", "/retry/circuit-breakers"), ("GET", "/queues"),
+        ("GET", "/cron"))]
     before = as_red()
 
     ask = Tracked(blue)
@@ -590,6 +681,8 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     assert ask("POST", "/retry/simulate-failure", task_type="mail").status == 200
     for verb in ("pause", "resume"):
         assert ask("POST", f"/queues/side/{verb}", "/queues/{queue}/" + verb).status == 200
+    assert ask("DELETE", "/cron/beat", "/cron/{name}").status == 404
+    assert ask("PUT", "/cron/beat", "/cron/{name}", {"task": "once", "schedule": "@daily"}).status == 201
     own = ask("POST", "/jobs", body={"task": "mail", "id": "running", "unique_key": "k"})
     assert (own.status, own["existed"]) == (201, False)
     assert ask("POST", "/tasks/once", "/tasks/{task}").status == 202

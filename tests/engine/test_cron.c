@@ -96,7 +96,7 @@ static void queue_one_lets_one_wait_for_the_one_that_runs(void **state)
 static int by_hand(struct bed *bed, const char *name)
 {
     struct cron_op op;
-    cron_op_init(&op, name);
+    cron_op_init(&op, STR(ENGINE_TENANT_DEFAULT), str_of(name));
     int rc = engine_apply_one(bed->engine, &op.op, NULL);
     assert_true(rc == 0 ? op.id[0] != '\0' : rc == REDRIVE_E_NOT_FOUND || op.id[0] != '\0');
     return rc;
