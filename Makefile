@@ -1,7 +1,7 @@
 # Thin handles on Meson, for people. Each target prepares what it needs by itself.
 #
 #   make            build build/redrive and build/libredrive{,-queue}.{a,so}
-#   make demo       see it work
+#   make demo       see it work; KEEP=1 keeps its folder
 #   make test       all tests; the last line is "N passed, N failed"
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make bench      measure, in one run with the rivals; writes build/bench.json
@@ -30,8 +30,9 @@ $(BUILD)/build.ninja:
 	@said=$$(meson setup $(BUILD) 2>&1) || { echo "$$said"; exit 1; }
 
 demo: $(BUILD)/build.ninja
-	@echo "building redrive and its example"
-	@ninja --quiet -C $(BUILD) redrive examples/handler-example
+	@tools/bootstrap demo || true
+	@echo "building redrive"
+	@ninja --quiet -C $(BUILD) redrive
 	@tools/demo $(BUILD)
 
 test:

@@ -1,5 +1,6 @@
 #include "doors/faktory_request.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 #include "base/json.h"
@@ -144,6 +145,23 @@ static const char *keep_text(struct arena *arena, struct str text, size_t max)
     return copy;
 }
 
+/* The type that a stack begins with, as in "TypeError: the message", where the client has sent none
+ * worth the name: the Node package gives the error's `code`, which most errors do not have. */
+static struct str type_of(const struct raw_fail *fail)
+{
+    struct str type = str_trim(fail->type);
+    struct str stack = buf_str(fail->backtrace);
+    size_t n = 0;
+    if (type.len > 0 && !str_is(type, "undefined"))
+        return type;
+    while (n < stack.len && (isalnum((unsigned char)stack.ptr[n]) || stack.ptr[n] == '_'))
+        n++;
+    if (n == 0 || fail->message.len == 0 || stack.len < n + 2 || stack.ptr[n] != ':')
+        return type;
+    struct str rest = {stack.ptr + n + 2, stack.len - n - 2};
+    return str_starts_with(rest, fail->message) ? (struct str){stack.ptr, n} : type;
+}
+
 int faktory_fail_read(struct str json, struct arena *arena, struct faktory_fail *ret,
                       struct redrive_err *err)
 {
@@ -153,7 +171,7 @@ int faktory_fail_read(struct str json, struct arena *arena, struct faktory_fail 
     int rc = read_object(json, arena, fail_member, &raw, err);
     *ret = (struct faktory_fail){.jid = raw.jid};
     if (rc == 0) {
-        ret->error_type = keep_text(arena, raw.type, TYPE_MAX_BYTES);
+        ret->error_type = keep_text(arena, type_of(&raw), TYPE_MAX_BYTES);
         ret->message = keep_text(arena, raw.message, REDRIVE_MESSAGE_MAX - 1);
         if (backtrace.len > 0)
             ret->backtrace = keep_text(arena, buf_str(&backtrace), REDRIVE_STACKTRACE_MAX - 1);

@@ -2,65 +2,202 @@
 
 import json
 import os
-import pathlib
-import shutil
+import signal
 import subprocess
 
 import pytest
 
-from faktory_kit import Door, LIMIT_S
-
-HERE = pathlib.Path(__file__).resolve().parent
-NODE_CLIENT = "faktory-worker@4.7.1"
+import foreign_kit
+from faktory_kit import Door, wait_until
+from serve_kit import LIMIT_S, Bench, wait_for
 
 CONFIG = """
 tasks:
   Flaky:
     retry: {strategy: fixed, initial_delay: 200ms, max_retries: 3, jitter: false}
+  Doomed:
+    retry: {strategy: fixed, initial_delay: 100ms, max_retries: 2, jitter: false}
 """
 
 
-@pytest.fixture(scope="session")
-def node_modules(tmp_path_factory):
-    if not shutil.which("npm") or not shutil.which("node"):
-        pytest.skip("npm and node are not installed")
-    folder = tmp_path_factory.mktemp("node")
-    try:
-        result = subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", NODE_CLIENT], cwd=folder,
-            capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        pytest.skip("the npm registry does not answer")
-    if result.returncode != 0:
-        pytest.skip("the npm registry cannot be reached: " + result.stderr.strip()[-200:])
-    return folder / "node_modules"
+class Foreign:
+    """A program made with somebody's client."""
+
+    def __init__(self, name, command, **env):
+        self.name = name
+        self.command = command
+        self.env = {**os.environ, **env}
+        self.started = []
+
+    def run(self, url, word):
+        """What it said, a value for each line."""
+        result = subprocess.run([*self.command, word], env={**self.env, "FAKTORY_URL": url}, capture_output=True,
+                                text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+        assert result.returncode == 0, result.stderr
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def work(self, url, log_path):
+        worker = Worker(self, url, log_path)
+        self.started.append(worker.process)
+        return worker
+
+    def close(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+class Worker:
+    def __init__(self, foreign, url, log_path):
+        self.log_path = log_path
+        with open(log_path, "wb") as log, open(f"{log_path}.err", "wb") as errors:
+            self.process = subprocess.Popen([*foreign.command, "work"], env={**foreign.env, "FAKTORY_URL": url},
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=errors)
+
+    def said(self):
+        text = self.log_path.read_text("utf-8")
+        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+
+    def has_heard(self, event):
+        return {"event": event} in self.said()
+
+    def errors(self):
+        return self.log_path.with_name(self.log_path.name + ".err").read_text("utf-8")
+
+    def ends(self):
+        assert self.process.wait(LIMIT_S) == 0, self.errors()
+
+
+@pytest.fixture(params=["node", "go"])
+def foreign(request, tmp_path_factory):
+    if request.param == "node":
+        modules = foreign_kit.node_modules(tmp_path_factory)
+        one = Foreign("node", ["node", str(foreign_kit.HERE / "faktory_node.js")], NODE_PATH=str(modules))
+    else:
+        one = Foreign("go", [str(foreign_kit.go_program(tmp_path_factory))])
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def bench(tmp_path):
+    one = Bench(tmp_path)
+    one.configure(CONFIG, listen="{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}")
+    yield one
+    one.close()
+
+
+def look(server, job_id):
+    status, text = server.get(f"/jobs/{job_id}")
+    assert status == 200, text
+    return json.loads(text)
+
+
+def ended(server, *job_ids):
+    return all(look(server, job_id)["state"] in ("completed", "dead_letter") for job_id in job_ids)
+
+
+GOOD = [f"good-job-{i}" for i in range(1, 5)]
 
 
 @pytest.mark.parametrize("password", [None, "se:cret"])
-def test_node_client_and_worker_run_unchanged(node_modules, tmp_path, password):
-    (tmp_path / "redrive.yaml").write_text(CONFIG)
-    arguments = ["--config", str(tmp_path / "redrive.yaml")]
-    url = "tcp://127.0.0.1:"
+def test_client_and_worker_run_unchanged(foreign, bench, tmp_path, password):
+    words, url = [], "tcp://127.0.0.1:"
     if password:
-        arguments += ["--password", f"{password}=acme"]
-        url = "tcp://:se%3Acret@127.0.0.1:"
-    door = Door(f"sqlite:{tmp_path}/jobs.db", *arguments)
-    try:
-        result = subprocess.run(
-            ["node", str(HERE / "faktory_node.js")], capture_output=True, text=True, timeout=LIMIT_S * 2, check=False,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "NODE_PATH": str(node_modules), "FAKTORY_URL": f"{url}{door.port}"})
-    finally:
-        door.close()
-    assert result.returncode == 0, result.stderr
-    said = [json.loads(line) for line in result.stdout.splitlines()]
-    assert said[0] == {"rejected": 0}
-    runs = [line for line in said if "jobtype" in line]
+        (tmp_path / "passwords").write_text(password + "\n")
+        words, url = ["--faktory-passwords", str(tmp_path / "passwords")], "tcp://:se%3Acret@127.0.0.1:"
+    server = bench.serve(*words).ready()
+    url += str(server.port("faktory"))
+
+    assert foreign.run(url, "produce") == [{"rejected": 0}]
+    assert look(server, "good-job-1")["payload"]["args"] == [1, {"deep": ["ä"]}]
+    worker = foreign.work(url, tmp_path / "worker")
+    wait_for(lambda: ended(server, *GOOD, "flaky-job", "hopeless-job", "doomed-job"),
+             lambda: f"the end of all jobs\n{worker.said()}\n{worker.errors()}")
+    worker.process.send_signal(signal.SIGTERM)
+    worker.ends()
+    check_runs([line for line in worker.said() if "jobtype" in line], foreign.name)
+    check_lives(server, foreign.name)
+
+    assert foreign.run(url, "care") == [{"dead": 2, "failures": 5}]
+    assert server.get("/jobs/hopeless-job")[0] == 404
+    assert look(server, "doomed-job")["state"] == "dead_letter"
+
+
+def check_runs(runs, name):
+    """What the worker saw."""
     assert sorted(run["args"][0] for run in runs if run["jobtype"] == "Good") == [1, 2, 3, 4]
     assert {"jobtype": "Good", "args": [1, {"deep": ["ä"]}]} in runs
     flaky = [run for run in runs if run["jobtype"] == "Flaky"]
-    assert [run.get("errtype") for run in flaky] == [None, "ECONNRESET"]
+    reason = {"node": "not yet", "go": "dial tcp 127.0.0.1:9: connect: connection refused"}[name]
+    assert [run.get("failure") for run in flaky] == [None, reason]
     assert [run["custom"] for run in flaky] == [{"trace": "t-1"}] * 2
     assert len([run for run in runs if run["jobtype"] == "Hopeless"]) == 1
-    assert {"dead": 1, "working": 0, "failures": 2} in said
-    assert said[-1] == {"dead": 0}
+    assert len([run for run in runs if run["jobtype"] == "Doomed"]) == 3
+
+
+def check_lives(server, name):
+    """What has become of it here."""
+    for job_id in GOOD:
+        good = look(server, job_id)
+        assert (good["state"], good["attempts"]) == ("completed", 1)
+
+    flaky = look(server, "flaky-job")
+    first, second = flaky["history"]
+    assert (flaky["state"], flaky["attempts"], second["outcome"]) == ("completed", 2, "completed")
+    # Go's package knows no types: its class is made of the message.
+    kind = {"node": "ECONNRESET", "go": "unknown"}[name]
+    assert (first["outcome"], first["error"]["class"], first["error"]["type"]) == ("retrying", "network", kind)
+    assert first["delay"] == 0.2
+
+    hopeless = look(server, "hopeless-job")
+    assert (hopeless["state"], hopeless["attempts"]) == ("dead_letter", 1)
+    error = hopeless["history"][-1]["error"]
+    assert error["message"] == "never"
+    if name == "node":
+        assert error["type"] == "TypeError"
+        assert "faktory_node.js" in error["stacktrace"]
+
+    doomed = look(server, "doomed-job")
+    assert (doomed["state"], doomed["reason"], doomed["attempts"]) == ("dead_letter", "exhausted", 3)
+    assert [attempt["outcome"] for attempt in doomed["history"]] == ["retrying", "retrying", "dead_letter"]
+
+
+def test_backtrace_of_a_go_worker_is_the_stacktrace(bench, tmp_path_factory):
+    program = Foreign("go", [str(foreign_kit.go_program(tmp_path_factory))])
+    server = bench.serve().ready()
+    program.run(f"tcp://127.0.0.1:{server.port('faktory')}", "fail-by-hand")
+    error = look(server, "traced-job")["history"][0]["error"]
+    assert (error["class"], error["message"]) == ("network", "connection reset by peer")
+    assert "main.failByHand" in error["stacktrace"]
+
+
+def test_worker_obeys_the_orders_of_the_server(foreign, tmp_path):
+    """Go's manager sends a beat every 15 s, so both orders are waited for at the same time."""
+    lives = []
+    try:
+        for order in ("quiet", "terminate"):
+            door = Door(f"sqlite:{tmp_path}/{order}.db")
+            worker = foreign.work(f"tcp://127.0.0.1:{door.port}", tmp_path / order)
+            lives.append((order, door, door.connect(), worker, tmp_path / f"gate-{order}"))
+        for order, door, client, worker, gate in lives:
+            client.push("slow-job-1", "Slow", [str(gate)])
+            wait_until(lambda: client.info()["sets"]["working"] == 1)
+            door.tell(order)
+            client.push("good-job-1", "Good", [1])
+        for order, _, client, worker, gate in lives:
+            wait_for(lambda: worker.has_heard(order), lambda: f"{order}\n{worker.said()}\n{worker.errors()}")
+            assert worker.process.poll() is None
+            assert client.info()["total_processed"] == 0
+            gate.touch()
+            wait_until(lambda: client.info()["total_processed"] == 1)
+            assert client.info()["queues"] == {"default": 1}
+            if order == "quiet":
+                worker.process.send_signal(signal.SIGTERM)
+            worker.ends()
+            assert [run["jobtype"] for run in worker.said() if "jobtype" in run] == ["Slow"]
+    finally:
+        foreign.close()
+        for _, door, _, _, _ in lives:
+            door.close()

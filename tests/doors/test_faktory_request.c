@@ -62,6 +62,36 @@ static void a_failure_is_trimmed_and_filled_in(void **state)
     assert_true(faktory_fail_read(STR("{\"backtrace\":[1]}"), &arena, &fail, NULL) < 0);
 }
 
+static const char *type_of(const char *json)
+{
+    struct faktory_fail fail;
+    assert_int_equal(faktory_fail_read(str_of(json), &arena, &fail, NULL), 0);
+    return fail.error_type;
+}
+
+static void a_missing_type_is_read_off_the_stack(void **state)
+{
+    (void)state;
+    assert_string_equal(type_of("{\"errtype\":\"undefined\",\"message\":\"x is not a function\","
+                                "\"backtrace\":[\"TypeError: x is not a function\",\"  at f\"]}"),
+                        "TypeError");
+    assert_string_equal(type_of("{\"message\":\"a\\nb\",\"backtrace\":[\"Error: a\",\"b\"]}"),
+                        "Error");
+    assert_string_equal(type_of("{\"errtype\":\"EPIPE\",\"message\":\"gone\","
+                                "\"backtrace\":[\"Error: gone\"]}"),
+                        "EPIPE");
+    static const char *const NONE[] = {
+        "{\"errtype\":\"undefined\",\"message\":\"gone\",\"backtrace\":[\"main: other\"]}",
+        "{\"errtype\":\"undefined\",\"message\":\"gone\",\"backtrace\":[\": gone\"]}",
+        "{\"errtype\":\"undefined\",\"message\":\"gone\",\"backtrace\":[\"E\"]}",
+        "{\"errtype\":\"undefined\",\"message\":\"\",\"backtrace\":[\"E: x\"]}",
+        "{\"errtype\":\"undefined\",\"message\":\"gone\",\"backtrace\":[]}",
+        "{\"errtype\":\"undefined\"}",
+    };
+    for (size_t i = 0; i < sizeof NONE / sizeof NONE[0]; i++)
+        assert_string_equal(type_of(NONE[i]), "undefined");
+}
+
 static void a_long_failure_is_cut(void **state)
 {
     (void)state;
@@ -131,6 +161,7 @@ int main(void)
         T(hello_tells_who_it_is),
         T(password_hash_matches_the_published_example),
         T(a_failure_is_trimmed_and_filled_in),
+        T(a_missing_type_is_read_off_the_stack),
         T(a_long_failure_is_cut),
         T(a_mutation_has_a_filter),
         T(times_are_rfc_3339),

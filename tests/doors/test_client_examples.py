@@ -1,0 +1,117 @@
+"""The clients of examples/clients, each pair against a real server."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import foreign_kit
+from serve_kit import LIMIT_S, ROOT, Bench, wait_for
+
+CLIENTS = ROOT / "examples" / "clients"
+ADDRESSES = ["ann@example.org", "bob@busy.example", "nobody"]
+
+
+class Pair:
+    def __init__(self, command, suffix, **env):
+        self.command = command
+        self.suffix = suffix
+        self.env = {**os.environ, **env}
+        self.process = None
+
+    def words(self, name, *arguments):
+        folder = {".py": "python", ".sh": "shell", ".js": "node"}[self.suffix]
+        return [*self.command, str(CLIENTS / folder / (name + self.suffix)), *arguments]
+
+    def produce(self, *addresses):
+        return subprocess.run(self.words("producer", *addresses), env=self.env, capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+
+    def work(self, log_path):
+        with open(log_path, "wb") as log:
+            self.process = subprocess.Popen(self.words("worker"), env=self.env, stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, start_new_session=True)
+
+    def close(self):
+        """A shell waits for its curl: both are told."""
+        if self.process and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(LIMIT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+                raise
+
+
+@pytest.fixture
+def server(tmp_path):
+    bench = Bench(tmp_path)
+    shutil.copy(CLIENTS / "redrive.yaml", bench.config)
+    yield bench.serve("--store", f"sqlite:{bench.database}", "--listen", "127.0.0.1:0", "--faktory", "127.0.0.1:0").ready()
+    bench.close()
+
+
+def python_pair(server):
+    return Pair([sys.executable], ".py", JOBS_URL=f"http://127.0.0.1:{server.port()}")
+
+
+@pytest.fixture(params=["python", "shell", "node"])
+def pair(request, server, tmp_path_factory):
+    url = f"http://127.0.0.1:{server.port()}"
+    if request.param == "python":
+        one = python_pair(server)
+    elif request.param == "shell":
+        one = Pair(["sh"], ".sh", JOBS_URL=url)
+    else:
+        modules = foreign_kit.node_modules(tmp_path_factory)
+        one = Pair(["node"], ".js", NODE_PATH=str(modules), FAKTORY_URL=f"tcp://127.0.0.1:{server.port('faktory')}")
+    yield one
+    one.close()
+
+
+def look(server, address):
+    status, text = server.get(f"/jobs/mail-{address}")
+    assert status == 200, text
+    return json.loads(text)
+
+
+def test_pair_sends_what_can_be_sent(server, pair, tmp_path):
+    for _ in range(2):
+        done = pair.produce(*ADDRESSES)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.splitlines()) == 3
+    assert len(json.loads(server.get("/jobs")[1])["items"]) == 3
+
+    pair.work(tmp_path / "worker")
+    wait_for(lambda: {look(server, a)["state"] for a in ADDRESSES} <= {"completed", "dead_letter"},
+             lambda: (tmp_path / "worker").read_text())
+    sent, held_up, wrong = (look(server, address) for address in ADDRESSES)
+    assert (sent["state"], sent["attempts"]) == ("completed", 1)
+    assert (held_up["state"], held_up["attempts"]) == ("completed", 2)
+    assert held_up["history"][0]["error"]["message"] == "451 try again later"
+    assert (wrong["state"], wrong["attempts"]) == ("dead_letter", 1)
+    error = wrong["history"][0]["error"]
+    assert (error["class"], error["message"]) == ("validation", "not an address: nobody")
+    if pair.suffix != ".js":
+        assert held_up["history"][0]["error"]["class"] == "rate_limited"
+        assert held_up["history"][0]["delay"] >= 2
+
+
+@pytest.mark.parametrize("pair", ["shell", "node"], indirect=True)
+def test_worker_takes_the_jobs_of_another_producer(server, pair, tmp_path):
+    assert python_pair(server).produce("ann@example.org").returncode == 0
+    pair.work(tmp_path / "worker")
+    wait_for(lambda: look(server, "ann@example.org")["state"] == "completed", lambda: (tmp_path / "worker").read_text())
+
+
+@pytest.mark.parametrize("pair", ["python", "node"], indirect=True)
+def test_producer_tells_when_there_is_no_server(server, pair):
+    server.stop()
+    done = pair.produce("ann@example.org")
+    assert done.returncode != 0
+    assert "refused" in done.stderr.lower()
