@@ -14,7 +14,7 @@ DESTDIR ?=
 # Seconds for each fuzz target, and the seed (0: another one each time).
 FUZZ_TIME ?= 20
 FUZZ_SEED ?= 0
-# How often workers, and batches, are killed.
+# How often workers, and batches, are killed; the server three times for each five of these.
 KILLS ?= 500
 
 .PHONY: all demo test install bench lint format coverage fuzz asan tsan torture clean help
@@ -76,7 +76,7 @@ fuzz:
 	@tools/fuzz $(FUZZ_TIME) $(FUZZ_SEED)
 
 torture: all
-	@tools/torture $(BUILD) $(KILLS)
+	@tools/torture $(BUILD) --kills $(KILLS)
 
 clean:
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-coverage build-bench
@@ -87,5 +87,5 @@ help:
 	@echo 'make coverage   line and branch coverage; writes build-coverage/'
 	@echo 'make asan tsan  the unit suite under sanitizers'
 	@echo 'make fuzz       every parser, FUZZ_TIME seconds each (20)'
-	@echo 'make torture    kill workers and batches KILLS times (500), lose nothing'
+	@echo 'make torture    kill workers, batches and servers KILLS times (500), lose nothing'
 	@echo 'make clean      remove what was built'

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -36,6 +35,14 @@ static int refuse(int fd, const char *file, struct redrive_err *err)
     return REDRIVE_E_STATE;
 }
 
+/* Of the process, and not of the open file as flock would have it: a child between its fork and its
+ * exec has a copy of the descriptor, and would keep the lock of a server that was killed. */
+static int lock_now(int fd)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(fd, F_SETLK, &whole);
+}
+
 int serve_lock_take(const char *store_url, int *ret, struct redrive_err *err)
 {
     char file[PATH_MAX], path[PATH_MAX + sizeof SUFFIX];
@@ -50,8 +57,8 @@ int serve_lock_take(const char *store_url, int *ret, struct redrive_err *err)
     if (fd < 0)
         return cannot(path, "open", err);
     int rc = 0;
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-        rc = errno == EWOULDBLOCK ? refuse(fd, file, err) : cannot(path, "take", err);
+    if (lock_now(fd) < 0)
+        rc = errno == EAGAIN || errno == EACCES ? refuse(fd, file, err) : cannot(path, "take", err);
     if (rc == 0 && (ftruncate(fd, 0) < 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0))
         rc = cannot(path, "write", err);
     if (rc < 0) {

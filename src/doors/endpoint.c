@@ -4,15 +4,23 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
 
 /* Connections that have been made and not yet taken; the system has a limit of its own. */
 #define BACKLOG 1024
+
+/* How long a port may still be taken, and how often that is looked at. When a server is killed, a
+ * child that it was just starting has copies of its sockets until it gets to its exec; whoever
+ * takes the server's place at once must not fail for that. */
+#define TAKEN_MS      1000
+#define TAKEN_LOOK_MS 20
 
 static bool is_port(const char *text)
 {
@@ -107,6 +115,20 @@ static int listen_on(const struct addrinfo *one)
     return -1;
 }
 
+/* -1 and errno; of several addresses the first that can be had. */
+static int listen_on_any(const struct addrinfo *list)
+{
+    const int64_t until_ms = clock_monotonic_ms() + TAKEN_MS;
+    for (;;) {
+        int fd = -1;
+        for (const struct addrinfo *one = list; one && fd < 0; one = one->ai_next)
+            fd = listen_on(one);
+        if (fd >= 0 || errno != EADDRINUSE || clock_monotonic_ms() >= until_ms)
+            return fd;
+        (void)poll(NULL, 0, TAKEN_LOOK_MS);
+    }
+}
+
 int endpoint_listen(const char *address, bool loopback_only, int *ret_fd, struct redrive_err *err)
 {
     struct addrinfo *list;
@@ -120,9 +142,7 @@ int endpoint_listen(const char *address, bool loopback_only, int *ret_fd, struct
         err_hint(err, "add tokens, or listen on 127.0.0.1");
         return REDRIVE_E_DENIED;
     }
-    int fd = -1;
-    for (const struct addrinfo *one = list; one && fd < 0; one = one->ai_next)
-        fd = listen_on(one);
+    int fd = listen_on_any(list);
     int reason = errno;
     freeaddrinfo(list);
     if (fd < 0) {

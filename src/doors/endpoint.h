@@ -16,7 +16,8 @@ bool endpoint_is_loopback(const char *address);
 
 /* A socket that listens there and does not block, for the caller to close; port 0 is any that is
  * free. With `loopback_only` an address that is not is refused with REDRIVE_E_DENIED.
- * REDRIVE_E_INVALID for what is no address; REDRIVE_E_IO with the reason when it cannot listen. */
+ * REDRIVE_E_INVALID for what is no address; REDRIVE_E_IO with the reason when it cannot listen. A
+ * port that is taken is waited for, a second at most. */
 int endpoint_listen(const char *address, bool loopback_only, int *ret_fd, struct redrive_err *err);
 
 /* The port of a bound socket; 0 when it has none. */

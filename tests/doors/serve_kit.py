@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import signal
-import sqlite3
 import subprocess
 import time
 
@@ -158,10 +157,6 @@ class Bench:
 
     def state(self, job_id):
         return self.job(job_id)["state"]
-
-    def ids(self):
-        with sqlite3.connect(self.database, timeout=LIMIT_S) as db:
-            return {row[0] for row in db.execute("SELECT id FROM jobs_by_status")}
 
     def effects(self):
         path = self.dir / "effects"

@@ -1,6 +1,8 @@
 /* Addresses to listen on. */
 #include "check.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -52,6 +54,28 @@ static void a_port_that_is_taken_is_told(void **state)
     close(fd);
 }
 
+static void *close_soon(void *fd)
+{
+    (void)poll(NULL, 0, 200);
+    close(*(int *)fd);
+    return NULL;
+}
+
+static void a_port_that_is_about_to_be_free_is_waited_for(void **state)
+{
+    struct redrive_err err = {0};
+    pthread_t thread;
+    char address[32];
+    int fd, second = -1;
+    (void)state;
+    assert_int_equal(endpoint_listen("127.0.0.1:0", false, &fd, &err), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%u", endpoint_port(fd));
+    assert_int_equal(pthread_create(&thread, NULL, close_soon, &fd), 0);
+    assert_int_equal(endpoint_listen(address, false, &second, &err), 0);
+    pthread_join(thread, NULL);
+    close(second);
+}
+
 static void what_is_no_address_is_told(void **state)
 {
     struct redrive_err err = {0};
@@ -81,11 +105,9 @@ static void a_server_with_a_bad_certificate_does_not_start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(loopback_is_told_from_the_rest),
-        T(loopback_only_refuses_the_world),
-        T(a_port_that_is_taken_is_told),
-        T(what_is_no_address_is_told),
-        T(a_server_with_a_bad_certificate_does_not_start),
+        T(loopback_is_told_from_the_rest), T(loopback_only_refuses_the_world),
+        T(a_port_that_is_taken_is_told),   T(a_port_that_is_about_to_be_free_is_waited_for),
+        T(what_is_no_address_is_told),     T(a_server_with_a_bad_certificate_does_not_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

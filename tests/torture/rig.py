@@ -1,84 +1,125 @@
-"""rig.py - workers that are killed, stopped and started again, on one store.
+"""rig.py - servers and workers that are killed, stopped and started again, on one store.
 
-Used by test_torture.py (a few kills) and by `make torture` (hundreds):
+Used by test_torture.py and test_server_torture.py (a few kills) and by `make torture` (hundreds):
 
-    tests/torture/rig.py [--kills 500] [--of work|batch] [--seed N] [--sabotage KIND]
+    tests/torture/rig.py [--mode workers|batch|server] [--kills N] [--store URL]
+                         [--servers N] [--workers N] [--seed N] [--sabotage KIND]
 
-Nothing but SIGKILL, SIGSTOP and SIGCONT is done to processes, and only to those that the rig itself
-has started. With --sabotage somebody tampers with the store between two kills; the rig is worth
-something only if it notices.
+`workers` are `redrive work` processes; jobs come from the command line. `server` kills `redrive serve`
+under the load of clients (client.py), and starts it again at once, as a supervisor would. With
+--servers and --workers there are more of them, and a random one is killed; a SQLite store has one
+server. `batch` kills the same `redrive batch` again and again. A store that is given must be empty.
+
+Nothing but SIGKILL, SIGSTOP and SIGCONT is done to processes until the kills are over, and only to
+those that the rig itself has started.
 """
 import argparse
-import hashlib
 import json
 import os
 import pathlib
 import random
 import shutil
 import signal
-import sqlite3
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from evidence import Evidence, complaints  # noqa: E402
+import testimony  # noqa: E402
+from client import FaktoryClient  # noqa: E402
+from evidence import Remains  # noqa: E402
+from sabotage import OF_SERVERS, OF_WORKERS  # noqa: E402
+from stores import open_store  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BINARY = pathlib.Path(os.environ.get("REDRIVE_BIN", ROOT / "build" / "redrive")).resolve()
 
-LIVE_STATES = "(SELECT state FROM states WHERE name IN ('scheduled','retrying','queued','running','parked'))"
-
 CONFIG = """\
-store: sqlite:{place}/jobs.db
+store: {store}
 log: {{level: "off"}}
+defaults:
+  retry: {{strategy: fixed, initial_delay: 200ms, min_delay: 200ms, jitter: none, max_attempts: 5, total_timeout: 0}}
+  breaker: {{failure_threshold: {threshold}, recovery_timeout: 300ms}}
 tasks:
   work:
-    run: {{stream: [{python}, {handler}, {place}/effects.log], processes: 3, timeout: 10s}}
+    run: {{stream: [{python}, {handler}, {logs}/effects.log], processes: 3, timeout: 10s}}
     lease: 1s
     heartbeat: 300ms
-    retry: {{strategy: fixed, initial_delay: 200ms, min_delay: 200ms, jitter: none, max_attempts: 5,
-             total_timeout: 0}}
-    breaker: {{failure_threshold: 8, recovery_timeout: 300ms}}
+  remote: {{}}
+  faktory: {{}}
 """
 
-SABOTAGE = {
-    # A completed job disappears.
-    "lose": "DELETE FROM jobs WHERE seq = (SELECT min(seq) FROM jobs WHERE state = 5)",
-    # Completed jobs are run once more.
-    "twice": """UPDATE jobs SET state = 2, attempts = 0, rank = line_id << 32 | 2147483647 -
-                (SELECT priority FROM specs WHERE specs.seq = jobs.seq) WHERE state = 5""",
-    # The time locks of all retries are opened.
-    "early": "UPDATE jobs SET process_after_ms = 1, rank = 1 WHERE state = 1",
-    # Every retry has its attempts back.
-    "extra": "UPDATE jobs SET attempts = attempts - 1 WHERE state = 1 AND attempts > 1",
-    # A job that has never run is called completed.
-    "phantom": """UPDATE jobs SET state = 5, attempts = 1, started_ms = updated_ms, rank = updated_ms
-                  WHERE seq = (SELECT max(seq) FROM jobs WHERE state = 2 AND attempts = 0)""",
-}
+# Below this there is too little to do, above the other there would be too much left in the end.
+TOO_FEW = 40
+TOO_MANY = 150
 
 
-class Rig:
-    def __init__(self, seed, place=None, log=print):
+def free_port():
+    """Not one that the system gives to connections by itself: the port of a server that was killed must
+    still be there when the next one comes."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+class Member:
+    """A server or a worker, and whoever takes its place."""
+
+    def __init__(self, *words, port=None):
+        self.words = words
+        self.port = port  # of a server's HTTP door
+        self.process = None
+
+    def is_reached(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=10).close()
+            return True
+        except OSError:
+            return False
+
+
+class Rig(Remains):
+    def __init__(self, seed, place=None, store=None, servers=0, workers=2):
+        super().__init__()
         self.random = random.Random(seed)
         self.place = pathlib.Path(tempfile.mkdtemp(prefix="redrive-torture-", dir=place))
+        self.logs = self.place / "logs"
+        self.logs.mkdir()
+        self.log = testimony.Log(self.logs / "rig.log")
         self.config = self.place / "redrive.yaml"
-        self.store = self.place / "jobs.db"
-        self.config.write_text(CONFIG.format(place=self.place, python=sys.executable, handler=HERE / "handler.py"))
+        self.doors = [(free_port(), free_port()) for _ in range(servers)]  # of HTTP and Faktory
+        self.keep_in(store or f"sqlite:{self.place}/jobs.db")
+        self.members = [Member("work") for _ in range(workers)]
+        self.members += [Member("serve", "--listen", f"127.0.0.1:{http}", "--faktory", f"127.0.0.1:{faktory}", port=http)
+                         for http, faktory in self.doors]
+        self.clients = {}  # name -> process
+        self.hold = self.place / "hold"
         self.processes = []
-        self.acknowledged = []
-        self.payloads = {}
+        self.submitted = 0
         self.kills = 0
-        self.stops = 0
-        self.say = log
+
+    def keep_in(self, url):
+        """Jobs are kept in this store."""
+        # The jobs of a server that is killed fail together; its breaker should not always be open.
+        self.config.write_text(CONFIG.format(store=url, logs=self.logs, python=sys.executable, handler=HERE / "handler.py",
+                                             threshold=20 if self.doors else 8))
+        self.store = open_store(url, self.command())
 
     def close(self):
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+            process.stderr.close()
+        self.log.close()
         shutil.rmtree(self.place, ignore_errors=True)
 
     # ---- Processes ---------------------------------------------------------------------------
@@ -89,11 +130,14 @@ class Rig:
     def command(self, *words):
         return [str(BINARY), "--config", str(self.config), *words]
 
-    def start(self, *words):
-        process = subprocess.Popen(self.command(*words), stdin=subprocess.DEVNULL, env=self.environment,
+    def start_process(self, command):
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=self.environment,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.processes.append(process)
         return process
+
+    def start(self, *words):
+        return self.start_process(self.command(*words))
 
     def forget(self, process):
         process.stderr.close()
@@ -116,98 +160,161 @@ class Rig:
         os.kill(process.pid, signal.SIGCONT)
         self.stops += 1
 
+    def end(self, process):
+        """In good order. One that had nothing to do may have been told before it listened."""
+        process.terminate()
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired as late:
+            raise AssertionError("does not stop on SIGTERM") from late
+        assert process.returncode in (0, -signal.SIGTERM), process.stderr.read().decode()
+        self.forget(process)
+
+    def all_are_alive(self):
+        for process in self.processes:
+            assert process.poll() is None, f"ended by itself with {process.returncode}: {process.stderr.read().decode()}"
+
     # ---- What there is to do -----------------------------------------------------------------
 
-    def payload(self, number):
-        payload = {"number": number, "text": "x" * self.random.randrange(200)}
-        return payload, hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
+    def acknowledge(self, job_id, payload=None):
+        """What the rig itself has submitted must never be lost."""
+        self.log.note("submit", job_id, payload=testimony.digest(payload) if payload is not None else None)
+        self.log.note("acknowledged", job_id)
+        self.submitted += 1
 
     def submit(self, n):
-        """Through the command line, by ids of our own; what it acknowledges must never be lost."""
-        for number in range(len(self.acknowledged), len(self.acknowledged) + n):
+        """Through the command line, by ids of our own."""
+        for number in range(self.submitted, self.submitted + n):
             job_id = f"job-{number}"
-            payload, digest = self.payload(number)
+            payload = {"number": number, "text": "x" * self.random.randrange(200)}
             result = subprocess.run(self.command("enqueue", "work", json.dumps(payload), "--id", job_id),
                                     capture_output=True, text=True, check=False, timeout=60,
                                     env=self.environment)
             assert result.returncode == 0, result.stderr
             assert result.stdout.strip() == job_id
-            self.acknowledged.append(job_id)
-            self.payloads[job_id] = digest
+            self.acknowledge(job_id, payload)
 
     def submit_lines(self, n):
-        """Many at once, killed in between: only what was printed counts."""
+        """Many at once."""
         lines = self.place / "payloads.jsonl"
         lines.write_text("".join(json.dumps({"number": i}) + "\n" for i in range(n)))
         out = subprocess.run(self.command("enqueue", "work", "--lines", "--from", str(lines)),
                              stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.environment, text=True, check=True, timeout=120)
-        self.acknowledged += out.stdout.split()
+        for number, job_id in enumerate(out.stdout.split()):
+            self.acknowledge(job_id, {"number": number})
 
-    def live(self):
-        if not self.store.exists():
-            return -1
-        db = sqlite3.connect(f"file:{self.store}?mode=ro", uri=True, timeout=30)
-        try:
-            return db.execute(f"SELECT count(*) FROM jobs WHERE state IN {LIVE_STATES}").fetchone()[0]
-        finally:
-            db.close()
+    def start_clients(self):
+        for index, kind in enumerate(("http", "faktory")):
+            name = f"client-{kind}"
+            ports = [str(door[index]) for door in self.doors]
+            self.clients[name] = self.start_process([sys.executable, str(HERE / "client.py"), kind, name,
+                                                     str(self.logs / f"{name}.log"), str(self.hold), *ports])
 
-    def tamper(self, kind):
-        """As soon as there is a job of the kind that is to be tampered with."""
-        end = time.monotonic() + 30
-        db = sqlite3.connect(self.store, timeout=30)
-        try:
-            while True:
-                self.submit_lines(50)
-                with db:
-                    if db.execute(SABOTAGE[kind]).rowcount > 0:
-                        return
-                assert time.monotonic() < end, f"found nothing to sabotage: {kind}"
-        finally:
-            db.close()
-
-    def judge(self):
-        return complaints(Evidence(self.store, self.place / "effects.log"), self.acknowledged, self.payloads,
-                          self.stops)
-
-    # ---- The two ways to be killed -----------------------------------------------------------
-
-    def wait_until_idle(self, limit_s=60):
-        """With one worker that nobody harms."""
-        worker = self.start("work")
-        end = time.monotonic() + limit_s
-        while self.live() > 0 and time.monotonic() < end:
-            assert worker.poll() is None, worker.stderr.read().decode()
-            time.sleep(0.05)
-        worker.terminate()
-        try:
-            worker.wait(timeout=20)
-        except subprocess.TimeoutExpired as late:
-            worker.kill()
-            raise AssertionError("does not stop on SIGTERM") from late
-        # One that had nothing to do may have been told to stop before it listened.
-        assert worker.returncode in (0, -signal.SIGTERM), worker.stderr.read().decode()
-        self.forget(worker)
-
-    def torture_work(self, kills, sabotage=None):
-        """Two workers at a time; one of them is killed, or stopped for a while, and replaced."""
-        workers = [self.start("work"), self.start("work")]
-        while self.kills < kills:
-            if self.live() < 40:
+    def keep_busy(self):
+        live = len(self.store.live())
+        if not self.clients:
+            if live < TOO_FEW:
                 self.submit_lines(200)
-            time.sleep(self.random.uniform(0.02, 0.4))
-            index = self.random.randrange(2)
-            if self.random.random() < 0.05:
-                self.stop_for_a_while(workers[index])
-            else:
-                self.kill(workers[index])
-                workers[index] = self.start("work")
-            if sabotage:
-                self.tamper(sabotage)
+        elif live > TOO_MANY:
+            self.hold.touch()
+        else:
+            self.hold.unlink(missing_ok=True)
+
+    # ---- Workers and servers -----------------------------------------------------------------
+
+    def torture(self, kills, sabotage=None, limit_s=1800):
+        """One of them is killed, or stopped for a while, and replaced at once, until there were enough
+        and somebody has tampered with the store, if somebody is to; then all comes to its end."""
+        end = time.monotonic() + limit_s
+        for member in self.members:
+            member.process = self.start(*member.words)
+        if self.doors:
+            self.start_clients()
+        while self.kills < kills or sabotage:
+            assert time.monotonic() < end, f"only {self.kills} kills, sabotage {sabotage}"
+            self.keep_busy()
+            member = self.random.choice(self.members)
+            self.let_it_begin(member)
+            if not member.port and self.random.random() < 0.05:
+                self.stop_for_a_while(member.process)
+                continue
+            self.kill(member.process)
+            if sabotage and self.tamper(sabotage):
                 sabotage = None
-        for worker in workers:
-            self.kill(worker)
-        self.wait_until_idle()
+            member.process = self.start(*member.words)
+        self.drain()
+
+    def tamper(self, sabotage):
+        """Tells whether there was anything to spoil. Servers will be killed again; workers are given new
+        jobs until there is something."""
+        end = time.monotonic() + 30
+        while not self.doors and not sabotage.attempt(self):
+            assert time.monotonic() < end, "found nothing to sabotage"
+            self.submit_lines(50)
+        return not self.doors or sabotage.attempt(self)
+
+    def let_it_begin(self, member):
+        """Until clients are served again, but for a few servers that are killed on their way to that; then
+        for a moment that nobody can foresee."""
+        if member.port and self.random.random() < 0.9:
+            self.wait_for(member.is_reached, 60)
+            sizes = self.log_sizes()
+            self.wait_for(lambda: all(now > before for now, before in zip(self.log_sizes(), sizes)), 2)
+        time.sleep(self.random.uniform(0.02, 0.35))
+
+    def log_sizes(self):
+        logs = [self.logs / f"{name}.log" for name in self.clients]
+        return [log.stat().st_size if log.exists() else 0 for log in logs]
+
+    def wait_for(self, condition, limit_s):
+        """For so long at most; somebody may have nothing to do."""
+        end = time.monotonic() + limit_s
+        while not condition() and time.monotonic() < end:
+            self.all_are_alive()
+            time.sleep(0.005)
+
+    def drain(self, limit_s=60):
+        """Nobody is harmed any more, and nothing new comes in. What is not done by the end of the
+        time is left, for the evidence to complain of."""
+        self.hold.touch()
+        end = time.monotonic() + limit_s
+        before = None
+        while time.monotonic() < end:
+            self.all_are_alive()
+            live = self.store.live()
+            if not live:
+                break
+            lost = self.lost_fetches(live)
+            if lost and lost == before:
+                break
+            before = lost
+            time.sleep(0.2 if lost else 0.05)
+        for client in self.clients.values():
+            self.end(client)
+        self.take_back_lost_fetches()
+        for member in self.members:
+            if member.process:
+                self.end(member.process)
+
+    def lost_fetches(self, live):
+        """The ids of these jobs, if each was fetched by a Faktory client that never heard of it because the
+        server was killed: for a minute at least it is that client's."""
+        started = {(entry["id"], entry["attempt"]) for entry in self.testimony() if entry["event"] == "start"} if all(
+            job["state"] == "running" and job["worker"] in self.clients for job in live) else None
+        if started is None or any((job["id"], job["attempts"]) in started for job in live):
+            return None
+        return sorted(job["id"] for job in live)
+
+    def take_back_lost_fetches(self):
+        """In the client's name: whoever has its wid may still settle them."""
+        for job in self.store.live():
+            if job["state"] == "running" and job["worker"] in self.clients:
+                client = FaktoryClient(job["worker"], self.logs / f"{job['worker']}.log", [door[1] for door in self.doors])
+                client.end(job["id"], job["attempts"], "SUCCESS")
+                client.worker.close()
+                client.log.close()
+
+    # ---- Batches -----------------------------------------------------------------------------
 
     def torture_batch(self, kills):
         """The same command again and again, killed at any moment, until it has been killed enough
@@ -218,12 +325,14 @@ class Rig:
             process = self.start("batch", "work", str(records))
             time.sleep(self.random.uniform(0.02, 0.5))
             self.kill(process)
-            if self.live() == 0:
+            if not self.store.live():
                 wanted = self.add_records(records, wanted)
         last = subprocess.run(self.command("batch", "work", str(records)), stdin=subprocess.DEVNULL, env=self.environment,
                               capture_output=True, text=True, check=False, timeout=300)
         assert last.returncode in (0, 3), last.stderr
-        self.wait_until_idle()
+        self.members = [Member("work")]
+        self.members[0].process = self.start("work")
+        self.drain()
         self.check_records(wanted)
 
     @staticmethod
@@ -235,33 +344,41 @@ class Rig:
 
     def check_records(self, wanted):
         """Each record is one job: its key is unique for ever."""
-        db = sqlite3.connect(f"file:{self.store}?mode=ro", uri=True, timeout=30)
-        rows = db.execute("SELECT unique_key, count(*) FROM specs GROUP BY unique_key").fetchall()
-        ids = [row[0] for row in db.execute("SELECT id FROM specs")]
-        db.close()
-        assert len(rows) == wanted, f"{len(rows)} of {wanted} records are in the store"
-        assert all(count == 1 for _, count in rows), "a record was submitted twice"
-        self.acknowledged += ids
+        jobs = self.store.jobs()
+        assert len(jobs) == wanted, f"{len(jobs)} jobs for {wanted} records"
+        assert len({job["unique_key"] for job in jobs}) == wanted, "a record was submitted twice"
+        for job in jobs:
+            self.acknowledge(job["id"])
+
+
+MODES = {"workers": {"servers": 0, "workers": 2}, "batch": {"servers": 0, "workers": 0},
+         "server": {"servers": 1, "workers": 0}}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--mode", choices=MODES, default="workers")
     parser.add_argument("--kills", type=int, default=500)
-    parser.add_argument("--of", choices=("work", "batch"), default="work")
+    parser.add_argument("--store", metavar="URL", help="an empty one; a SQLite file of its own unless given")
+    parser.add_argument("--servers", type=int, help="as the mode says unless given")
+    parser.add_argument("--workers", type=int, help="as the mode says unless given")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--sabotage", choices=sorted(SABOTAGE), help="with --of work")
+    parser.add_argument("--sabotage", choices=sorted(OF_WORKERS.keys() | OF_SERVERS.keys()), help="of a SQLite store")
     args = parser.parse_args()
-    rig = Rig(args.seed)
+    size = {name: MODES[args.mode][name] if getattr(args, name) is None else getattr(args, name) for name in ("servers", "workers")}
+    planted = (OF_SERVERS if size["servers"] else OF_WORKERS).get(args.sabotage)
+    rig = Rig(args.seed, store=args.store, **size)
     started = time.monotonic()
     try:
-        if args.of == "work":
-            rig.torture_work(args.kills, args.sabotage)
-        else:
+        if args.mode == "batch":
             rig.torture_batch(args.kills)
+        else:
+            rig.torture(args.kills, planted)
         found = rig.judge()
+        jobs = len({entry["id"] for entry in rig.testimony() if entry["event"] == "acknowledged"})
     finally:
         rig.close()
-    print(f"{args.of}: {rig.kills} kills, {rig.stops} stops, {len(rig.acknowledged)} jobs, "
+    print(f"{args.mode}: {rig.kills} kills, {rig.stops} stops, {jobs} jobs, "
           f"{time.monotonic() - started:.0f} s, seed {args.seed}: {len(found)} complaints")
     for complaint in found[:20]:
         print("  " + complaint)

@@ -28,8 +28,7 @@ def small_disk(tmp_path):
 @pytest.fixture
 def rig(small_disk, tmp_path):
     made = Rig(seed=1, place=tmp_path)
-    made.store = small_disk / "jobs.db"
-    made.config.write_text(made.config.read_text().replace(f"sqlite:{made.place}/jobs.db", f"sqlite:{made.store}"))
+    made.keep_in(f"sqlite:{small_disk}/jobs.db")
     yield made
     made.close()
 
@@ -45,7 +44,7 @@ def fill(rig):
         if result.returncode != 0:
             return result
         assert result.stdout.strip() == job_id
-        rig.acknowledged.append(job_id)
+        rig.acknowledge(job_id)
     raise AssertionError("the disk never got full")
 
 
@@ -59,7 +58,7 @@ def test_full_disk_refuses_clearly_and_recovers_by_itself(rig, small_disk):
 
     (small_disk / "ballast").unlink()
     end = time.monotonic() + 60
-    while rig.live() > 0:
+    while rig.store.live():
         assert worker.poll() is None, worker.stderr.read().decode()
         assert time.monotonic() < end, "work did not go on"
         time.sleep(0.05)
@@ -67,4 +66,4 @@ def test_full_disk_refuses_clearly_and_recovers_by_itself(rig, small_disk):
     assert worker.wait(timeout=20) == 0
     rig.forget(worker)
     assert rig.judge() == []
-    assert len(rig.acknowledged) > 20
+    assert rig.submitted > 20

@@ -1,0 +1,290 @@
+"""client.py http|faktory NAME LOG HOLD PORT…: a client of servers that may be gone at any moment.
+
+One thread submits and another works, each over a connection of its own to one of the ports. When
+the server goes, they come back to whichever is there, and repeat what was not answered: an end always,
+a submit every other time, as people do. All of it is written down: what was asked before it is asked,
+what was answered before anything else is done. Nothing is submitted while the file HOLD is there.
+
+Jobs go to three lines: `remote`, which HTTP clients work, `faktory`, which Faktory clients work, and
+`work`, which the program runs itself.
+"""
+import http.client
+import json
+import os
+import random
+import socket
+import sys
+import threading
+import time
+import traceback
+
+from testimony import Log, digest, fate, status
+
+# Nothing takes that long; what does, hangs.
+LIMIT_S = 60
+
+LEASE_S = 1
+
+
+class Gone(Exception):
+    """The server went away, or cannot do it now: nobody knows what has become of the question."""
+
+
+class HttpDoor:
+    def __init__(self, ports):
+        self.ports = ports
+        self.connection = None
+
+    def close(self):
+        if self.connection:
+            self.connection.close()
+        self.connection = None
+
+    def ask(self, path, body):
+        """Status and body."""
+        try:
+            if not self.connection:
+                self.connection = http.client.HTTPConnection("127.0.0.1", random.choice(self.ports), timeout=LIMIT_S)
+            self.connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            answer = self.connection.getresponse()
+            text = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise Gone from error
+        if answer.status == 503:
+            raise Gone(text)
+        return answer.status, json.loads(text)
+
+
+class FaktoryDoor:
+    def __init__(self, ports, wid=None):
+        self.ports = ports
+        self.hello = {"v": 2, **({"wid": wid, "pid": os.getpid(), "labels": [], "hostname": "rig"} if wid else {})}
+        self.stream = None
+
+    def close(self):
+        if self.stream:
+            self.stream.close()
+        self.stream = None
+
+    def _line(self):
+        line = self.stream.readline()
+        if not line.endswith(b"\r\n"):
+            raise ConnectionResetError
+        return line[:-2].decode()
+
+    def _send(self, line):
+        self.stream.write(line.encode() + b"\r\n")
+        self.stream.flush()
+
+    def _connect(self):
+        connection = socket.create_connection(("127.0.0.1", random.choice(self.ports)), timeout=LIMIT_S)
+        with connection:
+            self.stream = connection.makefile("rwb")
+        assert self._line().startswith("+HI")
+        self._send("HELLO " + json.dumps(self.hello))
+        assert self._line() == "+OK"
+
+    def ask(self, verb, words):
+        """The reply as it was written; of a bulk its contents, None for nil."""
+        try:
+            if not self.stream:
+                self._connect()
+            self._send(f"{verb} {words}")
+            reply = self._line()
+            if reply == "$-1":
+                return None
+            if not reply.startswith("$"):
+                return reply
+            text = self.stream.read(int(reply[1:]) + 2)
+            if not text.endswith(b"\r\n"):
+                raise ConnectionResetError
+            return text[:-2].decode()
+        except OSError as error:
+            # What could not be sent would be tried again by a close.
+            try:
+                self.close()
+            except OSError:
+                self.stream = None
+            raise Gone from error
+
+
+class Client:
+    """What the two have in common; `door` is the word for it in the log."""
+
+    door = None
+
+    def __init__(self, name, log):
+        self.name = name
+        self.log = Log(log)
+        self.random = random.Random(name)
+        self.n = 0
+
+    def note(self, event, job_id, **facts):
+        self.log.note(event, job_id, door=self.door, by=self.name, **facts)
+
+    def new_job(self):
+        """Id and payload, written down as about to be submitted."""
+        self.n += 1
+        job_id = f"{self.name}-{self.n:06}"
+        payload = {"number": self.n, "text": "x" * self.random.randrange(200)}
+        self.note("submit", job_id, payload=digest(payload))
+        return job_id, payload
+
+    def submit(self, ids, ask):
+        """Until it is answered, or given up."""
+        while True:
+            try:
+                ask()
+                break
+            except Gone:
+                time.sleep(0.01)
+                if self.random.random() < 0.5:
+                    return
+        for job_id in ids:
+            self.note("acknowledged", job_id)
+
+    @staticmethod
+    def insist(ask):
+        """Until it is answered."""
+        end = time.monotonic() + LIMIT_S
+        while True:
+            try:
+                return ask()
+            except Gone:
+                assert time.monotonic() < end, "no server came back"
+                time.sleep(0.01)
+
+
+class HttpClient(Client):
+    door = "http"
+
+    def __init__(self, name, log, ports):
+        super().__init__(name, log)
+        self.producer = HttpDoor(ports)
+        self.worker = HttpDoor(ports)
+
+    def submit_some(self):
+        many = self.random.random() < 0.2
+        jobs = [self.new_job() for _ in range(self.random.randrange(2, 10) if many else 1)]
+        ids = [job_id for job_id, _ in jobs]
+        body = []
+        for job_id, payload in jobs:
+            line = self.random.choice(("remote", "remote", "work", "faktory"))
+            body.append({"id": job_id, "task": line, "queue": line, "payload": payload})
+
+        def ask():
+            answered, said = self.producer.ask("/jobs", body if many else body[0])
+            assert answered == 201, said
+            assert [item["id"] for item in (said["items"] if many else [said])] == ids, said
+
+        self.submit(ids, ask)
+
+    def work_some(self):
+        try:
+            answered, said = self.worker.ask("/claim", {"queues": ["remote"], "n": self.random.randrange(1, 6),
+                                                        "worker": self.name, "wait": 0.3, "lease": LEASE_S})
+        except Gone:
+            time.sleep(0.01)
+            return
+        assert answered == 200, said
+        jobs = said["jobs"]
+        for job in jobs:
+            self.note("start", job["id"], attempt=job["attempt"], token=job["token"], payload=self.payload_of(job))
+        items = []
+        for job in jobs:
+            number = fate(job["id"], job["attempt"])
+            if number < 3:
+                continue  # is forgotten, and comes back with the end of its lease
+            items.append({"id": job["id"], "token": job["token"], "status": status(number)})
+            self.note("end:" + items[-1]["status"], job["id"], attempt=job["attempt"])
+        if items:
+            attempts = {job["id"]: job["attempt"] for job in jobs}
+            self.settle(items, attempts)
+
+    def settle(self, items, attempts):
+        answered, said = self.insist(lambda: self.worker.ask("/settle", {"items": items}))
+        assert answered == 200, said
+        for item, answer in zip(items, said["items"], strict=True):
+            assert answer["id"] == item["id"] and answer["status"] in (200, 404, 409), answer
+            self.note("settled" if answer["status"] == 200 else "refused", item["id"], attempt=attempts[item["id"]],
+                      status=item["status"], token=item["token"], state=answer.get("state"))
+
+    @staticmethod
+    def payload_of(job):
+        """One that came in through the other door has its payload in its arguments."""
+        payload = job["payload"]
+        return digest(payload["args"][0] if "jid" in payload else payload)
+
+
+class FaktoryClient(Client):
+    door = "faktory"
+
+    def __init__(self, name, log, ports):
+        super().__init__(name, log)
+        self.producer = FaktoryDoor(ports)
+        self.worker = FaktoryDoor(ports, wid=name)
+
+    def submit_some(self):
+        job_id, payload = self.new_job()
+        line = self.random.choice(("faktory", "faktory", "remote"))
+        job = {"jid": job_id, "jobtype": line, "queue": line, "args": [payload], "reserve_for": 60}
+
+        def ask():
+            said = self.producer.ask("PUSH", json.dumps(job))
+            assert said == "+OK", said
+
+        self.submit([job_id], ask)
+
+    def work_some(self):
+        try:
+            text = self.worker.ask("FETCH", "faktory")
+        except Gone:
+            time.sleep(0.01)
+            return
+        if text is None:
+            return
+        assert text.startswith("{"), text
+        job = json.loads(text)
+        attempt = job["failure"]["retry_count"] + 2 if "failure" in job else 1
+        self.note("start", job["jid"], attempt=attempt, payload=digest(job["args"][0]))
+        self.end(job["jid"], attempt, status(fate(job["jid"], attempt)))
+
+    def end(self, job_id, attempt, how):
+        self.note("end:" + how, job_id, attempt=attempt)
+        if how == "SUCCESS":
+            said = self.insist(lambda: self.worker.ask("ACK", json.dumps({"jid": job_id})))
+        else:
+            fail = json.dumps({"jid": job_id, "errtype": "Failed", "message": how, "backtrace": ["here"]})
+            said = self.insist(lambda: self.worker.ask("FAIL", fail))
+        # A FAIL that is repeated may find that the first one was heard.
+        assert said == "+OK" or (how != "SUCCESS" and "not found" in said), said
+        self.note("settled" if said == "+OK" else "refused", job_id, attempt=attempt, status=how)
+
+
+def forever(act):
+    try:
+        while True:
+            act()
+    except BaseException:  # the other thread must not go on alone
+        traceback.print_exc()
+        os._exit(1)
+
+
+def main():
+    kind, name, log, hold, *ports = sys.argv[1:]
+    client = {"http": HttpClient, "faktory": FaktoryClient}[kind](name, log, [int(port) for port in ports])
+
+    def submit():
+        if os.path.exists(hold):
+            time.sleep(0.02)
+        else:
+            client.submit_some()
+            time.sleep(client.random.uniform(0, 0.01))
+
+    threading.Thread(target=forever, args=(submit,), daemon=True).start()
+    forever(client.work_some)
+
+
+if __name__ == "__main__":
+    main()

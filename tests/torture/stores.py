@@ -1,0 +1,146 @@
+"""stores.py - what a store says of its jobs, for the rig and for the evidence.
+
+`AnyStore` asks through the program, and so works with every kind of store. `SqliteStore` reads the
+file itself, so that the program is not its own witness where that can be avoided.
+"""
+import datetime
+import http.client
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import urllib.parse
+
+LIVE = ("scheduled", "retrying", "queued", "running", "parked")
+LIMIT_S = 120
+
+
+def open_store(url, command):
+    """`command` is the program with its configuration."""
+    if url.startswith("sqlite:"):
+        return SqliteStore(url, command)
+    return AnyStore(url, command)
+
+
+def _ms(text):
+    if text is None:
+        return 0
+    return round(datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
+
+
+class AnyStore:
+    def __init__(self, url, command):
+        self.url = url
+        self.command = [*command, "--store", url]
+
+    def _ask(self, *words):
+        done = subprocess.run([*self.command, *words], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, check=False, timeout=LIMIT_S)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def jobs(self, states=()):
+        """A dict for each job; of all states unless some are named."""
+        named = ["--state", ",".join(states)] if states else []
+        return [json.loads(line) for line in self._ask("jobs", "export", *named).splitlines()]
+
+    def live(self):
+        return self.jobs(LIVE)
+
+    def attempts(self, ids):
+        """For each job what its history says of its attempts, oldest first; through the HTTP door of
+        a server that does nothing else, because there may be thousands."""
+        server = subprocess.Popen([*self.command, "serve", "--no-work", "--listen", "127.0.0.1:0", "--faktory", "off",
+                                   "--log-level", "info"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            port = None
+            for line in server.stderr:
+                found = re.search(r"listening door=http address=\S+:(\d+)", line)
+                port = int(found[1]) if found else port
+                if port:
+                    break
+            assert port, "the server for reading has not started"
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+            return {job_id: self._history(connection, job_id) for job_id in ids}
+        finally:
+            server.terminate()
+            server.communicate(timeout=LIMIT_S)
+
+    @staticmethod
+    def _history(connection, job_id):
+        connection.request("GET", "/jobs/" + urllib.parse.quote(job_id, safe=""))
+        answer = connection.getresponse()
+        body = json.loads(answer.read())
+        assert answer.status == 200, body
+        return [{"number": row["number"], "outcome": row["outcome"], "next_ms": _ms(row["process_after"])}
+                for row in body["history"]]
+
+    def figures(self):
+        """What everybody is told: sizes and counters."""
+        return json.loads(self._ask("stats", "--json"))
+
+    def health(self):
+        """What is wrong with the store itself; None if nothing is."""
+        return None
+
+
+class SqliteStore(AnyStore):
+    def __init__(self, url, command):
+        super().__init__(url, command)
+        self.path = url.removeprefix("sqlite:")
+
+    def _rows(self, query):
+        """None as long as the first process has not made the store."""
+        if not os.path.exists(self.path):
+            return []
+        db = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=30)
+        try:
+            db.row_factory = sqlite3.Row
+            return [dict(row) for row in db.execute(query)]
+        except sqlite3.OperationalError:
+            if db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'jobs'").fetchone()[0]:
+                raise
+            return []
+        finally:
+            db.close()
+
+    def jobs(self, states=()):
+        named = ",".join(f"'{state}'" for state in states)
+        return self._rows("""SELECT s.id, l.task, l.queue, n.name AS state, j.attempts, s.max_attempts, j.worker,
+                                    s.unique_key
+                             FROM jobs j JOIN specs s ON s.seq = j.seq JOIN lines l ON l.line_id = j.line_id
+                             JOIN states n ON n.state = j.state""" + (f" WHERE n.name IN ({named})" if named else ""))
+
+    def attempts(self, ids):
+        by_job = {job_id: [] for job_id in ids}
+        for row in self._rows("""SELECT s.id, h.number, n.name AS outcome, h.next_ms
+                                 FROM history h JOIN specs s ON s.seq = h.seq
+                                 JOIN states n ON n.state = h.outcome ORDER BY h.history_id"""):
+            by_job.setdefault(row.pop("id"), []).append(row)
+        return by_job
+
+    def health(self):
+        said = self._rows("PRAGMA integrity_check")[0]["integrity_check"]
+        return None if said == "ok" else said
+
+    # ---- For those who tamper with it ------------------------------------------------------------
+
+    def change(self, statement):
+        """Gives how many rows it has changed."""
+        db = sqlite3.connect(self.path, timeout=30)
+        try:
+            with db:
+                return db.execute(statement).rowcount
+        finally:
+            db.close()
+
+    def copy(self, path):
+        """Of a store that nobody writes to."""
+        for companion in ("", "-wal"):
+            try:
+                shutil.copyfile(self.path + companion, str(path) + companion)
+            except FileNotFoundError:
+                pass
+        return SqliteStore(f"sqlite:{path}", self.command[:-2])

@@ -1,0 +1,53 @@
+"""testimony.py - what handlers, clients and the rig write down while they are at it, in logs that the
+program under test neither reads nor writes.
+
+A line is written by one call, and says what is known at that moment:
+
+    submit        id, payload (sha256)    is about to be submitted
+    acknowledged  id                      the submit was answered: the job must never be lost
+    start         id, attempt, payload    was handed out
+    end:STATUS    id, attempt             the work was done, and nobody has been told yet
+    settled       id, attempt, status     the end was taken; over HTTP with token and new state
+    refused       id, attempt, status     the end was not taken: the job is somebody else's by now
+"""
+import hashlib
+import json
+import os
+import time
+
+
+class Log:
+    def __init__(self, path):
+        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def note(self, event, job_id, **facts):
+        line = json.dumps({"at": time.time(), "event": event, "id": job_id, **facts})
+        os.write(self.file, line.encode() + b"\n")
+
+    def close(self):
+        os.close(self.file)
+
+
+def read(directory):
+    """All that was written down in a directory, in the order in which it happened."""
+    entries = []
+    for path in sorted(directory.glob("*.log")):
+        with open(path, encoding="utf-8") as lines:
+            entries += [json.loads(line) for line in lines]
+    return sorted(entries, key=lambda entry: entry["at"])
+
+
+def digest(payload):
+    return hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
+
+
+def fate(job_id, attempt):
+    """What happens is drawn from job and attempt alone, so that every run of them agrees."""
+    return int(hashlib.sha256(f"{job_id}/{attempt}".encode()).hexdigest()[:8], 16) % 100
+
+
+def status(number):
+    """How work of this fate ends."""
+    if 20 <= number < 40:
+        return "TRANSIENT_FAIL"
+    return "PERMANENT_FAIL" if 40 <= number < 45 else "SUCCESS"
