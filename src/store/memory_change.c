@@ -43,7 +43,7 @@ static int remove_at(struct memory *m, size_t i)
             .seq = job->status.seq,
             .state = job->status.state,
         };
-        if (!mem_table_add(&m->unit.keys, &key))
+        if (!memory_hold_key(&m->unit, &key))
             return REDRIVE_E_NOMEM;
     }
     forget(&m->unit, job->status.seq);

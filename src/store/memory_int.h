@@ -151,6 +151,16 @@ int memory_sweep(struct store *store, uint32_t states, int64_t finished_before_m
                  size_t *ret_removed, struct redrive_err *err);
 int memory_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 
+/* memory_adopt.c */
+int memory_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
+                 struct move_result *ret, struct redrive_err *err);
+int memory_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
+                      struct redrive_err *err);
+int memory_held_keys(struct store *store, struct str after_tenant, struct str after_key,
+                     size_t limit, struct held_key_page *ret, struct redrive_err *err);
+/* Remembers a key; one that is remembered already stays as it is. False: no memory. */
+bool memory_hold_key(struct mem_state *state, const struct mem_key *key);
+
 /* memory_due.c */
 int memory_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
                        struct redrive_err *err);

@@ -75,6 +75,14 @@ const char *store_loss_text(enum store_durability durability)
     }
 }
 
+size_t adopted_rows(const struct adopted_job *adopted)
+{
+    const struct job_status *s = &adopted->job->status;
+    const bool tells = s->state == REDRIVE_STATE_RUNNING ||
+                       (s->state == REDRIVE_STATE_COMPLETED && s->attempts == 1);
+    return adopted->n_attempts - (tells && adopted->n_attempts > 0);
+}
+
 void job_page_release(struct job_page *page)
 {
     arena_release(&page->arena);

@@ -182,6 +182,10 @@ struct adopted_job {
     size_t n_attempts;
 };
 
+/* How many of its attempts need a row of the history, from the first on: all, but for a last one
+ * that the job's own row tells of. */
+size_t adopted_rows(const struct adopted_job *adopted);
+
 /* A key that is unique for ever and whose job is gone. */
 struct held_key {
     struct str tenant;
@@ -534,7 +538,8 @@ struct store_ops {
      * status is kept but the seq, which is given in the order of the jobs as submit does, and so is
      * every attempt that the job's own row does not tell. Counts of queues and lines follow. A job
      * whose id is there already is REDRIVE_E_EXISTS, and left as it is: what was taken over before
-     * an interruption may be offered again. So is one whose key another live job holds. */
+     * an interruption may be offered again. So is a live one whose key another live job holds. An
+     * error of the job is also one of its attempts'. */
     int (*adopt)(struct store *store, const struct adopted_job *jobs, size_t n,
                  struct move_result *ret, struct redrive_err *err);
     /* The same for keys without a job; a key that is held already is left as it is. */

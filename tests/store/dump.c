@@ -203,6 +203,32 @@ static void add_counters(struct store *store, struct buf *b)
     counter_page_release(&page);
 }
 
+static void add_held_keys(struct store *store, struct buf *b)
+{
+    struct held_key_page page = {0};
+    struct buf tenant, key;
+    buf_init(&tenant, 1 << 10);
+    buf_init(&key, 1 << 10);
+    do {
+        assert_int_equal(
+            store_ops(store)->held_keys(store, buf_str(&tenant), buf_str(&key), PAGE, &page, NULL),
+            0);
+        for (size_t i = 0; i < page.n; i++) {
+            const struct held_key *k = &page.keys[i];
+            buf_printf(b, "held %.*s/%.*s id=%.*s %s\n", (int)k->tenant.len, k->tenant.ptr,
+                       (int)k->key.len, k->key.ptr, (int)k->id.len, k->id.ptr,
+                       redrive_state_name(k->state));
+            buf_reset(&tenant);
+            buf_add_str(&tenant, k->tenant);
+            buf_reset(&key);
+            buf_add_str(&key, k->key);
+        }
+    } while (page.more);
+    held_key_page_release(&page);
+    buf_release(&tenant);
+    buf_release(&key);
+}
+
 void dump_store(struct store *store, struct buf *ret)
 {
     buf_reset(ret);
@@ -214,5 +240,6 @@ void dump_store(struct store *store, struct buf *ret)
     for (int kind = SHARED_BREAKER; kind <= SHARED_ALERT; kind++)
         add_shared(store, ret, (enum shared_kind)kind);
     add_counters(store, ret);
+    add_held_keys(store, ret);
     assert_int_equal(buf_failed(ret), 0);
 }

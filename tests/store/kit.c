@@ -56,6 +56,7 @@ void kit_close(struct kit *kit)
     group_page_release(&kit->groups);
     shared_page_release(&kit->shared);
     counter_page_release(&kit->counters);
+    held_key_page_release(&kit->held);
     arena_release(&kit->arena);
     store_close(kit->store);
     if (kit->owns_url)
@@ -238,6 +239,18 @@ void kit_count(struct kit *kit, struct counter counter)
     IN_UNIT(kit, counters_add, &counter, 1);
 }
 
+struct move_result kit_adopt(struct kit *kit, const struct adopted_job *job)
+{
+    struct move_result result;
+    IN_UNIT(kit, adopt, job, 1, &result);
+    return result;
+}
+
+void kit_adopt_keys(struct kit *kit, const struct held_key *keys, size_t n)
+{
+    IN_UNIT(kit, adopt_keys, keys, n);
+}
+
 struct decision decision_completed(void)
 {
     return (struct decision){.state = REDRIVE_STATE_COMPLETED, .uses_attempt = true};
@@ -374,6 +387,13 @@ struct lane_page *kit_lanes(struct kit *kit, struct str tenant)
 {
     CALL(kit, parked_counts, tenant, &kit->lanes);
     return &kit->lanes;
+}
+
+struct held_key_page *kit_held(struct kit *kit, struct str after_tenant, struct str after_key,
+                               size_t limit)
+{
+    CALL(kit, held_keys, after_tenant, after_key, limit, &kit->held);
+    return &kit->held;
 }
 
 struct shared_page *kit_shared(struct kit *kit, enum shared_kind kind, struct str tenant)

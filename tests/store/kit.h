@@ -33,6 +33,7 @@ struct kit {
     struct group_page groups;
     struct shared_page shared;
     struct counter_page counters;
+    struct held_key_page held;
 };
 
 /* -- Life cycle: as a cmocka fixture, or by hand -- */
@@ -80,6 +81,8 @@ size_t kit_promote(struct kit *kit, size_t limit, int64_t *ret_next_ms);
 int kit_shared_put(struct kit *kit, const struct shared_row *row); /* the result's code */
 void kit_pause(struct kit *kit, struct str tenant, struct str queue);
 void kit_count(struct kit *kit, struct counter counter);
+struct move_result kit_adopt(struct kit *kit, const struct adopted_job *job);
+void kit_adopt_keys(struct kit *kit, const struct held_key *keys, size_t n);
 
 /* What decide() says in its simplest forms. */
 struct decision decision_completed(void);
@@ -107,6 +110,8 @@ struct attempt_page *kit_history(struct kit *kit, int64_t seq);
 struct queue_page *kit_queues(struct kit *kit, struct str tenant);
 struct line_page *kit_lines(struct kit *kit, struct str tenant);
 struct lane_page *kit_lanes(struct kit *kit, struct str tenant);
+struct held_key_page *kit_held(struct kit *kit, struct str after_tenant, struct str after_key,
+                               size_t limit);
 struct shared_page *kit_shared(struct kit *kit, enum shared_kind kind, struct str tenant);
 
 /* The seqs of a page are exactly these, in this order; ends with 0. */

@@ -213,6 +213,45 @@ static void do_settle(struct random_side *s)
     tell(s, "settle", &r);
 }
 
+/* Takes over a twin of a job, as if it came from another store. A key that is unique for ever has
+ * one holder, so the twin gets one of its own. */
+static void do_adopt(struct random_side *s)
+{
+    const struct job *job = read_job(s, any_seq(s));
+    if (!job)
+        return;
+    struct job twin = *job;
+    struct attempt_page attempts = {0};
+    struct move_result r;
+    CALL(s, history, job->status.seq, &attempts);
+    if (!one_in(s, 4))
+        twin.spec.id = str_of(arena_printf(&s->arena, "twin-%u", s->n_ids++));
+    if (twin.spec.unique_forever)
+        twin.spec.unique_key = str_of(arena_printf(&s->arena, "own-%u", s->n_ids));
+    const struct adopted_job adopted = {&twin, attempts.attempts, attempts.n};
+    CALL(s, adopt, &adopted, 1, &r);
+    tell(s, "adopt", &r);
+    attempt_page_release(&attempts);
+    if (r.code != 0)
+        return;
+    /* The page that `twin` lives in is read anew: its id is not in it. */
+    const struct job_filter filter = {.id = twin.spec.id, .limit = 1};
+    CALL(s, list, &filter, &s->page);
+    if (s->page.n == 1)
+        s->seqs[s->n_seqs++ % RANDOM_JOBS] = s->page.jobs[0].status.seq;
+}
+
+static void do_adopt_key(struct random_side *s)
+{
+    const struct held_key key = {
+        .tenant = CHOICE(s, TENANTS),
+        .key = str_of(arena_printf(&s->arena, "held-%u", (unsigned)below(s, 200))),
+        .id = CHOICE(s, MESSAGES),
+        .state = (enum redrive_state)below(s, REDRIVE_STATE_COUNT),
+    };
+    CALL(s, adopt_keys, &key, 1);
+}
+
 static void do_extend(struct random_side *s)
 {
     int64_t seq = any_seq(s);
@@ -380,10 +419,10 @@ static void thin_out(struct random_side *s)
 void random_unit(struct random_side *s, uint64_t seed)
 {
     static void (*const VERBS[])(struct random_side *) = {
-        do_submit,  do_submit,  do_claim,  do_claim,  do_start,   do_settle,
-        do_settle,  do_settle,  do_extend, do_park,   do_unpark,  do_promote,
-        do_promote, do_expired, do_change, do_change, do_sweep,   do_sweep_tasks,
-        do_share,   do_count,   do_list,   do_list,   do_overdue, do_credit,
+        do_submit, do_submit,  do_claim,  do_claim,       do_start,   do_settle,    do_settle,
+        do_settle, do_extend,  do_park,   do_unpark,      do_promote, do_promote,   do_expired,
+        do_change, do_change,  do_sweep,  do_sweep_tasks, do_share,   do_count,     do_list,
+        do_list,   do_overdue, do_credit, do_adopt,       do_adopt,   do_adopt_key,
     };
     int64_t now_ms, version;
     rng_seed(&s->rng, seed);

@@ -130,6 +130,24 @@ static int wrap_sweep_tasks(struct store *store, struct sweep_walk *walk, struct
     HAND_ON(sweep_tasks, walk, err);
 }
 
+static int wrap_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
+                      struct move_result *ret, struct redrive_err *err)
+{
+    HAND_ON(adopt, jobs, n, ret, err);
+}
+
+static int wrap_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
+                           struct redrive_err *err)
+{
+    HAND_ON(adopt_keys, keys, n, err);
+}
+
+static int wrap_held_keys(struct store *store, struct str after_tenant, struct str after_key,
+                          size_t limit, struct held_key_page *ret, struct redrive_err *err)
+{
+    HAND_ON(held_keys, after_tenant, after_key, limit, ret, err);
+}
+
 static int wrap_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                            struct move_result *ret, struct redrive_err *err)
 {
@@ -222,6 +240,9 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .change = wrap_change,
                 .sweep = wrap_sweep,
                 .sweep_tasks = wrap_sweep_tasks,
+                .adopt = wrap_adopt,
+                .adopt_keys = wrap_adopt_keys,
+                .held_keys = wrap_held_keys,
                 .shared_put = wrap_shared_put,
                 .counters_add = wrap_counters_add,
                 .list = wrap_list,

@@ -164,6 +164,10 @@ int time_lock(struct store *store, const struct line *line, int64_t process_afte
 /* Takes a job away with all that belongs to it. */
 int row_remove(struct store *store, struct row *row, struct redrive_err *err);
 
+/* Adds a whole row that comes from another store, and what stands beside it by its state. */
+int row_adopt(struct store *store, const struct row *row, int64_t updated_ms,
+              struct redrive_err *err);
+
 /* A line of the history about the attempt that ends; *ret_id is its number. */
 struct attempt_end {
     uint32_t number;
@@ -176,6 +180,16 @@ struct attempt_end {
 };
 int history_add(struct store *store, const struct row *row, const struct attempt_end *end,
                 int64_t *ret_id, struct redrive_err *err);
+
+/* ---- submit.c: what a new job writes beside its row -------------------------------------------
+ */
+
+/* REDRIVE_E_EXISTS, without an error, when the id is taken. */
+int spec_add(struct store *store, const struct job_spec *spec, const struct line *line, int64_t seq,
+             int64_t created_ms, struct redrive_err *err);
+int deadline_add(struct store *store, int64_t deadline_ms, int64_t seq, struct redrive_err *err);
+int key_add(struct store *store, const struct job_spec *spec, const struct line *line, int64_t seq,
+            bool is_live, struct redrive_err *err);
 
 /* ---- kept.c: rows that need not be read again ------------------------------------------------
  *
@@ -268,6 +282,12 @@ int sqlite_change(struct store *store, const struct change_move *moves, size_t n
 int sqlite_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                  size_t *ret_removed, struct redrive_err *err);
 int sqlite_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
+int sqlite_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
+                 struct move_result *ret, struct redrive_err *err);
+int sqlite_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
+                      struct redrive_err *err);
+int sqlite_held_keys(struct store *store, struct str after_tenant, struct str after_key,
+                     size_t limit, struct held_key_page *ret, struct redrive_err *err);
 int sqlite_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err);
 int sqlite_counters_add(struct store *store, const struct counter *counters, size_t n,

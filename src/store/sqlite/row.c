@@ -176,6 +176,54 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
     return 0;
 }
 
+/* Beside the keys and the deadline, which are the spec's. */
+static int stand_beside(struct store *store, const struct row *row, struct redrive_err *err)
+{
+    line_count(store, row->line, -1, (int)row->s.state);
+    if (row->s.state < REDRIVE_STATE_QUEUED)
+        return time_lock(store, row->line, row->s.process_after_ms, row->seq, err);
+    if (row->s.state != REDRIVE_STATE_PARKED)
+        return 0;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_PARKED_ADD, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, row->seq);
+    bind_int(st, 2, row->s.parked_by_limit);
+    return sql_run(store, st, err);
+}
+
+int row_adopt(struct store *store, const struct row *row, int64_t updated_ms,
+              struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_ADOPT, err);
+    if (!st)
+        return store->last_error;
+    const struct job_status *s = &row->s;
+    unsigned char rest[REST_MAX];
+    bind_int(st, 1, row->seq);
+    bind_int(st, 2, (int64_t)s->state);
+    bind_int(st, 3, rank_of(row));
+    bind_int(st, 4, row->line->id);
+    bind_int(st, 5, s->process_after_ms);
+    bind_int(st, 6, s->attempts);
+    bind_int(st, 7, s->epoch);
+    bind_int(st, 8, (int64_t)s->reason);
+    bind_int(st, 9, updated_ms);
+    bind_int(st, 10, s->started_ms);
+    bind_int(st, 11, s->held_ms);
+    bind_int(st, 12, (int64_t)row->error_class);
+    if (row->error_at)
+        bind_int(st, 13, row->error_at);
+    else
+        sqlite3_bind_null(st, 13);
+    bind_int(st, 14, (int64_t)row->fingerprint);
+    bind_str(st, 15, row->worker);
+    const size_t rest_len = rest_pack(s, rest);
+    sqlite3_bind_blob(st, 16, rest_len ? rest : NULL, (int)rest_len, SQLITE_STATIC);
+    int rc = sql_run(store, st, err);
+    return rc == 0 ? stand_beside(store, row, err) : rc;
+}
+
 int row_for_move(struct store *store, int64_t seq, uint32_t from, struct row *ret_row,
                  struct move_result *ret, struct redrive_err *err)
 {

@@ -137,6 +137,20 @@ enum job_column {
     XX(HISTORY_ADD,                                                                                \
        "INSERT INTO history SELECT NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "           \
        "worker, ?12, ?13, ?14 FROM jobs WHERE seq = ?1")                                           \
+    XX(HISTORY_ADOPT, "INSERT INTO history VALUES "                                                \
+                      "(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)")  \
+    XX(JOB_ADOPT, "INSERT INTO jobs VALUES "                                                       \
+                  "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)")       \
+    XX(HELD_KEY_ADD,                                                                               \
+       "INSERT INTO forever_keys SELECT tenant_id, ?2, 0, ?3, ?4 FROM tenants WHERE name = ?1 "    \
+       "ON CONFLICT DO NOTHING")                                                                   \
+    XX(HELD_KEYS,                                                                                  \
+       "SELECT * FROM (SELECT t.name, k.unique_key, k.id, k.state FROM tenants t "                 \
+       "CROSS JOIN forever_keys k USING (tenant_id) WHERE t.name = ?1 AND k.unique_key > ?2 "      \
+       "ORDER BY 1, 2 LIMIT ?3) UNION ALL "                                                        \
+       "SELECT * FROM (SELECT t.name, k.unique_key, k.id, k.state FROM tenants t "                 \
+       "CROSS JOIN forever_keys k USING (tenant_id) WHERE t.name > ?1 "                            \
+       "ORDER BY 1, 2 LIMIT ?3) ORDER BY 1, 2 LIMIT ?3")                                           \
     XX(READY_LINES,                                                                                \
        "SELECT rank >> 32 FROM jobs WHERE state = 2 AND rank >= ?1 ORDER BY rank LIMIT 1")         \
     XX(READY_TURNS, "SELECT line_id FROM lines WHERE tenant_id BETWEEN ?1 AND ?2 AND queued > 0 "  \

@@ -74,8 +74,8 @@ static int key_holder(struct store *store, int64_t tenant_id, const struct job_s
     return rc;
 }
 
-static void bind_spec(struct store *store, sqlite3_stmt *st, int row, const struct job_spec *spec,
-                      const struct line *line, int64_t seq)
+static void bind_spec(sqlite3_stmt *st, int row, const struct job_spec *spec,
+                      const struct line *line, int64_t seq, int64_t created_ms)
 {
     const int at = row * SPEC_ROW_BINDS;
     bind_int(st, at + 1, seq);
@@ -83,7 +83,7 @@ static void bind_spec(struct store *store, sqlite3_stmt *st, int row, const stru
     bind_key(st, at + 3, spec->id);
     bind_int(st, at + 4, spec->priority);
     bind_int(st, at + 5, spec->max_attempts);
-    bind_int(st, at + 6, store->now_ms);
+    bind_int(st, at + 6, created_ms);
     bind_int(st, at + 7, spec->deadline_ms);
     bind_int(st, at + 8, (int64_t)spec_sum(seq, spec));
     bind_int(st, at + 9, spec->unique_forever);
@@ -131,14 +131,14 @@ static int run_specs(struct store *store, sqlite3_stmt *st, int *ret_added, stru
     return rc;
 }
 
-static int add_spec(struct store *store, const struct job_spec *spec, const struct line *line,
-                    int64_t seq, struct redrive_err *err)
+int spec_add(struct store *store, const struct job_spec *spec, const struct line *line, int64_t seq,
+             int64_t created_ms, struct redrive_err *err)
 {
     int ignored;
     sqlite3_stmt *st = sql_use(store, STATEMENT_SPEC_ADD, err);
     if (!st)
         return store->last_error;
-    bind_spec(store, st, 0, spec, line, seq);
+    bind_spec(st, 0, spec, line, seq, created_ms);
     return run_specs(store, st, &ignored, err);
 }
 
@@ -152,8 +152,7 @@ static int add_job(struct store *store, const struct job_spec *spec, const struc
     return sql_run(store, st, err);
 }
 
-static int add_deadline(struct store *store, int64_t deadline_ms, int64_t seq,
-                        struct redrive_err *err)
+int deadline_add(struct store *store, int64_t deadline_ms, int64_t seq, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_DEADLINE_ADD, err);
     if (!st)
@@ -163,12 +162,13 @@ static int add_deadline(struct store *store, int64_t deadline_ms, int64_t seq,
     return sql_run(store, st, err);
 }
 
-static int take_key(struct store *store, const struct job_spec *spec, const struct line *line,
-                    int64_t seq, struct redrive_err *err)
+int key_add(struct store *store, const struct job_spec *spec, const struct line *line, int64_t seq,
+            bool is_live, struct redrive_err *err)
 {
     static const enum statement STEPS[] = {STATEMENT_KEY_ADD, STATEMENT_LIVE_KEY_ADD};
+    const size_t n = is_live ? 2 : 1;
     int rc = 0;
-    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0] && rc == 0; i++) {
+    for (size_t i = 0; i < n && rc == 0; i++) {
         sqlite3_stmt *st = sql_use(store, STEPS[i], err);
         if (!st)
             return store->last_error;
@@ -190,11 +190,11 @@ static int settle_in(struct store *store, const struct job_spec *spec, struct li
     const enum redrive_state state = first_state(store, spec);
     int rc = 0;
     if (spec->deadline_ms > 0)
-        rc = add_deadline(store, spec->deadline_ms, seq, err);
+        rc = deadline_add(store, spec->deadline_ms, seq, err);
     if (rc == 0 && state == REDRIVE_STATE_SCHEDULED)
         rc = time_lock(store, line, spec->process_after_ms, seq, err);
     if (rc == 0 && spec->unique_key.len)
-        rc = take_key(store, spec, line, seq, err);
+        rc = key_add(store, spec, line, seq, true, err);
     if (rc != 0)
         return rc;
     store->next_seq++;
@@ -222,7 +222,7 @@ static int submit_one(struct store *store, const struct job_spec *spec, struct s
         if (rc != 0)
             return rc < 0 ? rc : 0;
     }
-    rc = add_spec(store, spec, line, store->next_seq, err);
+    rc = spec_add(store, spec, line, store->next_seq, store->now_ms, err);
     if (rc == REDRIVE_E_EXISTS) {
         rc = find(store, STATEMENT_FIND_ID, line->tenant_id, spec->id, ret, arena, err);
         return rc == 0 ? sql_damaged(store, store->next_seq, "its number or id is taken and is not",
@@ -263,7 +263,7 @@ static int submit_together(struct store *store, const struct job_spec *specs,
     if (!add_jobs)
         return store->last_error;
     for (int i = 0; i < ADD_ROWS_AT_ONCE; i++)
-        bind_spec(store, add_specs, i, &specs[i], lines[i], seq + i);
+        bind_spec(add_specs, i, &specs[i], lines[i], seq + i, store->now_ms);
     rc = run_specs(store, add_specs, ret_added, err);
     if (rc == REDRIVE_E_EXISTS) {
         rc = 0;

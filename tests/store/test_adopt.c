@@ -1,0 +1,583 @@
+/* Jobs and keys that come from another store. Where they come from is the memory store or one of
+ * the kind under test; what they must be is what that store tells of them. */
+#include "dump.h"
+#include "kit.h"
+
+#define DUMP_MAX ((size_t)1 << 22)
+
+/* Reads every job of a store with its history, and offers all of them in one call. */
+static void adopt_all(struct kit *from, struct kit *to, struct move_result *ret)
+{
+    struct adopted_job adopted[100] = {0};
+    struct attempt_page histories[100] = {0};
+    struct job_page *page = LIST(from);
+    assert_false(page->more);
+    for (size_t i = 0; i < page->n; i++) {
+        assert_int_equal(store_ops(from->store)
+                             ->history(from->store, page->jobs[i].status.seq, &histories[i], NULL),
+                         0);
+        adopted[i] = (struct adopted_job){&page->jobs[i], histories[i].attempts, histories[i].n};
+    }
+    bool own = !to->in_unit;
+    if (own)
+        kit_begin(to);
+    assert_int_equal(store_ops(to->store)->adopt(to->store, adopted, page->n, ret, NULL), 0);
+    if (own)
+        kit_commit(to);
+    for (size_t i = 0; i < page->n; i++)
+        attempt_page_release(&histories[i]);
+}
+
+static void adopt_all_anew(struct kit *from, struct kit *to)
+{
+    struct move_result results[100];
+    adopt_all(from, to, results);
+    for (size_t i = 0; i < from->page.n; i++)
+        check_move(results[i], 0, from->page.jobs[i].status.state);
+}
+
+static void check_same_dump(struct store *expected, struct store *is)
+{
+    struct buf a, b;
+    buf_init(&a, DUMP_MAX);
+    buf_init(&b, DUMP_MAX);
+    dump_store(expected, &a);
+    dump_store(is, &b);
+    assert_string_equal(buf_cstr(&a), buf_cstr(&b));
+    buf_release(&a);
+    buf_release(&b);
+}
+
+/* The seq of the only job with an id. */
+static int64_t seq_of(struct kit *kit, const char *id)
+{
+    struct job_page *page = LIST(kit, .id = str_of(id));
+    assert_int_equal(page->n, 1);
+    return page->jobs[0].status.seq;
+}
+
+/* ---- A store with everything in it ----------------------------------------------------------- */
+
+static void run_once(struct kit *k, int64_t seq, struct decision decision)
+{
+    k->now_ms += 7;
+    kit_promote(k, 100, &(int64_t){0});
+    const struct start_move start = {
+        .seq = seq,
+        .token = UINT64_C(0xF000000000000000) + k->next_token++,
+        .lease_until_ms = k->now_ms + 1000,
+        .worker = STR("w\xC3\xBC"),
+        .permit = {.generation = 3, .probe = 2},
+    };
+    check_move(kit_try_start(k, &start), 0, REDRIVE_STATE_RUNNING);
+    k->now_ms += 5;
+    const bool failed = decision.class_ != REDRIVE_CLASS_SUCCESS;
+    const struct settle_move move = {
+        .seq = seq,
+        .token = start.token,
+        .decision = &decision,
+        .error = {.class_ = decision.class_,
+                  .type = failed ? STR("Timeout") : (struct str){0},
+                  .message = failed ? STR("no answer after 30 s") : (struct str){0},
+                  .stacktrace = failed ? STR("at a\n  at b") : (struct str){0},
+                  .code = failed ? -504 : 0},
+        .result = failed ? (struct str){0} : STR("{\"ok\": true}"),
+        .fingerprint = failed ? UINT64_C(0xFEDCBA9876543210) : 0,
+        .ended_ms = k->now_ms - 1,
+    };
+    check_move(kit_settle_with(k, &move), 0, decision.state);
+}
+
+static int64_t put_full(struct kit *k, const char *id)
+{
+    return PUT(k, .id = str_of(id), .task = STR("resize"), .queue = STR("slow"),
+               .payload = STR("{\"n\": 1,\n \"t\": \"\xC3\xBC\"}"), .user = STR("eve"),
+               .project = STR("p1"), .service = STR("s3"), .unique_key = str_of(id),
+               .policy = STR("{\"max_attempts\":9}"), .breaker_key = STR("smtp"),
+               .limit_key = STR("tenant:acme"), .priority = -7, .max_attempts = 9,
+               .deadline_ms = KIT_START_MS + 3600000);
+}
+
+static void put_at_work(struct kit *k)
+{
+    int64_t seq = put_full(k, "running");
+    run_once(k, seq, decision_retrying(0));
+    kit_promote(k, 100, &(int64_t){0});
+    const struct start_move start = {.seq = seq,
+                                     .token = UINT64_MAX,
+                                     .lease_until_ms = k->now_ms + 40000,
+                                     .worker = STR("w2"),
+                                     .permit = {.generation = UINT64_MAX, .probe = 5}};
+    check_move(kit_try_start(k, &start), 0, REDRIVE_STATE_RUNNING);
+    kit_start(k, PUT(k, .id = STR("running-first")));
+
+    seq = put_full(k, "parked-by-limit");
+    run_once(k, seq, decision_retrying(0));
+    kit_promote(k, 100, &(int64_t){0});
+    check_move(kit_park(k, seq, false), 0, REDRIVE_STATE_PARKED);
+    k->now_ms += 900;
+    check_move(kit_unpark(k, seq), 0, REDRIVE_STATE_QUEUED);
+    check_move(kit_park(k, seq, true), 0, REDRIVE_STATE_PARKED);
+    kit_put_in(k, REDRIVE_STATE_PARKED, &(struct job_spec){.id = STR("parked-fresh")});
+
+    seq = put_full(k, "released");
+    run_once(k, seq, decision_released());
+    run_once(k, put_full(k, "snoozed"), decision_snoozed(50000));
+    struct decision crashed = decision_retrying(60000);
+    crashed.crashes = 2;
+    run_once(k, put_full(k, "crashed"), crashed);
+}
+
+static void put_ended(struct kit *k)
+{
+    run_once(k, put_full(k, "done"), decision_completed());
+    int64_t seq = put_full(k, "done-late");
+    run_once(k, seq, decision_retrying(0));
+    run_once(k, seq, decision_completed());
+    run_once(k, put_full(k, "failed"),
+             decision_ended(REDRIVE_STATE_FAILED, REDRIVE_REASON_NOT_RETRIABLE));
+    seq = put_full(k, "dead");
+    run_once(k, seq, decision_retrying(0));
+    run_once(k, seq, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
+    seq = put_full(k, "cancelled-at-work");
+    kit_start(k, seq);
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    seq = put_full(k, "too-late");
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER,
+                      .reason = REDRIVE_REASON_DEADLINE,
+                      .error = {.class_ = REDRIVE_CLASS_PERMANENT, .message = STR("deadline")},
+                      .fingerprint = 9),
+               0, REDRIVE_STATE_DEAD_LETTER);
+    seq = PUT(k, .id = STR("killed"));
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_FAILED,
+                      .reason = REDRIVE_REASON_MANUAL),
+               0, REDRIVE_STATE_FAILED);
+}
+
+/* Back from the dead: waiting, failed once more, and a success at once. */
+static void put_redriven(struct kit *k)
+{
+    static const char *const IDS[] = {"again-queued", "again-retrying", "again-done"};
+    for (int i = 0; i < 3; i++) {
+        int64_t seq = put_full(k, IDS[i]);
+        run_once(k, seq, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_POISON));
+        check_move(CHANGE(k, .seq = seq, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+        if (i == 1)
+            run_once(k, seq, decision_retrying(30000));
+        if (i == 2)
+            run_once(k, seq, decision_completed());
+    }
+}
+
+static void put_everything(struct kit *k)
+{
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+        kit_put_in(k, (enum redrive_state)s, NULL);
+    put_full(k, "fresh");
+    PUT(k, .id = STR("fresh"), .tenant = STR("zeta"), .unique_key = STR("fresh"));
+    PUT(k, .id = STR("forever"), .unique_key = STR("f1"), .unique_forever = true);
+    kit_put_in(k, REDRIVE_STATE_COMPLETED,
+               &(struct job_spec){
+                   .id = STR("forever-done"), .unique_key = STR("f2"), .unique_forever = true});
+    put_at_work(k);
+    put_ended(k);
+    put_redriven(k);
+}
+
+/* ---- Every field ------------------------------------------------------------------------------
+ */
+
+static void check_taken_over(struct kit *k, const char *from_store)
+{
+    struct kit from;
+    kit_open(&from, from_store);
+    put_everything(&from);
+    adopt_all_anew(&from, k);
+    check_same_dump(from.store, k->store);
+    kit_close(&from);
+}
+
+static void jobs_of_another_kind_of_store_are_kept_whole(void **state)
+{
+    check_taken_over(*state, "memory");
+}
+
+static void jobs_of_the_same_kind_of_store_are_kept_whole(void **state)
+{
+    check_taken_over(*state, stores_name());
+}
+
+static void order_given_is_order_of_seq(void **state)
+{
+    struct kit *k = *state, from;
+    kit_open(&from, "memory");
+    PUT(&from, .id = STR("c"));
+    PUT(&from, .id = STR("a"));
+    PUT(&from, .id = STR("b"));
+    int64_t before = PUT(k, .id = STR("first"));
+    adopt_all_anew(&from, k);
+    int64_t after = PUT(k, .id = STR("last"));
+    int64_t c = seq_of(k, "c"), a = seq_of(k, "a"), b = seq_of(k, "b");
+    assert_true(before < c && c < a && a < b && b < after);
+    kit_close(&from);
+}
+
+static void what_is_there_is_left_alone(void **state)
+{
+    struct kit *k = *state, from;
+    struct move_result results[100];
+    kit_open(&from, "memory");
+    put_everything(&from);
+    adopt_all_anew(&from, k);
+    adopt_all(&from, k, results);
+    for (size_t i = 0; i < from.page.n; i++)
+        check_move(results[i], REDRIVE_E_EXISTS, from.page.jobs[i].status.state);
+    check_same_dump(from.store, k->store);
+    kit_close(&from);
+}
+
+/* Its own state is told, not that of the one which was offered. */
+static void a_job_that_moved_on_is_left_alone(void **state)
+{
+    struct kit *k = *state, from;
+    struct move_result result;
+    kit_open(&from, "memory");
+    PUT(&from, .id = STR("a"));
+    adopt_all_anew(&from, k);
+    kit_start(k, seq_of(k, "a"));
+    adopt_all(&from, k, &result);
+    check_move(result, REDRIVE_E_EXISTS, REDRIVE_STATE_RUNNING);
+    assert_int_equal(LIST(k)->n, 1);
+    kit_close(&from);
+}
+
+static void one_id_twice_in_a_call_is_one_job(void **state)
+{
+    struct kit *k = *state;
+    const struct job job = {
+        .spec = {.tenant = STR("acme"), .id = STR("a"), .task = STR("t"), .queue = STR("q")},
+        .status = {.state = REDRIVE_STATE_QUEUED, .created_ms = 5, .updated_ms = 6}};
+    const struct adopted_job twice[] = {{&job, NULL, 0}, {&job, NULL, 0}};
+    struct move_result results[2];
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->adopt(k->store, twice, 2, results, NULL), 0);
+    kit_commit(k);
+    check_move(results[0], 0, REDRIVE_STATE_QUEUED);
+    check_move(results[1], REDRIVE_E_EXISTS, REDRIVE_STATE_QUEUED);
+    assert_int_equal(LIST(k)->n, 1);
+}
+
+static void a_rollback_takes_it_back(void **state)
+{
+    struct kit *k = *state, from, empty;
+    struct move_result results[100];
+    kit_open(&from, "memory");
+    kit_open(&empty, "memory");
+    put_everything(&from);
+    kit_begin(k);
+    adopt_all(&from, k, results);
+    kit_rollback(k);
+    check_same_dump(empty.store, k->store);
+    adopt_all_anew(&from, k);
+    check_same_dump(from.store, k->store);
+    kit_close(&from);
+    kit_close(&empty);
+}
+
+static void taking_over_needs_a_unit(void **state)
+{
+    struct kit *k = *state;
+    const struct job job = {.spec = {.tenant = STR("acme"), .id = STR("a")}};
+    const struct adopted_job adopted = {&job, NULL, 0};
+    const struct held_key key = {.tenant = STR("acme"), .key = STR("k"), .id = STR("a")};
+    struct move_result result;
+    const struct store_ops *ops = store_ops(k->store);
+    assert_int_equal(ops->adopt(k->store, &adopted, 1, &result, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->adopt_keys(k->store, &key, 1, NULL), REDRIVE_E_STATE);
+}
+
+/* ---- They live on ------------------------------------------------------------------------------
+ */
+
+static void queued_jobs_are_ready_in_order(void **state)
+{
+    struct kit *k = *state, from;
+    kit_open(&from, "memory");
+    PUT(&from, .id = STR("low"), .priority = -1);
+    PUT(&from, .id = STR("first"));
+    PUT(&from, .id = STR("second"));
+    PUT(&from, .id = STR("high"), .priority = 1);
+    adopt_all_anew(&from, k);
+    int64_t low = seq_of(k, "low"), first = seq_of(k, "first"), second = seq_of(k, "second");
+    int64_t high = seq_of(k, "high");
+    check_seqs(READY(k, .tenant = STR("acme")), high, first, second, low);
+    uint64_t token = kit_start(k, high);
+    check_move(kit_settle(k, high, token, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
+    check_seqs(READY(k, .tenant = STR("acme")), first, second, low);
+    kit_close(&from);
+}
+
+static void attempts_go_on_where_they_were(void **state)
+{
+    struct kit *k = *state, from;
+    kit_open(&from, "memory");
+    int64_t seq = put_full(&from, "a");
+    run_once(&from, seq, decision_retrying(0));
+    run_once(&from, seq, decision_retrying(0));
+    adopt_all_anew(&from, k);
+    k->now_ms = from.now_ms;
+    seq = seq_of(k, "a");
+    run_once(k, seq, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
+    struct attempt_page *h = kit_history(k, seq);
+    assert_int_equal(h->n, 3);
+    assert_int_equal(h->attempts[2].number, 3);
+    const struct job *job = kit_job(k, seq);
+    assert_int_equal(job->status.attempts, 3);
+    assert_int_equal(job->status.first_started_ms, KIT_START_MS + 7);
+    kit_close(&from);
+}
+
+static void a_lease_ends_in_the_new_store(void **state)
+{
+    struct kit *k = *state, from;
+    int64_t next_ms = 0;
+    kit_open(&from, "memory");
+    uint64_t token = kit_start(&from, PUT(&from, .id = STR("a")));
+    adopt_all_anew(&from, k);
+    int64_t seq = seq_of(k, "a");
+    assert_int_equal(kit_expired(k, 10, &next_ms)->n, 0);
+    assert_int_equal(next_ms, KIT_START_MS + 30000);
+    k->now_ms = KIT_START_MS + 30000;
+    check_seqs(kit_expired(k, 10, &next_ms), seq);
+    assert_int_equal(k->page.jobs[0].status.token, token);
+    check_move(kit_settle(k, seq, token + 1, decision_retrying(0)), REDRIVE_E_STATE,
+               REDRIVE_STATE_RUNNING);
+    check_move(kit_settle(k, seq, token, decision_retrying(0)), 0, REDRIVE_STATE_RETRYING);
+    assert_int_equal(kit_history(k, seq)->n, 1);
+    kit_close(&from);
+}
+
+static void time_locked_jobs_come_when_due(void **state)
+{
+    struct kit *k = *state, from;
+    int64_t next_ms = 0;
+    kit_open(&from, "memory");
+    kit_put_in(&from, REDRIVE_STATE_SCHEDULED, &(struct job_spec){.id = STR("scheduled")});
+    from.now_ms += 10;
+    kit_put_in(&from, REDRIVE_STATE_RETRYING, &(struct job_spec){.id = STR("retrying")});
+    adopt_all_anew(&from, k);
+    assert_int_equal(kit_queues(k, STR("acme"))->queues[0].next_due_ms, KIT_START_MS + 60000);
+    k->now_ms = KIT_START_MS + 60000;
+    assert_int_equal(kit_promote(k, 10, &next_ms), 1);
+    assert_int_equal(next_ms, KIT_START_MS + 60010);
+    assert_int_equal(kit_state(k, seq_of(k, "scheduled")), REDRIVE_STATE_QUEUED);
+    k->now_ms += 10;
+    assert_int_equal(kit_promote(k, 10, &next_ms), 1);
+    assert_int_equal(next_ms, 0);
+    assert_int_equal(kit_queues(k, STR("acme"))->queues[0].next_due_ms, 0);
+    kit_close(&from);
+}
+
+static void parked_jobs_stand_in_their_lane(void **state)
+{
+    struct kit *k = *state, from;
+    kit_open(&from, "memory");
+    int64_t seq = put_full(&from, "a");
+    run_once(&from, seq, decision_retrying(0));
+    kit_promote(&from, 10, &(int64_t){0});
+    int64_t parked_ms = from.now_ms;
+    kit_park(&from, seq, false);
+    kit_park(&from, put_full(&from, "b"), false);
+    kit_park(&from, put_full(&from, "limited"), true);
+    adopt_all_anew(&from, k);
+    int64_t a = seq_of(k, "a"), b = seq_of(k, "b"), limited = seq_of(k, "limited");
+    check_seqs(kit_parked(k, STR("smtp"), false, 10), a, b);
+    check_seqs(kit_parked(k, STR("smtp"), true, 10), b, a);
+    check_seqs(kit_parked(k, STR("tenant:acme"), false, 10), limited);
+    k->now_ms = parked_ms + 4000;
+    check_move(kit_unpark(k, a), 0, REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_job(k, a)->status.held_ms, 4000);
+    check_seqs(kit_parked(k, STR("smtp"), false, 10), b);
+    kit_close(&from);
+}
+
+static void deadlines_are_met(void **state)
+{
+    struct kit *k = *state, from;
+    int64_t next_ms = 0;
+    kit_open(&from, "memory");
+    PUT(&from, .id = STR("a"), .deadline_ms = KIT_START_MS + 100);
+    kit_put_in(&from, REDRIVE_STATE_PARKED,
+               &(struct job_spec){.id = STR("b"), .deadline_ms = KIT_START_MS + 50});
+    kit_put_in(&from, REDRIVE_STATE_DEAD_LETTER,
+               &(struct job_spec){.id = STR("dead"), .deadline_ms = KIT_START_MS + 70});
+    adopt_all_anew(&from, k);
+    int64_t a = seq_of(k, "a"), b = seq_of(k, "b"), dead = seq_of(k, "dead");
+    assert_int_equal(kit_overdue(k, 10, &next_ms)->n, 0);
+    k->now_ms += 100;
+    check_seqs(kit_overdue(k, 10, &next_ms), b, a);
+    check_move(CHANGE(k, .seq = dead, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    check_seqs(kit_overdue(k, 10, &next_ms), b, dead, a);
+    kit_close(&from);
+}
+
+static void dead_letters_can_be_redriven_edited_and_swept(void **state)
+{
+    struct kit *k = *state, from;
+    kit_open(&from, "memory");
+    put_full(&from, "a");
+    put_full(&from, "b");
+    run_once(&from, 1, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
+    run_once(&from, 2, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
+    adopt_all_anew(&from, k);
+    k->now_ms = from.now_ms;
+    int64_t a = seq_of(k, "a");
+    check_move(CHANGE(k, .seq = a, .kind = CHANGE_EDIT, .payload = STR("{\"n\":2}")), 0,
+               REDRIVE_STATE_DEAD_LETTER);
+    check_move(CHANGE(k, .seq = a, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    const struct job *job = kit_job(k, a);
+    assert_int_equal(job->status.epoch, 1);
+    check_str(job->spec.payload, "{\"n\":2}");
+    check_str(job->status.error.message, "no answer after 30 s");
+    assert_int_equal(kit_sweep(k, STATE_BIT(DEAD_LETTER), k->now_ms + 1, 10), 1);
+    assert_int_equal(LIST(k)->n, 1);
+    assert_int_equal(kit_history(k, a)->n, 1);
+    kit_close(&from);
+}
+
+/* ---- Keys --------------------------------------------------------------------------------------
+ */
+
+static void a_live_job_holds_its_key(void **state)
+{
+    struct kit *k = *state, from;
+    kit_open(&from, "memory");
+    PUT(&from, .id = STR("a"), .unique_key = STR("k"));
+    kit_put_in(&from, REDRIVE_STATE_COMPLETED,
+               &(struct job_spec){.id = STR("ended"), .unique_key = STR("free")});
+    adopt_all_anew(&from, k);
+    struct submit_result result = TRY_PUT(k, .id = STR("b"), .unique_key = STR("k"));
+    assert_int_equal(result.code, REDRIVE_E_EXISTS);
+    check_str(result.id, "a");
+    assert_int_equal(TRY_PUT(k, .id = STR("c"), .unique_key = STR("free")).code, 0);
+    check_move(CHANGE(k, .seq = seq_of(k, "a"), .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(TRY_PUT(k, .id = STR("b"), .unique_key = STR("k")).code, 0);
+    kit_close(&from);
+}
+
+static void a_live_job_whose_key_is_held_is_refused(void **state)
+{
+    struct kit *k = *state, from;
+    struct move_result results[2];
+    kit_open(&from, "memory");
+    kit_put_in(&from, REDRIVE_STATE_COMPLETED,
+               &(struct job_spec){.id = STR("ended"), .unique_key = STR("k")});
+    PUT(&from, .id = STR("live"), .unique_key = STR("k"));
+    PUT(k, .id = STR("other"), .unique_key = STR("k"));
+    adopt_all(&from, k, results);
+    check_move(results[0], 0, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(results[1].code, REDRIVE_E_EXISTS);
+    assert_int_equal(LIST(k)->n, 2);
+    assert_int_equal(LIST(k, .id = STR("live"))->n, 0);
+    kit_close(&from);
+}
+
+static void a_key_for_ever_is_held_by_a_job_that_has_ended(void **state)
+{
+    struct kit *k = *state, from;
+    kit_open(&from, "memory");
+    kit_put_in(&from, REDRIVE_STATE_COMPLETED,
+               &(struct job_spec){.id = STR("a"), .unique_key = STR("k"), .unique_forever = true});
+    adopt_all_anew(&from, k);
+    struct submit_result result = TRY_PUT(k, .id = STR("b"), .unique_key = STR("k"));
+    assert_int_equal(result.code, REDRIVE_E_EXISTS);
+    check_str(result.id, "a");
+    assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 0);
+    assert_int_equal(kit_sweep(k, ~0u, k->now_ms + 1, 10), 1);
+    struct held_key_page *held = kit_held(k, (struct str){0}, (struct str){0}, 10);
+    assert_int_equal(held->n, 1);
+    check_str(held->keys[0].tenant, "acme");
+    check_str(held->keys[0].key, "k");
+    check_str(held->keys[0].id, "a");
+    assert_int_equal(held->keys[0].state, REDRIVE_STATE_COMPLETED);
+    kit_close(&from);
+}
+
+static void keys_without_a_job_hold(void **state)
+{
+    struct kit *k = *state;
+    const struct held_key keys[] = {
+        {STR("acme"), STR("k1"), STR("gone-1"), REDRIVE_STATE_DEAD_LETTER},
+        {STR("acme"), STR("k2"), STR("gone-2"), REDRIVE_STATE_COMPLETED},
+    };
+    const struct held_key other = {STR("acme"), STR("k1"), STR("later"), REDRIVE_STATE_FAILED};
+    kit_adopt_keys(k, keys, 2);
+    kit_adopt_keys(k, &other, 1);
+    for (int forever = 0; forever <= 1; forever++) {
+        struct submit_result result =
+            TRY_PUT(k, .id = STR("a"), .unique_key = STR("k1"), .unique_forever = forever != 0);
+        assert_int_equal(result.code, REDRIVE_E_EXISTS);
+        assert_int_equal(result.state, REDRIVE_STATE_DEAD_LETTER);
+        check_str(result.id, "gone-1");
+    }
+    assert_int_equal(
+        TRY_PUT(k, .id = STR("a"), .tenant = STR("zeta"), .unique_key = STR("k1")).code, 0);
+    assert_int_equal(kit_held(k, (struct str){0}, (struct str){0}, 10)->n, 2);
+}
+
+static void held_keys_come_in_pages_in_order(void **state)
+{
+    struct kit *k = *state;
+    const struct held_key keys[] = {
+        {STR("zeta"), STR("a"), STR("5"), REDRIVE_STATE_FAILED},
+        {STR("acme"), STR("\xC3\xBC"), STR("4"), REDRIVE_STATE_FAILED},
+        {STR("acme"), STR("b"), STR("3"), REDRIVE_STATE_FAILED},
+        {STR("acme"), STR("a b"), STR("2"), REDRIVE_STATE_FAILED},
+        {STR("acme"), STR("B"), STR("1"), REDRIVE_STATE_FAILED},
+        {STR("zeta"), STR("b"), STR("6"), REDRIVE_STATE_FAILED},
+    };
+    kit_adopt_keys(k, keys, 6);
+    struct str tenant = {0}, key = {0};
+    char copies[2][16];
+    for (int page = 0; page < 3; page++) {
+        struct held_key_page *held = kit_held(k, tenant, key, 2);
+        assert_int_equal(held->n, 2);
+        assert_int_equal(held->more, page < 2);
+        assert_int_equal(held->keys[0].id.ptr[0], '1' + 2 * page);
+        assert_int_equal(held->keys[1].id.ptr[0], '2' + 2 * page);
+        snprintf(copies[0], sizeof copies[0], "%.*s", (int)held->keys[1].tenant.len,
+                 held->keys[1].tenant.ptr);
+        snprintf(copies[1], sizeof copies[1], "%.*s", (int)held->keys[1].key.len,
+                 held->keys[1].key.ptr);
+        tenant = str_of(copies[0]);
+        key = str_of(copies[1]);
+    }
+    assert_int_equal(kit_held(k, tenant, key, 2)->n, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(jobs_of_another_kind_of_store_are_kept_whole),
+        F(jobs_of_the_same_kind_of_store_are_kept_whole),
+        F(order_given_is_order_of_seq),
+        F(what_is_there_is_left_alone),
+        F(a_job_that_moved_on_is_left_alone),
+        F(one_id_twice_in_a_call_is_one_job),
+        F(a_rollback_takes_it_back),
+        F(taking_over_needs_a_unit),
+        F(queued_jobs_are_ready_in_order),
+        F(attempts_go_on_where_they_were),
+        F(a_lease_ends_in_the_new_store),
+        F(time_locked_jobs_come_when_due),
+        F(parked_jobs_stand_in_their_lane),
+        F(deadlines_are_met),
+        F(dead_letters_can_be_redriven_edited_and_swept),
+        F(a_live_job_holds_its_key),
+        F(a_live_job_whose_key_is_held_is_refused),
+        F(a_key_for_ever_is_held_by_a_job_that_has_ended),
+        F(keys_without_a_job_hold),
+        F(held_keys_come_in_pages_in_order),
+    };
+    return cmocka_run_group_tests_name("store adopt", tests, NULL, NULL);
+}
