@@ -1,0 +1,550 @@
+/* A store into another one: from memory into the kind under test, and from that kind into itself.
+ */
+#include "engine/transfer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/rng.h"
+#include "dump.h"
+#include "fault.h"
+#include "kit.h"
+#include "random_unit.h"
+
+#define DUMP_MAX ((size_t)1 << 23)
+
+/* ---- Two stores -------------------------------------------------------------------------------
+ */
+
+struct pair {
+    struct kit from;
+    struct kit to;
+    struct transfer_options options;
+    struct transfer_report report;
+    struct redrive_err err;
+};
+
+static void pair_open(struct pair *p, const char *from)
+{
+    *p = (struct pair){0};
+    kit_open(&p->from, from);
+    kit_open(&p->to, stores_name());
+    p->options = (struct transfer_options){
+        .from = p->from.store, .to = p->to.store, .name = "the source", .now_ms = KIT_START_MS};
+}
+
+static void pair_close(struct pair *p)
+{
+    kit_close(&p->from);
+    kit_close(&p->to);
+}
+
+static int pair_try(struct pair *p)
+{
+    return transfer_run(&p->options, &p->report, &p->err);
+}
+
+/* Runs, and finds both to be the same. */
+static void pair_run(struct pair *p)
+{
+    if (pair_try(p) < 0)
+        fail_msg("%s; %s", p->err.message, p->err.detail);
+    assert_string_equal(p->report.difference, "");
+    assert_int_equal(p->report.differing + p->report.missing + p->report.others, 0);
+    assert_true(content_same(&p->report.from, &p->report.to));
+}
+
+/* Everything that is to be the same, a line each: not versions of rows, workers and the mark. */
+static void write_content(struct store *store, struct buf *ret)
+{
+    struct buf all;
+    buf_init(&all, DUMP_MAX);
+    dump_store(store, &all);
+    for (const char *line = buf_cstr(&all), *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        const struct str s = {line, (size_t)(end - line)};
+        const char *version = str_starts_with(s, STR("shared")) ? strstr(line, " version=") : NULL;
+        if (str_starts_with(s, STR("shared 5")) || str_contains(s, STR(TRANSFER_COUNTER)))
+            continue;
+        const char *after =
+            version && version < end ? version + 1 + strcspn(version + 1, " \n") : NULL;
+        buf_add(ret, line, (size_t)((after ? version : end) - line));
+        if (after)
+            buf_add(ret, after, (size_t)(end - after));
+        buf_putc(ret, '\n');
+    }
+    buf_release(&all);
+}
+
+static void check_same(struct store *expected, struct store *is)
+{
+    struct buf a, b;
+    buf_init(&a, DUMP_MAX);
+    buf_init(&b, DUMP_MAX);
+    write_content(expected, &a);
+    write_content(is, &b);
+    assert_string_equal(buf_cstr(&a), buf_cstr(&b));
+    buf_release(&a);
+    buf_release(&b);
+}
+
+/* Jobs in every state, rows of every kind, counters and keys, as random units leave them. */
+static void fill(struct kit *kit, uint64_t units)
+{
+    struct random_side side;
+    struct buf answers;
+    buf_init(&answers, (size_t)1 << 20);
+    random_side_init(&side, kit->store, &answers);
+    for (uint64_t unit = 0; unit < units; unit++)
+        random_unit(&side, rng_mix(unit));
+    random_side_release(&side);
+    buf_release(&answers);
+}
+
+static void put_many(struct kit *kit, const char *prefix, int n)
+{
+    char id[32];
+    kit_begin(kit);
+    for (int i = 0; i < n; i++) {
+        snprintf(id, sizeof id, "%s-%d", prefix, i);
+        PUT(kit, .id = str_of(id));
+    }
+    kit_commit(kit);
+}
+
+static int64_t counter_of(struct kit *kit, const char *name)
+{
+    int64_t sum = 0;
+    assert_int_equal(
+        store_ops(kit->store)->counters_list(kit->store, (struct str){0}, &kit->counters, NULL), 0);
+    for (size_t i = 0; i < kit->counters.n; i++)
+        if (str_is(kit->counters.counters[i].name, name))
+            sum += kit->counters.counters[i].value;
+    return sum;
+}
+
+static void put_row(struct kit *kit, enum shared_kind kind, const char *key, const char *value)
+{
+    const struct shared_row row = {
+        .kind = kind, .tenant = STR("acme"), .key = str_of(key), .value = str_of(value)};
+    assert_int_equal(kit_shared_put(kit, &row), 0);
+}
+
+static void change_row(struct kit *kit, enum shared_kind kind, const char *value)
+{
+    struct shared_row row = kit_shared(kit, kind, (struct str){0})->rows[0];
+    row.value = str_of(value);
+    assert_int_equal(kit_shared_put(kit, &row), 0);
+}
+
+/* ---- It arrives -------------------------------------------------------------------------------
+ */
+
+static void check_everything_arrives(const char *from)
+{
+    struct pair p;
+    pair_open(&p, from);
+    fill(&p.from, 400);
+    for (int kind = SHARED_BREAKER; kind <= SHARED_ALERT; kind++)
+        put_row(&p.from, (enum shared_kind)kind, "row", "value");
+    pair_run(&p);
+    check_same(p.from.store, p.to.store);
+    assert_true(p.report.jobs > 20 && p.report.attempts > 20 && p.report.held_keys > 5);
+    assert_true(p.report.counters > 2);
+    for (int kind = SHARED_BREAKER; kind <= SHARED_ALERT; kind++)
+        assert_int_equal(p.report.rows[kind] > 0, kind != SHARED_WORKER);
+    assert_int_equal(p.report.copied, p.report.jobs);
+    uint64_t all = 0;
+    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+        all += p.report.by_state[state];
+    assert_int_equal(all, p.report.jobs);
+    assert_int_equal(counter_of(&p.to, TRANSFER_COUNTER), 1);
+    pair_close(&p);
+}
+
+static void everything_arrives_from_memory(void **state)
+{
+    (void)state;
+    check_everything_arrives("memory");
+}
+
+static void everything_arrives_from_the_same_kind(void **state)
+{
+    (void)state;
+    check_everything_arrives(stores_name());
+}
+
+static void the_source_is_left_as_it_is(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct buf before, after;
+    buf_init(&before, DUMP_MAX);
+    buf_init(&after, DUMP_MAX);
+    pair_open(&p, stores_name());
+    fill(&p.from, 150);
+    dump_store(p.from.store, &before);
+    pair_run(&p);
+    dump_store(p.from.store, &after);
+    assert_string_equal(buf_cstr(&before), buf_cstr(&after));
+    buf_release(&before);
+    buf_release(&after);
+    pair_close(&p);
+}
+
+static void an_empty_store_arrives(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    kit_pause(&p.from, STR("acme"), STR("main"));
+    pair_run(&p);
+    assert_int_equal(kit_shared(&p.to, SHARED_PAUSE, (struct str){0})->n, 1);
+    pair_close(&p);
+}
+
+static void many_pages_arrive_in_order(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    put_many(&p.from, "job", 1300);
+    pair_run(&p);
+    check_same(p.from.store, p.to.store);
+    pair_close(&p);
+}
+
+static void workers_stay_behind(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    put_row(&p.from, SHARED_WORKER, "w1", "{\"seen_ms\":1}");
+    pair_run(&p);
+    assert_int_equal(kit_shared(&p.to, SHARED_WORKER, (struct str){0})->n, 0);
+    pair_close(&p);
+}
+
+static void a_dry_run_counts_and_writes_nothing(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    fill(&p.from, 150);
+    p.options.dry_run = true;
+    for (int with_destination = 0; with_destination < 2; with_destination++) {
+        p.options.to = with_destination ? p.to.store : NULL;
+        assert_int_equal(pair_try(&p), 0);
+        assert_int_equal(p.report.jobs, LIST(&p.from)->n);
+        assert_int_equal(p.report.copied, 0);
+        assert_true(transfer_is_same(&p.report) && p.report.from.rows > p.report.jobs);
+    }
+    assert_int_equal(LIST(&p.to)->n, 0);
+    assert_int_equal(counter_of(&p.to, TRANSFER_COUNTER), 0);
+    pair_close(&p);
+}
+
+/* ---- Again ------------------------------------------------------------------------------------
+ */
+
+static void a_second_run_changes_nothing(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct buf before, after;
+    buf_init(&before, DUMP_MAX);
+    buf_init(&after, DUMP_MAX);
+    pair_open(&p, "memory");
+    fill(&p.from, 200);
+    pair_run(&p);
+    dump_store(p.to.store, &before);
+    pair_run(&p);
+    dump_store(p.to.store, &after);
+    assert_int_equal(p.report.copied, 0);
+    assert_string_equal(buf_cstr(&before), buf_cstr(&after));
+    buf_release(&before);
+    buf_release(&after);
+    pair_close(&p);
+}
+
+static bool stop_after_the_first_page(void *ctx, const char *phase, uint64_t done, uint64_t total)
+{
+    (void)ctx;
+    (void)phase;
+    return done == total;
+}
+
+static void an_interrupted_run_is_gone_on_with(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    put_many(&p.from, "job", 300);
+    p.options.progress = stop_after_the_first_page;
+    assert_int_equal(pair_try(&p), REDRIVE_E_CANCELLED);
+    const uint64_t before = p.report.copied;
+    assert_true(before > 0 && before < 300);
+    p.options.progress = NULL;
+    pair_run(&p);
+    assert_int_equal(p.report.copied, 300 - before);
+    check_same(p.from.store, p.to.store);
+    pair_close(&p);
+}
+
+/* Wherever the destination fails, before a call or after a commit, and for good. */
+static void whatever_fails_the_next_run_ends_it(void **state)
+{
+    (void)state;
+    for (int after_commit = 0; after_commit < 2; after_commit++) {
+        for (unsigned long at = 1;; at += at < 40 ? 1 : 17) {
+            struct pair p;
+            struct fault fault;
+            pair_open(&p, "memory");
+            put_many(&p.from, "job", 70);
+            fill(&p.from, 40);
+            fault_init(&fault, p.to.store);
+            fault.fail_at = at;
+            fault.from_then_on = true;
+            fault.after_commit = after_commit != 0;
+            p.options.to = (struct store *)(void *)&fault;
+            const int rc = pair_try(&p);
+            const bool met = fault.met;
+            store_ops(p.options.to)->rollback(p.options.to);
+            p.options.to = p.to.store;
+            if (met)
+                assert_int_equal(rc, REDRIVE_E_IO);
+            pair_run(&p);
+            check_same(p.from.store, p.to.store);
+            pair_close(&p);
+            if (!met)
+                break;
+        }
+    }
+}
+
+/* ---- What differs is told, and left ------------------------------------------------------------
+ */
+
+static void check_difference(struct pair *p, const char *text)
+{
+    assert_int_equal(pair_try(p), 0);
+    assert_false(transfer_is_same(&p->report));
+    if (!strstr(p->report.difference, text))
+        fail_msg("'%s' does not say '%s'", p->report.difference, text);
+}
+
+static void a_job_that_was_worked_on_is_told_and_left(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    put_many(&p.from, "job", 3);
+    pair_run(&p);
+    kit_start(&p.to, LIST(&p.to)->jobs[1].status.seq);
+    check_difference(&p, "job job-1 of tenant acme: state");
+    assert_int_equal(p.report.differing, 1);
+    assert_int_equal(p.report.missing, 0);
+    assert_false(content_same(&p.report.from, &p.report.to));
+    assert_int_equal(LIST(&p.to)->jobs[1].status.state, REDRIVE_STATE_RUNNING);
+    pair_close(&p);
+}
+
+/* The field is named, in the job and in its history. */
+static void a_difference_in_the_history_is_found(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    for (int i = 0; i < 2; i++) {
+        struct kit *kit = i == 0 ? &p.from : &p.to;
+        int64_t seq = PUT(kit, .id = STR("a"));
+        for (int run = 0; run < 2; run++) {
+            uint64_t token = kit_start(kit, seq);
+            kit_settle(kit, seq, token, decision_retrying(i == 1 && run == 0 ? 1 : 0));
+            kit->now_ms += 5;
+            kit_promote(kit, 1, &(int64_t){0});
+        }
+    }
+    check_difference(&p, "job a of tenant acme: attempt delay");
+    pair_close(&p);
+}
+
+static void a_planted_difference_is_found_in_every_part(void **state)
+{
+    (void)state;
+    static const char *const TEXTS[] = {
+        "breaker smtp of tenant acme is another",
+        "counter completed  of tenant acme: 7 in the source, 8 in the destination",
+        "unique key k1 of tenant acme is held by another job",
+    };
+    for (size_t part = 0; part < sizeof TEXTS / sizeof TEXTS[0]; part++) {
+        struct pair p;
+        pair_open(&p, "memory");
+        PUT(&p.from, .id = STR("a"));
+        put_row(&p.from, SHARED_BREAKER, "smtp", "closed");
+        kit_count(&p.from, (struct counter){STR("acme"), STR("completed"), {0}, 7});
+        kit_adopt_keys(&p.from, &(struct held_key){STR("acme"), STR("k1"), STR("x"), 5}, 1);
+        if (part == 2)
+            kit_adopt_keys(&p.to, &(struct held_key){STR("acme"), STR("k1"), STR("y"), 5}, 1);
+        else
+            pair_run(&p);
+        if (part == 0)
+            change_row(&p.to, SHARED_BREAKER, "open");
+        if (part == 1)
+            kit_count(&p.to, (struct counter){STR("acme"), STR("completed"), {0}, 1});
+        check_difference(&p, TEXTS[part]);
+        assert_int_equal(p.report.others, 1);
+        pair_close(&p);
+    }
+}
+
+static void rows_of_a_store_that_was_only_set_up_are_replaced(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    PUT(&p.from, .id = STR("a"));
+    put_row(&p.from, SHARED_CRON, "nightly", "ticked at 5");
+    put_row(&p.to, SHARED_CRON, "nightly", "never ticked");
+    put_row(&p.to, SHARED_TASK, "mail", "{}");
+    pair_run(&p);
+    check_str(kit_shared(&p.to, SHARED_CRON, (struct str){0})->rows[0].value, "ticked at 5");
+    assert_int_equal(kit_shared(&p.to, SHARED_TASK, (struct str){0})->n, 1);
+    pair_close(&p);
+}
+
+/* ---- What is refused ---------------------------------------------------------------------------
+ */
+
+static void workers_that_are_alive_are_a_reason_not_to(void **state)
+{
+    (void)state;
+    for (int side = 0; side < 2; side++) {
+        struct pair p;
+        char value[64];
+        pair_open(&p, "memory");
+        PUT(&p.from, .id = STR("a"));
+        snprintf(value, sizeof value, "{\"pid\":7,\"seen_ms\":%" PRId64 "}", KIT_START_MS - 1000);
+        put_row(side == 0 ? &p.from : &p.to, SHARED_WORKER, "w1", value);
+        assert_int_equal(pair_try(&p), REDRIVE_E_STATE);
+        assert_non_null(
+            strstr(p.err.message, side == 0 ? "alive on the source" : "alive on the destination"));
+        assert_int_equal(LIST(&p.to)->n, 0);
+        p.options.despite_workers = true;
+        pair_run(&p);
+        pair_close(&p);
+    }
+}
+
+static void jobs_of_its_own_are_a_reason_not_to(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    PUT(&p.from, .id = STR("a"));
+    PUT(&p.to, .id = STR("a"), .tenant = STR("zeta"));
+    assert_int_equal(pair_try(&p), REDRIVE_E_STATE);
+    assert_non_null(strstr(p.err.detail, "a of tenant zeta"));
+    assert_int_equal(LIST(&p.to)->n, 1);
+    pair_close(&p);
+}
+
+static void an_existing_store_can_be_added_to(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    put_many(&p.from, "mine", 5);
+    put_many(&p.to, "other", 4);
+    put_row(&p.from, SHARED_BREAKER, "smtp", "closed");
+    put_row(&p.to, SHARED_BREAKER, "smtp", "open");
+    put_row(&p.from, SHARED_BREAKER, "sms", "closed");
+    kit_count(&p.from, (struct counter){STR("acme"), STR("completed"), {0}, 7});
+    kit_count(&p.to, (struct counter){STR("acme"), STR("completed"), {0}, 100});
+    p.options.into_existing = true;
+    for (int run = 0; run < 2; run++) {
+        assert_int_equal(pair_try(&p), 0);
+        assert_string_equal(p.report.difference, "");
+        assert_int_equal(p.report.copied, run == 0 ? 5 : 0);
+        assert_int_equal(LIST(&p.to)->n, 9);
+        assert_int_equal(counter_of(&p.to, "completed"), 107);
+        struct shared_page *rows = kit_shared(&p.to, SHARED_BREAKER, (struct str){0});
+        assert_int_equal(rows->n, 2);
+        check_str(rows->rows[1].value, "open");
+    }
+    pair_close(&p);
+}
+
+static void a_key_that_is_taken_leaves_a_job_behind(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, "memory");
+    PUT(&p.from, .id = STR("a"), .unique_key = STR("k"));
+    PUT(&p.from, .id = STR("b"));
+    PUT(&p.to, .id = STR("other"), .unique_key = STR("k"));
+    p.options.into_existing = true;
+    check_difference(&p, "job a of tenant acme is not there");
+    assert_int_equal(p.report.missing, 1);
+    assert_int_equal(p.report.copied, 1);
+    pair_close(&p);
+}
+
+/* ---- Contents ---------------------------------------------------------------------------------
+ */
+
+static void a_sum_does_not_depend_on_the_order(void **state)
+{
+    (void)state;
+    struct content_sum a = {0}, b = {0}, c = {0};
+    content_add(&a, STR("x"));
+    content_add(&a, STR("y"));
+    content_add(&b, STR("y"));
+    content_add(&b, STR("x"));
+    content_add(&c, STR("x"));
+    content_add(&c, STR("x"));
+    assert_true(content_same(&a, &b));
+    assert_false(content_same(&a, &c));
+}
+
+static void strings_cannot_run_into_each_other(void **state)
+{
+    (void)state;
+    struct buf a, b;
+    buf_init(&a, 1 << 16);
+    buf_init(&b, 1 << 16);
+    content_of_counter(&(struct counter){.name = STR("x"), .label = STR("y\nvalue=1:1")}, &a);
+    content_of_counter(&(struct counter){.name = STR("x"), .label = STR("y"), .value = 1}, &b);
+    assert_false(str_eq(buf_str(&a), buf_str(&b)));
+    check_str(content_difference(buf_str(&a), buf_str(&b)), "label");
+    check_str(content_difference(buf_str(&a), buf_str(&a)), "");
+    buf_release(&a);
+    buf_release(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(everything_arrives_from_memory),
+        T(everything_arrives_from_the_same_kind),
+        T(the_source_is_left_as_it_is),
+        T(an_empty_store_arrives),
+        T(many_pages_arrive_in_order),
+        T(workers_stay_behind),
+        T(a_dry_run_counts_and_writes_nothing),
+        T(a_second_run_changes_nothing),
+        T(an_interrupted_run_is_gone_on_with),
+        T(whatever_fails_the_next_run_ends_it),
+        T(a_job_that_was_worked_on_is_told_and_left),
+        T(a_difference_in_the_history_is_found),
+        T(a_planted_difference_is_found_in_every_part),
+        T(rows_of_a_store_that_was_only_set_up_are_replaced),
+        T(workers_that_are_alive_are_a_reason_not_to),
+        T(jobs_of_its_own_are_a_reason_not_to),
+        T(an_existing_store_can_be_added_to),
+        T(a_key_that_is_taken_leaves_a_job_behind),
+        T(a_sum_does_not_depend_on_the_order),
+        T(strings_cannot_run_into_each_other),
+    };
+    return cmocka_run_group_tests_name("transfer", tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+#include "engine/transfer.h"
+
+#include <inttypes.h>
+
+#include "base/err.h"
+#include "engine/transfer_private.h"
+#include "engine/worker_row.h"
+
+#define CONTENT_MAX  ((size_t)1 << 30)
+#define KEYS_A_UNIT  500
+#define LOOK_AT_ONCE 100
+
+/* ---- Before -----------------------------------------------------------------------------------
+ */
+
+/* Nobody should change anything under a transfer. */
+static int check_idle(struct store *store, const char *side, int64_t now_ms,
+                      struct redrive_err *err)
+{
+    struct worker_page workers = {0};
+    int rc = workers_read(store, (struct str){0}, now_ms, &workers, err);
+    if (rc == 0 && workers.n > 0) {
+        const struct worker_info *first = &workers.workers[0];
+        rc = err_set(err, REDRIVE_E_STATE, "%zu worker%s on the %s", workers.n,
+                     workers.n == 1 ? " is alive" : "s are alive", side);
+        err_detail(err, "%.*s, process %" PRId64 " on %.*s", (int)first->name.len, first->name.ptr,
+                   first->pid, (int)first->host.len, first->host.ptr);
+        err_hint(err, "stop it; one that crashed is forgotten after %d s; or use --force",
+                 WORKER_GONE_MS / 1000);
+    }
+    worker_page_release(&workers);
+    return rc;
+}
+
+int transfer_count(struct store *store, uint64_t *ret, struct redrive_err *err)
+{
+    struct line_page lines = {0};
+    int rc = store_ops(store)->lines(store, (struct str){0}, &lines, err);
+    *ret = 0;
+    for (size_t i = 0; i < lines.n; i++)
+        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+            *ret += lines.lines[i].by_state[state];
+    line_page_release(&lines);
+    return rc;
+}
+
+static int foreign(const struct job *job, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_STATE, "the destination has jobs that the source has not");
+    err_detail(err, "the first is %.*s of tenant %.*s", (int)job->spec.id.len, job->spec.id.ptr,
+               (int)job->spec.tenant.len, job->spec.tenant.ptr);
+    err_hint(err, "name an empty store, or add to this one with --into-existing");
+    return REDRIVE_E_STATE;
+}
+
+static const struct counter *find_counter(const struct counter_page *page,
+                                          const struct counter *counter)
+{
+    for (size_t i = 0; i < page->n; i++)
+        if (str_eq(page->counters[i].label, counter->label) &&
+            str_eq(page->counters[i].name, counter->name) &&
+            str_eq(page->counters[i].tenant, counter->tenant))
+            return &page->counters[i];
+    return NULL;
+}
+
+/* That the counters have been added. */
+static struct counter mark_of(const struct transfer *t)
+{
+    return (struct counter){
+        .name = STR(TRANSFER_COUNTER), .label = str_of(t->options->name), .value = 1};
+}
+
+/* Whether a transfer of this source has come to its end before. */
+static int was_done(const struct transfer *t, bool *ret, struct redrive_err *err)
+{
+    struct store *to = t->options->to;
+    const struct counter mark = mark_of(t);
+    struct counter_page there = {0};
+    int rc = store_ops(to)->counters_list(to, (struct str){0}, &there, err);
+    *ret = rc == 0 && find_counter(&there, &mark);
+    counter_page_release(&there);
+    return rc;
+}
+
+/* A destination that is not empty must be one that a transfer of this source was interrupted on. */
+static int check_destination(struct transfer *t, struct redrive_err *err)
+{
+    const struct transfer_options *o = t->options;
+    struct job_lookup lookup = {0};
+    struct job_page page = {0};
+    struct job_filter filter = {.limit = LOOK_AT_ONCE};
+    bool was_filled = false;
+    int rc = was_done(t, &was_filled, err);
+    t->starts_empty = !was_filled;
+    while (rc == 0) {
+        rc = store_ops(o->to)->list(o->to, &filter, &page, err);
+        t->starts_empty = t->starts_empty && page.n == 0;
+        for (size_t i = 0; rc == 0 && i < page.n && !o->into_existing; i++) {
+            rc = job_lookup(&lookup, o->from, &page.jobs[i].spec, false, err);
+            rc = rc == 0 ? foreign(&page.jobs[i], err) : rc < 0 ? rc : 0;
+            filter.after_seq = page.jobs[i].status.seq;
+        }
+        if (!page.more || o->into_existing)
+            break;
+    }
+    job_lookup_release(&lookup);
+    job_page_release(&page);
+    return rc;
+}
+
+static int look(struct transfer *t, struct redrive_err *err)
+{
+    const struct transfer_options *o = t->options;
+    int rc = 0;
+    if (!o->despite_workers) {
+        rc = check_idle(o->from, "source", o->now_ms, err);
+        if (rc == 0 && o->to)
+            rc = check_idle(o->to, "destination", o->now_ms, err);
+    }
+    if (rc == 0)
+        rc = transfer_count(o->from, &t->total, err);
+    if (rc == 0 && o->to)
+        rc = check_destination(t, err);
+    return rc;
+}
+
+int transfer_progress(const struct transfer *t, const char *phase, uint64_t done, uint64_t total,
+                      struct redrive_err *err)
+{
+    const struct transfer_options *o = t->options;
+    if (!o->progress || o->progress(o->ctx, phase, done, total))
+        return 0;
+    err_set(err, REDRIVE_E_CANCELLED, "interrupted");
+    err_hint(err, "what was copied is whole: the same command goes on with the rest");
+    return REDRIVE_E_CANCELLED;
+}
+
+/* ---- Copying: each of these makes the moves of an open unit ------------------------------------
+ */
+
+static const struct shared_row *find_row(const struct shared_page *page,
+                                         const struct shared_row *row)
+{
+    for (size_t i = 0; i < page->n; i++)
+        if (str_eq(page->rows[i].key, row->key) && str_eq(page->rows[i].tenant, row->tenant))
+            return &page->rows[i];
+    return NULL;
+}
+
+/* What the destination has stays, unless it has no job: then it was only set up. */
+static int put_row(struct transfer *t, const struct shared_page *there,
+                   const struct shared_row *source, struct redrive_err *err)
+{
+    struct store *to = t->options->to;
+    const struct shared_row *found = find_row(there, source);
+    struct shared_row row = *source;
+    struct move_result result = {0};
+    if (found && (!t->starts_empty || str_eq(found->value, source->value)))
+        return 0;
+    row.version = found ? found->version : 0;
+    return store_ops(to)->shared_put(to, &row, 1, &result, err);
+}
+
+static int put_rows(struct transfer *t, struct redrive_err *err)
+{
+    const struct transfer_options *o = t->options;
+    struct shared_page here = {0}, there = {0};
+    int rc = 0;
+    for (int kind = SHARED_BREAKER; rc == 0 && kind <= SHARED_ALERT; kind++) {
+        if (kind == SHARED_WORKER)
+            continue;
+        const enum shared_kind k = (enum shared_kind)kind;
+        rc = store_ops(o->from)->shared_list(o->from, k, (struct str){0}, &here, err);
+        if (rc == 0)
+            rc = store_ops(o->to)->shared_list(o->to, k, (struct str){0}, &there, err);
+        for (size_t i = 0; rc == 0 && i < here.n; i++)
+            rc = put_row(t, &there, &here.rows[i], err);
+    }
+    shared_page_release(&here);
+    shared_page_release(&there);
+    return rc;
+}
+
+static int adopt(struct transfer *t, const struct job_walk *walk, struct redrive_err *err)
+{
+    struct store *to = t->options->to;
+    struct move_result results[TRANSFER_CHUNK_MAX];
+    int rc = walk->n == 0 ? 0 : store_ops(to)->adopt(to, walk->jobs, walk->n, results, err);
+    for (size_t i = 0; rc == 0 && i < walk->n; i++)
+        t->report->copied += results[i].code == 0;
+    return rc;
+}
+
+/* How much a counter must grow. */
+static int64_t growth(const struct transfer *t, const struct counter *source,
+                      const struct counter_page *there, bool is_done)
+{
+    const struct counter *found = find_counter(there, source);
+    if (t->options->into_existing)
+        return is_done ? 0 : source->value;
+    const int64_t value = found ? found->value : 0;
+    return value < source->value ? source->value - value : 0;
+}
+
+static int add_counters(struct transfer *t, struct redrive_err *err)
+{
+    const struct transfer_options *o = t->options;
+    const struct counter mark = mark_of(t);
+    struct counter_page here = {0}, there = {0};
+    int rc = store_ops(o->from)->counters_list(o->from, (struct str){0}, &here, err);
+    if (rc == 0)
+        rc = store_ops(o->to)->counters_list(o->to, (struct str){0}, &there, err);
+    const bool is_done = rc == 0 && find_counter(&there, &mark);
+    for (size_t i = 0; rc == 0 && i < here.n; i++) {
+        struct counter counter = here.counters[i];
+        counter.value = growth(t, &here.counters[i], &there, is_done);
+        if (counter.value > 0)
+            rc = store_ops(o->to)->counters_add(o->to, &counter, 1, err);
+    }
+    if (rc == 0 && !is_done)
+        rc = store_ops(o->to)->counters_add(o->to, &mark, 1, err);
+    counter_page_release(&here);
+    counter_page_release(&there);
+    return rc;
+}
+
+/* ---- Units ------------------------------------------------------------------------------------
+ */
+
+static int begin(const struct transfer *t, struct redrive_err *err)
+{
+    int64_t now_ms, version;
+    struct store *to = t->options->to;
+    return store_ops(to)->begin(to, t->options->now_ms, &now_ms, &version, err);
+}
+
+static int end(const struct transfer *t, int rc, struct redrive_err *err)
+{
+    struct store *to = t->options->to;
+    if (rc == 0)
+        rc = store_ops(to)->commit(to, err);
+    if (rc < 0)
+        store_ops(to)->rollback(to);
+    return rc;
+}
+
+static int copy_page(struct transfer *t, const struct job_walk *walk, bool is_first,
+                     struct redrive_err *err)
+{
+    int rc = begin(t, err);
+    if (rc < 0)
+        return rc;
+    if (is_first)
+        rc = put_rows(t, err);
+    if (rc == 0)
+        rc = adopt(t, walk, err);
+    return end(t, rc, err);
+}
+
+static int copy_jobs(struct transfer *t, struct redrive_err *err)
+{
+    struct job_walk *walk = job_walk_new(t->options->from);
+    if (!walk)
+        return err_nomem(err);
+    int rc = job_walk_next(walk, err);
+    bool is_first = true;
+    /* The first unit is made even when there is no job, for the shared rows. */
+    while (rc > 0 || (rc == 0 && is_first)) {
+        rc = copy_page(t, walk, is_first, err);
+        is_first = false;
+        if (rc == 0)
+            rc = transfer_progress(t, "copy", walk->done, t->total, err);
+        if (rc == 0)
+            rc = job_walk_next(walk, err);
+    }
+    job_walk_free(walk);
+    return rc;
+}
+
+static int copy_some_keys(struct transfer *t, const struct held_key *keys, size_t n,
+                          struct redrive_err *err)
+{
+    struct store *to = t->options->to;
+    int rc = begin(t, err);
+    return rc < 0 ? rc : end(t, store_ops(to)->adopt_keys(to, keys, n, err), err);
+}
+
+static int copy_keys(struct transfer *t, struct redrive_err *err)
+{
+    struct key_walk walk = {.store = t->options->from};
+    const struct held_key *key;
+    struct held_key keys[KEYS_A_UNIT];
+    size_t n = 0;
+    int rc;
+    while ((rc = key_walk_next(&walk, &key, err)) > 0) {
+        keys[n++] = *key;
+        /* Before the page that they stand in is gone. */
+        if (n < KEYS_A_UNIT && walk.i < walk.pages[walk.current].n)
+            continue;
+        rc = copy_some_keys(t, keys, n, err);
+        n = 0;
+        if (rc < 0)
+            break;
+    }
+    key_walk_release(&walk);
+    return rc;
+}
+
+static int copy_counters(struct transfer *t, struct redrive_err *err)
+{
+    int rc = begin(t, err);
+    return rc < 0 ? rc : end(t, add_counters(t, err), err);
+}
+
+int transfer_run(const struct transfer_options *options, struct transfer_report *ret,
+                 struct redrive_err *err)
+{
+    struct transfer t = {.options = options, .report = ret};
+    *ret = (struct transfer_report){0};
+    buf_init(&t.a, CONTENT_MAX);
+    buf_init(&t.b, CONTENT_MAX);
+    int rc = look(&t, err);
+    if (rc == 0 && !options->dry_run) {
+        rc = copy_jobs(&t, err);
+        if (rc == 0)
+            rc = copy_keys(&t, err);
+        if (rc == 0)
+            rc = copy_counters(&t, err);
+    }
+    if (rc == 0)
+        rc = transfer_check(&t, err);
+    buf_release(&t.a);
+    buf_release(&t.b);
+    return rc;
+}
