@@ -2,44 +2,11 @@
 
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "cli/interrupt.h"
 #include "cli/progress.h"
-
-/* Set by a signal. */
-static volatile sig_atomic_t asked_to_stop;
-
-static void ask_to_stop(int number)
-{
-    (void)number;
-    asked_to_stop = 1;
-}
-
-static const int SIGNALS[] = {SIGINT, SIGTERM};
-#define N_SIGNALS (sizeof SIGNALS / sizeof SIGNALS[0])
-
-/* The second signal of a kind ends the program as usual. What the parent has had ignored stays so.
- */
-static void catch_signals(struct sigaction before[N_SIGNALS])
-{
-    struct sigaction action = {.sa_handler = ask_to_stop,
-                               .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
-    (void)sigemptyset(&action.sa_mask);
-    asked_to_stop = 0;
-    for (size_t i = 0; i < N_SIGNALS; i++) {
-        (void)sigaction(SIGNALS[i], NULL, &before[i]);
-        if (before[i].sa_handler != SIG_IGN)
-            (void)sigaction(SIGNALS[i], &action, NULL);
-    }
-}
-
-static void release_signals(const struct sigaction before[N_SIGNALS])
-{
-    for (size_t i = 0; i < N_SIGNALS; i++)
-        (void)sigaction(SIGNALS[i], &before[i], NULL);
-}
 
 /* A signal that comes just before the wait would be slept over, so waits are short. */
 static void wait_ms(int64_t ms)
@@ -53,7 +20,7 @@ static int run_chunks(struct session *session, struct bulk *bulk, struct bulk_ru
     struct bulk_pace pace;
     int rc = 0;
     bulk_pace_init(&pace, &run->rate, clock_monotonic_ms());
-    while (rc == 0 && !bulk->finished && !asked_to_stop) {
+    while (rc == 0 && !bulk->finished && !interrupt_asked()) {
         struct bulk_op op;
         int64_t pause_ms;
         size_t n = bulk_pace_due(&pace, clock_monotonic_ms(), &pause_ms);
@@ -72,23 +39,23 @@ static int run_chunks(struct session *session, struct bulk *bulk, struct bulk_ru
     }
     run->changed = bulk->changed;
     run->refused = bulk->refused;
-    run->interrupted = asked_to_stop && !bulk->finished;
+    run->interrupted = interrupt_asked() && !bulk->finished;
     return rc;
 }
 
 int bulk_run(struct cli *cli, struct session *session, struct bulk *bulk, struct bulk_run *run,
              struct redrive_err *err)
 {
-    struct sigaction before[N_SIGNALS];
+    struct interrupt interrupt;
     struct progress progress;
     int rc = bulk_count(session->store, bulk, &run->changed, &run->refused, err);
     run->matched = run->changed + run->refused;
     if (rc < 0 || run->dry_run || run->matched == 0)
         return rc;
     progress_init(&progress, &cli->err, run->label, run->matched, NULL);
-    catch_signals(before);
+    interrupt_catch(&interrupt);
     rc = run_chunks(session, bulk, run, &progress, err);
-    release_signals(before);
+    interrupt_release(&interrupt);
     progress_clear(&progress);
     return rc;
 }

@@ -21,6 +21,7 @@ extern const struct command cmd_health;
 extern const struct command cmd_help;
 extern const struct command cmd_jobs;
 extern const struct command cmd_migrate;
+extern const struct command cmd_move;
 extern const struct command cmd_policy;
 extern const struct command cmd_queues;
 extern const struct command cmd_serve;

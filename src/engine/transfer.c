@@ -13,9 +13,8 @@
 /* ---- Before -----------------------------------------------------------------------------------
  */
 
-/* Nobody should change anything under a transfer. */
-static int check_idle(struct store *store, const char *side, int64_t now_ms,
-                      struct redrive_err *err)
+int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
+                        struct redrive_err *err)
 {
     struct worker_page workers = {0};
     int rc = workers_read(store, (struct str){0}, now_ms, &workers, err);
@@ -83,29 +82,75 @@ static int was_done(const struct transfer *t, bool *ret, struct redrive_err *err
     return rc;
 }
 
-/* A destination that is not empty must be one that a transfer of this source was interrupted on. */
-static int check_destination(struct transfer *t, struct redrive_err *err)
+/* Looks for jobs in the source, which mostly come in the order that they have there: then a page
+ * answers for many. */
+struct finder {
+    struct store *store;
+    struct job_page page;
+    size_t i;          /* the first that has not been asked for */
+    int64_t after_seq; /* where the next page starts */
+    struct job_lookup lookup;
+};
+
+static int finder_turn(struct finder *f, struct redrive_err *err)
 {
-    const struct transfer_options *o = t->options;
-    struct job_lookup lookup = {0};
+    const struct job_filter filter = {.after_seq = f->after_seq, .limit = LOOK_AT_ONCE};
+    f->i = 0;
+    return store_ops(f->store)->list(f->store, &filter, &f->page, err);
+}
+
+/* 1, 0 when there is none, or a negative code. */
+static int finder_find(struct finder *f, const struct job_spec *spec, struct redrive_err *err)
+{
+    int rc = f->i == f->page.n ? finder_turn(f, err) : 0;
+    if (rc < 0)
+        return rc;
+    const struct job *next = f->i < f->page.n ? &f->page.jobs[f->i] : NULL;
+    if (next && str_eq(next->spec.id, spec->id) && str_eq(next->spec.tenant, spec->tenant)) {
+        f->after_seq = next->status.seq;
+        f->i++;
+        return 1;
+    }
+    rc = job_lookup(&f->lookup, f->store, spec, false, err);
+    if (rc > 0) {
+        f->after_seq = f->lookup.job.job->status.seq;
+        f->i = f->page.n;
+    }
+    return rc;
+}
+
+/* A destination that is not empty must be one that a transfer of this source was interrupted on. */
+static int check_all_ours(const struct transfer *t, struct redrive_err *err)
+{
+    struct store *to = t->options->to;
+    struct finder finder = {.store = t->options->from};
     struct job_page page = {0};
     struct job_filter filter = {.limit = LOOK_AT_ONCE};
-    bool was_filled = false;
-    int rc = was_done(t, &was_filled, err);
-    t->starts_empty = !was_filled;
-    while (rc == 0) {
-        rc = store_ops(o->to)->list(o->to, &filter, &page, err);
-        t->starts_empty = t->starts_empty && page.n == 0;
-        for (size_t i = 0; rc == 0 && i < page.n && !o->into_existing; i++) {
-            rc = job_lookup(&lookup, o->from, &page.jobs[i].spec, false, err);
+    int rc = 0;
+    do {
+        rc = store_ops(to)->list(to, &filter, &page, err);
+        for (size_t i = 0; rc == 0 && i < page.n; i++) {
+            rc = finder_find(&finder, &page.jobs[i].spec, err);
             rc = rc == 0 ? foreign(&page.jobs[i], err) : rc < 0 ? rc : 0;
             filter.after_seq = page.jobs[i].status.seq;
         }
-        if (!page.more || o->into_existing)
-            break;
-    }
-    job_lookup_release(&lookup);
+    } while (rc == 0 && page.more);
+    job_lookup_release(&finder.lookup);
+    job_page_release(&finder.page);
     job_page_release(&page);
+    return rc;
+}
+
+static int check_destination(struct transfer *t, struct redrive_err *err)
+{
+    uint64_t there = 0;
+    bool was_filled = false;
+    int rc = was_done(t, &was_filled, err);
+    if (rc == 0)
+        rc = transfer_count(t->options->to, &there, err);
+    t->starts_empty = !was_filled && there == 0;
+    if (rc == 0 && !t->options->into_existing)
+        rc = check_all_ours(t, err);
     return rc;
 }
 
@@ -114,9 +159,9 @@ static int look(struct transfer *t, struct redrive_err *err)
     const struct transfer_options *o = t->options;
     int rc = 0;
     if (!o->despite_workers) {
-        rc = check_idle(o->from, "source", o->now_ms, err);
+        rc = transfer_check_idle(o->from, "source", o->now_ms, err);
         if (rc == 0 && o->to)
-            rc = check_idle(o->to, "destination", o->now_ms, err);
+            rc = transfer_check_idle(o->to, "destination", o->now_ms, err);
     }
     if (rc == 0)
         rc = transfer_count(o->from, &t->total, err);

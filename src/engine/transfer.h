@@ -68,6 +68,11 @@ static inline bool transfer_is_same(const struct transfer_report *report)
     return report->difference[0] == '\0';
 }
 
+/* Nobody should change anything under a transfer: REDRIVE_E_STATE when workers are alive on a
+ * store, which is called the `side` in the error. */
+int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
+                        struct redrive_err *err);
+
 /* Looks, copies and checks. 0 when it came to an end, whether the stores are then the same or not;
  * REDRIVE_E_STATE when it was refused before anything was written. */
 int transfer_run(const struct transfer_options *options, struct transfer_report *ret,

@@ -1,0 +1,275 @@
+"""`redrive move`: everything of one store into another, checked at the end."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+
+from conftest import BINARY, TIMEOUT_S, clean_environment
+from jobs_kit import EVERY_STATE, Store
+
+MANY = 20000
+
+
+class Pair:
+    """A store, one that it is moved to, and the call that does it."""
+
+    def __init__(self, directory):
+        (directory / "a").mkdir()
+        (directory / "b").mkdir()
+        self.old = Store(directory / "a")
+        self.new = Store(directory / "b")
+        self.words = [str(BINARY), "move", "--from", self.old.url, "--to", self.new.url]
+
+    def run(self, *words):
+        return subprocess.run(
+            [*self.words, *words],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=6 * TIMEOUT_S,
+            check=False, env=clean_environment(),
+        )
+
+    def json(self, *words):
+        result = self.run("--json", *words)
+        assert (result.returncode, result.stderr) == (0, "")
+        return json.loads(result.stdout)
+
+    def refusal(self, *words, code=1):
+        result = self.run("--json", *words)
+        assert result.returncode == code, result
+        return json.loads(result.stderr.splitlines()[-1])["error"]
+
+    def script(self, store, sql):
+        with sqlite3.connect(path_of(store)) as db:
+            db.executescript(sql)
+
+    def seed_many(self):
+        """Jobs of every kind, and a worker that has just been seen."""
+        seed = BINARY.parent / "tests" / "cli" / "seed_store"
+        subprocess.run([seed, self.old.url, str(MANY)], check=True, timeout=TIMEOUT_S,
+                       stdin=subprocess.DEVNULL)
+        self.script(self.old, "DELETE FROM shared WHERE kind = 5")
+
+
+def path_of(store):
+    return store.url.removeprefix("sqlite:")
+
+
+def jobs_in(store):
+    """How many jobs a file has, 0 while there is no such table."""
+    try:
+        with sqlite3.connect(f"file:{path_of(store)}?mode=ro", uri=True, timeout=TIMEOUT_S) as db:
+            return db.execute("SELECT count(*) FROM jobs").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+
+
+@pytest.fixture
+def pair(tmp_path):
+    return Pair(tmp_path)
+
+
+@pytest.fixture
+def full(pair):
+    """With a job in every state in the old one."""
+    pair.old.seed(*EVERY_STATE)
+    return pair
+
+
+def test_every_job_arrives_as_it_was(full):
+    answer = full.json()
+    assert answer["jobs"] == answer["copied"] == len(EVERY_STATE)
+    assert answer["dead_letters"] == 4
+    assert answer["by_state"]["running"] == 1
+    assert answer["hash_from"] == answer["hash_to"]
+    assert answer["difference"] is None
+    for job in EVERY_STATE:
+        assert full.new.job(job["id"]) == full.old.job(job["id"])
+    assert full.new.json("queues", "list") == full.old.json("queues", "list")
+    assert full.new.json("stats")["counters"] == full.old.json("stats")["counters"]
+
+
+def test_the_summary_is_for_people(full):
+    result = full.run()
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"moved {len(EVERY_STATE)} jobs from sqlite:/")
+    assert "dead letters 4" in result.stdout
+    assert result.stdout.rstrip().endswith("checked in both")
+    again = full.run()
+    assert again.returncode == 0
+    assert f"moved 0 jobs, {len(EVERY_STATE)} were there already," in again.stdout
+
+
+def test_dead_letters_can_be_redriven_in_the_new_store(full):
+    full.json()
+    full.new.output("dlq", "retry", "net-1")
+    assert full.new.state("net-1") == "queued"
+    assert full.old.state("net-1") == "dead_letter"
+
+
+def test_many_jobs_take_seconds(pair):
+    pair.seed_many()
+    answer = pair.json()
+    assert answer["copied"] == MANY + 16
+    assert answer["breakers"] > 0
+    assert answer["seconds"] < 20
+
+
+def wait_until_begun(pair, process, least):
+    """Until some jobs have arrived; how many, when it was still at work."""
+    until = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < until and process.poll() is None:
+        n = jobs_in(pair.new)
+        if n > least:
+            return n
+        time.sleep(0.001)
+    return jobs_in(pair.new)
+
+
+def test_a_move_that_is_killed_can_be_repeated(pair, tmp_path):
+    pair.seed_many()
+    seen = [0]
+    for _ in range(3):
+        process = subprocess.Popen(pair.words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   env=clean_environment())
+        try:
+            wait_until_begun(pair, process, seen[-1])
+        finally:
+            process.kill()
+            process.wait()
+        seen.append(jobs_in(pair.new))
+    assert seen == sorted(seen) and seen[1] > 0
+    answer = pair.json()
+    assert answer["hash_from"] == answer["hash_to"]
+    assert answer["copied"] == MANY + 16 - seen[-1]
+    # As if it had not been interrupted, counters included.
+    (tmp_path / "whole").mkdir()
+    whole = Pair(tmp_path / "whole")
+    whole.old = pair.old
+    whole.words[whole.words.index("--from") + 1] = pair.old.url
+    assert whole.json()["hash_to"] == answer["hash_to"]
+    assert whole.new.json("stats")["counters"] == pair.new.json("stats")["counters"]
+
+
+def test_an_interrupt_says_how_to_go_on(pair):
+    pair.seed_many()
+    process = subprocess.Popen(pair.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=clean_environment())
+    wait_until_begun(pair, process, 0)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=TIMEOUT_S)
+    if process.returncode == 0:
+        pytest.skip("it was faster than the signal")
+    assert (process.returncode, out) == (1, "")
+    assert "goes on with the rest" in err
+    assert pair.json()["difference"] is None
+
+
+@pytest.mark.parametrize("sql, text", [
+    ("UPDATE history SET error_message = 'other' WHERE seq = "
+     "(SELECT seq FROM specs WHERE id = 'retrying-1')", "job retrying-1 of tenant default: error message"),
+    ("UPDATE jobs SET updated_ms = updated_ms + 1 WHERE state = 4", "job parked-1 of tenant default: updated"),
+    ("UPDATE lines SET queued = queued + 1 WHERE queued > 0", "counts of tenant default, queue"),
+    ("UPDATE counters SET value = value + 1", "counter"),
+    ("DELETE FROM results", "job done-1 of tenant default: result"),
+])
+def test_a_planted_difference_is_found(full, sql, text):
+    full.json()
+    full.script(full.new, sql)
+    result = full.run("--json")
+    assert result.returncode == 1
+    answer = json.loads(result.stdout)
+    assert text in answer["difference"]
+    error = json.loads(result.stderr)["error"]
+    assert error["code"] == "STATE" and text in error["detail"]
+
+
+def test_a_job_that_was_worked_on_is_left_alone(full):
+    full.json()
+    full.new.output("jobs", "cancel", "queued-1")
+    result = full.run("--json")
+    answer = json.loads(result.stdout)
+    assert result.returncode == 1
+    assert answer["differing"] == 1
+    assert answer["difference"] == "job queued-1 of tenant default: state"
+    assert full.new.state("queued-1") == "cancelled"
+
+
+def test_a_dry_run_makes_nothing(full):
+    answer = full.json("--dry-run")
+    assert (answer["jobs"], answer["copied"], answer["hash_to"]) == (len(EVERY_STATE), 0, None)
+    assert os.listdir(full.new.directory) == []
+    assert full.run("-n").stdout.startswith(f"would move {len(EVERY_STATE)} jobs")
+    assert full.json()["hash_from"] == answer["hash_from"]
+
+
+def test_a_worker_that_is_alive_is_a_reason_not_to(pair):
+    seed = BINARY.parent / "tests" / "cli" / "seed_store"
+    subprocess.run([seed, pair.old.url], check=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+    error = pair.refusal()
+    assert "1 worker is alive on the source" in error["message"]
+    assert "seed-worker" in error["detail"] and "--force" in error["hint"]
+    assert os.listdir(pair.new.directory) == []
+    assert pair.json("--force")["difference"] is None
+
+
+def test_a_store_with_other_jobs_is_refused_unless_asked_for(full):
+    full.new.output("enqueue", "mail", "--id", "mine")
+    error = full.refusal()
+    assert "mine" in error["detail"] and "--into-existing" in error["hint"]
+    for copied in (len(EVERY_STATE), 0):
+        assert full.json("--into-existing")["copied"] == copied
+    assert jobs_in(full.new) == len(EVERY_STATE) + 1
+    counters = full.new.json("stats")["counters"]
+    assert counters["jobs_received"] == full.old.json("stats")["counters"]["jobs_received"] + 1
+
+
+def test_both_ends_may_not_be_the_same(full):
+    os.symlink(path_of(full.old), path_of(full.new))
+    error = full.refusal(code=2)
+    assert "same store" in error["message"]
+
+
+def test_a_source_that_is_not_there_is_not_made(pair):
+    error = pair.refusal()
+    assert error["code"] == "NOT_FOUND"
+    assert os.listdir(pair.old.directory) == os.listdir(pair.new.directory) == []
+
+
+@pytest.mark.parametrize("side", ["old", "new"])
+@pytest.mark.parametrize("version, text", [(99, "newer redrive"), (2, "redrive migrate --store")])
+def test_a_schema_of_another_version_is_refused(full, side, version, text):
+    full.new.output("migrate")
+    full.script(getattr(full, side), f"PRAGMA user_version = {version}")
+    error = full.refusal()
+    assert f"schema version {version}" in error["message"] and text in error["hint"]
+
+
+def test_memory_is_no_place_to_move_to(full):
+    full.words[-1] = "memory:"
+    assert "gone with this process" in full.refusal(code=2)["message"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_rights_is_told(full):
+    os.chmod(full.new.directory, 0o500)
+    try:
+        assert full.refusal()["code"] == "DENIED"
+    finally:
+        os.chmod(full.new.directory, 0o700)
+
+
+def test_both_ends_must_be_named(redrive):
+    result = redrive("move", "--from", "sqlite:a.db")
+    assert result.returncode == 2
+    assert "--to is missing" in result.stderr
+
+
+def test_a_terminal_sees_a_bar(redrive, pair):
+    pair.seed_many()
+    code, seen = redrive.on_terminal(*pair.words[1:], columns=100)
+    assert code == 0
+    assert b"copy" in seen and b"%" in seen
