@@ -1,5 +1,7 @@
 /* Jobs and keys that come from another store. Where they come from is the memory store or one of
  * the kind under test; what they must be is what that store tells of them. */
+#include <stdio.h>
+
 #include "dump.h"
 #include "kit.h"
 
