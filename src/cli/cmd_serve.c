@@ -147,7 +147,7 @@ static int serve_on(struct serve *serve, struct redrive_err *err)
     if (rc == 0) {
         supervisor_ready();
         log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "serving",
-                  LOG_S("store", serve->config->store), LOG_I("pid", (int64_t)getpid()));
+                  LOG_S("store", serve->config->store_shown), LOG_I("pid", (int64_t)getpid()));
     } else {
         stop(serve, 0);
     }

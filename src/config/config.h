@@ -155,8 +155,9 @@ struct config_alert {
 };
 
 struct config {
-    const char *path;  /* of the file that was read, or NULL */
-    const char *store; /* sqlite:PATH, postgres://…, redis://… or memory: */
+    const char *path;        /* of the file that was read, or NULL */
+    const char *store;       /* sqlite:PATH, postgres://…, redis://… or memory: */
+    const char *store_shown; /* the same without its password, for logs and for people */
     struct {
         const char *http; /* NULL: closed */
         const char *faktory;
