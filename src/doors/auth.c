@@ -90,7 +90,7 @@ static enum auth_verdict check_neighbour(const struct http_request *request, str
     struct str origin = http_header(request, "Origin");
     if (host.ptr && !is_this_machine(host))
         return AUTH_FOREIGN_HOST;
-    if (origin.ptr && !is_origin_of(origin, host))
+    if (origin.ptr && !(host.ptr && is_origin_of(origin, host)))
         return AUTH_FOREIGN_ORIGIN;
     *ret = (struct principal){
         .tenant = STR(ENGINE_TENANT_DEFAULT),

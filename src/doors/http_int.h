@@ -20,6 +20,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "doors/http_head.h"
 #include "doors/http_server.h"
 
 /* What a connection is doing, and so how long it may. */
@@ -64,11 +65,6 @@ struct http_stream {
     size_t taken;       /* bytes of it that have been sent */
     bool open;          /* somebody may write */
     bool failed;        /* the reader did not keep up, or memory ran out */
-};
-
-struct http_param {
-    struct str name;
-    struct str value;
 };
 
 struct http_request {

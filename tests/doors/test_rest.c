@@ -289,6 +289,9 @@ static void without_tokens_web_pages_of_others_are_refused(void **state)
     assert_int_equal(ask_as_browser(&client, "127.0.0.1.evil.example", NULL), 403);
     assert_int_equal(ask_as_browser(&client, "localhost", "http://evil.example"), 403);
     assert_int_equal(ask_as_browser(&client, "localhost", "null"), 403);
+    /* The oldest HTTP needs no Host; an Origin of nobody is not that of this server. */
+    client_say(&client, "GET /things/1 HTTP/1.0\r\nOrigin: http://\r\n\r\n");
+    assert_int_equal(client_read(&client, false), 403);
     client_close(&client);
     house_close(&house);
 }
