@@ -42,7 +42,6 @@ static void close_all(struct serve *serve)
     http_server_stop(serve->http);
     committer_stop(serve->committer);
     serve_stop_notifiers(serve, NULL);
-    serve_release_retired(serve);
     if (serve->has_handles)
         close_handles(serve);
     while (uv_run(&serve->loop, UV_RUN_DEFAULT) != 0)
@@ -191,6 +190,7 @@ static void release(struct serve *serve)
     session_close(&serve->session);
     run_times_free(serve->run_times);
     config_free(serve->config);
+    serve_release_kept(serve);
     serve_lock_release(serve->lock);
     pthread_mutex_destroy(&serve->mutex);
 }
@@ -201,7 +201,7 @@ static int run_serve(struct cli *cli, struct redrive_err *err)
     /* The jobs matter more than whoever has stopped reading. */
     signal(SIGPIPE, SIG_IGN);
     pthread_mutex_init(&serve.mutex, NULL);
-    list_init(&serve.retired);
+    list_init(&serve.kept);
     list_init(&serve.pools);
     list_init(&serve.notifiers);
     list_init(&serve.answers);

@@ -7,9 +7,9 @@
  * Everything here belongs to the loop's thread, but for what the mutex guards: the committer's
  * thread looks there for whom to tell.
  *
- * A configuration is used by many. The pool and the notifier are made for one and go on with it to
- * their end, so after a reload there may be several of each; requests that began under it are over
- * after SERVE_REQUEST_MAX_MS. Each holds it; the last one frees it.
+ * A configuration is used by many. The pool, the notifier and each request go on with the one they
+ * began with to their end, so after a reload there may be several pools and notifiers. Each holds
+ * it; the last one frees it.
  */
 #ifndef CLI_SERVE_H
 #define CLI_SERVE_H
@@ -28,9 +28,6 @@
 #include "engine/worker_row.h"
 #include "run/notify.h"
 #include "run/pool.h"
-
-/* No request and no operation takes longer than this. */
-#define SERVE_REQUEST_MAX_MS (10 * 60 * 1000)
 
 /* For alerts that are being sent when their notifier is stopped. */
 #define SERVE_NOTIFY_GRACE_MS 5000
@@ -55,7 +52,7 @@ struct serve_call {
     void (*answered)(struct serve_call *call);
 };
 
-/* A pool, a notifier, or requests that began before a reload, with their configuration. */
+/* A pool, a notifier, or what has failed to become one, with their configuration. */
 struct serve_pool {
     struct list link;
     struct serve *serve;
@@ -68,10 +65,9 @@ struct serve_notifier {
     struct config *config;
     struct notifier *notifier;
 };
-struct serve_retired {
+struct serve_kept {
     struct list link;
     struct config *config;
-    uv_timer_t timer;
 };
 
 struct serve {
@@ -97,7 +93,7 @@ struct serve {
     bool is_closing;
 
     struct serve_pool *pool; /* at work; NULL: none */
-    struct list retired;     /* struct serve_retired */
+    struct list kept;        /* struct serve_kept */
 
     /* serve_row.c */
     struct {
@@ -175,10 +171,11 @@ bool serve_close_faktory(struct serve *serve);
 /* ---- Another configuration (serve_reload.c) -------------------------------------------------- */
 
 void serve_reload(struct serve *serve);
-/* Requests that began under it may go on. Takes over one hold. */
-void serve_retire_config(struct serve *serve, struct config *config);
-/* At the end: lets go of all. */
-void serve_release_retired(struct serve *serve);
+/* Holds the configuration of something that did not come to be, and that closes itself on the loop
+ * meanwhile, until the loop has ended. */
+void serve_keep_config(struct serve *serve, struct config *config);
+/* After the loop: lets go of all. */
+void serve_release_kept(struct serve *serve);
 
 /* ---- The end (cmd_serve.c) ------------------------------------------------------------------- */
 

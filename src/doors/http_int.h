@@ -99,6 +99,8 @@ struct http_request {
     size_t n_headers;
     struct buf body;
     void *user;
+    void (*release)(void *ctx); /* NULL: nobody wants to know */
+    void *release_ctx;
 };
 
 /* ---- http_request.c ------------------------------------------------------------------------- */

@@ -34,6 +34,8 @@ static void request_free(struct http_request *request)
     buf_release(&request->stream.waiting);
     buf_release(&request->body);
     arena_release(&request->arena);
+    if (request->release)
+        request->release(request->release_ctx);
     free(request);
 }
 
@@ -211,4 +213,10 @@ void *http_user(const struct http_request *request)
 void http_set_user(struct http_request *request, void *user)
 {
     request->user = user;
+}
+
+void http_on_release(struct http_request *request, void (*release)(void *ctx), void *ctx)
+{
+    request->release = release;
+    request->release_ctx = ctx;
 }

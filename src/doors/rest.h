@@ -70,7 +70,7 @@ struct rest_call {
 
 struct rest_options {
     struct committer *committer; /* borrowed */
-    const struct config *config; /* borrowed until rest_free; another one by rest_reload */
+    const struct config *config; /* is held; another one by rest_reload */
     const struct log *log;       /* borrowed */
     const char *store_url;       /* for the readers' handles; NULL: the configuration's */
     unsigned n_readers;          /* 0: 2 */
@@ -82,8 +82,8 @@ struct rest_options {
 int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err);
 /* For http_server_options: the handler; its context is the struct rest. */
 void rest_handle(struct http_request *request, void *ctx);
-/* The tokens and definitions of another configuration, from the next request on. The one before is
- * still borrowed, by requests in hand. */
+/* The tokens and definitions of another configuration, from the next request on. Requests in hand
+ * hold the one before; it goes with the last of them. */
 void rest_reload(struct rest *rest, const struct config *config);
 /* Whether /ready says so; it does from the start. For whoever is about to stop. */
 void rest_set_ready(struct rest *rest, bool ready);

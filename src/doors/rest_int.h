@@ -20,7 +20,8 @@ struct rest {
     struct event_hub *hub;
     struct run_times *run_times;
     const struct rest_route *const *tables;
-    _Atomic(const struct config *) config;
+    pthread_mutex_t config_lock; /* guards which configuration it is; each request holds its own */
+    struct config *config;
     atomic_bool ready;
 
     struct bells *bells;

@@ -75,6 +75,17 @@ static void wait_to_go_on(struct rest_call *call)
     tell(call);
 }
 
+static void wait_and_tell_config(struct rest_call *call)
+{
+    sem_post(&started);
+    sem_wait(&go_on);
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_field_cstr(w, "task", call->config->tasks[0].name);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
 static const struct rest_route ROUTES[] = {
     {HTTP_GET, "/things", CONFIG_SCOPE_READ, true, read_store},
     {HTTP_POST, "/things", CONFIG_SCOPE_ENQUEUE, false, commit},
@@ -84,6 +95,7 @@ static const struct rest_route ROUTES[] = {
     {HTTP_POST, "/things/{id}/parts/{part}", CONFIG_SCOPE_WORK, false, tell},
     {HTTP_GET, "/wrong", 0, false, complain},
     {HTTP_GET, "/slow", 0, true, wait_to_go_on},
+    {HTTP_GET, "/config", 0, true, wait_and_tell_config},
     {0},
 };
 static const struct rest_route *const TABLES[] = {REST_SERVICE, ROUTES, NULL};
@@ -266,6 +278,38 @@ static void other_tokens_count_after_a_reload(void **state)
     config_free(other);
 }
 
+static void a_request_keeps_the_configuration_it_began_with(void **state)
+{
+    struct house house;
+    struct client client;
+    (void)state;
+    sem_init(&started, 0, 0);
+    sem_init(&go_on, 0, 0);
+    house_open(&house, "tasks: {first: {}}", TABLES);
+    struct config *former = house.config;
+    client_connect(&client, house.port);
+    client_say(&client, "GET /config HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    sem_wait(&started);
+    house.config = house_config(&house, "tasks: {second: {}}");
+    rest_reload(house.rest, house.config);
+    /* The engine of this house has one still. */
+    const unsigned held = config_holders(former);
+    assert_int_equal(held, 3);
+    config_free(former);
+    sem_post(&go_on);
+    assert_int_equal(client_read(&client, false), 200);
+    CHECK_BODY(client, "\"task\":\"first\"");
+    sem_post(&go_on);
+    assert_int_equal(house_ask(&client, "GET", "/config", NULL, NULL), 200);
+    CHECK_BODY(client, "\"task\":\"second\"");
+    /* By now the connection is through with the first one. */
+    assert_int_equal(config_holders(former), 1);
+    client_close(&client);
+    house_close(&house);
+    sem_destroy(&started);
+    sem_destroy(&go_on);
+}
+
 static int ask_as_browser(struct client *client, const char *host, const char *origin)
 {
     char text[300];
@@ -402,6 +446,7 @@ int main(void)
         T(an_operation_that_is_refused_is_answered_by_its_code),
         T(tokens_open_what_their_scopes_allow),
         T(other_tokens_count_after_a_reload),
+        T(a_request_keeps_the_configuration_it_began_with),
         T(without_tokens_web_pages_of_others_are_refused),
         T(health_is_told),
         T(ready_until_told_otherwise),
