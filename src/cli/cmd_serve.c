@@ -36,10 +36,12 @@ static void close_handles(struct serve *serve)
     uv_close((uv_handle_t *)&serve->async, NULL);
 }
 
-/* Notifiers go after whoever may still tell them something. */
+/* First those who hand operations in, then who carries them out. Notifiers go after whoever may
+ * still tell them something. */
 static void close_all(struct serve *serve)
 {
     http_server_stop(serve->http);
+    rest_stop(serve->rest);
     committer_stop(serve->committer);
     serve_stop_notifiers(serve, NULL);
     if (serve->has_handles)

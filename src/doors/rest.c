@@ -307,6 +307,12 @@ void rest_quiesce(struct rest *rest)
     bulk_runs_stop(rest->bulk_runs);
 }
 
+void rest_stop(struct rest *rest)
+{
+    if (rest)
+        rest_readers_stop(rest);
+}
+
 void rest_free(struct rest *rest)
 {
     if (!rest)

@@ -92,8 +92,11 @@ void rest_jobs_ready(struct rest *rest);
 /* Answers the claims that wait, and ends what goes on after its request was answered. Before the
  * committer is stopped; requests are still served, but none waits any more. */
 void rest_quiesce(struct rest *rest);
-/* After the HTTP server and then the committer have been stopped: nobody asks any more, and every
- * operation has been answered. NULL does nothing. */
+/* Ends the reader threads; what they have not come to is answered with 503. After the HTTP server
+ * has been stopped, so that nobody asks any more, and before the committer is: a reader may have an
+ * operation for it. NULL does nothing. */
+void rest_stop(struct rest *rest);
+/* After the committer has been stopped: every operation has been answered. NULL does nothing. */
 void rest_free(struct rest *rest);
 
 struct committer *rest_committer(const struct rest_call *call);

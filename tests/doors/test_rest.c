@@ -1,8 +1,10 @@
 /* Paths, methods, tokens and scopes: what every resource gets from the frame. */
 #include "house.h"
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "doors/openapi.h"
@@ -75,6 +77,13 @@ static void wait_to_go_on(struct rest_call *call)
     tell(call);
 }
 
+static void wait_and_commit(struct rest_call *call)
+{
+    sem_post(&started);
+    sem_wait(&go_on);
+    commit(call);
+}
+
 static void wait_and_tell_config(struct rest_call *call)
 {
     sem_post(&started);
@@ -95,6 +104,7 @@ static const struct rest_route ROUTES[] = {
     {HTTP_POST, "/things/{id}/parts/{part}", CONFIG_SCOPE_WORK, false, tell},
     {HTTP_GET, "/wrong", 0, false, complain},
     {HTTP_GET, "/slow", 0, true, wait_to_go_on},
+    {HTTP_GET, "/slow-commit", 0, true, wait_and_commit},
     {HTTP_GET, "/config", 0, true, wait_and_tell_config},
     {0},
 };
@@ -399,6 +409,37 @@ static void slow_reads_hold_up_neither_others_nor_a_stop(void **state)
     sem_destroy(&go_on);
 }
 
+static void *close_house(void *house)
+{
+    house_close(house);
+    return NULL;
+}
+
+/* A reader that has an operation for the committer while everything comes to its end. */
+static void a_late_operation_is_answered_before_the_committer_goes(void **state)
+{
+    struct house house;
+    struct client client;
+    pthread_t closing;
+    (void)state;
+    sem_init(&started, 0, 0);
+    sem_init(&go_on, 0, 0);
+    house_open(&house, "{}", TABLES);
+    client_connect(&client, house.port);
+    client_say(&client, "GET /slow-commit HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    sem_wait(&started);
+    assert_int_equal(pthread_create(&closing, NULL, close_house, &house), 0);
+    assert_int_equal(client_read(&client, false), 503);
+    client_wait_close(&client);
+    /* The HTTP server has nothing more to do: what follows would be the end of the committer. */
+    (void)usleep(100 * 1000);
+    sem_post(&go_on);
+    (void)pthread_join(closing, NULL);
+    client_close(&client);
+    sem_destroy(&started);
+    sem_destroy(&go_on);
+}
+
 /* Below the path's own line, and before the next path. */
 static bool documents(const char *text, const struct rest_route *route)
 {
@@ -451,6 +492,7 @@ int main(void)
         T(health_is_told),
         T(ready_until_told_otherwise),
         T(slow_reads_hold_up_neither_others_nor_a_stop),
+        T(a_late_operation_is_answered_before_the_committer_goes),
         T(openapi_names_every_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
