@@ -128,7 +128,8 @@ static int open_store(struct serve *serve, struct redrive_err *err)
         rc = serve_lock_take(serve->session.config->store, &serve->lock, err);
     if (rc == 0)
         rc = event_hub_new(&hub, &serve->hub, err);
-    if (rc == 0 && !(serve->run_times = run_times_new()))
+    if (rc == 0 &&
+        (!(serve->run_times = run_times_new()) || !(serve->remote = remote_workers_new())))
         rc = err_nomem(err);
     /* Before the engine first looks: an alert is told once. */
     if (rc == 0)
@@ -191,6 +192,7 @@ static void release(struct serve *serve)
     rest_free(serve->rest);
     session_close(&serve->session);
     run_times_free(serve->run_times);
+    remote_workers_free(serve->remote);
     config_free(serve->config);
     serve_release_kept(serve);
     serve_lock_release(serve->lock);

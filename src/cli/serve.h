@@ -22,6 +22,7 @@
 #include "cli/worker_name.h"
 #include "doors/events.h"
 #include "doors/http_server.h"
+#include "doors/remote_workers.h"
 #include "doors/rest.h"
 #include "doors/run_times.h"
 #include "engine/reload.h"
@@ -80,6 +81,7 @@ struct serve {
     struct committer *committer;
     struct run_times *run_times;
     struct event_hub *hub;
+    struct remote_workers *remote;
     struct http_server *http;
 
     uv_loop_t loop;
@@ -103,6 +105,12 @@ struct serve {
         bool is_under_way;
         bool is_leaving;
         bool has_left;
+
+        /* Of those who work through the doors. */
+        struct serve_call remote_call;
+        struct remote_workers_op remote_op;
+        struct arena remote_arena;
+        bool is_remote_under_way;
     } row;
 
     /* serve_reload.c */
@@ -154,10 +162,10 @@ void serve_stop_notifiers(struct serve *serve, const struct config *but);
 /* Every pool, within the grace. */
 void serve_stop_pools(struct serve *serve, int64_t grace_ms);
 
-/* ---- The row of a server that runs nothing itself (serve_row.c) ------------------------------ */
+/* ---- Rows: of a server that runs nothing itself, and of remote workers (serve_row.c) --------- */
 
 void serve_row_init(struct serve *serve);
-/* Takes the row away; true when it is gone, or could not be. To be called until then. */
+/* Takes the rows away; true when they are gone, or could not be. To be called until then. */
 bool serve_row_leave(struct serve *serve);
 
 /* ---- Where clients come in (serve_doors.c) --------------------------------------------------- */

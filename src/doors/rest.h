@@ -37,6 +37,7 @@ struct rest;
 struct rest_call;
 struct store;
 struct event_hub;
+struct remote_workers;
 struct run_times;
 
 typedef void (*rest_fn)(struct rest_call *call);
@@ -69,13 +70,14 @@ struct rest_call {
 };
 
 struct rest_options {
-    struct committer *committer; /* borrowed */
-    const struct config *config; /* is held; another one by rest_reload */
-    const struct log *log;       /* borrowed */
-    const char *store_url;       /* for the readers' handles; NULL: the configuration's */
-    unsigned n_readers;          /* 0: 2 */
-    struct event_hub *hub;       /* borrowed; NULL: there is no /events */
-    struct run_times *run_times; /* borrowed; NULL: /metrics has no histogram */
+    struct committer *committer;   /* borrowed */
+    const struct config *config;   /* is held; another one by rest_reload */
+    const struct log *log;         /* borrowed */
+    const char *store_url;         /* for the readers' handles; NULL: the configuration's */
+    unsigned n_readers;            /* 0: 2 */
+    struct event_hub *hub;         /* borrowed; NULL: there is no /events */
+    struct run_times *run_times;   /* borrowed; NULL: /metrics has no histogram */
+    struct remote_workers *remote; /* borrowed; NULL: workers that claim here are not shown */
     const struct rest_route *const *tables; /* NULL: REST_TABLES */
 };
 
@@ -105,6 +107,8 @@ bool rest_is_ready(const struct rest_call *call);
 /* The claims that wait, and the redrives that go on at a rate. */
 struct claim_waits *rest_claims(const struct rest_call *call);
 struct bulk_runs *rest_bulk_runs(const struct rest_call *call);
+/* Those who claim here; may be NULL. */
+struct remote_workers *rest_remote(const struct rest_call *call);
 
 /* ---- For rest_*.c -----------------------------------------------------------------------------
  */
