@@ -409,7 +409,15 @@ def test_each_tenant_hears_of_its_own(bench):
     ears = {name: Ear(server, token=name) for name in ("red", "blue")}
     jobs = {name: push(server, "mail", name) for name in ("red", "blue")}
     for name, ear in ears.items():
-        assert ear.next()[2]["job_id"] == jobs[name]
+        number, _, data = ear.next()
+        assert data["job_id"] == jobs[name]
+        ear.close()
+    # Whoever asks for what was before gets of that its own, too.
+    earliest = str(int(number) - 2)
+    for name in ("red", "blue"):
+        ear = Ear(server, last_id=earliest, token=name)
+        later = push(server, "mail", name)
+        assert [ear.next()[2].get("job_id") for _ in range(2)] == [jobs[name], later]
         ear.close()
 
 
