@@ -79,3 +79,14 @@ void sha256(const void *bytes, size_t len, uint8_t out[SHA256_BYTES])
     for (size_t i = 0; i < 8; i++)
         write_word(out + i * 4, state[i]);
 }
+
+bool mem_equal_ct(const void *a, const void *b, size_t len)
+{
+    const volatile uint8_t *x = a;
+    const volatile uint8_t *y = b;
+    /* Volatile, that no compiler may leave the loop early. */
+    volatile uint8_t difference = 0;
+    for (size_t i = 0; i < len; i++)
+        difference |= (uint8_t)(x[i] ^ y[i]);
+    return difference == 0;
+}

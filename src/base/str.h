@@ -29,6 +29,14 @@ static inline bool str_eq(struct str a, struct str b)
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
+/* By bytes, a prefix before what it begins: < 0, 0 or > 0. */
+static inline int str_compare(struct str a, struct str b)
+{
+    const size_t n = a.len < b.len ? a.len : b.len;
+    const int order = n ? memcmp(a.ptr, b.ptr, n) : 0;
+    return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
 static inline bool str_is(struct str a, const char *b)
 {
     return str_eq(a, str_of(b));

@@ -379,7 +379,7 @@ static int check_store(const struct batch *b, struct redrive_err *err)
     if (store_base(b->session.store)->durability != STORE_FORGETS)
         return 0;
     int rc = err_set(err, REDRIVE_E_CONFIG, "a batch needs a store that outlives it");
-    err_detail(err, "the store is %s", b->session.config->store);
+    err_detail(err, "the store is %s", b->session.config->store_shown);
     err_hint(err, "use --store sqlite:FILE");
     return rc;
 }

@@ -14,7 +14,7 @@ static void check_as_json(const struct config *config, struct buf *out)
     json_begin_object(&w);
     json_field_bool(&w, "ok", true);
     json_field_cstr(&w, "file", config->path);
-    json_field_cstr(&w, "store", config->store);
+    json_field_cstr(&w, "store", config->store_shown);
     json_field_int(&w, "tasks", (int64_t)config->n_tasks);
     json_field_int(&w, "classify", (int64_t)config->n_classify);
     json_field_int(&w, "cron", (int64_t)config->n_cron);

@@ -36,13 +36,14 @@ static void close_handles(struct serve *serve)
     uv_close((uv_handle_t *)&serve->async, NULL);
 }
 
-/* Notifiers go after whoever may still tell them something. */
+/* First those who hand operations in, then who carries them out. Notifiers go after whoever may
+ * still tell them something. */
 static void close_all(struct serve *serve)
 {
     http_server_stop(serve->http);
+    rest_stop(serve->rest);
     committer_stop(serve->committer);
     serve_stop_notifiers(serve, NULL);
-    serve_release_retired(serve);
     if (serve->has_handles)
         close_handles(serve);
     while (uv_run(&serve->loop, UV_RUN_DEFAULT) != 0)
@@ -127,7 +128,8 @@ static int open_store(struct serve *serve, struct redrive_err *err)
         rc = serve_lock_take(serve->session.config->store, &serve->lock, err);
     if (rc == 0)
         rc = event_hub_new(&hub, &serve->hub, err);
-    if (rc == 0 && !(serve->run_times = run_times_new()))
+    if (rc == 0 &&
+        (!(serve->run_times = run_times_new()) || !(serve->remote = remote_workers_new())))
         rc = err_nomem(err);
     /* Before the engine first looks: an alert is told once. */
     if (rc == 0)
@@ -147,7 +149,7 @@ static int serve_on(struct serve *serve, struct redrive_err *err)
     if (rc == 0) {
         supervisor_ready();
         log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "serving",
-                  LOG_S("store", serve->config->store), LOG_I("pid", (int64_t)getpid()));
+                  LOG_S("store", serve->config->store_shown), LOG_I("pid", (int64_t)getpid()));
     } else {
         stop(serve, 0);
     }
@@ -190,7 +192,9 @@ static void release(struct serve *serve)
     rest_free(serve->rest);
     session_close(&serve->session);
     run_times_free(serve->run_times);
+    remote_workers_free(serve->remote);
     config_free(serve->config);
+    serve_release_kept(serve);
     serve_lock_release(serve->lock);
     pthread_mutex_destroy(&serve->mutex);
 }
@@ -201,7 +205,7 @@ static int run_serve(struct cli *cli, struct redrive_err *err)
     /* The jobs matter more than whoever has stopped reading. */
     signal(SIGPIPE, SIG_IGN);
     pthread_mutex_init(&serve.mutex, NULL);
-    list_init(&serve.retired);
+    list_init(&serve.kept);
     list_init(&serve.pools);
     list_init(&serve.notifiers);
     list_init(&serve.answers);

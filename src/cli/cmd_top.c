@@ -68,7 +68,7 @@ static int64_t look(struct top *top)
 static void draw(const struct top *top, unsigned width, struct buf *out)
 {
     buf_reset(out);
-    top_draw(top->look, top->session.config->store,
+    top_draw(top->look, top->session.config->store_shown,
              top->problem.message[0] ? top->problem.message : NULL, width, top->cli->out.color,
              out);
 }

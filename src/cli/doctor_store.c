@@ -119,7 +119,7 @@ void doctor_check_store(struct doctor *d)
     struct redrive_err err = {0};
     int rc = store_open(d->config->store, &options, &d->store, &err);
     if (rc == REDRIVE_E_NOT_FOUND && has_folder(d->config->store)) {
-        doctor_say(d, DOCTOR_WARN, "store", "there is none at %s", d->config->store);
+        doctor_say(d, DOCTOR_WARN, "store", "there is none at %s", d->config->store_shown);
         doctor_hint(d, "the first command that uses it sets it up");
         return;
     }
@@ -131,7 +131,7 @@ void doctor_check_store(struct doctor *d)
             doctor_hint(d, "make its folder first");
         return;
     }
-    doctor_say(d, DOCTOR_OK, "store", "%s", d->facts.path ? d->facts.path : d->config->store);
+    doctor_say(d, DOCTOR_OK, "store", "%s", d->facts.path ? d->facts.path : d->config->store_shown);
     check_schema(d);
     check_whole(d);
     check_durability(d);

@@ -7,9 +7,9 @@
  * Everything here belongs to the loop's thread, but for what the mutex guards: the committer's
  * thread looks there for whom to tell.
  *
- * A configuration is used by many. The pool and the notifier are made for one and go on with it to
- * their end, so after a reload there may be several of each; requests that began under it are over
- * after SERVE_REQUEST_MAX_MS. Each holds it; the last one frees it.
+ * A configuration is used by many. The pool, the notifier and each request go on with the one they
+ * began with to their end, so after a reload there may be several pools and notifiers. Each holds
+ * it; the last one frees it.
  */
 #ifndef CLI_SERVE_H
 #define CLI_SERVE_H
@@ -22,15 +22,13 @@
 #include "cli/worker_name.h"
 #include "doors/events.h"
 #include "doors/http_server.h"
+#include "doors/remote_workers.h"
 #include "doors/rest.h"
 #include "doors/run_times.h"
 #include "engine/reload.h"
 #include "engine/worker_row.h"
 #include "run/notify.h"
 #include "run/pool.h"
-
-/* No request and no operation takes longer than this. */
-#define SERVE_REQUEST_MAX_MS (10 * 60 * 1000)
 
 /* For alerts that are being sent when their notifier is stopped. */
 #define SERVE_NOTIFY_GRACE_MS 5000
@@ -55,7 +53,7 @@ struct serve_call {
     void (*answered)(struct serve_call *call);
 };
 
-/* A pool, a notifier, or requests that began before a reload, with their configuration. */
+/* A pool, a notifier, or what has failed to become one, with their configuration. */
 struct serve_pool {
     struct list link;
     struct serve *serve;
@@ -68,10 +66,9 @@ struct serve_notifier {
     struct config *config;
     struct notifier *notifier;
 };
-struct serve_retired {
+struct serve_kept {
     struct list link;
     struct config *config;
-    uv_timer_t timer;
 };
 
 struct serve {
@@ -84,6 +81,7 @@ struct serve {
     struct committer *committer;
     struct run_times *run_times;
     struct event_hub *hub;
+    struct remote_workers *remote;
     struct http_server *http;
 
     uv_loop_t loop;
@@ -97,7 +95,7 @@ struct serve {
     bool is_closing;
 
     struct serve_pool *pool; /* at work; NULL: none */
-    struct list retired;     /* struct serve_retired */
+    struct list kept;        /* struct serve_kept */
 
     /* serve_row.c */
     struct {
@@ -107,6 +105,12 @@ struct serve {
         bool is_under_way;
         bool is_leaving;
         bool has_left;
+
+        /* Of those who work through the doors. */
+        struct serve_call remote_call;
+        struct remote_workers_op remote_op;
+        struct arena remote_arena;
+        bool is_remote_under_way;
     } row;
 
     /* serve_reload.c */
@@ -158,10 +162,10 @@ void serve_stop_notifiers(struct serve *serve, const struct config *but);
 /* Every pool, within the grace. */
 void serve_stop_pools(struct serve *serve, int64_t grace_ms);
 
-/* ---- The row of a server that runs nothing itself (serve_row.c) ------------------------------ */
+/* ---- Rows: of a server that runs nothing itself, and of remote workers (serve_row.c) --------- */
 
 void serve_row_init(struct serve *serve);
-/* Takes the row away; true when it is gone, or could not be. To be called until then. */
+/* Takes the rows away; true when they are gone, or could not be. To be called until then. */
 bool serve_row_leave(struct serve *serve);
 
 /* ---- Where clients come in (serve_doors.c) --------------------------------------------------- */
@@ -175,10 +179,11 @@ bool serve_close_faktory(struct serve *serve);
 /* ---- Another configuration (serve_reload.c) -------------------------------------------------- */
 
 void serve_reload(struct serve *serve);
-/* Requests that began under it may go on. Takes over one hold. */
-void serve_retire_config(struct serve *serve, struct config *config);
-/* At the end: lets go of all. */
-void serve_release_retired(struct serve *serve);
+/* Holds the configuration of something that did not come to be, and that closes itself on the loop
+ * meanwhile, until the loop has ended. */
+void serve_keep_config(struct serve *serve, struct config *config);
+/* After the loop: lets go of all. */
+void serve_release_kept(struct serve *serve);
 
 /* ---- The end (cmd_serve.c) ------------------------------------------------------------------- */
 

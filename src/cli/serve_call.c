@@ -58,6 +58,7 @@ void serve_on_event(const struct engine_event *event, void *ctx)
     struct serve *serve = ctx;
     run_times_event(serve->run_times, event);
     event_hub_event(event, serve->hub);
+    remote_workers_event(event, serve->remote);
 }
 
 static bool is_alert_of(const struct config *config, const struct config_alert *alert)

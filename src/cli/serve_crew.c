@@ -111,7 +111,7 @@ int serve_start_pool(struct serve *serve, struct config *config, struct redrive_
     int rc = pool_new(&options, &one->pool, err);
     if (rc < 0) {
         /* What had been begun closes itself on the loop, and may look at the configuration. */
-        serve_retire_config(serve, config_hold(config));
+        serve_keep_config(serve, config);
         free(one);
         return rc;
     }

@@ -37,6 +37,7 @@ static int open_http(struct serve *serve, struct redrive_err *err)
         .store_url = config->store,
         .hub = serve->hub,
         .run_times = serve->run_times,
+        .remote = serve->remote,
     };
     struct http_server_options options = {
         .address = config->listen.http,
@@ -130,6 +131,7 @@ static int start_faktory(struct serve *serve, const struct passwords *p, struct 
         .passwords = p->list,
         .n_passwords = p->n,
         .log = &serve->session.log,
+        .remote = serve->remote,
     };
     struct faktory_server *server;
     int rc = faktory_server_start(&options, &server, err);

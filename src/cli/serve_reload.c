@@ -15,42 +15,26 @@
 #include "cli/supervisor.h"
 #include "doors/endpoint.h"
 
-/* ---- Former configurations ------------------------------------------------------------------- */
+/* ---- Configurations of what has failed
+ * ------------------------------------------------------------------- */
 
-static void on_retired_closed(uv_handle_t *handle)
+void serve_keep_config(struct serve *serve, struct config *config)
 {
-    struct serve_retired *one = handle->data;
-    config_free(one->config);
-    free(one);
-}
-
-static void let_go(struct serve_retired *one)
-{
-    list_remove(&one->link);
-    uv_close((uv_handle_t *)&one->timer, on_retired_closed);
-}
-
-static void on_retired(uv_timer_t *timer)
-{
-    let_go(timer->data);
-}
-
-void serve_retire_config(struct serve *serve, struct config *config)
-{
-    struct serve_retired *one = calloc(1, sizeof *one);
+    struct serve_kept *one = calloc(1, sizeof *one);
     if (!one)
         return; /* it stays for good, which does no harm but to memory */
-    one->config = config;
-    list_insert(&serve->retired, &one->link);
-    uv_timer_init(&serve->loop, &one->timer);
-    one->timer.data = one;
-    uv_timer_start(&one->timer, on_retired, SERVE_REQUEST_MAX_MS, 0);
+    one->config = config_hold(config);
+    list_insert(&serve->kept, &one->link);
 }
 
-void serve_release_retired(struct serve *serve)
+void serve_release_kept(struct serve *serve)
 {
-    LIST_FOREACH (&serve->retired, link)
-        let_go(LIST_ENTRY(link, struct serve_retired, link));
+    LIST_FOREACH (&serve->kept, link) {
+        struct serve_kept *one = LIST_ENTRY(link, struct serve_kept, link);
+        list_remove(link);
+        config_free(one->config);
+        free(one);
+    }
 }
 
 /* ---- Refusing -------------------------------------------------------------------------------- */
@@ -120,7 +104,7 @@ static void take_over(struct serve *serve, struct config *config)
     replace_pool(serve, config);
     if (serve->rest)
         rest_reload(serve->rest, config);
-    serve_retire_config(serve, serve->config);
+    config_free(serve->config);
     serve->config = config;
     log_unheard(serve, config);
     log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "reloaded",

@@ -1,6 +1,11 @@
 /* serve_row.c - a server that runs no jobs itself still settles those of remote workers, and tells
- * the store how that goes; one that does has a pool which tells. */
+ * the store how that goes; one that does has a pool which tells. And it tells of the remote workers
+ * themselves, who cannot. */
 #include "cli/serve.h"
+
+#include "base/clock.h"
+
+/* ---- Itself ---------------------------------------------------------------------------------- */
 
 static void on_told(struct serve_call *call)
 {
@@ -19,11 +24,43 @@ static void tell(struct serve *serve)
     serve_send(&serve->row.call, &serve->row.op.op);
 }
 
+/* ---- Those who work through its doors -------------------------------------------------------- */
+
+static void on_remote_told(struct serve_call *call)
+{
+    struct serve *serve = call->serve;
+    arena_release(&serve->row.remote_arena);
+    serve->row.is_remote_under_way = false;
+}
+
+/* One batch at a time; true when there was nothing to tell. */
+static bool tell_of_remote(struct serve *serve)
+{
+    struct remote_worker *workers;
+    if (serve->row.is_remote_under_way)
+        return false;
+    arena_init(&serve->row.remote_arena);
+    const size_t n = remote_workers_collect(serve->remote, clock_wall_ms(), serve->row.is_leaving,
+                                            &serve->row.remote_arena, &workers);
+    if (n == 0) {
+        arena_release(&serve->row.remote_arena);
+        return true;
+    }
+    remote_workers_op_init(&serve->row.remote_op, workers, n);
+    serve->row.remote_call = (struct serve_call){.serve = serve, .answered = on_remote_told};
+    serve->row.is_remote_under_way = true;
+    serve_send(&serve->row.remote_call, &serve->row.remote_op.op);
+    return false;
+}
+
+/* ---- When ------------------------------------------------------------------------------------ */
+
 static void on_timer(uv_timer_t *timer)
 {
     struct serve *serve = timer->data;
     if (!serve->pool)
         tell(serve);
+    (void)tell_of_remote(serve);
 }
 
 void serve_row_init(struct serve *serve)
@@ -37,5 +74,5 @@ bool serve_row_leave(struct serve *serve)
 {
     serve->row.is_leaving = true;
     tell(serve);
-    return serve->row.has_left && !serve->row.is_under_way;
+    return tell_of_remote(serve) && serve->row.has_left && !serve->row.is_under_way;
 }

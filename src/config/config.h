@@ -158,8 +158,9 @@ struct config_alert {
 };
 
 struct config {
-    const char *path;  /* of the file that was read, or NULL */
-    const char *store; /* sqlite:PATH, postgres://…, redis://… or memory: */
+    const char *path;        /* of the file that was read, or NULL */
+    const char *store;       /* sqlite:PATH, postgres://…, redis://… or memory: */
+    const char *store_shown; /* the same without its password, for logs and for people */
     struct {
         const char *http; /* NULL: closed */
         const char *faktory;
@@ -238,6 +239,8 @@ int config_load(const struct config_sources *sources, struct config **ret,
 /* Another holder of the same configuration; gives it back. The last config_free of as many as there
  * are holders, the loader included, frees it. Any thread. NULL does nothing. */
 struct config *config_hold(const struct config *config);
+/* How many holders there are, for tests and for curiosity: others come and go meanwhile. */
+unsigned config_holders(const struct config *config);
 void config_free(struct config *config);
 
 /* The task of that name or, for one that nobody declared, the defaults, whose name is "". */

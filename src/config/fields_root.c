@@ -1,5 +1,7 @@
 #include "config/fields_root.h"
 
+#include "base/buf.h"
+#include "base/url_mask.h"
 #include "config/check.h"
 #include "config/fields_alert.h"
 #include "config/fields_retry.h"
@@ -246,9 +248,21 @@ void config_init(struct binder *b)
     alerts_init(b);
 }
 
+static const char *shown(struct binder *b, const char *url)
+{
+    struct buf out;
+    buf_init(&out, TYPE_TEXT_MAX + 16);
+    url_mask(&out, str_of(url));
+    const char *copy = arena_dup(b->arena, buf_str(&out));
+    b->arena->failed |= buf_failed(&out) == REDRIVE_E_NOMEM;
+    buf_release(&out);
+    return copy;
+}
+
 static void finish_root(struct binder *b, const struct node *root, void *object)
 {
     (void)object;
+    b->config->store_shown = shown(b, b->config->store);
     check_whole(b, root);
 }
 

@@ -251,11 +251,7 @@ static void write_rate(const struct field *field, const void *member, struct jso
     char text[32];
     if (rate->count == 0)
         return;
-    snprintf(text, sizeof text, "%u/%s", (unsigned)rate->count,
-             rate->period_s == 1      ? "s"
-             : rate->period_s == 60   ? "min"
-             : rate->period_s == 3600 ? "h"
-                                      : "d");
+    snprintf(text, sizeof text, "%u/%s", (unsigned)rate->count, rate_unit(rate));
     json_field_cstr(w, field->name, text);
 }
 

@@ -216,6 +216,11 @@ struct config *config_hold(const struct config *config)
     return (struct config *)config;
 }
 
+unsigned config_holders(const struct config *config)
+{
+    return config->owned ? (unsigned)atomic_load(&config->owned->holders) : 0;
+}
+
 void config_free(struct config *config)
 {
     if (!config || !config->owned || atomic_fetch_sub(&config->owned->holders, 1) > 1)

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/url_mask.h"
 #include "config/bind.h"
 
 /* ---- Templates ------------------------------------------------------------------------------ */
@@ -101,43 +102,12 @@ static struct str after(struct str text, size_t len)
     return (struct str){text.ptr + len, text.len - len};
 }
 
-/* scheme://user:***@host/path?*** or, with hide_path, scheme://host/ and three stars. */
-static void write_hidden(struct json_writer *w, const char *name, struct str url, bool hide_path)
+static void write_masked(struct json_writer *w, const char *name, struct str url,
+                         void (*mask)(struct buf *out, struct str url))
 {
     struct buf out;
-    const char *colon = memchr(url.ptr, ':', url.len);
-    bool has_authority =
-        colon && str_starts_with(after(url, (size_t)(colon - url.ptr)), STR("://"));
-    if (!has_authority) {
-        json_field_string(w, name, url);
-        return;
-    }
     buf_init(&out, TYPE_TEXT_MAX + 16);
-    struct str scheme = {url.ptr, (size_t)(colon - url.ptr) + 3};
-    struct str rest = after(url, scheme.len);
-    struct str authority = until(rest, "/?#");
-    rest = after(rest, authority.len);
-
-    buf_add_str(&out, scheme);
-    const char *at = memrchr(authority.ptr, '@', authority.len);
-    if (at) {
-        struct str login = {authority.ptr, (size_t)(at - authority.ptr)};
-        struct str user = until(login, ":");
-        if (!hide_path)
-            buf_add_str(&out, user);
-        if (user.len < login.len || hide_path)
-            buf_puts(&out, hide_path ? "***" : ":***");
-        authority = after(authority, login.len);
-    }
-    buf_add_str(&out, authority);
-    struct str path = until(rest, "?#");
-    if (hide_path && rest.len > 1) {
-        buf_puts(&out, "/***");
-    } else {
-        buf_add_str(&out, path);
-        if (path.len < rest.len)
-            buf_puts(&out, "?***");
-    }
+    mask(&out, url);
     json_field_string(w, name, buf_str(&out));
     buf_release(&out);
 }
@@ -168,7 +138,8 @@ static void write_url(const struct field *field, const void *member, struct json
 {
     struct str url = str_of(*(const char *const *)member);
     if (url.ptr)
-        write_hidden(w, field->name, url, field->type == &TYPE_SECRET_URL);
+        write_masked(w, field->name, url,
+                     field->type == &TYPE_SECRET_URL ? url_mask_path : url_mask);
 }
 
 static const char *expects_url(const struct field *field, char out[EXPECTS_MAX])
@@ -234,7 +205,7 @@ static void bind_store(struct binder *b, const struct field *field, const struct
 
 static void write_store(const struct field *field, const void *member, struct json_writer *w)
 {
-    write_hidden(w, field->name, str_of(*(const char *const *)member), false);
+    write_masked(w, field->name, str_of(*(const char *const *)member), url_mask);
 }
 
 static const char *expects_store(const struct field *field, char out[EXPECTS_MAX])

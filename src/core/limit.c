@@ -43,6 +43,14 @@ int rate_parse(struct str text, struct rate *ret, struct redrive_err *err)
     return refuse(REDRIVE_E_UNKNOWN, "unknown unit of time", err);
 }
 
+const char *rate_unit(const struct rate *rate)
+{
+    size_t u = 0;
+    while (u + 1 < sizeof UNITS / sizeof UNITS[0] && UNITS[u].seconds != rate->period_s)
+        u++;
+    return UNITS[u].name;
+}
+
 static int64_t parts_per_ms(const struct rate *rate)
 {
     return (int64_t)rate->count * (DAY_S / rate->period_s);

@@ -27,6 +27,8 @@ struct rate {
 /* Reads `60/min`: a whole number, `/`, and s, min, h or d; the burst is 0. No spaces, no signs.
  * REDRIVE_E_PARSE, _RANGE (the number) or _UNKNOWN (the unit). */
 int rate_parse(struct str text, struct rate *ret, struct redrive_err *err);
+/* The unit of its period: s, min, h or d. */
+const char *rate_unit(const struct rate *rate);
 
 /* One token in parts: the milliseconds of a day, which every period divides. */
 #define BUCKET_TOKEN INT64_C(86400000)

@@ -153,6 +153,8 @@ static int read_text(struct body *b, const struct member *m, size_t max, struct 
     int rc = json_unescape(s, &text);
     if (rc == REDRIVE_E_TOO_BIG)
         rc = wrong(b, m, REDRIVE_E_TOO_BIG, "it is too long");
+    else if (rc < 0)
+        rc = err_nomem(b->err);
     else if (rc == 0 && text.len > 0 && memchr(text.data, '\0', text.len))
         rc = wrong(b, m, REDRIVE_E_INVALID, "it has a NUL character");
     else if (rc == 0)
@@ -305,7 +307,7 @@ static int read_value(struct body *b, const struct member *m, void *to)
         rc = json_peek(&b->reader);
         if (rc != JSON_TYPE_TRUE && rc != JSON_TYPE_FALSE)
             return wrong_type(b, m);
-        return json_read_bool(&b->reader, to);
+        return json_read_bool(&b->reader, to) < 0 ? not_json(b) : 0;
     case MEMBER_SPAN: return read_span(b, m, to);
     case MEMBER_TIME:
     case MEMBER_WHEN: return read_time(b, m, to);
@@ -331,7 +333,7 @@ static int read_member(struct body *b, const struct member *members, struct json
     if (type < 0)
         return not_json(b);
     if (type == JSON_TYPE_NULL && m->type != MEMBER_JSON)
-        return json_read_null(&b->reader);
+        return json_read_null(&b->reader) < 0 ? not_json(b) : 0;
     *given |= UINT64_C(1) << i;
     return read_value(b, m, (char *)ret + m->offset);
 }

@@ -1,10 +1,13 @@
 #include "doors/bulk_runs.h"
 
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "store/job_json.h"
 
 struct bulk_run {
     struct list link; /* of bulk_runs.list */
@@ -14,6 +17,12 @@ struct bulk_run {
     struct bulk_op op;
     struct bell bell;
     struct arena arena; /* the strings of the filter */
+    int64_t id;
+    struct rate rate;
+    uint64_t matched;
+    struct str filter;
+    bool in_hand;   /* the committer has its chunk */
+    bool cancelled; /* it ends with that chunk */
 };
 
 struct bulk_runs {
@@ -25,6 +34,7 @@ struct bulk_runs {
     struct list list;
     size_t n;
     size_t in_hand; /* chunks that the committer has */
+    int64_t last_id;
     bool stopped;
 };
 
@@ -57,16 +67,15 @@ static void on_chunk(struct op *op, void *ctx)
 {
     struct bulk_run *run = ctx;
     struct bulk_runs *all = run->all;
+    pthread_mutex_lock(&all->mutex);
     if (op->code == 0) {
         bulk_add(&run->bulk, &run->op);
         bulk_pace_took(&run->pace, run->op.changed, clock_monotonic_ms());
     }
-    bool is_over = op->code < 0 || run->bulk.finished;
-    if (is_over)
-        tell(run);
-    pthread_mutex_lock(&all->mutex);
+    const bool has_ended = op->code < 0 || run->bulk.finished;
+    const bool is_over = has_ended || all->stopped || run->cancelled;
     all->in_hand--;
-    is_over |= all->stopped;
+    run->in_hand = false;
     if (is_over) {
         list_remove(&run->link);
         all->n--;
@@ -77,6 +86,8 @@ static void on_chunk(struct op *op, void *ctx)
     pthread_mutex_unlock(&all->mutex);
     if (!is_over)
         return;
+    if (has_ended)
+        tell(run);
     bell_unset(all->bells, &run->bell);
     run_free(run);
 }
@@ -87,8 +98,9 @@ static void on_bell(struct bell *bell)
     struct bulk_runs *all = run->all;
     int64_t wait_ms;
     pthread_mutex_lock(&all->mutex);
-    const bool stopped = all->stopped;
+    const bool stopped = all->stopped || run->cancelled;
     size_t n = stopped ? 0 : bulk_pace_due(&run->pace, clock_monotonic_ms(), &wait_ms);
+    run->in_hand = n > 0;
     if (n > 0)
         all->in_hand++;
     else if (!stopped)
@@ -114,27 +126,32 @@ static void own_strings(struct bulk_run *run)
             strings[i]->ptr = arena_dup(&run->arena, *strings[i]);
 }
 
-int bulk_runs_start(struct bulk_runs *all, const struct bulk *bulk, const struct rate *rate,
+int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int64_t *ret_id,
                     struct redrive_err *err)
 {
     struct bulk_run *run = calloc(1, sizeof *run);
     if (!run)
         return err_nomem(err);
     run->all = all;
-    run->bulk = *bulk;
+    run->bulk = *spec->bulk;
+    run->rate = *spec->rate;
+    run->matched = spec->matched;
     arena_init(&run->arena);
+    if (spec->filter.ptr)
+        run->filter = (struct str){arena_dup(&run->arena, spec->filter), spec->filter.len};
     own_strings(run);
     if (run->arena.failed) {
         run_free(run);
         return err_nomem(err);
     }
-    bulk_pace_init(&run->pace, rate, clock_monotonic_ms());
+    bulk_pace_init(&run->pace, spec->rate, clock_monotonic_ms());
     bell_init(&run->bell, on_bell);
     pthread_mutex_lock(&all->mutex);
     const bool refused = all->stopped || all->n == BULK_RUNS_MAX;
     if (!refused) {
         list_insert(&all->list, &run->link);
         all->n++;
+        *ret_id = run->id = ++all->last_id;
         go_on(run);
     }
     pthread_mutex_unlock(&all->mutex);
@@ -142,8 +159,69 @@ int bulk_runs_start(struct bulk_runs *all, const struct bulk *bulk, const struct
         return 0;
     run_free(run);
     (void)err_set(err, REDRIVE_E_STATE, "%d redrives at a rate go on already", BULK_RUNS_MAX);
-    err_hint(err, "wait until one of them has ended");
+    err_hint(err, "wait until one of them has ended, or stop one");
     return REDRIVE_E_STATE;
+}
+
+static void write_run(struct json_writer *w, const struct bulk_run *run)
+{
+    char text[48];
+    json_begin_object(w);
+    (void)snprintf(text, sizeof text, "%" PRId64, run->id);
+    json_field_cstr(w, "id", text);
+    job_write_time(w, "started_at", run->bulk.started_ms);
+    (void)snprintf(text, sizeof text, "%" PRIu32 "/%s", run->rate.count, rate_unit(&run->rate));
+    json_field_cstr(w, "rate", text);
+    json_key(w, "filter");
+    json_put_raw(w, run->filter.len > 0 ? run->filter : STR("null"));
+    json_field_int(w, "matched", (int64_t)run->matched);
+    json_field_int(w, "redriven", (int64_t)run->bulk.changed);
+    json_field_int(w, "refused", (int64_t)run->bulk.refused);
+    json_end_object(w);
+}
+
+void bulk_runs_write(struct bulk_runs *all, struct str tenant, struct json_writer *w)
+{
+    pthread_mutex_lock(&all->mutex);
+    LIST_FOREACH (&all->list, link) {
+        const struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
+        if (str_eq(run->bulk.filter.tenant, tenant) && !run->cancelled)
+            write_run(w, run);
+    }
+    pthread_mutex_unlock(&all->mutex);
+}
+
+static struct bulk_run *find(struct bulk_runs *all, struct str tenant, int64_t id)
+{
+    LIST_FOREACH (&all->list, link) {
+        struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
+        if (run->id == id && str_eq(run->bulk.filter.tenant, tenant) && !run->cancelled)
+            return run;
+    }
+    return NULL;
+}
+
+bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id)
+{
+    pthread_mutex_lock(&all->mutex);
+    struct bulk_run *run = find(all, tenant, id);
+    const bool is_ours = run && !run->in_hand;
+    if (run) {
+        run->cancelled = true;
+        log_event(all->log, LOG_LEVEL_INFO, clock_wall_ms(), "redrive_stopped",
+                  LOG_I("redriven", (int64_t)run->bulk.changed),
+                  LOG_I("refused", (int64_t)run->bulk.refused));
+    }
+    if (is_ours) {
+        list_remove(&run->link);
+        all->n--;
+    }
+    pthread_mutex_unlock(&all->mutex);
+    if (is_ours) {
+        bell_unset(all->bells, &run->bell);
+        run_free(run);
+    }
+    return run != NULL;
 }
 
 void bulk_runs_stop(struct bulk_runs *all)
@@ -177,6 +255,7 @@ int bulk_runs_new(struct committer *committer, struct bells *bells, const struct
     all->committer = committer;
     all->bells = bells;
     all->log = log;
+    all->last_id = clock_wall_ms();
     list_init(&all->list);
     pthread_mutex_init(&all->mutex, NULL);
     pthread_cond_init(&all->ended, NULL);

@@ -264,7 +264,7 @@ static void *run(void *arg)
 
 /* ---- Joining --------------------------------------------------------------------------------- */
 
-static bool read_id(struct str text, uint64_t *ret)
+bool event_id_parse(struct str text, uint64_t *ret)
 {
     uint64_t id = 0;
     for (size_t i = 0; i < text.len; i++) {
@@ -312,7 +312,7 @@ int event_hub_join(struct event_hub *hub, const struct event_filter *filter, str
     pthread_mutex_lock(&hub->mutex);
     int rc = check_room(hub, err);
     c->next_id = hub->next_id;
-    if (last_id.len > 0 && read_id(last_id, &seen) && seen < hub->next_id)
+    if (last_id.len > 0 && event_id_parse(last_id, &seen) && seen < hub->next_id)
         c->next_id = seen + 1;
     else
         c->wants_reset = last_id.len > 0;

@@ -63,6 +63,9 @@ int event_hub_join(struct event_hub *hub, const struct event_filter *filter, str
 /* Whether another one may join: REDRIVE_E_STOPPING if not. It may be different a moment later. */
 int event_hub_check_room(struct event_hub *hub, struct redrive_err *err);
 
+/* Reads a Last-Event-ID; false: it is none of ours. */
+bool event_id_parse(struct str text, uint64_t *ret);
+
 /* Reads a list of names of events, "completed,dead_letter". REDRIVE_E_UNKNOWN, with the nearest
  * one. */
 int event_kinds_parse(struct str names, uint32_t *ret, struct redrive_err *err);

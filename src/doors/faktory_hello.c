@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/sha256.h"
 #include "doors/faktory_line.h"
 #include "engine/engine.h"
 
@@ -34,28 +35,19 @@ static void welcome(struct faktory_conn *conn, struct str tenant, struct str wid
     faktory_put_ok(&conn->out);
 }
 
-/* Takes as long for a hash that is nearly right as for one that is not. */
-static bool hash_equals(const char *given, const char *expected)
-{
-    unsigned difference = 0;
-    if (strlen(given) != strlen(expected))
-        return false;
-    for (size_t i = 0; expected[i]; i++)
-        difference |= (unsigned char)(given[i] ^ expected[i]);
-    return difference == 0;
-}
-
 /* On a thread of the pool; the passwords never change. */
 static void compare(uv_work_t *work)
 {
     struct check *check = work->data;
     const struct faktory_server *server = check->conn->server;
+    struct str given = str_of(check->pwdhash);
     check->found = server->n_tenants;
     for (size_t i = 0; i < server->n_tenants; i++) {
         char expected[FAKTORY_HASH_TEXT];
         faktory_password_hash(str_of(server->tenants[i].password), str_of(check->conn->salt),
                               check->iterations, expected);
-        if (hash_equals(check->pwdhash, expected) && check->found == server->n_tenants)
+        if (given.len == strlen(expected) && mem_equal_ct(given.ptr, expected, given.len) &&
+            check->found == server->n_tenants)
             check->found = i;
     }
 }

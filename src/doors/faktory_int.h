@@ -255,7 +255,8 @@ void faktory_worker_leave(struct faktory_server *server, struct faktory_worker *
 struct faktory_worker *faktory_worker_find(struct faktory_server *server, struct str tenant,
                                            struct str wid);
 /* It is alive; `state` is how it sees itself, and may be absent. */
-void faktory_worker_beat(struct faktory_worker *worker, struct str state, int64_t now_ms);
+void faktory_worker_beat(struct faktory_server *server, struct faktory_worker *worker,
+                         struct str state, int64_t now_ms);
 /* Cuts off those that have not been heard of. */
 void faktory_workers_reap(struct faktory_server *server, int64_t now_ms);
 /* As the worker or the server has it, whichever is further. */

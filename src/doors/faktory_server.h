@@ -26,6 +26,8 @@
 #include "engine/committer.h"
 #include "redrive.h"
 
+struct remote_workers;
+
 struct faktory_password {
     const char *password;
     const char *tenant; /* NULL: the default one */
@@ -42,10 +44,11 @@ struct faktory_options {
     const struct faktory_password *passwords;
     size_t n_passwords;
     const struct log *log;
-    size_t max_connections;       /* 10 000 */
-    size_t max_line_bytes;        /* 8 MiB */
-    int64_t handshake_timeout_ms; /* 2 s */
-    int64_t fetch_wait_ms;        /* how long a FETCH waits for a job; 2 s */
+    struct remote_workers *remote; /* borrowed; NULL: workers that come in here are not shown */
+    size_t max_connections;        /* 10 000 */
+    size_t max_line_bytes;         /* 8 MiB */
+    int64_t handshake_timeout_ms;  /* 2 s */
+    int64_t fetch_wait_ms;         /* how long a FETCH waits for a job; 2 s */
     int64_t beat_timeout_ms; /* a worker that has not sent a BEAT for so long is cut off; 60 s */
     int64_t send_timeout_ms; /* a client that does not take its answers for so long; 30 s */
     int64_t idle_timeout_ms; /* a client without a command for so long; 0: never */

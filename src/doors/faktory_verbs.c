@@ -49,7 +49,7 @@ static void beat(struct faktory_conn *conn, struct str args)
     if (is_beat)
         worker = faktory_worker_find(conn->server, conn->tenant, said.wid);
     if (worker) {
-        faktory_worker_beat(worker, said.state, clock_monotonic_ms());
+        faktory_worker_beat(conn->server, worker, said.state, clock_monotonic_ms());
         answer_beat(out, conn->server, worker);
     } else if (is_beat) {
         faktory_put_error(out, "unknown worker %.*s", FAKTORY_QUOTE(said.wid));

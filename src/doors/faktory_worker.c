@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "doors/remote_workers.h"
 
 struct faktory_worker *faktory_worker_find(struct faktory_server *server, struct str tenant,
                                            struct str wid)
@@ -25,6 +26,7 @@ static struct faktory_worker *add(struct faktory_server *server, struct str tena
     worker->wid = (struct str){copy, wid.len};
     worker->beat_ms = clock_monotonic_ms();
     list_insert(&server->worker_list, &worker->link);
+    remote_workers_seen(server->options.remote, tenant, worker->wid, clock_wall_ms(), 0);
     log_event(server->options.log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_worker_came",
               LOG_STR("worker", wid), LOG_STR("tenant", tenant));
     return worker;
@@ -47,6 +49,7 @@ void faktory_worker_leave(struct faktory_server *server, struct faktory_worker *
         return;
     (void)map_remove(&server->workers, faktory_key(server, worker->tenant, worker->wid));
     list_remove(&worker->link);
+    remote_workers_gone(server->options.remote, worker->tenant, worker->wid);
     log_event(server->options.log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_worker_left",
               LOG_STR("worker", worker->wid), LOG_STR("tenant", worker->tenant));
     free(worker->owned);
@@ -54,12 +57,14 @@ void faktory_worker_leave(struct faktory_server *server, struct faktory_worker *
 }
 
 /* running → quiet → terminate, and never back. */
-void faktory_worker_beat(struct faktory_worker *worker, struct str state, int64_t now_ms)
+void faktory_worker_beat(struct faktory_server *server, struct faktory_worker *worker,
+                         struct str state, int64_t now_ms)
 {
     enum faktory_state seen = str_is(state, "terminate") ? FAKTORY_TERMINATE
                               : str_is(state, "quiet")   ? FAKTORY_QUIET
                                                          : FAKTORY_RUNNING;
     worker->beat_ms = now_ms;
+    remote_workers_seen(server->options.remote, worker->tenant, worker->wid, clock_wall_ms(), 0);
     if (seen > worker->state)
         worker->state = seen;
 }

@@ -20,6 +20,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "doors/http_head.h"
 #include "doors/http_server.h"
 
 /* What a connection is doing, and so how long it may. */
@@ -66,11 +67,6 @@ struct http_stream {
     bool failed;        /* the reader did not keep up, or memory ran out */
 };
 
-struct http_param {
-    struct str name;
-    struct str value;
-};
-
 struct http_request {
     struct http_server *server;
     struct MHD_Connection *mhd;
@@ -103,6 +99,8 @@ struct http_request {
     size_t n_headers;
     struct buf body;
     void *user;
+    void (*release)(void *ctx); /* NULL: nobody wants to know */
+    void *release_ctx;
 };
 
 /* ---- http_request.c ------------------------------------------------------------------------- */

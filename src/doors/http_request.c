@@ -34,6 +34,8 @@ static void request_free(struct http_request *request)
     buf_release(&request->stream.waiting);
     buf_release(&request->body);
     arena_release(&request->arena);
+    if (request->release)
+        request->release(request->release_ctx);
     free(request);
 }
 
@@ -66,62 +68,24 @@ static enum http_method method_of(const char *name)
     return HTTP_OTHER;
 }
 
-static bool is_token(struct str name)
-{
-    static const char OTHERS[] = "!#$%&'*+-.^_`|~";
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.ptr[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!letter && (c == '\0' || !strchr(OTHERS, c)))
-            return false;
-    }
-    return name.len > 0;
-}
-
-static bool is_printable(struct str value)
-{
-    for (size_t i = 0; i < value.len; i++)
-        if (((unsigned char)value.ptr[i] < ' ' && value.ptr[i] != '\t') || value.ptr[i] == 127)
-            return false;
-    return true;
-}
-
-struct head {
+struct taking {
     struct http_request *request;
+    struct http_head head;
     uintptr_t line; /* where the next line begins, see check_lines */
     bool broken;
-    unsigned n_lengths;
-    unsigned n_encodings;
-    struct str length;
-    struct str encoding;
-    const char *why;
 };
 
 static enum MHD_Result take_header(void *ctx, enum MHD_ValueKind kind, const char *name,
                                    size_t name_len, const char *value, size_t value_len)
 {
-    struct head *head = ctx;
-    struct http_request *r = head->request;
+    struct taking *taking = ctx;
     (void)kind;
-    struct http_param *header = &r->headers[r->n_headers++];
-    head->broken |= (uintptr_t)name != head->line;
-    head->line = (uintptr_t)value + value_len + 2;
-    const char *name_copy = arena_dup(&r->arena, (struct str){name, name_len});
-    const char *value_copy = arena_dup(&r->arena, (struct str){value, value_len});
-    if (!name_copy || !value_copy)
-        return MHD_NO;
-    header->name = (struct str){name_copy, name_len};
-    header->value = str_trim((struct str){value_copy, value_len});
-    if (!is_token(header->name) || !is_printable(header->value))
-        head->why = "a header is malformed";
-    if (str_eq_nocase(header->name, STR("content-length"))) {
-        head->n_lengths++;
-        head->length = header->value;
-    } else if (str_eq_nocase(header->name, STR("transfer-encoding"))) {
-        head->n_encodings++;
-        head->encoding = header->value;
-    }
-    return MHD_YES;
+    taking->broken |= (uintptr_t)name != taking->line;
+    taking->line = (uintptr_t)value + value_len + 2;
+    return http_head_add(&taking->head, &taking->request->arena, (struct str){name, name_len},
+                         (struct str){value, value_len})
+               ? MHD_YES
+               : MHD_NO;
 }
 
 /* libmicrohttpd before 1.0 takes a NUL for the end of a name or value, a lone CR or LF for that of
@@ -129,68 +93,45 @@ static enum MHD_Result take_header(void *ctx, enum MHD_ValueKind kind, const cha
  * so get lost, and a body becomes a request. It parses in place, so that all of these show in the
  * addresses: lines that end with CRLF and are nothing but name, colon and value lie one directly
  * behind the other, from the request line to the end of the head. */
-static bool check_lines(const struct head *head, const char *method, const char *version)
+static bool check_lines(const struct taking *taking, const char *method, const char *version)
 {
 #if MHD_VERSION < 0x01000000
-    const struct http_request *r = head->request;
+    const struct http_request *r = taking->request;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(r->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    return info && !head->broken && r->target_end + 1 == (uintptr_t)version &&
-           head->line + 2 == (uintptr_t)method + info->header_size;
+    return info && !taking->broken && r->target_end + 1 == (uintptr_t)version &&
+           taking->line + 2 == (uintptr_t)method + info->header_size;
 #else
-    (void)head, (void)method, (void)version;
+    (void)taking, (void)method, (void)version;
     return true;
 #endif
-}
-
-/* What one reader takes for the end of a request and the next does not is how requests are
- * smuggled past a proxy. So nothing that could be read in two ways is read at all. */
-static int check_framing(const struct head *head, const char **ret_why)
-{
-    *ret_why = head->why;
-    if (head->why)
-        return 400;
-    if (head->n_lengths > 1)
-        *ret_why = "more than one Content-Length";
-    else if (head->n_encodings > 1)
-        *ret_why = "more than one Transfer-Encoding";
-    else if (head->n_lengths && head->n_encodings)
-        *ret_why = "both Content-Length and Transfer-Encoding";
-    else if (head->n_encodings && !str_eq_nocase(head->encoding, STR("chunked")))
-        *ret_why = "a Transfer-Encoding other than chunked";
-    return *ret_why ? 400 : 0;
-}
-
-static uint64_t length_of(struct str text)
-{
-    uint64_t length = 0;
-    for (size_t i = 0; i < text.len && length < UINT32_MAX; i++)
-        length = length * 10 + (uint64_t)(text.ptr[i] - '0');
-    return length;
 }
 
 int http_request_head(struct http_request *r, const char *method, const char *version,
                       const char **ret_why)
 {
-    struct head head = {.request = r, .line = (uintptr_t)version + strlen(version) + 2};
+    struct taking taking = {.request = r, .line = (uintptr_t)version + strlen(version) + 2};
+    struct http_head *head = &taking.head;
+    uint64_t length;
     int n = MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, NULL, NULL);
     r->headers_read = true;
     r->method = method_of(method);
-    r->headers = arena_array(&r->arena, n > 0 ? (size_t)n : 1, sizeof *r->headers);
-    if (r->headers)
-        (void)MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, take_header, &head);
+    head->headers = arena_array(&r->arena, n > 0 ? (size_t)n : 1, sizeof *head->headers);
+    if (head->headers)
+        (void)MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, take_header, &taking);
+    r->headers = head->headers;
+    r->n_headers = head->n;
     *ret_why = "out of memory";
     if (r->arena.failed)
         return 503;
-    if (!check_lines(&head, method, version))
-        head.why = "a line of the head is malformed";
-    int status = check_framing(&head, ret_why);
+    if (!check_lines(&taking, method, version))
+        head->why = "a line of the head is malformed";
+    int status = http_head_finish(head, &length, ret_why);
     if (status)
         return status;
     *ret_why = r->refusal;
     if (r->refusal)
         return 400;
-    uint64_t length = length_of(head.length);
     *ret_why = "the body is over the size limit";
     if (length > r->server->options.max_body_bytes)
         return 413;
@@ -272,4 +213,10 @@ void *http_user(const struct http_request *request)
 void http_set_user(struct http_request *request, void *user)
 {
     request->user = user;
+}
+
+void http_on_release(struct http_request *request, void (*release)(void *ctx), void *ctx)
+{
+    request->release = release;
+    request->release_ctx = ctx;
 }

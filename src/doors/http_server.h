@@ -109,6 +109,9 @@ void http_set_user(struct http_request *request, void *user);
  * is valid during the call; it still has to be answered if it has not been, now or later. */
 void http_on_end(struct http_request *request, void (*end)(struct http_request *, void *ctx),
                  void *ctx);
+/* Calls `release` when the memory of the request is given back, that is when the connection and
+ * whoever had to answer are both through with it; on any thread. For what is used as long as it. */
+void http_on_release(struct http_request *request, void (*release)(void *ctx), void *ctx);
 /* Whether the client has gone, as far as is known now; any thread. For who is about to do something
  * on its behalf that would be lost. */
 bool http_gone(struct http_request *request);

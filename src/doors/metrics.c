@@ -172,7 +172,7 @@ static void write_workers(const struct stats *s, struct buf *out)
         running += s->workers.workers[i].running;
         places += s->workers.workers[i].places;
     }
-    gauge(out, "redrive_workers", "Processes that settle jobs and have been heard of lately.",
+    gauge(out, "redrive_workers", "Workers that have been heard of lately, remote ones included.",
           (double)s->workers.n);
     gauge(out, "redrive_worker_places", "Jobs that workers have room for at one time.",
           (double)places);

@@ -193,6 +193,21 @@ static bool take_params(struct rest_call *call, const struct match *match)
     return true;
 }
 
+static void let_config_go(void *config)
+{
+    config_free(config);
+}
+
+/* The configuration in force, which stays there until the request has gone. */
+static const struct config *take_config(struct rest *rest, struct http_request *request)
+{
+    pthread_mutex_lock(&rest->config_lock);
+    struct config *config = config_hold(rest->config);
+    pthread_mutex_unlock(&rest->config_lock);
+    http_on_release(request, let_config_go, config);
+    return config;
+}
+
 void rest_handle(struct http_request *request, void *ctx)
 {
     struct rest *rest = ctx;
@@ -203,7 +218,7 @@ void rest_handle(struct http_request *request, void *ctx)
     }
     call->rest = rest;
     call->request = request;
-    call->config = rest->config;
+    call->config = take_config(rest, request);
     enum http_method method = http_method(request);
     struct match match = find_route(rest->tables, without_version(http_raw_path(request)),
                                     method == HTTP_HEAD ? HTTP_GET : method);
@@ -247,12 +262,14 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     rest->log = options->log;
     rest->hub = options->hub;
     rest->run_times = options->run_times;
+    rest->remote = options->remote;
     rest->tables = options->tables ? options->tables : REST_TABLES;
-    rest->config = options->config;
+    rest->config = config_hold(options->config);
     rest->ready = true;
     rest->n_readers = options->n_readers ? options->n_readers : 2;
     list_init(&rest->waiting);
     pthread_mutex_init(&rest->lock, NULL);
+    pthread_mutex_init(&rest->config_lock, NULL);
     pthread_cond_init(&rest->wake, NULL);
     const char *url = options->store_url ? options->store_url : options->config->store;
     int rc = start_waiting_room(rest, err);
@@ -268,7 +285,11 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
 
 void rest_reload(struct rest *rest, const struct config *config)
 {
-    rest->config = config;
+    pthread_mutex_lock(&rest->config_lock);
+    struct config *former = rest->config;
+    rest->config = config_hold(config);
+    pthread_mutex_unlock(&rest->config_lock);
+    config_free(former);
 }
 
 void rest_set_ready(struct rest *rest, bool ready)
@@ -287,6 +308,12 @@ void rest_quiesce(struct rest *rest)
     bulk_runs_stop(rest->bulk_runs);
 }
 
+void rest_stop(struct rest *rest)
+{
+    if (rest)
+        rest_readers_stop(rest);
+}
+
 void rest_free(struct rest *rest)
 {
     if (!rest)
@@ -297,5 +324,7 @@ void rest_free(struct rest *rest)
     bulk_runs_free(rest->bulk_runs);
     pthread_cond_destroy(&rest->wake);
     pthread_mutex_destroy(&rest->lock);
+    pthread_mutex_destroy(&rest->config_lock);
+    config_free(rest->config);
     free(rest);
 }

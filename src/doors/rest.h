@@ -37,6 +37,7 @@ struct rest;
 struct rest_call;
 struct store;
 struct event_hub;
+struct remote_workers;
 struct run_times;
 
 typedef void (*rest_fn)(struct rest_call *call);
@@ -69,21 +70,22 @@ struct rest_call {
 };
 
 struct rest_options {
-    struct committer *committer; /* borrowed */
-    const struct config *config; /* borrowed until rest_free; another one by rest_reload */
-    const struct log *log;       /* borrowed */
-    const char *store_url;       /* for the readers' handles; NULL: the configuration's */
-    unsigned n_readers;          /* 0: 2 */
-    struct event_hub *hub;       /* borrowed; NULL: there is no /events */
-    struct run_times *run_times; /* borrowed; NULL: /metrics has no histogram */
+    struct committer *committer;   /* borrowed */
+    const struct config *config;   /* is held; another one by rest_reload */
+    const struct log *log;         /* borrowed */
+    const char *store_url;         /* for the readers' handles; NULL: the configuration's */
+    unsigned n_readers;            /* 0: 2 */
+    struct event_hub *hub;         /* borrowed; NULL: there is no /events */
+    struct run_times *run_times;   /* borrowed; NULL: /metrics has no histogram */
+    struct remote_workers *remote; /* borrowed; NULL: workers that claim here are not shown */
     const struct rest_route *const *tables; /* NULL: REST_TABLES */
 };
 
 int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err);
 /* For http_server_options: the handler; its context is the struct rest. */
 void rest_handle(struct http_request *request, void *ctx);
-/* The tokens and definitions of another configuration, from the next request on. The one before is
- * still borrowed, by requests in hand. */
+/* The tokens and definitions of another configuration, from the next request on. Requests in hand
+ * hold the one before; it goes with the last of them. */
 void rest_reload(struct rest *rest, const struct config *config);
 /* Whether /ready says so; it does from the start. For whoever is about to stop. */
 void rest_set_ready(struct rest *rest, bool ready);
@@ -92,8 +94,11 @@ void rest_jobs_ready(struct rest *rest);
 /* Answers the claims that wait, and ends what goes on after its request was answered. Before the
  * committer is stopped; requests are still served, but none waits any more. */
 void rest_quiesce(struct rest *rest);
-/* After the HTTP server and then the committer have been stopped: nobody asks any more, and every
- * operation has been answered. NULL does nothing. */
+/* Ends the reader threads; what they have not come to is answered with 503. After the HTTP server
+ * has been stopped, so that nobody asks any more, and before the committer is: a reader may have an
+ * operation for it. NULL does nothing. */
+void rest_stop(struct rest *rest);
+/* After the committer has been stopped: every operation has been answered. NULL does nothing. */
 void rest_free(struct rest *rest);
 
 struct committer *rest_committer(const struct rest_call *call);
@@ -102,6 +107,8 @@ bool rest_is_ready(const struct rest_call *call);
 /* The claims that wait, and the redrives that go on at a rate. */
 struct claim_waits *rest_claims(const struct rest_call *call);
 struct bulk_runs *rest_bulk_runs(const struct rest_call *call);
+/* Those who claim here; may be NULL. */
+struct remote_workers *rest_remote(const struct rest_call *call);
 
 /* ---- For rest_*.c -----------------------------------------------------------------------------
  */

@@ -111,6 +111,11 @@ struct bulk_runs *rest_bulk_runs(const struct rest_call *call)
     return call->rest->bulk_runs;
 }
 
+struct remote_workers *rest_remote(const struct rest_call *call)
+{
+    return call->rest->remote;
+}
+
 bool rest_is_ready(const struct rest_call *call)
 {
     return call->rest->ready;

@@ -9,6 +9,11 @@
 #include "engine/breakers.h"
 #include "engine/control.h"
 
+static void write_breaker(struct json_writer *w, const void *page, size_t i)
+{
+    breaker_write_json(w, &((const struct breaker_page *)page)->breakers[i]);
+}
+
 static void get_breakers(struct rest_call *call)
 {
     struct store *store = rest_store(call);
@@ -17,16 +22,7 @@ static void get_breakers(struct rest_call *call)
     int rc = breakers_read(store, call->principal.tenant, clock_wall_ms(), &page, &err);
     if (rc == 0)
         rc = breakers_count_parked(store, call->principal.tenant, &page, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-    } else {
-        struct json_writer *w = rest_json(call);
-        kit_begin_items(w);
-        for (size_t i = 0; i < page.n; i++)
-            breaker_write_json(w, &page.breakers[i]);
-        kit_end_items(w);
-        rest_send(call, 200);
-    }
+    kit_send_items(call, rc, &err, &page, page.n, write_breaker);
     breaker_page_release(&page);
 }
 

@@ -49,6 +49,11 @@ static void get_letter(struct rest_call *call)
     job_page_release(&page);
 }
 
+static void write_group(struct json_writer *w, const void *page, size_t i)
+{
+    view_group(w, &((const struct group_page *)page)->groups[i]);
+}
+
 static void get_groups(struct rest_call *call)
 {
     struct store *store = rest_store(call);
@@ -58,16 +63,7 @@ static void get_groups(struct rest_call *call)
     if (!read_query(call, JOB_QUERY_LIMITS, &query))
         return;
     int rc = store_ops(store)->groups(store, &query.filter, &page, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-    } else {
-        struct json_writer *w = rest_json(call);
-        kit_begin_items(w);
-        for (size_t i = 0; i < page.n; i++)
-            view_group(w, &page.groups[i]);
-        kit_end_items(w);
-        rest_send(call, 200);
-    }
+    kit_send_items(call, rc, &err, &page, page.n, write_group);
     group_page_release(&page);
 }
 

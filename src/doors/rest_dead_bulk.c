@@ -1,6 +1,8 @@
-/* rest_dead_bulk.c - many dead letters at once: retry by filter, purge by age. */
+/* rest_dead_bulk.c - many dead letters at once: retry by filter, purge by age; the retries that go
+ * on at a rate. */
 #include "doors/rest_routes.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -18,13 +20,20 @@ struct bulk_call {
     struct bulk bulk;
     const char *done; /* "redriven", "removed" */
     uint64_t matched;
+    struct str filter; /* as it was sent */
+    int64_t run_id;    /* 0: it does not go on after the answer */
 };
 
 static void send_counts(struct rest_call *call, int status, const struct bulk_call *b, bool dry_run,
                         uint64_t refused)
 {
     struct json_writer *w = rest_json(call);
+    char id[24];
     json_begin_object(w);
+    if (b->run_id) {
+        (void)snprintf(id, sizeof id, "%" PRId64, b->run_id);
+        json_field_cstr(w, "id", id);
+    }
     json_field_bool(w, "dry_run", dry_run);
     json_field_int(w, "matched", (int64_t)b->matched);
     json_field_int(w, b->done, (int64_t)b->bulk.changed);
@@ -61,10 +70,11 @@ static void next_chunk(struct rest_call *call, struct bulk_call *b)
 static void start(struct rest_call *call, struct bulk_call *b, bool dry_run,
                   const struct rate *rate)
 {
+    struct bulk_run_spec run = {.bulk = &b->bulk, .rate = rate, .filter = b->filter};
     struct redrive_err err = {0};
     uint64_t changed, refused;
     int rc = bulk_count(rest_store(call), &b->bulk, &changed, &refused, &err);
-    b->matched = changed + refused;
+    run.matched = b->matched = changed + refused;
     if (rc < 0) {
         rest_fail(call, &err, NULL);
     } else if (dry_run || b->matched == 0) {
@@ -72,7 +82,7 @@ static void start(struct rest_call *call, struct bulk_call *b, bool dry_run,
         send_counts(call, 200, b, dry_run, refused);
     } else if (rate->count == 0) {
         next_chunk(call, b);
-    } else if (bulk_runs_start(rest_bulk_runs(call), &b->bulk, rate, &err) < 0) {
+    } else if (bulk_runs_start(rest_bulk_runs(call), &run, &b->run_id, &err) < 0) {
         rest_fail(call, &err, NULL);
     } else {
         send_counts(call, 202, b, false, refused);
@@ -174,6 +184,7 @@ static void post_retry(struct rest_call *call)
     }
     bulk_init(&bulk->bulk, CHANGE_REDRIVE, &query.filter, clock_wall_ms());
     bulk->done = "redriven";
+    bulk->filter = body.filter;
     start(call, bulk, body.dry_run, &rate);
 }
 
@@ -247,8 +258,36 @@ static void delete_letters(struct rest_call *call)
     start(call, bulk, p.dry_run, &AT_ONCE);
 }
 
+/* ---- Retries at a rate ----------------------------------------------------------------------- */
+
+static void get_retries(struct rest_call *call)
+{
+    struct json_writer *w = rest_json(call);
+    kit_begin_items(w);
+    bulk_runs_write(rest_bulk_runs(call), call->principal.tenant, w);
+    kit_end_items(w);
+    rest_send(call, 200);
+}
+
+/* On a reader: stopping waits for a timer that rings at this moment. */
+static void delete_retry(struct rest_call *call)
+{
+    const struct str id = call->params[0];
+    int64_t number;
+    if (query_int("id", id, 1, INT64_MAX, &number, NULL) == 0 &&
+        bulk_runs_cancel(rest_bulk_runs(call), call->principal.tenant, number))
+        rest_send_empty(call, 204);
+    else
+        kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no retry '%.*s' under way",
+                   (int)(id.len < 100 ? id.len : 100), id.ptr);
+}
+
+#define RETRIES "/retry/dead-letters/retries"
+
 const struct rest_route REST_DEAD_BULK[] = {
     {HTTP_POST, "/retry/dead-letters/retry", CONFIG_SCOPE_ADMIN, true, post_retry},
+    {HTTP_GET, RETRIES, CONFIG_SCOPE_READ, false, get_retries},
+    {HTTP_DELETE, RETRIES "/{id}", CONFIG_SCOPE_ADMIN, true, delete_retry},
     {HTTP_DELETE, "/retry/dead-letters", CONFIG_SCOPE_ADMIN, true, delete_letters},
     {0},
 };

@@ -39,22 +39,18 @@ static void get_retry_stats(struct rest_call *call)
 
 /* ---- Queues ---------------------------------------------------------------------------------- */
 
+static void write_queue(struct json_writer *w, const void *page, size_t i)
+{
+    view_queue(w, &((const struct queue_page *)page)->queues[i]);
+}
+
 static void get_queues(struct rest_call *call)
 {
     struct store *store = rest_store(call);
     struct queue_page page = {0};
     struct redrive_err err = {0};
     int rc = store_ops(store)->queues(store, call->principal.tenant, &page, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-    } else {
-        struct json_writer *w = rest_json(call);
-        kit_begin_items(w);
-        for (size_t i = 0; i < page.n; i++)
-            view_queue(w, &page.queues[i]);
-        kit_end_items(w);
-        rest_send(call, 200);
-    }
+    kit_send_items(call, rc, &err, &page, page.n, write_queue);
     queue_page_release(&page);
 }
 
@@ -106,21 +102,17 @@ static void post_resume(struct rest_call *call)
 
 /* ---- Workers --------------------------------------------------------------------------------- */
 
+static void write_worker(struct json_writer *w, const void *page, size_t i)
+{
+    worker_write_json(w, &((const struct worker_page *)page)->workers[i]);
+}
+
 static void get_workers(struct rest_call *call)
 {
     struct worker_page page = {0};
     struct redrive_err err = {0};
     int rc = workers_read(rest_store(call), call->principal.tenant, clock_wall_ms(), &page, &err);
-    if (rc < 0) {
-        rest_fail(call, &err, NULL);
-    } else {
-        struct json_writer *w = rest_json(call);
-        kit_begin_items(w);
-        for (size_t i = 0; i < page.n; i++)
-            worker_write_json(w, &page.workers[i]);
-        kit_end_items(w);
-        rest_send(call, 200);
-    }
+    kit_send_items(call, rc, &err, &page, page.n, write_worker);
     worker_page_release(&page);
 }
 

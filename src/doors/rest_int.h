@@ -19,8 +19,10 @@ struct rest {
     const struct log *log;
     struct event_hub *hub;
     struct run_times *run_times;
+    struct remote_workers *remote;
     const struct rest_route *const *tables;
-    _Atomic(const struct config *) config;
+    pthread_mutex_t config_lock; /* guards which configuration it is; each request holds its own */
+    struct config *config;
     atomic_bool ready;
 
     struct bells *bells;

@@ -124,6 +124,21 @@ void kit_end_items(struct json_writer *w)
     json_end_object(w);
 }
 
+void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
+                    size_t n, kit_item_fn write)
+{
+    if (rc < 0) {
+        rest_fail(call, err, NULL);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    kit_begin_items(w);
+    for (size_t i = 0; i < n; i++)
+        write(w, page, i);
+    kit_end_items(w);
+    rest_send(call, 200);
+}
+
 /* Writes jobs until the filter's limit, or until the page is large. */
 static int write_jobs(struct store *store, struct job_filter *filter, kit_view_fn view,
                       struct json_writer *w, const char **ret_next, char cursor[JOB_CURSOR_MAX],

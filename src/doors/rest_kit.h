@@ -26,7 +26,13 @@ typedef void (*kit_view_fn)(struct json_writer *w, const struct job *job,
                             const struct attempt_page *history);
 void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_view_fn view);
 
-/* Around the items of a list that is always whole. */
+/* Answers with the same form for a list that is always whole: item i of `n` of a page, as `write`
+ * writes it. With rc < 0 it fails by the error instead: what reading the page gave is handed on. */
+typedef void (*kit_item_fn)(struct json_writer *w, const void *page, size_t i);
+void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
+                    size_t n, kit_item_fn write);
+
+/* Around the items of a list that is written otherwise. */
 void kit_begin_items(struct json_writer *w);
 void kit_end_items(struct json_writer *w);
 

@@ -62,6 +62,7 @@ void rest_readers_stop(struct rest *rest)
         store_close(rest->readers[i].store);
     }
     free(rest->readers);
+    rest->readers = NULL;
     err_set(&err, REDRIVE_E_STOPPING, "%s", redrive_err_text(REDRIVE_E_STOPPING));
     LIST_FOREACH (&rest->waiting, link) {
         list_remove(link);

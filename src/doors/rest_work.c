@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "doors/claim_waits.h"
+#include "doors/remote_workers.h"
 #include "doors/rest_kit.h"
 #include "doors/views.h"
 #include "doors/work_body.h"
@@ -105,6 +106,15 @@ static struct str line_key(struct str tenant, const struct claim_body *body, str
     return text;
 }
 
+/* Before the claim, so that its jobs are counted. */
+static void tell_of_worker(const struct rest_call *call, const struct claim_body *body)
+{
+    const int64_t now_ms = clock_wall_ms();
+    if (body->worker.len > 0)
+        remote_workers_seen(rest_remote(call), call->principal.tenant, body->worker, now_ms,
+                            now_ms + body->wait_ms);
+}
+
 static void post_claim(struct rest_call *call)
 {
     struct arena *arena = http_arena(call->request);
@@ -135,6 +145,7 @@ static void post_claim(struct rest_call *call)
     p->wait.until_ms = clock_monotonic_ms() + body.wait_ms;
     p->wait.done = claimed;
     claim_wait_init(rest_claims(call), &p->wait);
+    tell_of_worker(call, &body);
     if (body.wait_ms > 0)
         http_on_end(call->request, gone, &p->wait);
     claim_waits_add(&p->wait);

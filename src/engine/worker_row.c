@@ -95,6 +95,87 @@ void worker_op_init(struct worker_op *op, struct str name, struct str tenant)
         .op = {.apply = apply_worker, .weight = 1}, .name = name, .tenant = tenant};
 }
 
+/* ---- On behalf of others --------------------------------------------------------------------- */
+
+/* The row's version, 0 when there is none; the rows are in the order of tenant and name. */
+static int64_t version_among(const struct shared_page *page, const struct remote_worker *worker)
+{
+    size_t from = 0, to = page->n;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        const struct shared_row *row = &page->rows[middle];
+        int order = str_compare(row->tenant, worker->tenant);
+        if (order == 0)
+            order = str_compare(row->key, worker->name);
+        if (order == 0)
+            return row->version;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return 0;
+}
+
+static void write_remote(const struct engine *e, const struct remote_worker *worker,
+                         struct buf *out)
+{
+    struct json_writer w;
+    buf_reset(out);
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_field_int(&w, "started_ms", worker->started_ms);
+    json_field_int(&w, "seen_ms", e->now_ms);
+    json_field_int(&w, "running", worker->running);
+    json_field_int(&w, "places", worker->places);
+    json_field_int(&w, "runs", (int64_t)worker->runs);
+    json_field_int(&w, "failed", (int64_t)worker->failed);
+    json_end_object(&w);
+}
+
+static int put_remote(struct engine *e, const struct remote_worker *worker, int64_t version,
+                      struct buf *value, struct redrive_err *err)
+{
+    struct shared_row row = {.kind = SHARED_WORKER,
+                             .tenant = worker->tenant,
+                             .key = worker->name,
+                             .version = version,
+                             .removed = worker->gone};
+    struct move_result result = {0};
+    if (worker->gone && version == 0)
+        return 0;
+    write_remote(e, worker, value);
+    row.value = buf_str(value);
+    if (buf_failed(value))
+        return err_nomem(err);
+    int rc = e->ops->shared_put(e->store, &row, 1, &result, err);
+    e->touched |= rc == 0 && result.code == 0;
+    return rc;
+}
+
+static int apply_remote(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    const struct remote_workers_op *op = (const struct remote_workers_op *)base;
+    struct shared_page page = {0};
+    struct buf value;
+    buf_init(&value, ROW_MAX_BYTES);
+    int rc = e->ops->shared_list(e->store, SHARED_WORKER, (struct str){0}, &page, err);
+    for (size_t i = 0; i < op->n && rc == 0; i++) {
+        const struct remote_worker *worker = &op->workers[i];
+        rc = put_remote(e, worker, version_among(&page, worker), &value, err);
+    }
+    shared_page_release(&page);
+    buf_release(&value);
+    return rc;
+}
+
+void remote_workers_op_init(struct remote_workers_op *op, const struct remote_worker *workers,
+                            size_t n)
+{
+    *op = (struct remote_workers_op){
+        .op = {.apply = apply_remote, .weight = (uint32_t)n}, .workers = workers, .n = n};
+}
+
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 static void read_run_times(struct json_reader *r, struct quantile *ret)

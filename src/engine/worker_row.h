@@ -41,11 +41,32 @@ struct worker_op {
 };
 void worker_op_init(struct worker_op *op, struct str name, struct str tenant);
 
+/* Rows of workers elsewhere, written by the server through which they work. What the engine knows
+ * of the work is in the row of the server, so that nothing is counted twice. A row of that name
+ * that is there already is replaced. */
+struct remote_worker {
+    struct str name;
+    struct str tenant;
+    int64_t started_ms;
+    uint32_t running;
+    uint32_t places;
+    uint64_t runs;
+    uint64_t failed;
+    bool gone; /* takes the row away */
+};
+struct remote_workers_op {
+    struct op op;
+    const struct remote_worker *workers; /* borrowed */
+    size_t n;
+};
+void remote_workers_op_init(struct remote_workers_op *op, const struct remote_worker *workers,
+                            size_t n);
+
 /* What a row tells. */
 struct worker_info {
     struct str name;
     struct str tenant; /* absent: all */
-    struct str host;
+    struct str host;   /* empty, and pid 0: it works through a server */
     int64_t pid;
     int64_t started_ms;
     int64_t seen_ms;

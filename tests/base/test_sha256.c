@@ -45,12 +45,29 @@ static void every_way_to_end_matches(void **state)
     check_hash(BYTES, 63, "7d3e74a05d7db15bce4ad9ec0658ea98e3f06eeecf16b4c6fff2da457ddc2f34");
 }
 
+static void a_difference_is_seen_wherever_it_is(void **state)
+{
+    (void)state;
+    uint8_t a[SHA256_BYTES];
+    uint8_t b[SHA256_BYTES];
+    sha256("secret", 6, a);
+    memcpy(b, a, sizeof b);
+    assert_true(mem_equal_ct(a, b, sizeof a));
+    assert_true(mem_equal_ct(a, "", 0));
+    for (size_t i = 0; i < 8 * sizeof a; i++) {
+        b[i / 8] ^= (uint8_t)(1u << i % 8);
+        assert_false(mem_equal_ct(a, b, sizeof a));
+        b[i / 8] = a[i / 8];
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(published_examples_match),
         T(a_million_bytes_match),
         T(every_way_to_end_matches),
+        T(a_difference_is_seen_wherever_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,14 +99,31 @@ static void last_component_of_type_names(void **state)
     check_str(str_last_component(STR("")), "");
 }
 
+static void order_is_that_of_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(str_compare(STR("a"), STR("a")), 0);
+    assert_int_equal(str_compare((struct str){0}, STR("")), 0);
+    assert_true(str_compare(STR("a"), STR("ab")) < 0);
+    assert_true(str_compare(STR("b"), STR("ab")) > 0);
+    assert_true(str_compare(STR("\xff"), STR("a")) > 0);
+    assert_true(str_compare(STR(""), STR("a")) < 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(absent_and_empty_are_equal_in_bytes),  T(case_is_ignored_for_ascii_only),
-        T(prefixes_and_contents_are_found),      T(trim_takes_space_from_both_ends),
-        T(copy_terminates_and_says_when_it_cut), T(copy_never_leaves_half_a_character),
-        T(dup_copies_with_a_terminator),         T(globs_match_the_whole_text),
-        T(a_hostile_glob_takes_no_time),         T(last_component_of_type_names),
+        T(absent_and_empty_are_equal_in_bytes),
+        T(case_is_ignored_for_ascii_only),
+        T(prefixes_and_contents_are_found),
+        T(trim_takes_space_from_both_ends),
+        T(copy_terminates_and_says_when_it_cut),
+        T(copy_never_leaves_half_a_character),
+        T(dup_copies_with_a_terminator),
+        T(globs_match_the_whole_text),
+        T(a_hostile_glob_takes_no_time),
+        T(last_component_of_type_names),
+        T(order_is_that_of_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,6 +74,7 @@ void house_close(struct house *house)
     char path[128];
     rest_quiesce(house->rest);
     http_server_stop(house->server);
+    rest_stop(house->rest);
     committer_stop(house->committer);
     rest_free(house->rest);
     config_free(house->config);

@@ -70,6 +70,7 @@ int main(int argc, char **argv)
     http_server_quiesce(server);
     rest_quiesce(rest);
     http_server_stop(server);
+    rest_stop(rest);
     committer_stop(committer);
     rest_free(rest);
     config_free(config);

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import socket
 import subprocess
 import threading
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from faktory_kit import Client, Door, LIMIT_S, PROGRAM, ServerError, job, wait_until
+from faktory_kit import Client, Door, LIMIT_S, PROGRAM, ROOT, ServerError, job, wait_until
 
 
 @pytest.fixture
@@ -78,6 +79,66 @@ def test_each_password_sees_its_own_tenant(open_door):
     assert acme.fetch()["args"] == ["acme"]
     assert globex.ask("FLUSH") == "OK"
     assert acme.info()["sets"]["working"] == 2
+
+
+class Walker:
+    """A client that remembers which commands it has said."""
+
+    def __init__(self, client):
+        self.client = client
+        self.said = set()
+
+    def __call__(self, line):
+        self.said.add(line.split(" ", 1)[0])
+        try:
+            return self.client.ask(line)
+        except ServerError as error:
+            return f"-{error}"
+
+
+def known_commands():
+    text = (ROOT / "src" / "doors" / "faktory_verbs.c").read_text()
+    return set(re.findall(r'\{"([A-Z]+)", \w+\}', text))
+
+
+def test_no_command_touches_the_jobs_of_another_tenant(open_door):
+    door = open_door("--password", "secret=acme", "--password", "other=globex")
+    acme = door.worker(wid="w-acme", password="secret")
+    later = "2100-01-01T00:00:00Z"
+    for jid, more in (("job-held", {}), ("job-waits", {}), ("job-later", {"at": later}), ("job-dead", {"at": later})):
+        acme.push(jid, queue="a" if jid == "job-held" else "default", **more)
+    assert acme.mutate(cmd="kill", target="scheduled", filter={"jids": ["job-dead"]}) == "OK"
+    assert acme.fetch("a")["jid"] == "job-held"
+    before = acme.info()
+    figures = lambda info: (info["queues"], info["sets"], info["total_enqueued"], info["total_failures"])
+
+    ask = Walker(door.worker(wid="w-globex", password="other"))
+    assert figures(json.loads(ask("INFO"))["faktory"])[0] == {}
+    assert ask("FETCH a default") is None
+    assert ask('ACK {"jid":"job-held"}') == "OK"  # as for any job that nobody holds
+    assert ask('FAIL {"jid":"job-held","errtype":"E","message":"m"}') == "-ERR Job not found job-held"
+    assert ask('BEAT {"wid":"w-acme","current_state":"terminate"}').startswith("-")
+    for verb in ("PAUSE", "RESUME", "REMOVE"):
+        for queue in ("a", "default", "*"):
+            assert ask(f"QUEUE {verb} {queue}") == "OK"
+    assert json.loads(ask("QUEUE LATENCY default")) == {"default": 0}
+    for target in ("scheduled", "retries", "dead"):
+        for cmd in ("requeue", "kill", "discard", "clear"):
+            assert ask("MUTATE " + json.dumps({"cmd": cmd, "target": target})) == "OK"
+    assert ask("PUSH " + job("job-waits", queue="own")) == "OK"
+    assert ask("PUSHB " + f"[{job('job-later', queue='own')}]") == "{}"
+    assert ask("TRACK GET job-held").startswith("-")
+    assert ask("BATCH NEW {}").startswith("-")
+    assert ask("FLUSH") == "OK"
+    ask.said.add("END")
+    assert ask.said == known_commands()
+
+    assert figures(acme.info()) == figures(before)
+    assert acme.ask('BEAT {"wid":"w-acme"}') == "OK"
+    acme.ack("job-held")
+    assert acme.fetch("default")["jid"] == "job-waits"
+    acme.ack("job-waits")
+    assert acme.info()["sets"]["dead"] == 1
 
 
 def test_without_password_only_loopback_is_listened_on(tmp_path):

@@ -157,6 +157,7 @@ static void what_is_no_job_is_refused(void **state)
     check_fault("", REDRIVE_E_PARSE, "");
     check_fault("{\"task\":", REDRIVE_E_PARSE, "");
     check_fault("{\"task\":\"a\"} x", REDRIVE_E_PARSE, "");
+    check_fault("{\"task\":nope}", REDRIVE_E_PARSE, "");
     check_fault("7", REDRIVE_E_INVALID, "");
     check_fault("[]", REDRIVE_E_RANGE, "");
     check_fault("[7]", REDRIVE_E_INVALID, "[0]");

@@ -1,8 +1,10 @@
 /* Paths, methods, tokens and scopes: what every resource gets from the frame. */
 #include "house.h"
 
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "doors/openapi.h"
@@ -75,6 +77,24 @@ static void wait_to_go_on(struct rest_call *call)
     tell(call);
 }
 
+static void wait_and_commit(struct rest_call *call)
+{
+    sem_post(&started);
+    sem_wait(&go_on);
+    commit(call);
+}
+
+static void wait_and_tell_config(struct rest_call *call)
+{
+    sem_post(&started);
+    sem_wait(&go_on);
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_field_cstr(w, "task", call->config->tasks[0].name);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
 static const struct rest_route ROUTES[] = {
     {HTTP_GET, "/things", CONFIG_SCOPE_READ, true, read_store},
     {HTTP_POST, "/things", CONFIG_SCOPE_ENQUEUE, false, commit},
@@ -84,6 +104,8 @@ static const struct rest_route ROUTES[] = {
     {HTTP_POST, "/things/{id}/parts/{part}", CONFIG_SCOPE_WORK, false, tell},
     {HTTP_GET, "/wrong", 0, false, complain},
     {HTTP_GET, "/slow", 0, true, wait_to_go_on},
+    {HTTP_GET, "/slow-commit", 0, true, wait_and_commit},
+    {HTTP_GET, "/config", 0, true, wait_and_tell_config},
     {0},
 };
 static const struct rest_route *const TABLES[] = {REST_SERVICE, ROUTES, NULL};
@@ -266,6 +288,38 @@ static void other_tokens_count_after_a_reload(void **state)
     config_free(other);
 }
 
+static void a_request_keeps_the_configuration_it_began_with(void **state)
+{
+    struct house house;
+    struct client client;
+    (void)state;
+    sem_init(&started, 0, 0);
+    sem_init(&go_on, 0, 0);
+    house_open(&house, "tasks: {first: {}}", TABLES);
+    struct config *former = house.config;
+    client_connect(&client, house.port);
+    client_say(&client, "GET /config HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    sem_wait(&started);
+    house.config = house_config(&house, "tasks: {second: {}}");
+    rest_reload(house.rest, house.config);
+    /* The engine of this house has one still. */
+    const unsigned held = config_holders(former);
+    assert_int_equal(held, 3);
+    config_free(former);
+    sem_post(&go_on);
+    assert_int_equal(client_read(&client, false), 200);
+    CHECK_BODY(client, "\"task\":\"first\"");
+    sem_post(&go_on);
+    assert_int_equal(house_ask(&client, "GET", "/config", NULL, NULL), 200);
+    CHECK_BODY(client, "\"task\":\"second\"");
+    /* By now the connection is through with the first one. */
+    assert_int_equal(config_holders(former), 1);
+    client_close(&client);
+    house_close(&house);
+    sem_destroy(&started);
+    sem_destroy(&go_on);
+}
+
 static int ask_as_browser(struct client *client, const char *host, const char *origin)
 {
     char text[300];
@@ -289,6 +343,9 @@ static void without_tokens_web_pages_of_others_are_refused(void **state)
     assert_int_equal(ask_as_browser(&client, "127.0.0.1.evil.example", NULL), 403);
     assert_int_equal(ask_as_browser(&client, "localhost", "http://evil.example"), 403);
     assert_int_equal(ask_as_browser(&client, "localhost", "null"), 403);
+    /* The oldest HTTP needs no Host; an Origin of nobody is not that of this server. */
+    client_say(&client, "GET /things/1 HTTP/1.0\r\nOrigin: http://\r\n\r\n");
+    assert_int_equal(client_read(&client, false), 403);
     client_close(&client);
     house_close(&house);
 }
@@ -352,6 +409,38 @@ static void slow_reads_hold_up_neither_others_nor_a_stop(void **state)
     sem_destroy(&go_on);
 }
 
+static void *close_house(void *house)
+{
+    house_close(house);
+    return NULL;
+}
+
+/* A reader that has an operation for the committer while everything comes to its end. */
+static void a_late_operation_is_answered_before_the_committer_goes(void **state)
+{
+    struct house house;
+    struct client client;
+    pthread_t closing;
+    (void)state;
+    sem_init(&started, 0, 0);
+    sem_init(&go_on, 0, 0);
+    house_open(&house, "{}", TABLES);
+    client_connect(&client, house.port);
+    client_say(&client, "GET /slow-commit HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    sem_wait(&started);
+    http_server_stop(house.server);
+    house.server = NULL;
+    assert_int_equal(client_read(&client, false), 503);
+    assert_int_equal(pthread_create(&closing, NULL, close_house, &house), 0);
+    /* Time enough for the committer to end, if nobody waited for the reader. */
+    (void)usleep(300 * 1000);
+    sem_post(&go_on);
+    (void)pthread_join(closing, NULL);
+    client_close(&client);
+    sem_destroy(&started);
+    sem_destroy(&go_on);
+}
+
 /* Below the path's own line, and before the next path. */
 static bool documents(const char *text, const struct rest_route *route)
 {
@@ -399,10 +488,12 @@ int main(void)
         T(an_operation_that_is_refused_is_answered_by_its_code),
         T(tokens_open_what_their_scopes_allow),
         T(other_tokens_count_after_a_reload),
+        T(a_request_keeps_the_configuration_it_began_with),
         T(without_tokens_web_pages_of_others_are_refused),
         T(health_is_told),
         T(ready_until_told_otherwise),
         T(slow_reads_hold_up_neither_others_nor_a_stop),
+        T(a_late_operation_is_answered_before_the_committer_goes),
         T(openapi_names_every_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

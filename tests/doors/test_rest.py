@@ -465,6 +465,28 @@ def test_dead_letters_are_retried_at_a_rate(api):
     assert time.monotonic() - begin >= 0.4
 
 
+def test_redrives_at_a_rate_are_shown_and_stopped(api):
+    for i in range(3):
+        api.kill()
+    api.kill(message="another")
+    asked = {"filter": {"text": "bucket"}, "rate": "1/h"}
+    run = api.ok("POST", "/retry/dead-letters/retry", asked, status=202)["id"]
+    api.ok("POST", "/retry/dead-letters/retry", {"all": True, "rate": 1}, status=202)
+    # The first of an hour goes at once.
+    until(lambda: api.ok("GET", "/retry/dead-letters/retries")["items"][0]["redriven"] == 1, "the first one")
+    until(lambda: len(api.ok("GET", "/retry/dead-letters/retries")["items"]) == 1, "the end of the faster one")
+    shown = api.ok("GET", "/retry/dead-letters/retries")["items"][0]
+    assert shown.pop("started_at").endswith("Z")
+    redriven = shown.pop("redriven")
+    assert shown == {"id": run, "rate": "1/h", "filter": asked["filter"], "matched": 3, "refused": 0}
+    assert redriven == 1
+    api.problem(404, "DELETE", f"/retry/dead-letters/retries/{int(run) + 100}")
+    api.problem(404, "DELETE", "/retry/dead-letters/retries/x")
+    assert api("DELETE", f"/retry/dead-letters/retries/{run}").status == 204
+    api.problem(404, "DELETE", f"/retry/dead-letters/retries/{run}")
+    assert api.ok("GET", "/retry/dead-letters/retries") == {"items": [], "next": None}
+
+
 def test_a_server_stops_in_the_middle_of_a_redrive(start):
     server = start()
     for i in range(3):
@@ -640,6 +662,11 @@ class Tracked:
 def test_a_tenant_sees_and_changes_its_own_only(tenants):
     red, blue, _ = tenants
     dead, live = red.kill(), red.submit(delay="1h")
+    red.kill(message="slow"), red.kill(message="slow")
+    slow = {"filter": {"text": "slow"}, "rate": "1/d"}
+    run = red.ok("POST", "/retry/dead-letters/retry", slow, status=202)["id"]
+    until(lambda: red.ok("GET", "/retry/dead-letters/retries")["items"][0]["redriven"] == 1, "the first one")
+    red.settle(red.claim_one(), status="SUCCESS")
     red.submit(id="running")
     leased = red.claim_one()
     red.ok("POST", "/retry/circuit-breakers/mail/trip")
@@ -670,6 +697,9 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     assert b'"once"' not in ask("GET", "/metrics").raw
     assert ask("GET", "/events").status == 404  # this server tells none, see test_events.c
     assert ask("POST", "/retry/dead-letters/retry", body={"all": True})["matched"] == 0
+    assert ask("GET", "/retry/dead-letters/retries")["items"] == []
+    retries = "/retry/dead-letters/retries/{id}"
+    assert ask("DELETE", retries.replace("{id}", run), retries).status == 404
     assert ask("DELETE", "/retry/dead-letters", older_than_hours=0)["removed"] == 0
     assert ask("POST", "/claim", body={"n": 10})["jobs"] == []
     item = {"id": "running", "token": leased["token"]}
@@ -689,6 +719,7 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     assert ask.routes == documented_routes()
 
     assert as_red() == before
+    assert red("DELETE", retries.replace("{id}", run)).status == 204
     assert red.settle(leased, status="SUCCESS")["status"] == 200
     assert blue.state("running") == "queued"
 

@@ -4,9 +4,11 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 
 import pytest
 
+from faktory_kit import Client as FaktoryClient
 from serve_kit import LIMIT_S, Bench, token_hash, wait_for
 
 GATED = """
@@ -402,7 +404,15 @@ def test_each_tenant_hears_of_its_own(bench):
     ears = {name: Ear(server, token=name) for name in ("red", "blue")}
     jobs = {name: push(server, "mail", name) for name in ("red", "blue")}
     for name, ear in ears.items():
-        assert ear.next()[2]["job_id"] == jobs[name]
+        number, _, data = ear.next()
+        assert data["job_id"] == jobs[name]
+        ear.close()
+    # Whoever asks for what was before gets of that its own, too.
+    earliest = str(int(number) - 2)
+    for name in ("red", "blue"):
+        ear = Ear(server, last_id=earliest, token=name)
+        later = push(server, "mail", name)
+        assert [ear.next()[2].get("job_id") for _ in range(2)] == [jobs[name], later]
         ear.close()
 
 
@@ -435,3 +445,46 @@ def test_faktory_stays_closed_when_there_are_tokens_and_no_passwords(bench):
     server = bench.serve("--faktory-passwords", str(passwords)).ready()
     assert server.port("faktory") > 0
     assert server.stop() == 0
+
+
+# ---- Workers elsewhere -------------------------------------------------------------------------
+
+
+def test_remote_workers_are_seen_like_others(bench):
+    token = {name: f"tokens-{name}" for name in ("red", "blue")}
+    tokens = "tokens:\n" + "".join(
+        f"  - {{name: {name}, hash: '{token_hash(secret)}', scopes: [enqueue, work, read], tenant: {name}}}\n"
+        for name, secret in token.items()
+    )
+    bench.configure("tasks: {mail: {}}\n" + tokens, listen="{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}")
+    passwords = bench.dir / "passwords"
+    passwords.write_text("red open-sesame\n")
+    server = bench.serve("--faktory-passwords", str(passwords)).ready()
+
+    def post(path, body):
+        connection = server.connect()
+        connection.request("POST", path, json.dumps(body), {"Authorization": f"Bearer {token['red']}"})
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+        return answer
+
+    def workers(name):
+        items = json.loads(server.get("/workers", token[name])[1])["items"]
+        return {item["name"]: item for item in items if item["tenant"] is not None}
+
+    client = FaktoryClient(server.port("faktory"), wid="fak-1", pid=1, labels=[], hostname="x", password="open-sesame")
+    post("/jobs", [{"task": "mail"}, {"task": "mail"}])
+    assert len(post("/claim", {"worker": "http-1", "n": 2})["jobs"]) == 2
+    wait_for(lambda: set(workers("red")) == {"fak-1", "http-1"}, "both in the list")
+    wait_for(lambda: workers("red")["http-1"]["running"] == 2, "the jobs in hand")
+    shown = workers("red")["http-1"]
+    assert (shown["tenant"], shown["host"], shown["pid"]) == ("red", "", 0)
+    assert "http-1" in bench.redrive("top", "--once").stdout
+    assert workers("blue") == {}
+
+    client.send("END")
+    assert client.is_closed()
+    wait_for(lambda: set(workers("red")) == {"http-1"}, "the one that has gone")
+    assert server.stop() == 0
+    with sqlite3.connect(bench.database, timeout=LIMIT_S) as db:
+        assert db.execute("SELECT count(*) FROM shared WHERE value IS NOT NULL AND key IN ('http-1', 'fak-1')").fetchone() == (0,)

@@ -278,6 +278,49 @@ static struct worker_page workers_of(struct bed *bed)
     return page;
 }
 
+static void tell_of_remote(struct engine *engine, const struct remote_worker *workers, size_t n)
+{
+    struct remote_workers_op op;
+    struct redrive_err err = {0};
+    remote_workers_op_init(&op, workers, n);
+    if (engine_apply_one(engine, &op.op, &err) < 0)
+        fail_msg("%s", err.message);
+}
+
+static void a_server_tells_of_those_who_work_through_it(void **state)
+{
+    struct bed bed;
+    struct remote_worker remote[] = {
+        {.name = STR("b"), .tenant = STR("t"), .started_ms = 5, .running = 2, .places = 3},
+        {.name = STR("a"), .tenant = STR("t"), .runs = 7, .failed = 1},
+        {.name = STR("a"), .tenant = STR("s")},
+        {.name = STR("none"), .tenant = STR("s"), .gone = true},
+    };
+    (void)state;
+    bed_init(&bed, YAML);
+    tell(bed.engine, "own", 1, false);
+    tell_of_remote(bed.engine, remote, 4);
+    remote[0].running = 1;
+    remote[1].gone = true;
+    tell_of_remote(bed.engine, remote, 2);
+    struct worker_page page = workers_of(&bed);
+    assert_int_equal(page.n, 3);
+    check_str(page.workers[0].name, "own");
+    check_str(page.workers[1].tenant, "s");
+    check_str(page.workers[2].name, "b");
+    assert_int_equal(page.workers[2].running, 1);
+    assert_int_equal(page.workers[2].places, 3);
+    assert_int_equal(page.workers[2].started_ms, 5);
+    assert_int_equal(page.workers[2].pid, 0);
+    worker_page_release(&page);
+    /* Silence ends it like any other. */
+    bed.now_ms += WORKER_GONE_MS;
+    page = workers_of(&bed);
+    assert_int_equal(page.n, 0);
+    worker_page_release(&page);
+    bed_release(&bed);
+}
+
 static void a_worker_is_seen_by_every_process(void **state)
 {
     struct bed bed;
@@ -451,6 +494,7 @@ int main(void)
         cmocka_unit_test(statistics_of_one_tenant_leave_the_others_out),
         cmocka_unit_test(retry_statistics_are_in_percent_and_0_when_nothing_ran),
         cmocka_unit_test(a_worker_is_seen_by_every_process),
+        cmocka_unit_test(a_server_tells_of_those_who_work_through_it),
         cmocka_unit_test(a_worker_that_stops_is_gone_at_once_and_a_lost_one_after_a_minute),
         cmocka_unit_test(telling_of_a_worker_makes_nobody_read_the_breakers_again),
         cmocka_unit_test(a_row_that_is_no_worker_is_passed_over_and_swept),

@@ -1,0 +1,18 @@
+/* url_mask.h - URLs as they may be shown: without the password, and without the query.
+ *
+ * Whatever prints a URL that a person configured prints it through here. What is no URL with an
+ * authority (`sqlite:jobs.db`) has no secret and is shown as it is.
+ */
+#ifndef BASE_URL_MASK_H
+#define BASE_URL_MASK_H
+
+#include "base/buf.h"
+
+/* scheme://user:***@host/path?*** . In doubt more is hidden: a password of a database in
+ * which somebody did not escape a slash or a question mark ends at the at sign too. */
+void url_mask(struct buf *out, struct str url);
+
+/* The same of URLs whose path is the secret, as that of a webhook: host and three stars. */
+void url_mask_path(struct buf *out, struct str url);
+
+#endif

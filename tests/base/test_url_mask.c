@@ -1,0 +1,73 @@
+#include "check.h"
+
+#include "base/url_mask.h"
+
+static void check_shown(void (*mask)(struct buf *, struct str), const char *url, const char *shown)
+{
+    struct buf out;
+    buf_init(&out, 1024);
+    mask(&out, str_of(url));
+    assert_string_equal(buf_cstr(&out), shown);
+    buf_release(&out);
+}
+
+static void passwords_and_queries_are_hidden(void **state)
+{
+    (void)state;
+    check_shown(url_mask, "postgres://ann:s3cret@db:5432/jobs", "postgres://ann:***@db:5432/jobs");
+    check_shown(url_mask, "redis://:s3cret@cache/1", "redis://:***@cache/1");
+    check_shown(url_mask, "postgres://db/jobs?password=s3cret", "postgres://db/jobs?***");
+    check_shown(url_mask, "postgres://ann:@db", "postgres://ann:***@db");
+}
+
+static void what_has_no_secret_is_shown(void **state)
+{
+    (void)state;
+    check_shown(url_mask, "postgres://ann@db/jobs", "postgres://ann@db/jobs");
+    check_shown(url_mask, "redis://cache", "redis://cache");
+    check_shown(url_mask, "sqlite:/var/lib/a@b:c?.db", "sqlite:/var/lib/a@b:c?.db");
+    check_shown(url_mask, "memory:", "memory:");
+    check_shown(url_mask, "memory", "memory");
+    check_shown(url_mask, "", "");
+}
+
+/* Signs that should have been escaped, and that clients of databases let pass. */
+static void a_password_with_loose_signs_is_hidden(void **state)
+{
+    (void)state;
+    check_shown(url_mask, "postgres://ann:s3/cret@db/jobs", "postgres://ann:***@db/jobs");
+    check_shown(url_mask, "postgres://ann:s3?cret@db/jobs", "postgres://ann:***@db/jobs");
+    check_shown(url_mask, "postgres://ann:s3#cret@db/jobs", "postgres://ann:***@db/jobs");
+    check_shown(url_mask, "postgres://ann:s3@cret@db/jobs", "postgres://ann:***@db/jobs");
+    check_shown(url_mask, "postgres://ann:s3:cret@db/jobs", "postgres://ann:***@db/jobs");
+    check_shown(url_mask, "postgres://ann:s3cret@db/jobs?a=b@c", "postgres://ann:***@db/jobs?***");
+}
+
+static void an_at_sign_in_a_path_of_the_web_is_no_login(void **state)
+{
+    (void)state;
+    check_shown(url_mask, "http://api:80/@ann:1", "http://api:80/@ann:1");
+    check_shown(url_mask, "https://a:b@api:80/@ann:1", "https://a:***@api:80/@ann:1");
+}
+
+static void a_secret_path_is_hidden(void **state)
+{
+    (void)state;
+    check_shown(url_mask_path, "https://chat.example/hook/s3cret?x", "https://chat.example/***");
+    check_shown(url_mask_path, "https://ann:s3cret@chat.example/h", "https://***@chat.example/***");
+    check_shown(url_mask_path, "https://chat.example/", "https://chat.example/");
+    check_shown(url_mask_path, "https://chat.example?s3cret", "https://chat.example/***");
+    check_shown(url_mask_path, "https://chat.example", "https://chat.example");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(passwords_and_queries_are_hidden),
+        T(what_has_no_secret_is_shown),
+        T(a_password_with_loose_signs_is_hidden),
+        T(an_at_sign_in_a_path_of_the_web_is_no_login),
+        T(a_secret_path_is_hidden),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

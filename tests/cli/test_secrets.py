@@ -1,0 +1,55 @@
+"""The password of a store is in no line that a program writes."""
+
+import json
+
+import pytest
+
+SECRET = "hunter2"
+STORES = [
+    f"postgres://ann:{SECRET}@127.0.0.1:1/jobs",
+    f"postgres://ann:x/{SECRET}@127.0.0.1:1/jobs",
+    f"postgres://ann@127.0.0.1:1/jobs?password={SECRET}",
+    f"postgres://ann:{SECRET}@127.0.0.1:port/jobs",
+    f"redis://:{SECRET}@127.0.0.1:1/0",
+    f"redis://:{SECRET}@127.0.0.1:port/0",
+    f"rediss://ann:{SECRET}@127.0.0.1:1",
+    f"postgers://ann:{SECRET}@127.0.0.1/jobs",
+]
+COMMANDS = [
+    ["batch", "--task", "t", "none.csv"],
+    ["breakers"],
+    ["config", "check"],
+    ["config", "check", "--json"],
+    ["config", "show"],
+    ["cron", "list"],
+    ["dlq", "groups"],
+    ["doctor"],
+    ["doctor", "--json"],
+    ["enqueue", "t", "{}"],
+    ["health"],
+    ["jobs", "list"],
+    ["migrate"],
+    ["queues"],
+    ["serve"],
+    ["stats", "--json"],
+    ["top", "--once"],
+    ["work", "--drain"],
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_command_shows_it(redrive, tmp_path, words):
+    for store in STORES:
+        result = redrive(*words, "--store", store, "--log-level", "debug", cwd=tmp_path)
+        assert SECRET not in result.stdout + result.stderr, (store, words)
+
+
+def test_a_check_shows_the_store_without_it(redrive, tmp_path):
+    page = json.loads(redrive.output("config", "check", "--json", "--store", STORES[0], cwd=tmp_path))
+    assert page["store"] == "postgres://ann:***@127.0.0.1:1/jobs"
+
+
+@pytest.mark.parametrize("name", ["REDRIVE_STORE", "DATABASE_URL"])
+def test_nor_does_one_from_the_environment(redrive, tmp_path, name):
+    result = redrive("doctor", "--json", cwd=tmp_path, env={name: STORES[0]})
+    assert SECRET not in result.stdout + result.stderr
