@@ -8,6 +8,7 @@
 static const struct store_ops *const STORES[] = {
     &STORE_MEMORY,
     &STORE_SQLITE,
+    &STORE_POSTGRES,
 };
 #define N_STORES (sizeof STORES / sizeof STORES[0])
 

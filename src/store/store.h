@@ -604,5 +604,6 @@ const char *store_loss_text(enum store_durability durability);
 
 extern const struct store_ops STORE_MEMORY;
 extern const struct store_ops STORE_SQLITE;
+extern const struct store_ops STORE_POSTGRES;
 
 #endif
