@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "store/stores_postgres.h"
+
 static int64_t bed_clock(void *ctx)
 {
     return ((struct bed *)ctx)->now_ms;
@@ -32,7 +34,7 @@ static void load_config(struct bed *bed, const char *yaml)
 
 static struct engine *open_engine(struct bed *bed, uint64_t seed)
 {
-    const struct store_options store_options = {.create = true};
+    const struct store_options store_options = {.create = true, .caller_time = true};
     struct redrive_err err = {0};
     struct store *store;
     struct engine *engine;
@@ -61,6 +63,8 @@ void bed_init(struct bed *bed, const char *yaml)
     assert_non_null(mkdtemp(bed->dir));
     if (kind && strcmp(kind, "sqlite") == 0)
         (void)snprintf(bed->url, sizeof bed->url, "sqlite:%s/jobs.db", bed->dir);
+    else if (kind && strcmp(kind, "postgres") == 0)
+        stores_postgres_new(bed->url, sizeof bed->url);
     else
         (void)snprintf(bed->url, sizeof bed->url, "memory:bed%u", ++number);
     if (yaml)
@@ -86,6 +90,8 @@ void bed_release(struct bed *bed)
         (void)unlink(path);
     }
     (void)rmdir(bed->dir);
+    if (strncmp(bed->url, "postgres", 8) == 0)
+        stores_postgres_remove(bed->url);
 }
 
 void bed_tick(struct bed *bed)
