@@ -8,6 +8,7 @@
 static const struct store_ops *const STORES[] = {
     &STORE_MEMORY,
     &STORE_SQLITE,
+    &STORE_POSTGRES,
 };
 #define N_STORES (sizeof STORES / sizeof STORES[0])
 
@@ -43,6 +44,8 @@ int store_open(const char *url, const struct store_options *options, struct stor
         return rc;
     }
     struct str scheme = {url, (size_t)(colon - url)};
+    if (str_is(scheme, "postgresql")) /* libpq has both */
+        scheme = str_of(STORE_POSTGRES.scheme);
     for (size_t i = 0; i < N_STORES; i++)
         if (str_is(scheme, STORES[i]->scheme))
             return STORES[i]->open(str_of(colon + 1), options ? options : &DEFAULTS, ret, err);
