@@ -16,10 +16,28 @@ struct kind {
     void (*remove)(const char *url);
 };
 
+/* A name of its own for all keys; they go with the server. */
+static void redis_new(char *ret, size_t size)
+{
+    static unsigned counter;
+    const char *server = getenv("REDRIVE_TEST_REDIS");
+    if (!server) {
+        fprintf(stderr, "REDRIVE_TEST_REDIS is not set: use tools/with-servers\n");
+        exit(2);
+    }
+    snprintf(ret, size, "%s?prefix=test-%d-%u", server, (int)getpid(), counter++);
+}
+
+static void redis_remove(const char *url)
+{
+    (void)url;
+}
+
 static const struct kind KINDS[] = {
     {"memory", false, NULL, NULL},
-    {"sqlite", true, NULL, NULL},
     {"postgres", false, stores_postgres_new, stores_postgres_remove},
+    {"redis", false, redis_new, redis_remove},
+    {"sqlite", true, NULL, NULL},
 };
 
 static const struct kind *find(const char *name)
