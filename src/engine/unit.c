@@ -96,6 +96,8 @@ static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stag
     }
     if (rc < 0 || !e->touched)
         e->ops->rollback(e->store);
+    if (rc == REDRIVE_E_CANCELLED)
+        *ret_stage = STAGE_CONFLICT;
     if (rc < 0) {
         engine_forget(e);
         return rc;
@@ -115,6 +117,8 @@ static int run_until_alone(struct engine *e, struct op *const *ops, size_t n, en
         if (rc == 0 || *ret_stage != STAGE_CONFLICT)
             return rc;
     }
+    if (rc == REDRIVE_E_CANCELLED)
+        return err_set(err, REDRIVE_E_IO, "other processes are in the way all the time");
     return err_set(err, REDRIVE_E_IO, "other processes change the same breakers all the time");
 }
 

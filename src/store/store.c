@@ -7,7 +7,10 @@
 
 static const struct store_ops *const STORES[] = {
     &STORE_MEMORY,
+    &STORE_REDIS,
+    &STORE_REDIS_TLS,
     &STORE_SQLITE,
+    &STORE_POSTGRES,
 };
 #define N_STORES (sizeof STORES / sizeof STORES[0])
 
@@ -15,17 +18,19 @@ static int unknown_scheme(struct str scheme, struct redrive_err *err)
 {
     const char *names[N_STORES];
     char list[128] = "";
-    size_t len = 0;
+    size_t len = 0, n = 0;
     for (size_t i = 0; i < N_STORES; i++) {
-        names[i] = STORES[i]->scheme;
-        int added = snprintf(list + len, sizeof list - len, "%s%s:", i ? ", " : "", names[i]);
+        if (!STORES[i]->close)
+            continue; /* only says why there is none */
+        names[n++] = STORES[i]->scheme;
+        int added = snprintf(list + len, sizeof list - len, "%s%s:", len ? ", " : "", names[n - 1]);
         if (added > 0 && (size_t)added < sizeof list - len)
             len += (size_t)added;
     }
     int rc =
         err_set(err, REDRIVE_E_UNKNOWN, "there is no store '%.*s'", (int)scheme.len, scheme.ptr);
     err_detail(err, "stores are %s", list);
-    const char *nearest = suggest(scheme, names, N_STORES);
+    const char *nearest = suggest(scheme, names, n);
     if (nearest)
         err_hint(err, "did you mean '%s:'?", nearest);
     return rc;
@@ -43,6 +48,8 @@ int store_open(const char *url, const struct store_options *options, struct stor
         return rc;
     }
     struct str scheme = {url, (size_t)(colon - url)};
+    if (str_is(scheme, "postgresql")) /* libpq has both */
+        scheme = str_of(STORE_POSTGRES.scheme);
     for (size_t i = 0; i < N_STORES; i++)
         if (str_is(scheme, STORES[i]->scheme))
             return STORES[i]->open(str_of(colon + 1), options ? options : &DEFAULTS, ret, err);

@@ -18,6 +18,8 @@
  *   2. A move that cannot be made (stale token, wrong state, taken key) says so in its own result,
  *      changes nothing, and fails none of its neighbours.
  *   3. A slot that returns a negative code has failed as a whole: the unit must be rolled back.
+ *      REDRIVE_E_CANCELLED, from a slot or from store_commit, means that others were in the way, or
+ *      that a connection was lost: nothing has happened, and the same unit may be tried again.
  *   4. Within a unit, reads see the unit's own moves. Nobody else does before the commit.
  *   5. Two units never both start the same job, hand out the same probe, or make the same cron
  *      tick, whatever processes they run in.
@@ -609,6 +611,9 @@ const char *store_durability_text(enum store_durability durability);
 const char *store_loss_text(enum store_durability durability);
 
 extern const struct store_ops STORE_MEMORY;
+extern const struct store_ops STORE_REDIS;
+extern const struct store_ops STORE_REDIS_TLS; /* says why there is none */
 extern const struct store_ops STORE_SQLITE;
+extern const struct store_ops STORE_POSTGRES;
 
 #endif

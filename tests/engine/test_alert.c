@@ -36,7 +36,7 @@ static void hear(const struct alert_event *event, void *ctx)
 
 static struct engine *open_watcher(struct watch *w)
 {
-    const struct store_options store_options = {.create = true};
+    const struct store_options store_options = {.create = true, .caller_time = true};
     struct engine_options options = {
         .config = w->bed.config,
         .clock = bed_time,

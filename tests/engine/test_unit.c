@@ -101,6 +101,21 @@ static void bad_operation_fails_alone(void **state)
     bed_release(&bed);
 }
 
+/* Two connections that waited for each other, say: the server has let one of them go. */
+static void unit_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone(void **state)
+{
+    (void)state;
+    struct bed bed;
+    make_fragile(&bed);
+    fail_commit = REDRIVE_E_CANCELLED;
+    commit_came_first = false;
+    bed_submit(&bed, "a", "{}");
+    assert_int_equal(commits, 2);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    assert_int_equal(bed_counter(&bed, "jobs_received", ""), 1);
+    bed_release(&bed);
+}
+
 static void failed_commit_that_did_nothing_is_tried_again(void **state)
 {
     (void)state;
@@ -179,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(operations_share_one_commit),
         T(bad_operation_fails_alone),
+        T(unit_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone),
         T(failed_commit_that_did_nothing_is_tried_again),
         T(unclear_commit_is_told_to_all_and_not_repeated),
         T(breaker_forgets_what_was_rolled_back),

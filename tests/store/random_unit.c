@@ -339,6 +339,15 @@ static void do_sweep(struct random_side *s)
     buf_printf(s->out, "sweep %zu\n", removed);
 }
 
+/* A seq is the store's own affair: told is which of the known jobs has it. */
+static int place_of(const struct random_side *s, int64_t seq)
+{
+    for (size_t i = 0; i < RANDOM_JOBS && i < s->n_seqs; i++)
+        if (s->seqs[i] == seq)
+            return (int)i;
+    return -1;
+}
+
 static void do_sweep_tasks(struct random_side *s)
 {
     const struct str task = CHOICE(s, TASKS);
@@ -351,8 +360,8 @@ static void do_sweep_tasks(struct random_side *s)
         .at_ms = one_in(s, 2) ? 0 : s->now_ms - 6000,
     };
     CALL(s, sweep_tasks, &walk);
-    buf_printf(s->out, "sweep_tasks %zu %d at %" PRId64 " %" PRId64 "\n", walk.removed, walk.more,
-               walk.at_ms, walk.at_seq);
+    buf_printf(s->out, "sweep_tasks %zu %d at %" PRId64 " %d\n", walk.removed, walk.more,
+               walk.at_ms, place_of(s, walk.at_seq));
 }
 
 static void do_share(struct random_side *s)
@@ -424,7 +433,9 @@ void random_unit(struct random_side *s, uint64_t seed)
         do_change, do_change,  do_sweep,  do_sweep_tasks, do_share,   do_count,     do_list,
         do_list,   do_overdue, do_credit, do_adopt,       do_adopt,   do_adopt_key,
     };
-    int64_t now_ms, version;
+    int64_t now_ms, version, seqs[RANDOM_JOBS];
+    const size_t n_seqs = s->n_seqs;
+    memcpy(seqs, s->seqs, sizeof seqs);
     rng_seed(&s->rng, seed);
     buf_reset(s->out);
     arena_release(&s->arena);
@@ -435,6 +446,9 @@ void random_unit(struct random_side *s, uint64_t seed)
         VERBS[below(s, sizeof VERBS / sizeof VERBS[0])](s);
     if (one_in(s, 4)) {
         store_ops(s->store)->rollback(s->store);
+        /* Whether their seqs are given to others later is the store's own affair. */
+        memcpy(s->seqs, seqs, sizeof seqs);
+        s->n_seqs = n_seqs;
         buf_puts(s->out, "rollback\n");
     } else {
         struct redrive_err err = {0};

@@ -7,14 +7,37 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "stores_postgres.h"
+
 struct kind {
-    const char *name; /* and scheme */
-    bool in_folder;   /* it lives in files, and gets a folder of its own */
+    const char *name;                     /* and scheme */
+    bool in_folder;                       /* it lives in files, and gets a folder of its own */
+    void (*make)(char *ret, size_t size); /* a place on a server; NULL: a name will do */
+    void (*remove)(const char *url);
 };
 
+/* A name of its own for all keys; they go with the server. */
+static void redis_new(char *ret, size_t size)
+{
+    static unsigned counter;
+    const char *server = getenv("REDRIVE_TEST_REDIS");
+    if (!server) {
+        fprintf(stderr, "REDRIVE_TEST_REDIS is not set: use tools/with-servers\n");
+        exit(2);
+    }
+    snprintf(ret, size, "%s?prefix=test-%d-%u", server, (int)getpid(), counter++);
+}
+
+static void redis_remove(const char *url)
+{
+    (void)url;
+}
+
 static const struct kind KINDS[] = {
-    {"memory", false},
-    {"sqlite", true},
+    {"memory", false, NULL, NULL},
+    {"postgres", false, stores_postgres_new, stores_postgres_remove},
+    {"redis", false, redis_new, redis_remove},
+    {"sqlite", true, NULL, NULL},
 };
 
 static const struct kind *find(const char *name)
@@ -35,6 +58,10 @@ const char *stores_name(void)
 void stores_new_url(const char *name, char ret[STORES_URL_MAX])
 {
     static unsigned counter;
+    if (find(name)->make) {
+        find(name)->make(ret, STORES_URL_MAX);
+        return;
+    }
     if (!find(name)->in_folder) {
         snprintf(ret, STORES_URL_MAX, "%s:test-%u", name, counter++);
         return;
@@ -51,6 +78,11 @@ void stores_new_url(const char *name, char ret[STORES_URL_MAX])
 
 void stores_remove(const char *url)
 {
+    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
+        if (KINDS[i].remove && strncmp(url, KINDS[i].name, strlen(KINDS[i].name)) == 0) {
+            KINDS[i].remove(url);
+            return;
+        }
     const char *place = strchr(url, ':') + 1;
     char folder[STORES_URL_MAX];
     snprintf(folder, sizeof folder, "%s", place);

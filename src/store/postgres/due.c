@@ -1,0 +1,155 @@
+#include "base/err.h"
+#include "store/postgres/private.h"
+
+#define PAGE_MAX ((size_t)65536)
+
+static size_t bounded(size_t limit)
+{
+    return limit < PAGE_MAX ? limit : PAGE_MAX;
+}
+
+/* Two statements at once: the jobs whose time has come, and what comes after them. */
+static int look(struct store *store, enum statement jobs, enum statement next, size_t limit,
+                struct redrive_err *err)
+{
+    const enum statement both[] = {jobs, next};
+    int rc = pg_unit_needed(store, err);
+    if (rc == 0)
+        rc = pg_rows_flush(store, err);
+    for (size_t i = 0; rc == 0 && i < 2; i++) {
+        pg_args_int8(&store->args, store->now_ms);
+        pg_args_int8(&store->args, (int64_t)limit);
+        rc = pg_send(store, both[i], true, err);
+    }
+    return rc == 0 ? pg_sync(store, err) : rc;
+}
+
+/* When the next one's time comes. If the limit was not reached, those whose time has come and that
+ * were not given are locked by others, who see to them. */
+static int64_t next_of(const struct store *store, size_t given, size_t limit)
+{
+    return pg_get_int(store->results[1], 0, given == limit ? 0 : 1);
+}
+
+int postgres_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
+                         struct redrive_err *err)
+{
+    limit = bounded(limit);
+    *ret_moved = 0;
+    *ret_next_ms = 0;
+    int rc = look(store, STATEMENT_DUE, STATEMENT_DUE_NEXT, limit, err);
+    if (rc == 0)
+        rc = pg_lines_know(store, store->results[0], COLUMN_LINE_ID, err);
+    const int n = rc == 0 ? PQntuples(store->results[0]) : 0;
+    for (int i = 0; i < n; i++) {
+        struct row *row = pg_row_keep(store, store->results[0], i);
+        if (!row)
+            return err_nomem(err);
+        pg_row_become(store, row, REDRIVE_STATE_QUEUED, NULL);
+    }
+    if (rc == 0) {
+        *ret_moved = (size_t)n;
+        *ret_next_ms = next_of(store, (size_t)n, limit);
+    }
+    return rc;
+}
+
+static int page_of(struct store *store, enum statement jobs, enum statement next, size_t limit,
+                   struct job_page *ret, int64_t *ret_next_ms, struct redrive_err *err)
+{
+    limit = bounded(limit);
+    *ret_next_ms = 0;
+    job_page_release(ret);
+    int rc = look(store, jobs, next, limit, err);
+    if (rc == 0)
+        rc = pg_page_fill_locked(store, store->results[0], ret, err);
+    if (rc == 0) {
+        *ret_next_ms = next_of(store, ret->n, limit);
+        ret->more = *ret_next_ms != 0 && *ret_next_ms <= store->now_ms;
+    }
+    return rc;
+}
+
+int postgres_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                     struct redrive_err *err)
+{
+    return page_of(store, STATEMENT_EXPIRED, STATEMENT_EXPIRED_NEXT, limit, ret, ret_next_ms, err);
+}
+
+int postgres_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                     struct redrive_err *err)
+{
+    return page_of(store, STATEMENT_OVERDUE, STATEMENT_OVERDUE_NEXT, limit, ret, ret_next_ms, err);
+}
+
+int postgres_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+                    size_t limit, struct job_page *ret, struct redrive_err *err)
+{
+    const PGresult *result;
+    limit = bounded(limit);
+    job_page_release(ret);
+    int rc = pg_unit_needed(store, err);
+    if (rc != 0)
+        return rc;
+    pg_args_name(&store->args, tenant);
+    pg_args_name(&store->args, lane);
+    pg_args_int8(&store->args, (int64_t)limit + 1);
+    rc = pg_read(store, probe_order ? STATEMENT_PARKED_PROBES : STATEMENT_PARKED_OLDEST, NULL,
+                 &result, err);
+    if (rc == 0)
+        rc = pg_page_fill_locked(store, result, ret, err);
+    ret->more = rc == 0 && ret->n > limit;
+    if (ret->more)
+        ret->n = limit;
+    return rc;
+}
+
+static void credit_row(struct store *store, const struct pause_credit *credit, struct row *row)
+{
+    struct job_status *s = &row->s;
+    if (s->state != REDRIVE_STATE_QUEUED || s->first_started_ms == 0 ||
+        s->updated_ms >= credit->until_ms)
+        return;
+    s->held_ms +=
+        credit->until_ms - (credit->since_ms > s->updated_ms ? credit->since_ms : s->updated_ms);
+    pg_row_touch(store, row);
+}
+
+/* The jobs are found without a lock; those that have started are then locked, all at once. */
+int postgres_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    const PGresult *result;
+    const size_t limit = bounded(credit->limit);
+    credit->more = false;
+    int rc = pg_unit_needed(store, err);
+    if (rc != 0 || credit->since_ms >= credit->until_ms)
+        return rc;
+    pg_args_name(args, credit->tenant);
+    pg_args_name(args, credit->queue);
+    pg_args_int4(args, (int32_t)credit->at_line);
+    pg_args_int4(args, (int32_t)credit->at_priority);
+    pg_args_int8(args, credit->at_seq);
+    pg_args_int8(args, (int64_t)limit + 1);
+    rc = pg_read(store, STATEMENT_PAUSED_JOBS, NULL, &result, err);
+    if (rc != 0)
+        return rc;
+    const size_t n = (size_t)PQntuples(result);
+    credit->more = n > limit;
+    int64_t *seqs = arena_array(&store->arena, limit, sizeof *seqs);
+    size_t started = 0;
+    for (size_t i = 0; seqs && i < n && i < limit; i++) {
+        credit->at_line = pg_get_int(result, (int)i, COLUMN_LINE_ID);
+        credit->at_priority = pg_get_int(result, (int)i, COLUMN_PRIORITY);
+        credit->at_seq = pg_get_int(result, (int)i, COLUMN_SEQ);
+        if (pg_get_int(result, (int)i, COLUMN_FIRST_STARTED) != 0)
+            seqs[started++] = credit->at_seq;
+    }
+    rc = seqs ? pg_rows_lock(store, seqs, started, err) : err_nomem(err);
+    for (size_t i = 0; rc == 0 && i < started; i++) {
+        struct row *row = pg_row_find(store, seqs[i]);
+        if (row)
+            credit_row(store, credit, row);
+    }
+    return rc;
+}

@@ -1,0 +1,211 @@
+#include "base/err.h"
+#include "store/postgres/private.h"
+
+/* Numbers stand in the text, so that the server plans with them; text is passed as parameters. */
+#define SQL_MAX 65536
+
+#define ENDED_MASK ((1u << REDRIVE_STATE_COUNT) - (1u << REDRIVE_STATE_COMPLETED))
+#define ALL_STATES ((1u << REDRIVE_STATE_COUNT) - 1)
+
+/* The conditions of a filter that are about text: what is asked, and for what. */
+static void add_texts(struct buf *sql, struct args *args, const struct job_filter *f)
+{
+    const struct {
+        struct str s;
+        const char *piece; /* with the number of the parameter */
+    } pieces[] = {
+        {f->tenant, " AND j.line_id IN (SELECT l.line_id FROM redrive.lines l JOIN "
+                    "redrive.tenants t ON t.tenant_id = l.tenant_id WHERE t.name = $%d::text)"},
+        {f->id, " AND s.id = $%d::text"},
+        {f->task,
+         " AND j.line_id IN (SELECT l.line_id FROM redrive.lines l WHERE l.task = $%d::text)"},
+        {f->queue,
+         " AND j.line_id IN (SELECT l.line_id FROM redrive.lines l WHERE l.queue = $%d::text)"},
+        {f->user, " AND s.user_name = $%d::text"},
+        {f->unique_key, " AND j.seq IN (SELECT k.seq FROM redrive.tenants t JOIN redrive.keys k "
+                        "ON k.tenant_id = t.tenant_id WHERE k.unique_key = $%d::text)"},
+        {f->error_type, " AND h.error_type = $%d::text"},
+        {f->text, " AND strpos(h.error_message, $%d::text) > 0"},
+    };
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        if (pieces[i].s.len == 0)
+            continue;
+        pg_args_name(args, pieces[i].s);
+        const char *number = strstr(pieces[i].piece, "%d");
+        (void)buf_add(sql, pieces[i].piece, (size_t)(number - pieces[i].piece));
+        (void)buf_printf(sql, "%d", args->n);
+        (void)buf_puts(sql, number + 2);
+    }
+}
+
+static void add_mask(struct buf *sql, const char *column, uint32_t mask, int n)
+{
+    const char *comma = "";
+    (void)buf_printf(sql, " AND coalesce(%s, 0) IN (", column);
+    for (int i = 0; i < n; i++)
+        if (mask >> i & 1) {
+            (void)buf_printf(sql, "%s%d", comma, i);
+            comma = ", ";
+        }
+    (void)buf_puts(sql, *comma ? ")" : "NULL)");
+}
+
+static void add_numbers(struct buf *sql, const struct job_filter *f)
+{
+    if (f->classes)
+        add_mask(sql, "j.error_class", f->classes, REDRIVE_CLASS_COUNT);
+    if (f->reasons)
+        add_mask(sql, "j.reason", f->reasons, REDRIVE_REASON_COUNT);
+    if (f->fingerprint)
+        (void)buf_printf(sql, " AND j.fingerprint = %lld", (long long)f->fingerprint);
+    if (f->finished_after_ms || f->finished_before_ms)
+        (void)buf_puts(sql, " AND j.state >= 5");
+    if (f->finished_after_ms)
+        (void)buf_printf(sql, " AND j.finished_ms >= %lld", (long long)f->finished_after_ms);
+    if (f->finished_before_ms)
+        (void)buf_printf(sql, " AND j.finished_ms < %lld", (long long)f->finished_before_ms);
+}
+
+static void add_states(struct buf *sql, uint32_t states)
+{
+    const char *comma = "";
+    if (states == 0 || (states & ALL_STATES) == ALL_STATES)
+        return;
+    (void)buf_puts(sql, " AND j.state IN (");
+    for (int i = 0; i < REDRIVE_STATE_COUNT; i++)
+        if (states >> i & 1) {
+            (void)buf_printf(sql, "%s%d", comma, i);
+            comma = ", ";
+        }
+    (void)buf_puts(sql, *comma ? ")" : "NULL)");
+}
+
+#define SELECT_JOBS "SELECT " JOB_COLUMNS " FROM redrive.jobs j" JOB_JOINS " WHERE true"
+
+static void add_by_seq(struct buf *sql, struct args *args, const struct job_filter *f)
+{
+    const bool is_newest = f->order == ORDER_NEWEST;
+    (void)buf_puts(sql, SELECT_JOBS);
+    add_texts(sql, args, f);
+    add_numbers(sql, f);
+    add_states(sql, f->states);
+    if (f->after_seq)
+        (void)buf_printf(sql, " AND j.seq %s %lld", is_newest ? "<" : ">", (long long)f->after_seq);
+    (void)buf_printf(sql, " ORDER BY j.seq%s LIMIT %zu", is_newest ? " DESC" : "", f->limit + 1);
+}
+
+/* One state at a time, in the order of its index; those that have not ended come last. */
+static void add_by_end(struct buf *sql, struct args *args, const struct job_filter *f)
+{
+    const uint32_t states = f->states ? f->states : ALL_STATES;
+    const char *between = "";
+    (void)buf_puts(sql, "SELECT * FROM (");
+    for (int state = REDRIVE_STATE_COMPLETED - 1; state < REDRIVE_STATE_COUNT; state++) {
+        const bool is_ended = state >= REDRIVE_STATE_COMPLETED;
+        const uint32_t some = is_ended ? 1u << state : ~ENDED_MASK & ALL_STATES;
+        if (!(states & some))
+            continue;
+        (void)buf_printf(sql, "%s(" SELECT_JOBS, between);
+        add_texts(sql, args, f);
+        add_numbers(sql, f);
+        add_states(sql, states & some);
+        if (is_ended)
+            (void)buf_puts(sql, " AND j.state >= 5");
+        if (f->after_seq && is_ended)
+            (void)buf_printf(sql, " AND (j.finished_ms, j.seq) < (%lld, %lld)",
+                             (long long)f->after_ms, (long long)f->after_seq);
+        else if (f->after_seq)
+            (void)buf_printf(sql, " AND (0, j.seq) < (%lld, %lld)", (long long)f->after_ms,
+                             (long long)f->after_seq);
+        (void)buf_printf(sql, " ORDER BY %sj.seq DESC LIMIT %zu)",
+                         is_ended ? "j.finished_ms DESC, " : "", f->limit + 1);
+        between = " UNION ALL ";
+    }
+    if (!*between)
+        (void)buf_puts(sql, SELECT_JOBS " AND false");
+    (void)buf_printf(sql, ") AS j ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC LIMIT %zu",
+                     f->limit + 1);
+}
+
+int postgres_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                  struct redrive_err *err)
+{
+    struct buf sql;
+    const PGresult *result;
+    job_page_release(ret);
+    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
+        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d jobs, not %zu", STORE_PAGE_MAX,
+                       filter->limit);
+    buf_init(&sql, SQL_MAX);
+    if (filter->order == ORDER_FINISHED)
+        add_by_end(&sql, &store->args, filter);
+    else
+        add_by_seq(&sql, &store->args, filter);
+    int rc = buf_failed(&sql) ? err_nomem(err)
+                              : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
+    if (rc == 0)
+        rc = pg_page_fill(store, result, filter->limit, ret, err);
+    buf_release(&sql);
+    return rc;
+}
+
+/* The latest of each group is its example, with all that a job has. */
+static void add_groups(struct buf *sql, struct args *args, const struct job_filter *f)
+{
+    (void)buf_puts(sql,
+                   "WITH g AS MATERIALIZED (SELECT j.fingerprint, count(*) AS n, "
+                   "min(coalesce(j.finished_ms, 0)) AS first_ms, "
+                   "max(coalesce(j.finished_ms, 0)) AS last_ms, "
+                   "(array_agg(j.seq ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC))[1] "
+                   "AS example FROM redrive.jobs j" JOB_JOINS " WHERE j.fingerprint IS NOT NULL");
+    add_texts(sql, args, f);
+    add_numbers(sql, f);
+    add_states(sql, f->states);
+    (void)buf_printf(
+        sql,
+        " GROUP BY j.fingerprint ORDER BY n DESC, last_ms DESC, example DESC "
+        "LIMIT %zu) SELECT " JOB_COLUMNS ", g.n, g.first_ms, g.last_ms FROM g JOIN redrive.jobs j "
+        "ON j.seq = g.example" JOB_JOINS " ORDER BY g.n DESC, g.last_ms DESC, g.example DESC",
+        f->limit);
+}
+
+static int fill_groups(struct store *store, const PGresult *result, struct group_page *ret,
+                       struct redrive_err *err)
+{
+    const size_t n = (size_t)PQntuples(result);
+    int rc = pg_lines_know(store, result, COLUMN_LINE_ID, err);
+    ret->groups = arena_array(&ret->arena, n, sizeof *ret->groups);
+    for (; rc == 0 && ret->groups && ret->n < n; ret->n++) {
+        struct group_count *group = &ret->groups[ret->n];
+        const int i = (int)ret->n;
+        rc = pg_job_read(store, result, i, &ret->arena, &group->example, err);
+        group->fingerprint = group->example.status.fingerprint;
+        group->count = (uint64_t)pg_get_int(result, i, JOB_COLUMN_COUNT);
+        group->first_ms = pg_get_int(result, i, JOB_COLUMN_COUNT + 1);
+        group->last_ms = pg_get_int(result, i, JOB_COLUMN_COUNT + 2);
+    }
+    if (rc == 0 && ret->arena.failed)
+        rc = err_nomem(err);
+    if (rc != 0)
+        group_page_release(ret);
+    return rc;
+}
+
+int postgres_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                    struct redrive_err *err)
+{
+    struct buf sql;
+    const PGresult *result;
+    group_page_release(ret);
+    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
+        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d groups, not %zu", STORE_PAGE_MAX,
+                       filter->limit);
+    buf_init(&sql, SQL_MAX);
+    add_groups(&sql, &store->args, filter);
+    int rc = buf_failed(&sql) ? err_nomem(err)
+                              : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
+    if (rc == 0)
+        rc = fill_groups(store, result, ret, err);
+    buf_release(&sql);
+    return rc;
+}

@@ -1,0 +1,135 @@
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/utf8.h"
+#include "store/postgres/private.h"
+
+#define BUSY_DEFAULT_MS 5000
+
+/* Rows of counts are put together after about so many, by whoever comes to it. */
+#define FOLD_EVERY 512
+
+/* The library shows the whole URL, password and all, when it cannot read one: so it is asked
+ * before, and its words are not repeated. */
+static int check_url(struct store *store, struct redrive_err *err)
+{
+    char *why = NULL;
+    PQconninfoOption *options = PQconninfoParse(store->url, &why);
+    const bool is_bad = !options;
+    PQconninfoFree(options);
+    PQfreemem(why);
+    if (!is_bad && strncmp(strchr(store->url, ':'), "://", 3) == 0)
+        return 0;
+    err_set(err, REDRIVE_E_INVALID, "the store's URL cannot be read");
+    err_detail(err, "it starts with %.40s", store->shown);
+    err_hint(err, "write postgres://USER@HOST:PORT/DATABASE; other characters than letters and "
+                  "digits in a password are written as %%XX");
+    return REDRIVE_E_INVALID;
+}
+
+static struct store *store_new(struct str place, const struct store_options *options)
+{
+    struct store *store = calloc(1, sizeof *store);
+    struct buf url;
+    if (!store)
+        return NULL;
+    store->base = (struct store_base){&STORE_POSTGRES, STORE_SURVIVES_POWER};
+    store->busy_wait_ms = options->busy_wait_ms > 0 ? options->busy_wait_ms : BUSY_DEFAULT_MS;
+    if (store->busy_wait_ms > INT32_MAX)
+        store->busy_wait_ms = INT32_MAX;
+    store->caller_time = options->caller_time;
+    rng_seed(&store->rng, rng_system_seed());
+    store->to_fold = rng_below(&store->rng, FOLD_EVERY);
+    pg_args_init(&store->args);
+    arena_init(&store->arena);
+    pg_lines_init(&store->lines);
+    map_init(&store->rows.by_seq, rng_system_seed());
+    buf_init(&url, 65536);
+    (void)buf_puts(&url, "postgres:");
+    (void)buf_add_str(&url, place);
+    pg_url_without_password(buf_str(&url), store->shown, sizeof store->shown);
+    store->url = str_dup(buf_str(&url));
+    buf_release(&url);
+    return store;
+}
+
+int postgres_open(struct str place, const struct store_options *options, struct store **ret,
+                  struct redrive_err *err)
+{
+    struct store *store = store_new(place, options);
+    if (!store || !store->url) {
+        postgres_close(store);
+        return err_nomem(err);
+    }
+    int rc = check_url(store, err);
+    if (rc == 0)
+        rc = pg_connect(store, false, err);
+    if (rc == 0)
+        rc = pg_schema_set_up(store, options, err);
+    if (rc == 0 && !PQenterPipelineMode(store->conn))
+        rc = pg_connection_error(store, err);
+    if (rc != 0) {
+        postgres_close(store);
+        return rc;
+    }
+    *ret = store;
+    return 0;
+}
+
+void postgres_close(struct store *store)
+{
+    if (!store)
+        return;
+    postgres_rollback(store);
+    pg_forget_results(store);
+    pg_disconnect(store);
+    pg_rows_release(store);
+    pg_lines_release(&store->lines);
+    arena_release(&store->arena);
+    pg_args_release(&store->args);
+    free(store->results);
+    free(store->sent);
+    free(store->url);
+    free(store);
+}
+
+const struct store_ops STORE_POSTGRES = {
+    .scheme = "postgres",
+    .capabilities = STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES,
+    .open = postgres_open,
+    .close = postgres_close,
+    .begin = postgres_begin,
+    .commit = postgres_commit,
+    .rollback = postgres_rollback,
+    .submit = postgres_submit,
+    .ready = postgres_ready,
+    .start = postgres_start,
+    .park = postgres_park,
+    .parked = postgres_parked,
+    .unpark = postgres_unpark,
+    .settle = postgres_settle,
+    .extend = postgres_extend,
+    .promote_due = postgres_promote_due,
+    .expired = postgres_expired,
+    .overdue = postgres_overdue,
+    .credit_pause = postgres_credit_pause,
+    .change = postgres_change,
+    .sweep = postgres_sweep,
+    .sweep_tasks = postgres_sweep_tasks,
+    .adopt = postgres_adopt,
+    .adopt_keys = postgres_adopt_keys,
+    .shared_put = postgres_shared_put,
+    .counters_add = postgres_counters_add,
+    .list = postgres_list,
+    .history = postgres_history,
+    .queues = postgres_queues,
+    .lines = postgres_lines,
+    .parked_counts = postgres_parked_counts,
+    .groups = postgres_groups,
+    .shared_list = postgres_shared_list,
+    .held_keys = postgres_held_keys,
+    .counters_list = postgres_counters_list,
+    .facts = postgres_facts,
+    .verify = postgres_verify,
+    .wait = postgres_wait,
+};

@@ -1,0 +1,299 @@
+#include <endian.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "store/postgres/private.h"
+#include "store/postgres/text.h"
+
+_Static_assert(REDRIVE_STATE_SCHEDULED == 0 && REDRIVE_STATE_RETRYING == 1 &&
+                   REDRIVE_STATE_QUEUED == 2 && REDRIVE_STATE_RUNNING == 3 &&
+                   REDRIVE_STATE_PARKED == 4 && REDRIVE_STATE_COMPLETED == 5 &&
+                   REDRIVE_STATE_COUNT == 9,
+               "statements.h and the schema write states as numbers");
+_Static_assert(SHARED_PAUSE == 2, "statements.h writes the kind of pauses as a number");
+
+static const char *const TEXTS[STATEMENT_COUNT] = {
+#define XX(name, text) text,
+    STATEMENT_MAP(XX)
+#undef XX
+};
+
+static const char *const NAMES[STATEMENT_COUNT] = {
+#define XX(name, text) "redrive_" #name,
+    STATEMENT_MAP(XX)
+#undef XX
+};
+
+/* ---- Sending ------------------------------------------------------------------------------- */
+
+static bool note_sent(struct store *store, struct sent sent)
+{
+    if (store->n_sent == store->sent_capacity) {
+        size_t capacity = store->sent_capacity ? store->sent_capacity * 2 : 16;
+        struct sent *grown = realloc(store->sent, capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        store->sent = grown;
+        store->sent_capacity = capacity;
+    }
+    store->sent[store->n_sent++] = sent;
+    return true;
+}
+
+/* A connection that a statement was half sent on is of no use any more. */
+static int give_up(struct store *store, struct redrive_err *err)
+{
+    int rc = pg_connection_error(store, err);
+    pg_disconnect(store);
+    return rc;
+}
+
+static int send(struct store *store, const char *name, const char *sql, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    const char *values[ARGS_MAX];
+    int formats[ARGS_MAX];
+    int n = args->n;
+    if (buf_failed(&args->bytes))
+        return buf_failed(&args->bytes) == REDRIVE_E_TOO_BIG
+                   ? err_set(err, REDRIVE_E_TOO_BIG, "a unit has more than the store can take")
+                   : err_nomem(err);
+    for (int i = 0; i < n; i++) {
+        values[i] = args->len[i] < 0   ? NULL
+                    : args->bytes.data ? args->bytes.data + args->at[i]
+                                       : "";
+        formats[i] = 1;
+    }
+    int sent = name ? PQsendQueryPrepared(store->conn, name, n, values, args->len, formats, 1)
+                    : PQsendQueryParams(store->conn, sql, n, NULL, values, args->len, formats, 1);
+    pg_args_reset(args);
+    return sent ? 0 : give_up(store, err);
+}
+
+static int not_connected(struct store *store, struct redrive_err *err)
+{
+    pg_args_reset(&store->args);
+    return pg_connection_error(store, err);
+}
+
+int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err)
+{
+    if (!pg_is_connected(store))
+        return not_connected(store, err);
+    bool is_known = store->prepared[which];
+    for (size_t i = 0; !is_known && i < store->n_sent; i++)
+        is_known = store->sent[i].is_prepare && store->sent[i].statement == (int)which;
+    if (!is_known) {
+        if (!PQsendPrepare(store->conn, NAMES[which], TEXTS[which], 0, NULL))
+            return give_up(store, err);
+        if (!note_sent(store, (struct sent){.statement = (int)which, .is_prepare = true}))
+            return err_nomem(err);
+    }
+    int rc = send(store, NAMES[which], NULL, err);
+    if (rc == 0 &&
+        !note_sent(store, (struct sent){.statement = (int)which, .is_wanted = is_wanted}))
+        rc = err_nomem(err);
+    return rc;
+}
+
+int pg_send_text(struct store *store, const char *sql, struct redrive_err *err)
+{
+    if (!pg_is_connected(store))
+        return not_connected(store, err);
+    int rc = send(store, NULL, sql, err);
+    if (rc == 0 && !note_sent(store, (struct sent){.statement = -1, .is_wanted = true}))
+        rc = err_nomem(err);
+    return rc;
+}
+
+/* ---- Receiving ----------------------------------------------------------------------------- */
+
+void pg_forget_results(struct store *store)
+{
+    for (size_t i = 0; i < store->n_results; i++)
+        PQclear(store->results[i]);
+    store->n_results = 0;
+}
+
+static bool keep_result(struct store *store, PGresult *result)
+{
+    if (store->n_results == store->results_capacity) {
+        size_t capacity = store->results_capacity ? store->results_capacity * 2 : 8;
+        PGresult **grown = realloc(store->results, capacity * sizeof(PGresult *));
+        if (!grown)
+            return false;
+        store->results = grown;
+        store->results_capacity = capacity;
+    }
+    store->results[store->n_results++] = result;
+    return true;
+}
+
+/* One answer; *rc is the first failure of all. */
+static void take_answer(struct store *store, const struct sent *sent, PGresult *result, int *rc,
+                        struct redrive_err *err)
+{
+    switch (PQresultStatus(result)) {
+    case PGRES_COMMAND_OK:
+    case PGRES_TUPLES_OK:
+        if (sent->is_prepare)
+            store->prepared[sent->statement] = true;
+        if (*rc == 0 && sent->is_wanted) {
+            if (keep_result(store, result))
+                return;
+            *rc = err_nomem(err);
+        }
+        break;
+    case PGRES_PIPELINE_ABORTED: break;
+    default:
+        if (*rc == 0)
+            *rc = pg_error(store, result, err);
+        break;
+    }
+    PQclear(result);
+}
+
+/* Reads up to the end of the pipeline. False: the connection is gone. */
+static bool take_answers(struct store *store, int *rc, struct redrive_err *err)
+{
+    size_t at = 0;
+    for (;;) {
+        PGresult *result = PQgetResult(store->conn);
+        if (!result) {
+            /* The end of what one statement has answered. */
+            if (PQstatus(store->conn) == CONNECTION_BAD || at >= store->n_sent)
+                return false;
+            at++;
+            continue;
+        }
+        if (PQresultStatus(result) == PGRES_PIPELINE_SYNC) {
+            PQclear(result);
+            return true;
+        }
+        static const struct sent NONE = {.statement = -1};
+        take_answer(store, at < store->n_sent ? &store->sent[at] : &NONE, result, rc, err);
+    }
+}
+
+int pg_sync(struct store *store, struct redrive_err *err)
+{
+    int rc = 0;
+    pg_forget_results(store);
+    if (!pg_is_connected(store)) {
+        store->n_sent = 0;
+        return pg_connection_error(store, err);
+    }
+    const bool stands = PQpipelineSync(store->conn) && take_answers(store, &rc, err);
+    store->n_sent = 0;
+    if (!stands || PQstatus(store->conn) == CONNECTION_BAD) {
+        if (rc == 0)
+            rc = pg_connection_error(store, err);
+        pg_disconnect(store);
+    }
+    if (rc != 0) {
+        pg_forget_results(store);
+        store->is_lost = store->in_unit;
+    }
+    return rc;
+}
+
+int pg_run(struct store *store, enum statement which, const PGresult **ret, struct redrive_err *err)
+{
+    int rc = pg_send(store, which, ret != NULL, err);
+    if (rc == 0)
+        rc = pg_sync(store, err);
+    else
+        store->is_lost = store->in_unit;
+    if (rc == 0 && ret)
+        *ret = store->results[0];
+    return rc;
+}
+
+/* A copy of what is to be sent, for a second time. */
+static bool keep_args(const struct args *from, struct args *to)
+{
+    pg_args_init(to);
+    to->n = from->n;
+    memcpy(to->at, from->at, sizeof to->at);
+    memcpy(to->len, from->len, sizeof to->len);
+    return buf_add(&to->bytes, from->bytes.data, from->bytes.len) == 0;
+}
+
+static int read_once(struct store *store, enum statement which, const char *sql,
+                     const PGresult **ret, struct redrive_err *err)
+{
+    int rc = sql ? pg_send_text(store, sql, err) : pg_send(store, which, true, err);
+    if (rc == 0)
+        rc = pg_sync(store, err);
+    if (rc == 0)
+        *ret = store->results[store->n_results - 1];
+    return rc;
+}
+
+int pg_read(struct store *store, enum statement which, const char *sql, const PGresult **ret,
+            struct redrive_err *err)
+{
+    struct args again;
+    if (!keep_args(&store->args, &again)) {
+        pg_args_release(&again);
+        pg_args_reset(&store->args);
+        return err_nomem(err);
+    }
+    int rc = 0;
+    if (store->in_unit) {
+        pg_args_reset(&store->args);
+        rc = pg_rows_flush(store, err);
+        pg_args_release(&store->args);
+        store->args = again;
+        if (rc == 0)
+            rc = read_once(store, which, sql, ret, err);
+        store->is_lost |= rc != 0;
+        return rc;
+    }
+    if (!pg_is_connected(store))
+        rc = pg_connect(store, true, err);
+    if (rc == 0)
+        rc = read_once(store, which, sql, ret, err);
+    if (rc != 0 && !pg_is_connected(store)) {
+        rc = pg_connect(store, true, err);
+        pg_args_release(&store->args);
+        store->args = again;
+        return rc == 0 ? read_once(store, which, sql, ret, err) : rc;
+    }
+    pg_args_release(&again);
+    return rc;
+}
+
+/* ---- What is in a result ------------------------------------------------------------------- */
+
+int64_t pg_get_int(const PGresult *result, int row, int column)
+{
+    const char *bytes = PQgetvalue(result, row, column);
+    uint64_t big8;
+    uint32_t big4;
+    uint16_t big2;
+    switch (PQgetlength(result, row, column)) {
+    case sizeof big8: memcpy(&big8, bytes, sizeof big8); return (int64_t)be64toh(big8);
+    case sizeof big4: memcpy(&big4, bytes, sizeof big4); return (int32_t)be32toh(big4);
+    case sizeof big2: memcpy(&big2, bytes, sizeof big2); return (int16_t)be16toh(big2);
+    default: return 0;
+    }
+}
+
+bool pg_get_bool(const PGresult *result, int row, int column)
+{
+    return PQgetlength(result, row, column) == 1 && *PQgetvalue(result, row, column) != 0;
+}
+
+struct str pg_get_raw(const PGresult *result, int row, int column)
+{
+    if (PQgetisnull(result, row, column))
+        return (struct str){NULL, 0};
+    return (struct str){PQgetvalue(result, row, column), (size_t)PQgetlength(result, row, column)};
+}
+
+struct str pg_get_text(const PGresult *result, int row, int column, struct arena *arena)
+{
+    struct str raw = pg_get_raw(result, row, column);
+    return raw.ptr ? pg_text_decode(raw, arena) : raw;
+}

@@ -1,0 +1,326 @@
+/* private.h - what the files of the PostgreSQL store share, and nobody else sees.
+ *
+ * Invariants
+ *   1. Whatever is written is written between begin and commit, in one transaction.
+ *   2. A job that a unit moves has been read under a lock (FOR UPDATE) before: its row is kept
+ * until the unit ends, moves are made in memory, and what they have changed is written in one go
+ *      before the next read, or with the commit. So a move is answered without a round trip, and
+ *      any number of them cost one statement.
+ *   3. Statements are sent without waiting; pg_sync waits for all of them. Between two calls of the
+ *      engine nothing is under way.
+ *   4. A line that the handle knows has been committed, or belongs to the open unit: a rollback
+ *      forgets those.
+ */
+#ifndef STORE_POSTGRES_PRIVATE_H
+#define STORE_POSTGRES_PRIVATE_H
+
+#include <libpq-fe.h>
+
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/rng.h"
+#include "store/postgres/args.h"
+#include "store/postgres/statements.h"
+#include "store/store.h"
+
+/* The oldest server that is used. */
+#define SERVER_OLDEST 130000
+
+/* Jobs of one task in one queue of one tenant. */
+struct line {
+    int64_t id;
+    int64_t tenant_id;
+    struct str tenant; /* the line's own copies */
+    struct str queue;
+    struct str task;
+    bool touched; /* by this unit */
+    int64_t moved[REDRIVE_STATE_COUNT];
+    struct line *next_touched;
+};
+
+struct lines {
+    struct map by_name;
+    struct line **by_id; /* index: id; NULL: not read yet */
+    size_t n_by_id;
+    struct line *touched;
+    bool added; /* by this unit: a rollback takes them away */
+    struct buf key;
+};
+
+/* The part of a job that moves, locked by the open unit. */
+struct row {
+    int64_t seq;
+    struct line *line;
+    int32_t priority;
+    int64_t deadline_ms;
+    uint32_t history_n;
+    uint32_t error_n; /* 0: none */
+    enum redrive_class error_class;
+    uint64_t fingerprint;
+    struct job_status s; /* without error and result; strings live as long as the unit */
+    bool has_key;
+    bool holds_key;    /* it is in live_keys */
+    bool in_parked;    /* it is in parked */
+    bool is_new;       /* not yet in jobs */
+    bool is_dirty;     /* jobs has it as it was */
+    bool is_gone;      /* removed by this unit */
+    struct str result; /* to be written; absent: none */
+};
+
+struct rows {
+    struct map by_seq;
+    struct row **all;
+    size_t n;
+    size_t capacity;
+    size_t n_dirty; /* new ones too */
+};
+
+/* A line of the history that is to be written. */
+struct attempt_end {
+    int64_t seq;
+    uint32_t n;
+    struct job_attempt attempt;
+};
+
+struct store {
+    struct store_base base;
+    PGconn *conn; /* NULL: there is none */
+    char *url;
+    char shown[160]; /* what errors show of it: no password */
+    char server[64]; /* name and version */
+    const char *loss;
+    int64_t version_found; /* of the schema, when it was opened */
+    int64_t busy_wait_ms;
+    bool caller_time;
+
+    /* What is under way. */
+    struct args args;
+    struct sent {
+        int statement; /* -1: none that is kept */
+        bool is_prepare;
+        bool is_wanted;
+    } * sent;
+    size_t n_sent;
+    size_t sent_capacity;
+    PGresult **results; /* of those that are wanted, in their order */
+    size_t n_results;
+    size_t results_capacity;
+    bool prepared[STATEMENT_COUNT];
+
+    /* The open unit. */
+    bool in_unit;
+    bool is_lost; /* it failed: only a rollback is left */
+    int64_t now_ms;
+    struct arena arena;
+    struct rows rows;
+    struct attempt_end *ends;
+    size_t n_ends;
+    size_t ends_capacity;
+    int64_t bumps;     /* of the shared version */
+    bool makes_ready;  /* others are to be told */
+    size_t n_appended; /* rows of tallies and counters */
+
+    struct lines lines;
+    int64_t last_tenant; /* that had a turn in a claim */
+    size_t to_fold;      /* rows that were appended since rows were last put together */
+    bool is_listening;
+    struct rng rng;
+};
+
+/* ---- error.c ------------------------------------------------------------------------------ */
+
+/* Turns what a statement failed with into one of ours. */
+int pg_error(struct store *store, const PGresult *result, struct redrive_err *err);
+/* The connection is gone, or could not be made. */
+int pg_connection_error(struct store *store, struct redrive_err *err);
+/* Rows that contradict each other. */
+int pg_damaged(struct store *store, int64_t seq, const char *what, struct redrive_err *err);
+
+/* ---- connect.c ---------------------------------------------------------------------------- */
+
+/* What errors may show of an URL: everything but the password. */
+void pg_url_without_password(struct str url, char *ret, size_t size);
+/* Connects and sets the session up, once or until the time for it is over. */
+int pg_connect(struct store *store, bool patiently, struct redrive_err *err);
+void pg_disconnect(struct store *store);
+/* Whether the connection stands. */
+bool pg_is_connected(const struct store *store);
+
+/* ---- schema_version.c --------------------------------------------------------------------- */
+
+/* 0: there is no store in this database. */
+int pg_schema_read(struct store *store, int64_t *ret_version, struct redrive_err *err);
+int pg_schema_too_new(struct store *store, int64_t version, struct redrive_err *err);
+int pg_schema_set_up(struct store *store, const struct store_options *options,
+                     struct redrive_err *err);
+
+/* ---- pipe.c: the way to PostgreSQL --------------------------------------------------------- */
+
+/* Sends a statement with store->args, and forgets these. Its result is kept if it is wanted. */
+int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err);
+int pg_send_text(struct store *store, const char *sql, struct redrive_err *err);
+/* Waits for all that was sent. The results that are wanted are in store->results until the next
+ * pg_sync or pg_forget_results. The first error is returned, and means that none of what followed
+ * was done. */
+int pg_sync(struct store *store, struct redrive_err *err);
+void pg_forget_results(struct store *store);
+/* pg_send and pg_sync; *ret is the store's. */
+int pg_run(struct store *store, enum statement which, const PGresult **ret,
+           struct redrive_err *err);
+/* The same for a read, in a unit or outside of one: what the unit has moved is written before, and
+ * a connection that turns out to be gone is made again. `sql` NULL: the statement. */
+int pg_read(struct store *store, enum statement which, const char *sql, const PGresult **ret,
+            struct redrive_err *err);
+
+/* -- What is in a result -- */
+
+int64_t pg_get_int(const PGresult *result, int row, int column); /* NULL: 0 */
+bool pg_get_bool(const PGresult *result, int row, int column);
+/* As it stands there, until the result is forgotten. */
+struct str pg_get_raw(const PGresult *result, int row, int column);
+/* A copy of the text; NULL gives the absent string. */
+struct str pg_get_text(const PGresult *result, int row, int column, struct arena *arena);
+
+/* ---- lines.c ------------------------------------------------------------------------------ */
+
+void pg_lines_init(struct lines *lines);
+void pg_lines_release(struct lines *lines);
+int pg_line_named(struct store *store, struct str tenant, struct str queue, struct str task,
+                  struct line **ret, struct redrive_err *err);
+/* Makes sure that all lines which a column of a result names are known. */
+int pg_lines_know(struct store *store, const PGresult *result, int column, struct redrive_err *err);
+struct line *pg_line_numbered(const struct store *store, int64_t id);
+/* A job has come (from < 0), gone (to < 0) or moved. */
+void pg_line_count(struct store *store, struct line *line, int from, int to);
+/* Sends what was counted. */
+int pg_lines_flush(struct store *store, struct redrive_err *err);
+void pg_lines_forget(struct store *store);
+void pg_lines_settled(struct store *store);
+
+/* ---- rows.c ------------------------------------------------------------------------------- */
+
+/* Locks the jobs and keeps their rows; those that are there are found by pg_row_find. */
+int pg_rows_lock(struct store *store, const int64_t *seqs, size_t n, struct redrive_err *err);
+/* NULL: there is none, or it is not locked. */
+struct row *pg_row_find(const struct store *store, int64_t seq);
+/* What a result of ROW_COLUMNS tells, but for the worker. */
+struct job_status pg_row_status(const PGresult *result, int i);
+/* Keeps the row that a result of ROW_COLUMNS has; it must be locked, and its line known. */
+struct row *pg_row_keep(struct store *store, const PGresult *result, int i);
+/* A row that is to be inserted, or has been. */
+struct row *pg_row_new(struct store *store, int64_t seq, struct line *line,
+                       const struct job_spec *spec);
+/* The row of a job that is in one of the states (bit mask), or NULL and the refusal. */
+struct row *pg_row_take(struct store *store, int64_t seq, uint32_t states, struct move_result *ret);
+/* Moves it, and does what every such move does. */
+void pg_row_become(struct store *store, struct row *row, enum redrive_state to,
+                   struct move_result *ret);
+/* It has changed without a move. */
+void pg_row_touch(struct store *store, struct row *row);
+void pg_rows_forget(struct store *store);
+void pg_rows_release(struct store *store);
+/* Takes rows out that have gone. */
+void pg_row_drop(struct store *store, int64_t seq);
+/* Notes an attempt that has ended. */
+int pg_row_ended(struct store *store, struct row *row, const struct job_attempt *attempt,
+                 struct redrive_err *err);
+
+/* ---- rows_write.c -------------------------------------------------------------------------- */
+
+/* Sends all that has changed. */
+int pg_rows_flush(struct store *store, struct redrive_err *err);
+
+/* ---- unit.c ------------------------------------------------------------------------------- */
+
+/* REDRIVE_E_STATE unless a unit is open. */
+int pg_unit_needed(struct store *store, struct redrive_err *err);
+
+/* ---- read.c: whole jobs ------------------------------------------------------------------- */
+
+int pg_job_read(struct store *store, const PGresult *result, int i, struct arena *arena,
+                struct job *ret, struct redrive_err *err);
+/* The rows of a result of JOB_COLUMNS, up to `limit`. */
+int pg_page_fill(struct store *store, const PGresult *result, size_t limit, struct job_page *page,
+                 struct redrive_err *err);
+/* The same, of locked jobs, whose rows are kept. */
+int pg_page_fill_locked(struct store *store, const PGresult *result, struct job_page *page,
+                        struct redrive_err *err);
+
+/* ---- submit.c ------------------------------------------------------------------------------ */
+
+/* Takes ids and gives seqs; a spec whose id is taken has REDRIVE_E_EXISTS. Times of creation that
+ * are NULL are the unit's. */
+int pg_specs_add(struct store *store, const struct job_spec *specs, struct line *const *lines,
+                 const int64_t *created_ms, size_t n, struct submit_result *ret,
+                 struct redrive_err *err);
+
+/* ---- the slots ----------------------------------------------------------------------------- */
+
+int postgres_open(struct str place, const struct store_options *options, struct store **ret,
+                  struct redrive_err *err);
+void postgres_close(struct store *store);
+int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                   int64_t *ret_shared_version, struct redrive_err *err);
+int postgres_commit(struct store *store, struct redrive_err *err);
+void postgres_rollback(struct store *store);
+int postgres_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err);
+int postgres_submit(struct store *store, const struct job_spec *specs, size_t n,
+                    struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+int postgres_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
+                   struct move_result *ret, struct redrive_err *err);
+int postgres_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
+                        struct redrive_err *err);
+int postgres_held_keys(struct store *store, struct str after_tenant, struct str after_key,
+                       size_t limit, struct held_key_page *ret, struct redrive_err *err);
+int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                   struct redrive_err *err);
+int postgres_start(struct store *store, const struct start_move *moves, size_t n,
+                   struct move_result *ret, struct redrive_err *err);
+int postgres_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
+                  struct move_result *ret, struct redrive_err *err);
+int postgres_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+                    size_t limit, struct job_page *ret, struct redrive_err *err);
+int postgres_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
+                    struct redrive_err *err);
+int postgres_settle(struct store *store, const struct settle_move *moves, size_t n,
+                    struct move_result *ret, struct redrive_err *err);
+int postgres_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+                    struct move_result *ret, struct redrive_err *err);
+int postgres_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
+                         struct redrive_err *err);
+int postgres_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                     struct redrive_err *err);
+int postgres_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                     struct redrive_err *err);
+int postgres_credit_pause(struct store *store, struct pause_credit *credit,
+                          struct redrive_err *err);
+int postgres_change(struct store *store, const struct change_move *moves, size_t n,
+                    struct move_result *ret, struct redrive_err *err);
+int postgres_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
+                   size_t *ret_removed, struct redrive_err *err);
+int postgres_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
+int postgres_shared_put(struct store *store, const struct shared_row *rows, size_t n,
+                        struct move_result *ret, struct redrive_err *err);
+int postgres_counters_add(struct store *store, const struct counter *counters, size_t n,
+                          struct redrive_err *err);
+int postgres_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                  struct redrive_err *err);
+int postgres_history(struct store *store, int64_t seq, struct attempt_page *ret,
+                     struct redrive_err *err);
+int postgres_queues(struct store *store, struct str tenant, struct queue_page *ret,
+                    struct redrive_err *err);
+int postgres_lines(struct store *store, struct str tenant, struct line_page *ret,
+                   struct redrive_err *err);
+int postgres_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                           struct redrive_err *err);
+int postgres_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                    struct redrive_err *err);
+int postgres_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
+                         struct shared_page *ret, struct redrive_err *err);
+int postgres_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
+                           struct redrive_err *err);
+int postgres_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
+int postgres_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
+                    struct redrive_err *err);
+
+#endif

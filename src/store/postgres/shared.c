@@ -1,0 +1,162 @@
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "store/postgres/private.h"
+
+/* ---- Rows with versions -----------------------------------------------------------------------
+ */
+
+struct put {
+    const struct shared_row *row;
+    size_t n; /* its place in the request */
+};
+
+static int compare_str(struct str a, struct str b)
+{
+    size_t shorter = a.len < b.len ? a.len : b.len;
+    int order = shorter > 0 ? memcmp(a.ptr, b.ptr, shorter) : 0;
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+/* All units lock rows in this order, so that no two wait for each other crosswise. */
+static int by_name(const void *left, const void *right)
+{
+    const struct put *a = left, *b = right;
+    if (a->row->kind != b->row->kind)
+        return a->row->kind < b->row->kind ? -1 : 1;
+    int order = compare_str(a->row->tenant, b->row->tenant);
+    if (order == 0)
+        order = compare_str(a->row->key, b->row->key);
+    return order != 0 ? order : (a->n > b->n) - (a->n < b->n);
+}
+
+static bool is_hopeless(const struct shared_row *row)
+{
+    return row->removed && row->version == 0;
+}
+
+static int send_put(struct store *store, const struct shared_row *row, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    pg_args_int4(args, (int32_t)row->kind);
+    pg_args_name(args, row->tenant);
+    pg_args_name(args, row->key);
+    if (row->removed) {
+        pg_args_int8(args, row->version);
+        return pg_send(store, STATEMENT_SHARED_REMOVE, true, err);
+    }
+    pg_args_bytes(args, row->value);
+    if (row->version == 0)
+        return pg_send(store, STATEMENT_SHARED_ADD, true, err);
+    pg_args_int8(args, row->version);
+    return pg_send(store, STATEMENT_SHARED_WRITE, true, err);
+}
+
+int postgres_shared_put(struct store *store, const struct shared_row *rows, size_t n,
+                        struct move_result *ret, struct redrive_err *err)
+{
+    int rc = pg_unit_needed(store, err);
+    struct put *puts = rc == 0 ? arena_array(&store->arena, n, sizeof *puts) : NULL;
+    if (!puts)
+        return rc != 0 ? rc : err_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        puts[i] = (struct put){&rows[i], i};
+    if (n > 1)
+        qsort(puts, n, sizeof *puts, by_name);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (!is_hopeless(puts[i].row))
+            rc = send_put(store, puts[i].row, err);
+    if (rc == 0)
+        rc = pg_sync(store, err);
+    size_t answer = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct shared_row *row = puts[i].row;
+        const bool is_done =
+            !is_hopeless(row) && strcmp(PQcmdTuples(store->results[answer++]), "1") == 0;
+        ret[puts[i].n] = (struct move_result){.code = is_done ? 0 : REDRIVE_E_STATE};
+        store->bumps += is_done && shared_is_cached(row->kind);
+    }
+    return rc;
+}
+
+int postgres_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
+                         struct shared_page *ret, struct redrive_err *err)
+{
+    const PGresult *result;
+    shared_page_release(ret);
+    pg_args_int4(&store->args, (int32_t)kind);
+    pg_args_name(&store->args, tenant);
+    int rc = pg_read(store, STATEMENT_SHARED_LIST, NULL, &result, err);
+    const size_t n = rc == 0 ? (size_t)PQntuples(result) : 0;
+    ret->rows = arena_array(&ret->arena, n, sizeof *ret->rows);
+    for (size_t i = 0; ret->rows && i < n; i++) {
+        struct str value = pg_get_raw(result, (int)i, 3);
+        if (value.ptr)
+            value.ptr = arena_dup(&ret->arena, value);
+        ret->rows[ret->n++] = (struct shared_row){
+            .kind = kind,
+            .tenant = pg_get_text(result, (int)i, 0, &ret->arena),
+            .key = pg_get_text(result, (int)i, 1, &ret->arena),
+            .version = pg_get_int(result, (int)i, 2),
+            .value = value,
+        };
+    }
+    if (rc == 0 && ret->arena.failed)
+        rc = err_nomem(err);
+    if (rc != 0)
+        shared_page_release(ret);
+    return rc;
+}
+
+/* ---- Counters -----------------------------------------------------------------------------------
+ */
+
+int postgres_counters_add(struct store *store, const struct counter *counters, size_t n,
+                          struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    int rc = pg_unit_needed(store, err);
+    if (rc != 0 || n == 0)
+        return rc;
+    pg_args_array(args, ARG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        pg_item_name(args, counters[i].tenant);
+    pg_args_array_end(args);
+    pg_args_array(args, ARG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        pg_item_name(args, counters[i].name);
+    pg_args_array_end(args);
+    pg_args_array(args, ARG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        pg_item_name(args, counters[i].label);
+    pg_args_array_end(args);
+    pg_args_array(args, ARG_INT8);
+    for (size_t i = 0; i < n; i++)
+        pg_item_int8(args, counters[i].value);
+    pg_args_array_end(args);
+    store->n_appended += n;
+    return pg_send(store, STATEMENT_COUNTERS_ADD, false, err);
+}
+
+int postgres_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
+                           struct redrive_err *err)
+{
+    const PGresult *result;
+    counter_page_release(ret);
+    pg_args_name(&store->args, tenant);
+    int rc = pg_read(store, STATEMENT_COUNTERS_LIST, NULL, &result, err);
+    const size_t n = rc == 0 ? (size_t)PQntuples(result) : 0;
+    ret->counters = arena_array(&ret->arena, n, sizeof *ret->counters);
+    for (size_t i = 0; ret->counters && i < n; i++)
+        ret->counters[ret->n++] = (struct counter){
+            .tenant = pg_get_text(result, (int)i, 0, &ret->arena),
+            .name = pg_get_text(result, (int)i, 1, &ret->arena),
+            .label = pg_get_text(result, (int)i, 2, &ret->arena),
+            .value = pg_get_int(result, (int)i, 3),
+        };
+    if (rc == 0 && ret->arena.failed)
+        rc = err_nomem(err);
+    if (rc != 0)
+        counter_page_release(ret);
+    return rc;
+}

@@ -1,0 +1,401 @@
+/* statements.h - every statement that is kept prepared.
+ *
+ * States stand as numbers: 0 scheduled, 1 retrying, 2 queued, 3 running, 4 parked, from 5 on ended.
+ * Arrays are columns of what is written, one item for each row.
+ */
+#ifndef STORE_POSTGRES_STATEMENTS_H
+#define STORE_POSTGRES_STATEMENTS_H
+
+/* What rows.c reads of a job, in the order of enum row_column. */
+#define ROW_COLUMNS                                                                           \
+    "j.seq, j.line_id, j.state, j.priority, j.has_key, j.reason, j.error_class, j.attempts, " \
+    "j.epoch, j.deferrals, j.crashes, j.history_n, j.error_n, j.process_after_ms, "           \
+    "j.updated_ms, j.started_ms, j.first_started_ms, j.finished_ms, j.held_ms, "              \
+    "j.held_since_ms, j.lease_until_ms, j.token, j.permit_generation, j.permit_probe, "       \
+    "j.fingerprint, j.deadline_ms, j.by_limit, j.worker"
+
+enum row_column {
+    COLUMN_SEQ,
+    COLUMN_LINE_ID,
+    COLUMN_STATE,
+    COLUMN_PRIORITY,
+    COLUMN_HAS_KEY,
+    COLUMN_REASON,
+    COLUMN_ERROR_CLASS,
+    COLUMN_ATTEMPTS,
+    COLUMN_EPOCH,
+    COLUMN_DEFERRALS,
+    COLUMN_CRASHES,
+    COLUMN_HISTORY_N,
+    COLUMN_ERROR_N,
+    COLUMN_PROCESS_AFTER,
+    COLUMN_UPDATED,
+    COLUMN_STARTED,
+    COLUMN_FIRST_STARTED,
+    COLUMN_FINISHED,
+    COLUMN_HELD,
+    COLUMN_HELD_SINCE,
+    COLUMN_LEASE_UNTIL,
+    COLUMN_TOKEN,
+    COLUMN_GENERATION,
+    COLUMN_PROBE,
+    COLUMN_FINGERPRINT,
+    COLUMN_DEADLINE,
+    COLUMN_BY_LIMIT,
+    COLUMN_WORKER,
+    ROW_COLUMN_COUNT,
+
+    /* What read.c adds to it. */
+    COLUMN_CREATED = ROW_COLUMN_COUNT,
+    COLUMN_MAX_ATTEMPTS,
+    COLUMN_UNIQUE_FOREVER,
+    COLUMN_ID,
+    COLUMN_UNIQUE_KEY,
+    COLUMN_BREAKER_KEY,
+    COLUMN_LIMIT_KEY,
+    COLUMN_USER,
+    COLUMN_PROJECT,
+    COLUMN_SERVICE,
+    COLUMN_POLICY,
+    COLUMN_PAYLOAD,
+    COLUMN_ERROR_CODE,
+    COLUMN_ERROR_TYPE,
+    COLUMN_ERROR_MESSAGE,
+    COLUMN_STACKTRACE,
+    COLUMN_RESULT,
+    JOB_COLUMN_COUNT,
+};
+
+#define JOB_COLUMNS                                                                         \
+    ROW_COLUMNS ", s.created_ms, s.max_attempts, s.unique_forever, s.id, s.unique_key, "    \
+                "s.breaker_key, s.limit_key, s.user_name, s.project, s.service, s.policy, " \
+                "s.payload, h.error_code, h.error_type, h.error_message, h.stacktrace, r.result"
+
+/* To a job j: its spec s, its latest error h, its result r. */
+#define JOB_JOINS                                                       \
+    " JOIN redrive.specs s ON s.seq = j.seq"                            \
+    " LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n" \
+    " LEFT JOIN redrive.results r ON r.seq = j.seq"
+
+/* A page of locked jobs: the CTE j has locked them, and tells them as they now are. */
+#define LOCKED_JOBS(condition, order)                                             \
+    "WITH j AS (SELECT * FROM redrive.jobs j WHERE " condition " ORDER BY " order \
+    " LIMIT $2::bigint FOR UPDATE SKIP LOCKED) "                                  \
+    "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY " order
+
+/* The time of the job after $2 others, and the first that is later than $1. */
+#define NEXT_TIMES(condition, column)                                                        \
+    "SELECT (SELECT j." column " FROM redrive.jobs j WHERE " condition " ORDER BY j." column \
+    ", j.seq OFFSET $2::bigint LIMIT 1), "                                                   \
+    "(SELECT j." column " FROM redrive.jobs j WHERE " condition " AND j." column             \
+    " > $1::bigint ORDER BY j." column ", j.seq LIMIT 1)"
+
+#define IS_TIME_LOCKED "j.state IN (0, 1)"
+#define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4)"
+
+/* Candidates of a claim, from the CTE wanted (line_id, rank, turn): the best of each line, every
+ * tenant's first, then every tenant's second. $2 lines' tasks … see claim.c for the numbers. */
+#define READY_CANDIDATES                                                                  \
+    "cand AS MATERIALIZED ("                                                              \
+    "SELECT c.seq, w.turn, row_number() OVER (PARTITION BY w.turn "                       \
+    "ORDER BY w.rank, c.priority DESC, c.seq) AS nth "                                    \
+    "FROM wanted w CROSS JOIN LATERAL (SELECT q.seq, q.priority FROM redrive.jobs q "     \
+    "WHERE q.state = 2 AND q.line_id = w.line_id "                                        \
+    "ORDER BY q.priority DESC, q.seq LIMIT $5::bigint) c "                                \
+    "WHERE w.turn <= $7::bigint ORDER BY nth, w.turn LIMIT $5::bigint), "                 \
+    "j AS (SELECT q.*, cand.nth, cand.turn FROM cand "                                    \
+    "JOIN redrive.specs s ON s.seq = cand.seq JOIN redrive.jobs q ON q.seq = cand.seq "   \
+    "WHERE q.state = 2 AND (s.breaker_key IS NULL OR s.breaker_key <> ALL ($4::text[])) " \
+    "AND (s.limit_key IS NULL OR s.limit_key <> ALL ($4::text[])) "                       \
+    "ORDER BY cand.nth, cand.turn LIMIT $6::bigint FOR UPDATE OF q SKIP LOCKED) "         \
+    "SELECT " JOB_COLUMNS ", l.tenant_id, (SELECT count(*) FROM cand), "                  \
+    "(SELECT max(turn) FROM wanted) "                                                     \
+    "FROM (VALUES (1)) AS one LEFT JOIN (j" JOB_JOINS                                     \
+    " JOIN redrive.lines l ON l.line_id = j.line_id) ON true ORDER BY j.nth, j.turn"
+
+#define READY_WANTS                                                                        \
+    "(cardinality($2::text[]) = 0 OR l.queue = ANY ($2::text[])) "                         \
+    "AND (cardinality($3::text[]) = 0 OR l.task = ANY ($3::text[])) "                      \
+    "AND NOT EXISTS (SELECT FROM redrive.shared p WHERE p.kind = 2 AND p.tenant = t.name " \
+    "AND p.key = l.queue)"
+
+#define JOB_ARRAYS                                                                        \
+    "unnest($1::bigint[], $2::int[], $3::int[], $4::int[], $5::boolean[], $6::int[], "    \
+    "$7::int[], $8::int[], $9::int[], $10::int[], $11::int[], $12::int[], $13::int[], "   \
+    "$14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], "         \
+    "$19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], "         \
+    "$24::bigint[], $25::bigint[], $26::bigint[], $27::boolean[], $28::text[]) "          \
+    "AS u(seq, line_id, state, priority, has_key, reason, error_class, attempts, epoch, " \
+    "deferrals, crashes, history_n, error_n, process_after_ms, updated_ms, started_ms, "  \
+    "first_started_ms, finished_ms, held_ms, held_since_ms, lease_until_ms, token, "      \
+    "permit_generation, permit_probe, fingerprint, deadline_ms, by_limit, worker)"
+
+/* Seqs follow the order of submission, and ids are taken in the order of ids, so that no two units
+ * wait for each other crosswise. */
+#define SPEC_ARRAYS                                                                           \
+    "WITH u AS MATERIALIZED (SELECT nextval('redrive.job_seq') AS seq, u.* FROM unnest("      \
+    "$1::int[], $2::bigint[], $3::int[], $4::boolean[], $5::text[], $6::text[], $7::text[], " \
+    "$8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[]) "            \
+    "AS u(tenant_id, created_ms, max_attempts, unique_forever, id, unique_key, breaker_key, " \
+    "limit_key, user_name, project, service, policy, payload)) "
+
+/* Takes jobs away with all that belongs to them. gone (seq, line_id, state): which. */
+#define REMOVE_JOBS                                                                             \
+    "kept AS (INSERT INTO redrive.forever_keys SELECT k.tenant_id, k.unique_key, k.seq, s.id, " \
+    "gone.state FROM gone JOIN redrive.specs s ON s.seq = gone.seq "                            \
+    "JOIN redrive.keys k ON k.tenant_id = s.tenant_id AND k.unique_key = s.unique_key "         \
+    "AND k.seq = s.seq WHERE gone.has_key AND k.unique_forever ON CONFLICT DO NOTHING), "       \
+    "no_key AS (DELETE FROM redrive.keys k USING gone, redrive.specs s "                        \
+    "WHERE gone.has_key AND s.seq = gone.seq AND k.tenant_id = s.tenant_id "                    \
+    "AND k.unique_key = s.unique_key AND k.seq = s.seq), "                                      \
+    "no_history AS (DELETE FROM redrive.history h USING gone "                                  \
+    "WHERE gone.history_n IS NOT NULL AND h.seq = gone.seq), "                                  \
+    "no_result AS (DELETE FROM redrive.results r USING gone WHERE r.seq = gone.seq), "          \
+    "no_spec AS (DELETE FROM redrive.specs s USING gone WHERE s.seq = gone.seq), "              \
+    "no_job AS (DELETE FROM redrive.jobs x USING gone WHERE x.seq = gone.seq) "
+
+#define STATEMENT_MAP(XX)                                                                          \
+    XX(BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")                                   \
+    XX(COMMIT, "COMMIT")                                                                           \
+    XX(ROLLBACK, "ROLLBACK")                                                                       \
+    XX(UNIT, "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000)::bigint "             \
+             "FROM redrive.shared_version")                                                        \
+    XX(BUMP, "UPDATE redrive.shared_version SET version = version + $1::bigint")                   \
+    /* Beside the unit, because a transaction that notifies keeps all others that do so waiting    \
+     * until it is on disk; for the same reason it does not wait for the disk itself. */           \
+    XX(NOTIFY, "SELECT set_config('synchronous_commit', 'off', true), pg_notify('redrive', '')")   \
+    XX(LISTEN, "LISTEN redrive")                                                                   \
+                                                                                                   \
+    XX(LINE_NAMED, "SELECT line_id, tenant_id FROM redrive.line_named($1::text, $2::text, "        \
+                   "$3::text)")                                                                    \
+    XX(LINES_KNOWN, "SELECT l.line_id, l.tenant_id, t.name, l.queue, l.task FROM redrive.lines l " \
+                    "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "                         \
+                    "WHERE l.line_id = ANY ($1::int[])")                                           \
+    XX(TALLIES_ADD, "INSERT INTO redrive.tallies SELECT * FROM unnest($1::int[], $2::bigint[], "   \
+                    "$3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], "       \
+                    "$8::bigint[], $9::bigint[], $10::bigint[])")                                  \
+    XX(TALLIES_FOLD, "SELECT redrive.fold_tallies($1::int)")                                       \
+    XX(COUNTERS_FOLD, "SELECT redrive.fold_counters($1::int)")                                     \
+                                                                                                   \
+    XX(ROWS_LOCK, "SELECT " ROW_COLUMNS " FROM redrive.jobs j WHERE j.seq = ANY ($1::bigint[]) "   \
+                  "ORDER BY j.seq FOR UPDATE")                                                     \
+    XX(ROWS_ADD,                                                                                   \
+       "INSERT INTO redrive.jobs (seq, line_id, state, priority, has_key, reason, error_class, "   \
+       "attempts, epoch, deferrals, crashes, history_n, error_n, process_after_ms, updated_ms, "   \
+       "started_ms, first_started_ms, finished_ms, held_ms, held_since_ms, lease_until_ms, "       \
+       "token, permit_generation, permit_probe, fingerprint, deadline_ms, by_limit, worker) "      \
+       "SELECT * FROM " JOB_ARRAYS)                                                                \
+    XX(ROWS_WRITE,                                                                                 \
+       "UPDATE redrive.jobs j SET state = u.state, reason = u.reason, "                            \
+       "error_class = u.error_class, attempts = u.attempts, epoch = u.epoch, "                     \
+       "deferrals = u.deferrals, crashes = u.crashes, history_n = u.history_n, "                   \
+       "error_n = u.error_n, process_after_ms = u.process_after_ms, updated_ms = u.updated_ms, "   \
+       "started_ms = u.started_ms, first_started_ms = u.first_started_ms, "                        \
+       "finished_ms = u.finished_ms, held_ms = u.held_ms, held_since_ms = u.held_since_ms, "       \
+       "lease_until_ms = u.lease_until_ms, token = u.token, "                                      \
+       "permit_generation = u.permit_generation, permit_probe = u.permit_probe, "                  \
+       "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker FROM " JOB_ARRAYS    \
+       " WHERE j.seq = u.seq")                                                                     \
+    XX(HISTORY_ADD,                                                                                \
+       "INSERT INTO redrive.history (seq, n, started_ms, ended_ms, delay_ms, next_ms, epoch, "     \
+       "number, error_code, outcome, error_class, why, worker, error_type, error_message, "        \
+       "stacktrace) SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::bigint[], "    \
+       "$5::bigint[], $6::bigint[], $7::int[], $8::int[], $9::int[], $10::int[], $11::int[], "     \
+       "$12::text[], $13::text[], $14::text[], $15::text[], $16::text[])")                         \
+    XX(RESULTS_WRITE, "INSERT INTO redrive.results SELECT * FROM unnest($1::bigint[], "            \
+                      "$2::text[]) ON CONFLICT (seq) DO UPDATE SET result = EXCLUDED.result")      \
+    XX(PARKED_ADD, "INSERT INTO redrive.parked SELECT u.seq, s.tenant_id, coalesce(CASE "          \
+                   "WHEN u.by_limit THEN s.limit_key ELSE s.breaker_key END, ''), "                \
+                   "s.max_attempts - u.attempts FROM unnest($1::bigint[], $2::boolean[], "         \
+                   "$3::int[]) AS u(seq, by_limit, attempts) "                                     \
+                   "JOIN redrive.specs s ON s.seq = u.seq")                                        \
+    XX(PARKED_REMOVE, "DELETE FROM redrive.parked WHERE seq = ANY ($1::bigint[])")                 \
+    XX(KEYS_FREE, "DELETE FROM redrive.live_keys k USING redrive.specs s "                         \
+                  "WHERE s.seq = ANY ($1::bigint[]) AND k.tenant_id = s.tenant_id "                \
+                  "AND k.unique_key = s.unique_key AND k.seq = s.seq")                             \
+    XX(KEY_TAKE, "INSERT INTO redrive.live_keys SELECT tenant_id, unique_key, seq "                \
+                 "FROM redrive.specs WHERE seq = $1::bigint ON CONFLICT DO NOTHING")               \
+    XX(PAYLOAD_WRITE, "UPDATE redrive.specs SET payload = $2::text WHERE seq = $1::bigint")        \
+                                                                                                   \
+    XX(SPECS_ADD, SPEC_ARRAYS                                                                      \
+       "INSERT INTO redrive.specs SELECT * FROM u ORDER BY id, tenant_id, seq "                    \
+       "ON CONFLICT ON CONSTRAINT specs_by_id DO NOTHING RETURNING seq, tenant_id, id")            \
+    XX(IDS_FIND, "SELECT u.n, s.seq, j.state, s.id FROM unnest($1::int[], $2::int[], "             \
+                 "$3::text[]) AS u(n, tenant_id, id) JOIN redrive.specs s ON s.id = u.id "         \
+                 "AND s.tenant_id = u.tenant_id JOIN redrive.jobs j ON j.seq = s.seq")             \
+    XX(JOBS_ADD,                                                                                   \
+       "SELECT a.taken, a.seq, a.state, a.id FROM unnest($1::int[], $2::int[], $3::bigint[], "     \
+       "$4::bigint[], $5::int[], $6::int[], $7::boolean[], $8::text[], $9::text[], $10::text[], "  \
+       "$11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[]) "            \
+       "AS u(tenant_id, line_id, process_after_ms, deadline_ms, priority, max_attempts, "          \
+       "unique_forever, id, unique_key, breaker_key, limit_key, user_name, project, service, "     \
+       "policy, payload) CROSS JOIN LATERAL redrive.add_job(u.tenant_id, u.line_id, "              \
+       "$17::bigint, u.process_after_ms, u.deadline_ms, u.priority, u.max_attempts, "              \
+       "u.unique_forever, u.id, u.unique_key, u.breaker_key, u.limit_key, u.user_name, "           \
+       "u.project, u.service, u.policy, u.payload) a")                                             \
+                                                                                                   \
+    XX(READY_OF_TENANT,                                                                            \
+       "WITH wanted AS MATERIALIZED (SELECT l.line_id, 1::bigint AS turn, "                        \
+       "coalesce(array_position($2::text[], l.queue), 0) AS rank FROM redrive.tenants t "          \
+       "JOIN redrive.lines l ON l.tenant_id = t.tenant_id WHERE t.name = $1::text "                \
+       "AND " READY_WANTS "), " READY_CANDIDATES)                                                  \
+    XX(READY_IN_TURN,                                                                              \
+       "WITH RECURSIVE busy(line_id) AS ((SELECT q.line_id FROM redrive.jobs q "                   \
+       "WHERE q.state = 2 ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) UNION ALL "          \
+       "SELECT (SELECT q.line_id FROM redrive.jobs q WHERE q.state = 2 "                           \
+       "AND q.line_id > busy.line_id ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) "         \
+       "FROM busy WHERE busy.line_id IS NOT NULL), wanted AS MATERIALIZED ("                       \
+       "SELECT l.line_id, dense_rank() OVER (ORDER BY l.tenant_id <= $1::int, l.tenant_id) "       \
+       "AS turn, coalesce(array_position($2::text[], l.queue), 0) AS rank FROM busy "              \
+       "JOIN redrive.lines l ON l.line_id = busy.line_id "                                         \
+       "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "                                      \
+       "WHERE " READY_WANTS "), " READY_CANDIDATES)                                                \
+                                                                                                   \
+    XX(DUE, "SELECT " ROW_COLUMNS " FROM redrive.jobs j WHERE " IS_TIME_LOCKED                     \
+            " AND j.process_after_ms <= $1::bigint ORDER BY j.process_after_ms, j.seq "            \
+            "LIMIT $2::bigint FOR UPDATE SKIP LOCKED")                                             \
+    XX(DUE_NEXT, NEXT_TIMES(IS_TIME_LOCKED, "process_after_ms"))                                   \
+    XX(EXPIRED,                                                                                    \
+       LOCKED_JOBS("j.state = 3 AND j.lease_until_ms <= $1::bigint", "j.lease_until_ms, j.seq"))   \
+    XX(EXPIRED_NEXT, NEXT_TIMES("j.state = 3", "lease_until_ms"))                                  \
+    XX(OVERDUE,                                                                                    \
+       LOCKED_JOBS(HAS_DEADLINE " AND j.deadline_ms <= $1::bigint", "j.deadline_ms, j.seq"))       \
+    XX(OVERDUE_NEXT, NEXT_TIMES(HAS_DEADLINE, "deadline_ms"))                                      \
+    XX(PARKED_OLDEST,                                                                              \
+       "WITH j AS (SELECT j.*, p.attempts_left FROM redrive.tenants t JOIN redrive.parked p "      \
+       "ON p.tenant_id = t.tenant_id JOIN redrive.jobs j ON j.seq = p.seq "                        \
+       "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 ORDER BY p.seq "             \
+       "LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED) SELECT " JOB_COLUMNS " FROM j" JOB_JOINS     \
+       " ORDER BY j.seq")                                                                          \
+    XX(PARKED_PROBES,                                                                              \
+       "WITH j AS (SELECT j.*, p.attempts_left FROM redrive.tenants t JOIN redrive.parked p "      \
+       "ON p.tenant_id = t.tenant_id JOIN redrive.jobs j ON j.seq = p.seq "                        \
+       "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 "                            \
+       "ORDER BY p.attempts_left DESC, p.seq LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED) "       \
+       "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY j.attempts_left DESC, j.seq")          \
+    XX(PAUSED_JOBS, "SELECT " ROW_COLUMNS " FROM (SELECT l.line_id FROM redrive.tenants t "        \
+                    "JOIN redrive.lines l ON l.tenant_id = t.tenant_id WHERE t.name = $1::text "   \
+                    "AND l.queue = $2::text AND l.line_id >= $3::int ORDER BY l.line_id) l "       \
+                    "CROSS JOIN LATERAL (SELECT * FROM redrive.jobs q WHERE q.state = 2 "          \
+                    "AND q.line_id = l.line_id AND (l.line_id > $3::int OR $5::bigint = 0 "        \
+                    "OR q.priority < $4::int OR (q.priority = $4::int AND q.seq > $5::bigint)) "   \
+                    "ORDER BY q.priority DESC, q.seq LIMIT $6::bigint) j LIMIT $6::bigint")        \
+                                                                                                   \
+    XX(REMOVE,                                                                                     \
+       "WITH gone AS MATERIALIZED (SELECT seq, line_id, state, has_key, history_n FROM "           \
+       "redrive.jobs WHERE seq = ANY ($1::bigint[])), " REMOVE_JOBS "SELECT count(*) FROM gone")   \
+    XX(SWEEP, "WITH gone AS MATERIALIZED (SELECT j.* FROM (SELECT c.seq, c.finished_ms FROM "      \
+              "unnest($1::int[]) AS st(state) CROSS JOIN LATERAL (SELECT q.seq, q.finished_ms "    \
+              "FROM redrive.jobs q WHERE q.state = st.state AND q.state >= 5 "                     \
+              "AND q.finished_ms < $2::bigint ORDER BY q.finished_ms, q.seq LIMIT $3::bigint) c "  \
+              "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint) c "                                 \
+              "JOIN redrive.jobs j ON j.seq = c.seq WHERE j.state >= 5 "                           \
+              "ORDER BY c.finished_ms, c.seq FOR UPDATE OF j SKIP LOCKED), " REMOVE_JOBS           \
+              "SELECT seq, line_id, state FROM gone")                                              \
+    XX(SWEEP_TASKS,                                                                                \
+       "WITH seen AS MATERIALIZED (SELECT c.seq, c.finished_ms, c.line_id FROM "                   \
+       "unnest($1::int[]) AS st(state) CROSS JOIN LATERAL (SELECT q.seq, q.finished_ms, "          \
+       "q.line_id FROM redrive.jobs q WHERE q.state = st.state AND q.state >= 5 "                  \
+       "AND q.finished_ms < $2::bigint AND (q.finished_ms, q.seq) > ($4::bigint, $5::bigint) "     \
+       "ORDER BY q.finished_ms, q.seq LIMIT $3::bigint) c "                                        \
+       "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint), "                                         \
+       "gone AS MATERIALIZED (SELECT j.* FROM seen JOIN redrive.lines l "                          \
+       "ON l.line_id = seen.line_id JOIN redrive.jobs j ON j.seq = seen.seq "                      \
+       "WHERE l.task = ANY ($6::text[]) AND j.state >= 5 "                                         \
+       "ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED), " REMOVE_JOBS                                 \
+       "SELECT seen.seq, seen.line_id, gone.state, seen.finished_ms FROM seen "                    \
+       "LEFT JOIN gone ON gone.seq = seen.seq ORDER BY seen.finished_ms, seen.seq")                \
+                                                                                                   \
+    XX(SHARED_ADD, "INSERT INTO redrive.shared (kind, tenant, key, version, value) "               \
+                   "VALUES ($1::int, $2::text, $3::text, 1, $4::bytea) ON CONFLICT DO NOTHING")    \
+    XX(SHARED_WRITE, "UPDATE redrive.shared SET value = $4::bytea, version = version + 1 "         \
+                     "WHERE kind = $1::int AND tenant = $2::text AND key = $3::text "              \
+                     "AND version = $5::bigint")                                                   \
+    XX(SHARED_REMOVE, "DELETE FROM redrive.shared WHERE kind = $1::int AND tenant = $2::text "     \
+                      "AND key = $3::text AND version = $4::bigint")                               \
+    XX(SHARED_LIST, "SELECT tenant, key, version, value FROM redrive.shared "                      \
+                    "WHERE kind = $1::int AND ($2::text = '' OR tenant = $2::text) "               \
+                    "ORDER BY tenant, key")                                                        \
+    XX(COUNTERS_ADD, "INSERT INTO redrive.counters SELECT * FROM unnest($1::text[], $2::text[], "  \
+                     "$3::text[], $4::bigint[])")                                                  \
+    XX(COUNTERS_LIST, "SELECT tenant, name, label, sum(value)::bigint FROM redrive.counters "      \
+                      "WHERE $1::text = '' OR tenant = $1::text GROUP BY tenant, name, label "     \
+                      "ORDER BY tenant, name, label")                                              \
+                                                                                                   \
+    XX(HISTORY_READ,                                                                               \
+       "SELECT h.epoch, h.number, h.started_ms, h.ended_ms, h.worker, h.outcome, h.error_class, "  \
+       "h.error_code, h.error_type, h.error_message, h.stacktrace, h.delay_ms, h.why, h.next_ms, " \
+       "h.n FROM redrive.history h WHERE h.seq = $1::bigint UNION ALL "                            \
+       "SELECT coalesce(j.epoch, 0), j.attempts, j.started_ms, "                                   \
+       "CASE WHEN j.state = 5 THEN j.finished_ms END, j.worker, j.state, 0, 0, NULL, NULL, NULL, " \
+       "0, 'none', 0, 2147483647 FROM redrive.jobs j WHERE j.seq = $1::bigint "                    \
+       "AND (j.state = 3 OR j.state = 5 AND j.attempts = 1) ORDER BY 15")                          \
+    XX(QUEUES,                                                                                     \
+       "WITH sums AS (SELECT t.name AS tenant, l.queue, l.tenant_id, sum(y.scheduled) AS s0, "     \
+       "sum(y.retrying) AS s1, sum(y.queued) AS s2, sum(y.running) AS s3, sum(y.parked) AS s4, "   \
+       "sum(y.completed) AS s5, sum(y.failed) AS s6, sum(y.dead_letter) AS s7, "                   \
+       "sum(y.cancelled) AS s8 FROM redrive.tallies y JOIN redrive.lines l "                       \
+       "ON l.line_id = y.line_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "             \
+       "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, l.queue, l.tenant_id), "         \
+       "paused AS (SELECT p.tenant, p.key AS queue FROM redrive.shared p WHERE p.kind = 2 "        \
+       "AND ($1::text = '' OR p.tenant = $1::text)) "                                              \
+       "SELECT coalesce(sums.tenant, paused.tenant) AS tenant, "                                   \
+       "coalesce(sums.queue, paused.queue) AS queue, s0::bigint, s1::bigint, s2::bigint, "         \
+       "s3::bigint, s4::bigint, s5::bigint, s6::bigint, s7::bigint, s8::bigint, "                  \
+       "paused.tenant IS NOT NULL, "                                                               \
+       "CASE WHEN s2 > 0 THEN (SELECT s.created_ms FROM redrive.lines l CROSS JOIN LATERAL ("      \
+       "SELECT min(q.seq) AS seq FROM redrive.jobs q WHERE q.state = 2 "                           \
+       "AND q.line_id = l.line_id) q JOIN redrive.specs s ON s.seq = q.seq "                       \
+       "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue ORDER BY q.seq LIMIT 1) END, " \
+       "CASE WHEN s0 + s1 > 0 THEN (SELECT q.process_after_ms FROM redrive.jobs q "                \
+       "JOIN redrive.lines l ON l.line_id = q.line_id WHERE q.state IN (0, 1) "                    \
+       "AND l.tenant_id = sums.tenant_id AND l.queue = sums.queue "                                \
+       "ORDER BY q.process_after_ms, q.seq LIMIT 1) END "                                          \
+       "FROM sums FULL JOIN paused ON paused.tenant = sums.tenant "                                \
+       "AND paused.queue = sums.queue WHERE paused.tenant IS NOT NULL "                            \
+       "OR s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 <> 0 ORDER BY 1, 2")                         \
+    XX(LINES,                                                                                      \
+       "SELECT t.name, l.queue, l.task, sum(y.scheduled)::bigint, sum(y.retrying)::bigint, "       \
+       "sum(y.queued)::bigint, sum(y.running)::bigint, sum(y.parked)::bigint, "                    \
+       "sum(y.completed)::bigint, sum(y.failed)::bigint, sum(y.dead_letter)::bigint, "             \
+       "sum(y.cancelled)::bigint FROM redrive.tallies y JOIN redrive.lines l "                     \
+       "ON l.line_id = y.line_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "             \
+       "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, l.queue, l.task "                \
+       "HAVING sum(y.scheduled + y.retrying + y.queued + y.running + y.parked + y.completed + "    \
+       "y.failed + y.dead_letter + y.cancelled) <> 0 ORDER BY 1, 2, 3")                            \
+    XX(PARKED_COUNTS, "SELECT t.name, p.lane, count(*) FROM redrive.parked p "                     \
+                      "JOIN redrive.tenants t ON t.tenant_id = p.tenant_id "                       \
+                      "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, p.lane "          \
+                      "ORDER BY t.name, p.lane")                                                   \
+                                                                                                   \
+    XX(HELD_KEYS, "SELECT t.name, f.unique_key, f.id, f.state FROM redrive.forever_keys f "        \
+                  "JOIN redrive.tenants t ON t.tenant_id = f.tenant_id "                           \
+                  "WHERE (t.name, f.unique_key) > ($1::text, $2::text) "                           \
+                  "ORDER BY t.name, f.unique_key LIMIT $3::bigint")                                \
+    XX(KEYS_ADOPT,                                                                                 \
+       "WITH u AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], "         \
+       "$4::int[]) AS u(tenant, unique_key, id, state)), made AS (INSERT INTO redrive.tenants "    \
+       "(name) SELECT DISTINCT tenant FROM u ORDER BY 1 ON CONFLICT DO NOTHING "                   \
+       "RETURNING tenant_id, name), known AS (SELECT tenant_id, name FROM made UNION ALL "         \
+       "SELECT t.tenant_id, t.name FROM redrive.tenants t) "                                       \
+       "INSERT INTO redrive.forever_keys SELECT DISTINCT ON (known.tenant_id, u.unique_key) "      \
+       "known.tenant_id, u.unique_key, nextval('redrive.job_seq'), u.id, u.state "                 \
+       "FROM u JOIN known ON known.name = u.tenant "                                               \
+       "WHERE NOT EXISTS (SELECT FROM redrive.keys k WHERE k.tenant_id = known.tenant_id "         \
+       "AND k.unique_key = u.unique_key AND k.unique_forever) "                                    \
+       "ORDER BY known.tenant_id, u.unique_key ON CONFLICT DO NOTHING")                            \
+    XX(KEY_ADD, "INSERT INTO redrive.keys SELECT tenant_id, unique_key, seq, unique_forever "      \
+                "FROM redrive.specs WHERE seq = $1::bigint")                                       \
+    XX(SPEC_REMOVE, "DELETE FROM redrive.specs WHERE seq = $1::bigint")                            \
+    XX(BYTES, "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "    \
+              "JOIN pg_namespace n ON n.oid = c.relnamespace "                                     \
+              "WHERE n.nspname = 'redrive' AND c.relkind = 'r'")
+
+enum statement {
+#define XX(name, text) STATEMENT_##name,
+    STATEMENT_MAP(XX)
+#undef XX
+    STATEMENT_COUNT
+};
+
+#endif

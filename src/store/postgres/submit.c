@@ -1,0 +1,228 @@
+#include "base/err.h"
+#include "store/postgres/private.h"
+
+/* As many rows of a batch as one statement takes. */
+#define TOGETHER_MAX 1000
+
+/* One array: an item for each spec. */
+#define COLUMN(type, item, expression)               \
+    do {                                             \
+        pg_args_array(args, type);                   \
+        for (size_t i = 0; i < n; i++) {             \
+            const struct job_spec *spec = &specs[i]; \
+            const struct line *line = lines[i];      \
+            (void)spec;                              \
+            (void)line;                              \
+            item(args, expression);                  \
+        }                                            \
+        pg_args_array_end(args);                     \
+    } while (0)
+
+static void add_texts(struct args *args, const struct job_spec *specs, struct line *const *lines,
+                      size_t n)
+{
+    COLUMN(ARG_TEXT, pg_item_name, spec->id);
+    COLUMN(ARG_TEXT, pg_item_option, spec->unique_key);
+    COLUMN(ARG_TEXT, pg_item_option, spec->breaker_key);
+    COLUMN(ARG_TEXT, pg_item_option, spec->limit_key);
+    COLUMN(ARG_TEXT, pg_item_text, spec->user);
+    COLUMN(ARG_TEXT, pg_item_text, spec->project);
+    COLUMN(ARG_TEXT, pg_item_text, spec->service);
+    COLUMN(ARG_TEXT, pg_item_text, spec->policy);
+    COLUMN(ARG_TEXT, pg_item_text, spec->payload);
+}
+
+static int accept(struct store *store, const struct job_spec *spec, struct line *line, int64_t seq,
+                  bool is_new, struct submit_result *ret, struct arena *arena,
+                  struct redrive_err *err)
+{
+    struct row *row = pg_row_new(store, seq, line, spec);
+    char *id = arena_dup(arena, spec->id);
+    if (!row || !id)
+        return err_nomem(err);
+    if (is_new) {
+        row->is_new = row->is_dirty = true;
+        store->rows.n_dirty++;
+    }
+    pg_line_count(store, line, -1, (int)row->s.state);
+    store->makes_ready = true;
+    *ret = (struct submit_result){.seq = seq, .state = row->s.state, .id = {id, spec->id.len}};
+    return 0;
+}
+
+/* ---- Jobs without a key ---------------------------------------------------------------------- */
+
+/* The number of the spec that a row of the answer is about: of equal ids the first was taken. */
+static size_t spec_of(const PGresult *result, int i, const struct job_spec *specs,
+                      struct line *const *lines, size_t n, struct arena *arena)
+{
+    const struct str id = pg_get_text(result, i, 2, arena);
+    const int64_t tenant_id = pg_get_int(result, i, 1);
+    size_t at = 0;
+    while (at < n && (lines[at]->tenant_id != tenant_id || !str_eq(specs[at].id, id)))
+        at++;
+    return at;
+}
+
+/* Answers come in the order of ids, mostly that of the request: ids are made in order. */
+static int note_seqs(struct store *store, const PGresult *result, const struct job_spec *specs,
+                     struct line *const *lines, size_t n, struct submit_result *ret,
+                     struct redrive_err *err)
+{
+    struct arena scratch;
+    size_t next = 0;
+    int rc = 0;
+    arena_init(&scratch);
+    for (int i = 0; rc == 0 && i < PQntuples(result); i++) {
+        size_t at =
+            next < n ? next + spec_of(result, i, specs + next, lines + next, 1, &scratch) : n;
+        if (at == next + 1 || at >= n)
+            at = spec_of(result, i, specs, lines, n, &scratch);
+        if (at < n)
+            ret[at] = (struct submit_result){.seq = pg_get_int(result, i, 0)};
+        else
+            rc = scratch.failed
+                     ? err_nomem(err)
+                     : pg_damaged(store, pg_get_int(result, i, 0), "nobody asked for it", err);
+        next = at + 1;
+    }
+    arena_release(&scratch);
+    return rc;
+}
+
+/* Whose id was taken, by a job that is there already. */
+static int find_holders(struct store *store, const struct job_spec *specs,
+                        struct line *const *lines, size_t n, struct submit_result *ret,
+                        struct arena *arena, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    const PGresult *result;
+    size_t missing = 0;
+    for (size_t i = 0; i < n; i++)
+        missing += ret[i].code != 0;
+    if (missing == 0)
+        return 0;
+    int rc = pg_rows_flush(store, err);
+    if (rc != 0)
+        return rc;
+#define MISSING(type, item, expression) \
+    do {                                \
+        pg_args_array(args, type);      \
+        for (size_t i = 0; i < n; i++)  \
+            if (ret[i].code != 0)       \
+                item(args, expression); \
+        pg_args_array_end(args);        \
+    } while (0)
+    MISSING(ARG_INT4, pg_item_int4, (int32_t)i);
+    MISSING(ARG_INT4, pg_item_int4, (int32_t)lines[i]->tenant_id);
+    MISSING(ARG_TEXT, pg_item_name, specs[i].id);
+#undef MISSING
+    rc = pg_run(store, STATEMENT_IDS_FIND, &result, err);
+    if (rc != 0)
+        return rc;
+    /* It may have been removed between the one statement and the other. */
+    if ((size_t)PQntuples(result) != missing)
+        return err_set(err, REDRIVE_E_CANCELLED, "another unit was in the way");
+    for (int i = 0; i < PQntuples(result); i++) {
+        struct submit_result *r = &ret[pg_get_int(result, i, 0)];
+        r->seq = pg_get_int(result, i, 1);
+        r->state = (enum redrive_state)pg_get_int(result, i, 2);
+        r->id = pg_get_text(result, i, 3, arena);
+    }
+    return arena->failed ? err_nomem(err) : 0;
+}
+
+int pg_specs_add(struct store *store, const struct job_spec *specs, struct line *const *lines,
+                 const int64_t *created_ms, size_t n, struct submit_result *ret,
+                 struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    const PGresult *result;
+    COLUMN(ARG_INT4, pg_item_int4, (int32_t)line->tenant_id);
+    COLUMN(ARG_INT8, pg_item_int8, created_ms ? created_ms[i] : store->now_ms);
+    COLUMN(ARG_INT4, pg_item_int4, spec->max_attempts);
+    COLUMN(ARG_BOOL, pg_item_bool, spec->unique_forever);
+    add_texts(args, specs, lines, n);
+    for (size_t i = 0; i < n; i++)
+        ret[i] = (struct submit_result){.code = REDRIVE_E_EXISTS};
+    int rc = pg_run(store, STATEMENT_SPECS_ADD, &result, err);
+    return rc == 0 ? note_seqs(store, result, specs, lines, n, ret, err) : rc;
+}
+
+static int submit_plain(struct store *store, const struct job_spec *specs,
+                        struct line *const *lines, size_t n, struct submit_result *ret,
+                        struct arena *arena, struct redrive_err *err)
+{
+    int rc = pg_specs_add(store, specs, lines, NULL, n, ret, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (ret[i].code == 0)
+            rc = accept(store, &specs[i], lines[i], ret[i].seq, true, &ret[i], arena, err);
+    return rc == 0 ? find_holders(store, specs, lines, n, ret, arena, err) : rc;
+}
+
+/* ---- Jobs with a key: one by one, on the server ------------------------------------------------
+ */
+
+static int submit_keyed(struct store *store, const struct job_spec *specs,
+                        struct line *const *lines, size_t n, struct submit_result *ret,
+                        struct arena *arena, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    const PGresult *result;
+    int rc = pg_rows_flush(store, err);
+    if (rc != 0)
+        return rc;
+    COLUMN(ARG_INT4, pg_item_int4, (int32_t)line->tenant_id);
+    COLUMN(ARG_INT4, pg_item_int4, (int32_t)line->id);
+    COLUMN(ARG_INT8, pg_item_int8, spec->process_after_ms ? spec->process_after_ms : store->now_ms);
+    COLUMN(ARG_INT8, pg_item_int8_or_null, spec->deadline_ms);
+    COLUMN(ARG_INT4, pg_item_int4, spec->priority);
+    COLUMN(ARG_INT4, pg_item_int4, spec->max_attempts);
+    COLUMN(ARG_BOOL, pg_item_bool, spec->unique_forever);
+    add_texts(args, specs, lines, n);
+    pg_args_int8(args, store->now_ms);
+    rc = pg_run(store, STATEMENT_JOBS_ADD, &result, err);
+    if (rc == 0 && (size_t)PQntuples(result) != n)
+        rc = pg_damaged(store, 0, "not every submit was answered", err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (!pg_get_bool(result, (int)i, 0)) {
+            rc = accept(store, &specs[i], lines[i], pg_get_int(result, (int)i, 1), false, &ret[i],
+                        arena, err);
+            continue;
+        }
+        ret[i] = (struct submit_result){
+            .code = REDRIVE_E_EXISTS,
+            .seq = pg_get_int(result, (int)i, 1),
+            .state = (enum redrive_state)pg_get_int(result, (int)i, 2),
+            .id = pg_get_text(result, (int)i, 3, arena),
+        };
+    }
+    return rc == 0 && arena->failed ? err_nomem(err) : rc;
+}
+
+static bool has_key(const struct job_spec *spec)
+{
+    return spec->unique_key.len > 0;
+}
+
+int postgres_submit(struct store *store, const struct job_spec *specs, size_t n,
+                    struct submit_result *ret, struct arena *arena, struct redrive_err *err)
+{
+    struct line *lines[TOGETHER_MAX];
+    int rc = pg_unit_needed(store, err);
+    for (size_t i = 0; rc == 0 && i < n;) {
+        size_t run = 0;
+        while (run < TOGETHER_MAX && i + run < n &&
+               has_key(&specs[i + run]) == has_key(&specs[i])) {
+            const struct job_spec *spec = &specs[i + run];
+            rc = pg_line_named(store, spec->tenant, spec->queue, spec->task, &lines[run], err);
+            if (rc != 0)
+                return rc;
+            run++;
+        }
+        rc = has_key(&specs[i]) ? submit_keyed(store, &specs[i], lines, run, &ret[i], arena, err)
+                                : submit_plain(store, &specs[i], lines, run, &ret[i], arena, err);
+        i += run;
+    }
+    return rc;
+}

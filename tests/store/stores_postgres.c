@@ -1,0 +1,73 @@
+#include "stores_postgres.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <libpq-fe.h>
+
+static PGconn *connect_to(const char *url)
+{
+    PGconn *conn = PQconnectdb(url);
+    if (PQstatus(conn) == CONNECTION_OK)
+        return conn;
+    fprintf(stderr, "%s: %s", url, PQerrorMessage(conn));
+    exit(2);
+}
+
+/* REDRIVE_TEST_POSTGRES up to its last slash: where databases of tests are. */
+static void server_url(char *ret, size_t size)
+{
+    const char *url = getenv("REDRIVE_TEST_POSTGRES");
+    const char *slash = url ? strrchr(url, '/') : NULL;
+    if (!slash) {
+        fprintf(stderr, "REDRIVE_TEST_POSTGRES is not set: tools/with-servers postgres -- …\n");
+        exit(2);
+    }
+    snprintf(ret, size, "%.*s", (int)(slash - url), url);
+}
+
+void stores_postgres_sql(const char *url, const char *sql, char *ret, size_t size)
+{
+    PGconn *conn = connect_to(url);
+    PGresult *result = PQexec(conn, sql);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+        fprintf(stderr, "%s: %s", sql, PQerrorMessage(conn));
+        exit(2);
+    }
+    size_t len = 0;
+    if (size > 0)
+        ret[0] = '\0';
+    for (int row = 0; row < PQntuples(result); row++)
+        for (int column = 0; column < PQnfields(result) && len < size; column++) {
+            const char *before = column ? "|" : row ? "\n" : "";
+            const char *value =
+                PQgetisnull(result, row, column) ? "-" : PQgetvalue(result, row, column);
+            len += (size_t)snprintf(ret + len, size - len, "%s%s", before, value);
+        }
+    PQclear(result);
+    PQfinish(conn);
+}
+
+void stores_postgres_new(char *ret, size_t size)
+{
+    static unsigned counter;
+    char server[STORES_URL_MAX], admin[STORES_URL_MAX + 16], sql[128], name[64];
+    server_url(server, sizeof server);
+    snprintf(admin, sizeof admin, "%s/postgres", server);
+    snprintf(name, sizeof name, "test_%ld_%u", (long)getpid(), counter++);
+    snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE template0", name);
+    stores_postgres_sql(admin, sql, NULL, 0);
+    snprintf(ret, size, "%s/%s", server, name);
+}
+
+void stores_postgres_remove(const char *url)
+{
+    char admin[STORES_URL_MAX + 16], sql[STORES_URL_MAX + 64];
+    const char *slash = strrchr(url, '/');
+    snprintf(admin, sizeof admin, "%.*s/postgres", (int)(slash - url), url);
+    snprintf(sql, sizeof sql, "DROP DATABASE IF EXISTS %s WITH (FORCE)", slash + 1);
+    stores_postgres_sql(admin, sql, NULL, 0);
+}

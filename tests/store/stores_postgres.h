@@ -1,0 +1,14 @@
+/* stores_postgres.h - databases for tests, on the server that REDRIVE_TEST_POSTGRES names. */
+#ifndef TESTS_STORE_STORES_POSTGRES_H
+#define TESTS_STORE_STORES_POSTGRES_H
+
+#include "stores.h"
+
+/* An empty database of its own. */
+void stores_postgres_new(char *ret, size_t size);
+void stores_postgres_remove(const char *url);
+
+/* Runs SQL there; rows by lines, columns by bars, NULL as a dash. Ends the program on an error. */
+void stores_postgres_sql(const char *url, const char *sql, char *ret, size_t size);
+
+#endif
