@@ -343,14 +343,13 @@ enum row_column {
        "coalesce(sums.queue, paused.queue) AS queue, s0::bigint, s1::bigint, s2::bigint, "         \
        "s3::bigint, s4::bigint, s5::bigint, s6::bigint, s7::bigint, s8::bigint, "                  \
        "paused.tenant IS NOT NULL, "                                                               \
-       "CASE WHEN s2 > 0 THEN (SELECT s.created_ms FROM redrive.lines l CROSS JOIN LATERAL ("      \
-       "SELECT min(q.seq) AS seq FROM redrive.jobs q WHERE q.state = 2 "                           \
-       "AND q.line_id = l.line_id) q JOIN redrive.specs s ON s.seq = q.seq "                       \
-       "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue ORDER BY q.seq LIMIT 1) END, " \
-       "CASE WHEN s0 + s1 > 0 THEN (SELECT q.process_after_ms FROM redrive.jobs q "                \
-       "JOIN redrive.lines l ON l.line_id = q.line_id WHERE q.state IN (0, 1) "                    \
-       "AND l.tenant_id = sums.tenant_id AND l.queue = sums.queue "                                \
-       "ORDER BY q.process_after_ms, q.seq LIMIT 1) END "                                          \
+       "CASE WHEN s2 > 0 THEN (SELECT s.created_ms FROM redrive.specs s WHERE s.seq = (SELECT "    \
+       "min(redrive.oldest_ready(l.line_id)) FROM redrive.lines l "                                \
+       "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue)) END, "                       \
+       "CASE WHEN s0 + s1 > 0 THEN (SELECT min(d.ms) FROM redrive.lines l CROSS JOIN LATERAL ("    \
+       "SELECT q.process_after_ms AS ms FROM redrive.jobs q WHERE q.state IN (0, 1) "              \
+       "AND q.line_id = l.line_id ORDER BY q.process_after_ms LIMIT 1) d "                         \
+       "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue) END "                         \
        "FROM sums FULL JOIN paused ON paused.tenant = sums.tenant "                                \
        "AND paused.queue = sums.queue WHERE paused.tenant IS NOT NULL "                            \
        "OR s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 <> 0 ORDER BY 1, 2")                         \
