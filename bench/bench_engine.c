@@ -12,6 +12,7 @@
  *         What a claim costs with few and with many jobs waiting; memory and start-up with many.
  *     bench_engine fill --dir D [--waiting N]
  *         Leaves a store D/jobs.db with so many jobs waiting, for workers.
+ *     With --store URL any of them uses an empty store elsewhere.
  *     bench_engine alone [--dir D] [--jobs N] [--batch N] [--window N]
  *         The same lives as units of `window` batches on one thread and without a committer, to
  *         count instructions by.
@@ -43,6 +44,7 @@ static const char *const TENANT_NAMES[TENANTS] = {"north", "east", "south", "wes
 static const char *const TASK_NAMES[TASKS] = {"mail", "report"};
 static char payload[100];
 static atomic_ulong events;
+static const char *store_url; /* NULL: a file in the folder */
 
 struct options {
     const char *dir;
@@ -100,7 +102,10 @@ static struct engine *open_engine(void)
     const struct store_options store_options = {.create = true};
     struct engine_options options = {.on_event = count_event};
     struct engine *engine = NULL;
-    snprintf(url, sizeof url, "sqlite:%s/jobs.db", folder);
+    if (store_url)
+        snprintf(url, sizeof url, "%s", store_url);
+    else
+        snprintf(url, sizeof url, "sqlite:%s/jobs.db", folder);
     must(store_open(url, &store_options, &options.store, &err), &err, "open");
     must(engine_open(&options, &engine, &err), &err, "open");
     return engine;
@@ -510,6 +515,8 @@ int main(int argc, char **argv)
         const char *name = argv[i], *value = argv[i + 1];
         if (strcmp(name, "--dir") == 0)
             o.dir = value;
+        if (strcmp(name, "--store") == 0)
+            store_url = value;
         if (strcmp(name, "--jobs") == 0)
             o.jobs = number(value, 100000000);
         if (strcmp(name, "--seconds") == 0)

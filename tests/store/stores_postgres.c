@@ -7,9 +7,16 @@
 
 #include <libpq-fe.h>
 
+static void ignore(void *ctx, const char *notice)
+{
+    (void)ctx;
+    (void)notice;
+}
+
 static PGconn *connect_to(const char *url)
 {
     PGconn *conn = PQconnectdb(url);
+    (void)PQsetNoticeProcessor(conn, ignore, NULL);
     if (PQstatus(conn) == CONNECTION_OK)
         return conn;
     fprintf(stderr, "%s: %s", url, PQerrorMessage(conn));

@@ -115,7 +115,7 @@ void pg_args_bytes(struct args *args, struct str s)
     end(args);
 }
 
-void pg_args_array(struct args *args, enum arg_type type)
+static void begin_array(struct args *args, uint32_t type)
 {
     begin(args);
     args->type = type;
@@ -124,10 +124,42 @@ void pg_args_array(struct args *args, enum arg_type type)
     buf_commit(&args->bytes, ARRAY_HEADER_BYTES);
 }
 
-void pg_item_null(struct args *args)
+/* Puts a number where room was left for it. */
+static void patch_int4(struct buf *b, size_t at, uint32_t value)
 {
-    args->items++;
-    put_int4(&args->bytes, UINT32_MAX);
+    const uint32_t big = htobe32(value);
+    if (!buf_failed(b))
+        memcpy(b->data + at, &big, sizeof big);
+}
+
+static void put_text(struct buf *b, struct str s)
+{
+    const size_t at = b->len;
+    if (!s.ptr) {
+        put_int4(b, UINT32_MAX);
+        return;
+    }
+    put_int4(b, 0);
+    pg_text_encode(s, b);
+    patch_int4(b, at, (uint32_t)(b->len - at - sizeof(uint32_t)));
+}
+
+static struct str or_empty(struct str s)
+{
+    return s.len ? s : STR("");
+}
+
+static struct str or_absent(struct str s)
+{
+    return s.len ? s : (struct str){NULL, 0};
+}
+
+/* ---- Arrays of values --------------------------------------------------------------------------
+ */
+
+void pg_args_array(struct args *args, enum arg_type type)
+{
+    begin_array(args, (uint32_t)type);
 }
 
 void pg_item_int8(struct args *args, int64_t value)
@@ -144,22 +176,6 @@ void pg_item_int4(struct args *args, int32_t value)
     put_int4(&args->bytes, (uint32_t)value);
 }
 
-void pg_item_int8_or_null(struct args *args, int64_t value)
-{
-    if (value != 0)
-        pg_item_int8(args, value);
-    else
-        pg_item_null(args);
-}
-
-void pg_item_int4_or_null(struct args *args, int32_t value)
-{
-    if (value != 0)
-        pg_item_int4(args, value);
-    else
-        pg_item_null(args);
-}
-
 void pg_item_bool(struct args *args, bool value)
 {
     args->items++;
@@ -169,28 +185,13 @@ void pg_item_bool(struct args *args, bool value)
 
 void pg_item_text(struct args *args, struct str s)
 {
-    if (!s.ptr) {
-        pg_item_null(args);
-        return;
-    }
     args->items++;
-    const size_t at = args->bytes.len;
-    put_int4(&args->bytes, 0);
-    pg_text_encode(s, &args->bytes);
-    if (buf_failed(&args->bytes))
-        return;
-    const uint32_t len = htobe32((uint32_t)(args->bytes.len - at - sizeof len));
-    memcpy(args->bytes.data + at, &len, sizeof len);
+    put_text(&args->bytes, s);
 }
 
 void pg_item_name(struct args *args, struct str s)
 {
-    pg_item_text(args, s.len ? s : STR(""));
-}
-
-void pg_item_option(struct args *args, struct str s)
-{
-    pg_item_text(args, s.len ? s : (struct str){NULL, 0});
+    pg_item_text(args, or_empty(s));
 }
 
 void pg_args_array_end(struct args *args)
@@ -198,7 +199,7 @@ void pg_args_array_end(struct args *args)
     end(args);
     if (buf_failed(&args->bytes))
         return;
-    const uint32_t header[] = {htobe32(args->items > 0), htobe32(1), htobe32((uint32_t)args->type),
+    const uint32_t header[] = {htobe32(args->items > 0), htobe32(1), htobe32(args->type),
                                htobe32(args->items), htobe32(1)};
     const size_t at = args->at[args->n - 1];
     memcpy(args->bytes.data + at, header, sizeof header);
@@ -208,4 +209,101 @@ void pg_args_array_end(struct args *args)
         buf_truncate(&args->bytes, at + without);
         args->len[args->n - 1] = (int)without;
     }
+}
+
+/* ---- Arrays of rows ----------------------------------------------------------------------------
+ */
+
+void pg_args_rows(struct args *args, uint32_t type)
+{
+    begin_array(args, type);
+}
+
+/* A row has its length, the number of its fields, and of each field type, length and value. */
+void pg_row_begin(struct args *args)
+{
+    args->items++;
+    args->row_at = args->bytes.len;
+    args->fields = 0;
+    put_int8(&args->bytes, 0);
+}
+
+void pg_row_end(struct args *args)
+{
+    struct buf *b = &args->bytes;
+    patch_int4(b, args->row_at, (uint32_t)(b->len - args->row_at - sizeof(uint32_t)));
+    patch_int4(b, args->row_at + sizeof(uint32_t), args->fields);
+}
+
+static void field(struct args *args, enum arg_type type, uint32_t len)
+{
+    args->fields++;
+    put_int4(&args->bytes, (uint32_t)type);
+    put_int4(&args->bytes, len);
+}
+
+void pg_field_int8(struct args *args, int64_t value)
+{
+    field(args, ARG_INT8, sizeof value);
+    put_int8(&args->bytes, (uint64_t)value);
+}
+
+void pg_field_int4(struct args *args, int32_t value)
+{
+    field(args, ARG_INT4, sizeof value);
+    put_int4(&args->bytes, (uint32_t)value);
+}
+
+void pg_field_int2(struct args *args, int16_t value)
+{
+    const uint16_t big = htobe16((uint16_t)value);
+    field(args, ARG_INT2, sizeof value);
+    (void)buf_add(&args->bytes, &big, sizeof big);
+}
+
+void pg_field_int8_or_null(struct args *args, int64_t value)
+{
+    if (value != 0)
+        pg_field_int8(args, value);
+    else
+        field(args, ARG_INT8, UINT32_MAX);
+}
+
+void pg_field_int4_or_null(struct args *args, int32_t value)
+{
+    if (value != 0)
+        pg_field_int4(args, value);
+    else
+        field(args, ARG_INT4, UINT32_MAX);
+}
+
+void pg_field_int2_or_null(struct args *args, int16_t value)
+{
+    if (value != 0)
+        pg_field_int2(args, value);
+    else
+        field(args, ARG_INT2, UINT32_MAX);
+}
+
+void pg_field_bool(struct args *args, bool value)
+{
+    field(args, ARG_BOOL, 1);
+    (void)buf_putc(&args->bytes, (char)value);
+}
+
+void pg_field_text(struct args *args, struct str s)
+{
+    args->fields++;
+    put_int4(&args->bytes, ARG_TEXT);
+    put_text(&args->bytes, s);
+}
+
+void pg_field_name(struct args *args, struct str s)
+{
+    pg_field_text(args, or_empty(s));
+}
+
+void pg_field_option(struct args *args, struct str s)
+{
+    pg_field_text(args, or_absent(s));
 }

@@ -16,6 +16,7 @@ enum arg_type {
     ARG_BOOL = 16, /* the numbers are PostgreSQL's own, of its types */
     ARG_BYTES = 17,
     ARG_INT8 = 20,
+    ARG_INT2 = 21,
     ARG_INT4 = 23,
     ARG_TEXT = 25,
 };
@@ -26,9 +27,11 @@ struct args {
     size_t at[ARGS_MAX];
     int len[ARGS_MAX]; /* -1: NULL */
 
-    /* The array that is being filled. */
-    enum arg_type type;
+    /* The array that is being filled, and its row. */
+    uint32_t type;
     uint32_t items;
+    size_t row_at;
+    uint32_t fields;
 };
 
 void pg_args_init(struct args *args);
@@ -50,16 +53,32 @@ void pg_args_bytes(struct args *args, struct str s);
 /* -- Arrays: begin, items, end. Items are of the type of the array. -- */
 
 void pg_args_array(struct args *args, enum arg_type type);
-void pg_item_null(struct args *args);
 void pg_item_int8(struct args *args, int64_t value);
 void pg_item_int4(struct args *args, int32_t value);
-/* 0 is NULL. */
-void pg_item_int8_or_null(struct args *args, int64_t value);
-void pg_item_int4_or_null(struct args *args, int32_t value);
 void pg_item_bool(struct args *args, bool value);
 void pg_item_text(struct args *args, struct str s);
 void pg_item_name(struct args *args, struct str s);
-void pg_item_option(struct args *args, struct str s);
 void pg_args_array_end(struct args *args);
+
+/* -- Arrays of rows of a table: begin, rows, end; a row is begin, its fields in the order of the
+ * table's columns, end. One array of rows is far cheaper for the server than one array a column,
+ * because it makes a table of its own of each array. `type` is the number of the table's type. --
+ */
+
+void pg_args_rows(struct args *args, uint32_t type);
+void pg_row_begin(struct args *args);
+void pg_field_int8(struct args *args, int64_t value);
+void pg_field_int4(struct args *args, int32_t value);
+void pg_field_int2(struct args *args, int16_t value);
+/* 0 is NULL. */
+void pg_field_int8_or_null(struct args *args, int64_t value);
+void pg_field_int4_or_null(struct args *args, int32_t value);
+void pg_field_int2_or_null(struct args *args, int16_t value);
+void pg_field_bool(struct args *args, bool value);
+/* As those of single values. */
+void pg_field_text(struct args *args, struct str s);
+void pg_field_name(struct args *args, struct str s);
+void pg_field_option(struct args *args, struct str s);
+void pg_row_end(struct args *args);
 
 #endif

@@ -156,11 +156,19 @@ static int check_server(struct store *store, PGconn *conn, struct redrive_err *e
     return 0;
 }
 
+/* What matters comes back as an error. */
+static void ignore_notice(void *ctx, const PGresult *notice)
+{
+    (void)ctx;
+    (void)notice;
+}
+
 static int connect_once(struct store *store, struct redrive_err *err)
 {
     PGconn *conn = dial(store);
     if (!conn)
         return err_nomem(err);
+    (void)PQsetNoticeReceiver(conn, ignore_notice, NULL);
     int rc = PQstatus(conn) == CONNECTION_OK ? check_server(store, conn, err)
                                              : refused(store, conn, err);
     if (rc == 0)
@@ -199,6 +207,8 @@ int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
     int rc = patiently ? pg_schema_read(store, &version, err) : 0;
     if (rc == 0 && patiently)
         rc = pg_schema_too_new(store, version, err);
+    if (rc == 0 && patiently)
+        rc = pg_schema_types(store, err);
     if (rc == 0 && patiently && !PQenterPipelineMode(store->conn))
         rc = pg_connection_error(store, err);
     if (rc != 0)

@@ -207,18 +207,16 @@ int pg_lines_flush(struct store *store, struct redrive_err *err)
     struct args *args = &store->args;
     if (!store->lines.touched)
         return 0;
-    pg_args_array(args, ARG_INT4);
-    for (const struct line *line = store->lines.touched; line; line = line->next_touched)
-        pg_item_int4(args, (int32_t)line->id);
-    pg_args_array_end(args);
-    for (int i = 0; i < REDRIVE_STATE_COUNT; i++) {
-        pg_args_array(args, ARG_INT8);
-        for (const struct line *line = store->lines.touched; line; line = line->next_touched)
-            pg_item_int8(args, line->moved[i]);
-        pg_args_array_end(args);
-    }
-    for (const struct line *line = store->lines.touched; line; line = line->next_touched)
+    pg_args_rows(args, store->types.tallies);
+    for (const struct line *line = store->lines.touched; line; line = line->next_touched) {
+        pg_row_begin(args);
+        pg_field_int4(args, (int32_t)line->id);
+        for (int i = 0; i < REDRIVE_STATE_COUNT; i++)
+            pg_field_int8(args, line->moved[i]);
+        pg_row_end(args);
         store->n_appended++;
+    }
+    pg_args_array_end(args);
     untouch(store);
     return pg_send(store, STATEMENT_TALLIES_ADD, false, err);
 }

@@ -93,6 +93,15 @@ struct store {
     int64_t busy_wait_ms;
     bool caller_time;
 
+    /* The numbers of the types of tables whose rows are sent. */
+    struct {
+        uint32_t jobs;
+        uint32_t specs;
+        uint32_t history;
+        uint32_t tallies;
+        uint32_t counters;
+    } types;
+
     /* What is under way. */
     struct args args;
     struct sent {
@@ -151,6 +160,8 @@ bool pg_is_connected(const struct store *store);
 /* 0: there is no store in this database. */
 int pg_schema_read(struct store *store, int64_t *ret_version, struct redrive_err *err);
 int pg_schema_too_new(struct store *store, int64_t version, struct redrive_err *err);
+/* Learns the numbers of types, which are a database's own. */
+int pg_schema_types(struct store *store, struct redrive_err *err);
 int pg_schema_set_up(struct store *store, const struct store_options *options,
                      struct redrive_err *err);
 

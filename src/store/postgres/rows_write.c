@@ -3,94 +3,92 @@
 #include "core/state.h"
 #include "store/postgres/private.h"
 
-/* One array: an item for each row that is new (or is not), from an expression about it. */
-#define COLUMN(type, item, expression)                  \
-    do {                                                \
-        pg_args_array(args, type);                      \
-        for (size_t i = 0; i < rows->n; i++) {          \
-            const struct row *row = rows->all[i];       \
-            if (row->is_dirty && row->is_new == is_new) \
-                item(args, expression);                 \
-        }                                               \
-        pg_args_array_end(args);                        \
-    } while (0)
-
-static void add_rows(struct args *args, const struct rows *rows, bool is_new)
+/* In the order of the columns of redrive.jobs. */
+static void add_row(struct args *args, const struct row *row)
 {
-    COLUMN(ARG_INT8, pg_item_int8, row->seq);
-    COLUMN(ARG_INT4, pg_item_int4, (int32_t)row->line->id);
-    COLUMN(ARG_INT4, pg_item_int4, (int32_t)row->s.state);
-    COLUMN(ARG_INT4, pg_item_int4, row->priority);
-    COLUMN(ARG_BOOL, pg_item_bool, row->has_key);
-    COLUMN(ARG_INT4, pg_item_int4_or_null, (int32_t)row->s.reason);
-    COLUMN(ARG_INT4, pg_item_int4_or_null, (int32_t)row->error_class);
-    COLUMN(ARG_INT4, pg_item_int4, (int32_t)row->s.attempts);
-    COLUMN(ARG_INT4, pg_item_int4_or_null, (int32_t)row->s.epoch);
-    COLUMN(ARG_INT4, pg_item_int4_or_null, (int32_t)row->s.deferrals);
-    COLUMN(ARG_INT4, pg_item_int4_or_null, (int32_t)row->s.crashes);
-    COLUMN(ARG_INT4, pg_item_int4_or_null, (int32_t)row->history_n);
-    COLUMN(ARG_INT4, pg_item_int4_or_null, (int32_t)row->error_n);
-    COLUMN(ARG_INT8, pg_item_int8, row->s.process_after_ms);
-    COLUMN(ARG_INT8, pg_item_int8, row->s.updated_ms);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, row->s.started_ms);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, row->s.first_started_ms);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, row->s.finished_ms);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, row->s.held_ms);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, row->s.held_since_ms);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, row->s.lease_until_ms);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, (int64_t)row->s.token);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, (int64_t)row->s.permit.generation);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, (int64_t)row->s.permit.probe);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, (int64_t)row->fingerprint);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, row->deadline_ms);
-    COLUMN(ARG_BOOL, pg_item_bool, row->s.parked_by_limit);
-    COLUMN(ARG_TEXT, pg_item_text, row->s.worker);
+    const struct job_status *s = &row->s;
+    pg_row_begin(args);
+    pg_field_int8(args, row->seq);
+    pg_field_int8(args, s->process_after_ms);
+    pg_field_int8(args, s->updated_ms);
+    pg_field_int4(args, (int32_t)row->line->id);
+    pg_field_int4(args, row->priority);
+    pg_field_int4(args, (int32_t)s->attempts);
+    pg_field_int2(args, (int16_t)s->state);
+    pg_field_int2_or_null(args, (int16_t)s->reason);
+    pg_field_int2_or_null(args, (int16_t)row->error_class);
+    pg_field_bool(args, row->has_key);
+    pg_field_bool(args, s->parked_by_limit);
+    pg_field_int4_or_null(args, (int32_t)s->epoch);
+    pg_field_int4_or_null(args, (int32_t)s->deferrals);
+    pg_field_int4_or_null(args, (int32_t)s->crashes);
+    pg_field_int4_or_null(args, (int32_t)row->history_n);
+    pg_field_int4_or_null(args, (int32_t)row->error_n);
+    pg_field_int8_or_null(args, s->started_ms);
+    pg_field_int8_or_null(args, s->first_started_ms);
+    pg_field_int8_or_null(args, s->finished_ms);
+    pg_field_int8_or_null(args, s->held_ms);
+    pg_field_int8_or_null(args, s->held_since_ms);
+    pg_field_int8_or_null(args, s->lease_until_ms);
+    pg_field_int8_or_null(args, (int64_t)s->token);
+    pg_field_int8_or_null(args, (int64_t)s->permit.generation);
+    pg_field_int8_or_null(args, (int64_t)s->permit.probe);
+    pg_field_int8_or_null(args, (int64_t)row->fingerprint);
+    pg_field_int8_or_null(args, row->deadline_ms);
+    pg_field_text(args, s->worker);
+    pg_row_end(args);
 }
 
 static int send_rows(struct store *store, bool is_new, struct redrive_err *err)
 {
     bool any = false;
-    for (size_t i = 0; i < store->rows.n && !any; i++)
-        any = store->rows.all[i]->is_dirty && store->rows.all[i]->is_new == is_new;
+    for (size_t i = 0; i < store->rows.n; i++) {
+        const struct row *row = store->rows.all[i];
+        if (!row->is_dirty || row->is_new != is_new)
+            continue;
+        if (!any)
+            pg_args_rows(&store->args, store->types.jobs);
+        any = true;
+        add_row(&store->args, row);
+    }
     if (!any)
         return 0;
-    add_rows(&store->args, &store->rows, is_new);
+    pg_args_array_end(&store->args);
     return pg_send(store, is_new ? STATEMENT_ROWS_ADD : STATEMENT_ROWS_WRITE, false, err);
 }
 
-#define END_COLUMN(type, item, expression)                   \
-    do {                                                     \
-        pg_args_array(args, type);                           \
-        for (size_t i = 0; i < store->n_ends; i++) {         \
-            const struct attempt_end *end = &store->ends[i]; \
-            const struct job_attempt *a = &end->attempt;     \
-            (void)a;                                         \
-            item(args, expression);                          \
-        }                                                    \
-        pg_args_array_end(args);                             \
-    } while (0)
+/* In the order of the columns of redrive.history. */
+static void add_end(struct args *args, const struct attempt_end *end)
+{
+    const struct job_attempt *a = &end->attempt;
+    pg_row_begin(args);
+    pg_field_int8(args, end->seq);
+    pg_field_int4(args, (int32_t)end->n);
+    pg_field_int8(args, a->started_ms);
+    pg_field_int8(args, a->ended_ms);
+    pg_field_int8(args, a->delay_ms);
+    pg_field_int8(args, a->next_ms);
+    pg_field_int4(args, (int32_t)a->epoch);
+    pg_field_int4(args, (int32_t)a->number);
+    pg_field_int4(args, a->error.code);
+    pg_field_int2(args, (int16_t)a->outcome);
+    pg_field_int2(args, (int16_t)a->error.class_);
+    pg_field_name(args, a->why);
+    pg_field_text(args, a->worker);
+    pg_field_text(args, a->error.type);
+    pg_field_text(args, a->error.message);
+    pg_field_text(args, a->error.stacktrace);
+    pg_row_end(args);
+}
 
 static int send_history(struct store *store, struct redrive_err *err)
 {
-    struct args *args = &store->args;
     if (store->n_ends == 0)
         return 0;
-    END_COLUMN(ARG_INT8, pg_item_int8, end->seq);
-    END_COLUMN(ARG_INT4, pg_item_int4, (int32_t)end->n);
-    END_COLUMN(ARG_INT8, pg_item_int8, a->started_ms);
-    END_COLUMN(ARG_INT8, pg_item_int8, a->ended_ms);
-    END_COLUMN(ARG_INT8, pg_item_int8, a->delay_ms);
-    END_COLUMN(ARG_INT8, pg_item_int8, a->next_ms);
-    END_COLUMN(ARG_INT4, pg_item_int4, (int32_t)a->epoch);
-    END_COLUMN(ARG_INT4, pg_item_int4, (int32_t)a->number);
-    END_COLUMN(ARG_INT4, pg_item_int4, a->error.code);
-    END_COLUMN(ARG_INT4, pg_item_int4, (int32_t)a->outcome);
-    END_COLUMN(ARG_INT4, pg_item_int4, (int32_t)a->error.class_);
-    END_COLUMN(ARG_TEXT, pg_item_name, a->why);
-    END_COLUMN(ARG_TEXT, pg_item_text, a->worker);
-    END_COLUMN(ARG_TEXT, pg_item_text, a->error.type);
-    END_COLUMN(ARG_TEXT, pg_item_text, a->error.message);
-    END_COLUMN(ARG_TEXT, pg_item_text, a->error.stacktrace);
+    pg_args_rows(&store->args, store->types.history);
+    for (size_t i = 0; i < store->n_ends; i++)
+        add_end(&store->args, &store->ends[i]);
+    pg_args_array_end(&store->args);
     store->n_ends = 0;
     return pg_send(store, STATEMENT_HISTORY_ADD, false, err);
 }

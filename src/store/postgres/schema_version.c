@@ -72,6 +72,27 @@ int pg_schema_too_new(struct store *store, int64_t version, struct redrive_err *
     return REDRIVE_E_STATE;
 }
 
+int pg_schema_types(struct store *store, struct redrive_err *err)
+{
+    const struct {
+        const char *sql;
+        uint32_t *ret;
+    } types[] = {
+        {"SELECT 'redrive.jobs'::regtype::oid::text", &store->types.jobs},
+        {"SELECT 'redrive.specs'::regtype::oid::text", &store->types.specs},
+        {"SELECT 'redrive.history'::regtype::oid::text", &store->types.history},
+        {"SELECT 'redrive.tallies'::regtype::oid::text", &store->types.tallies},
+        {"SELECT 'redrive.counters'::regtype::oid::text", &store->types.counters},
+    };
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof types / sizeof types[0]; i++) {
+        int64_t number = 0;
+        rc = read_number(store, types[i].sql, &number, err);
+        *types[i].ret = (uint32_t)number;
+    }
+    return rc;
+}
+
 /* Several processes may get here at once: the first one does it, the others look again. */
 static int migrate(struct store *store, struct redrive_err *err)
 {
@@ -145,6 +166,8 @@ int pg_schema_set_up(struct store *store, const struct store_options *options,
     }
     if (version < POSTGRES_SCRIPTS_COUNT && !options->as_is)
         rc = migrate(store, err);
+    if (rc == 0 && !options->as_is)
+        rc = pg_schema_types(store, err);
     if (rc == 0)
         read_durability(store);
     return rc;

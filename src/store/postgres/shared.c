@@ -118,21 +118,15 @@ int postgres_counters_add(struct store *store, const struct counter *counters, s
     int rc = pg_unit_needed(store, err);
     if (rc != 0 || n == 0)
         return rc;
-    pg_args_array(args, ARG_TEXT);
-    for (size_t i = 0; i < n; i++)
-        pg_item_name(args, counters[i].tenant);
-    pg_args_array_end(args);
-    pg_args_array(args, ARG_TEXT);
-    for (size_t i = 0; i < n; i++)
-        pg_item_name(args, counters[i].name);
-    pg_args_array_end(args);
-    pg_args_array(args, ARG_TEXT);
-    for (size_t i = 0; i < n; i++)
-        pg_item_name(args, counters[i].label);
-    pg_args_array_end(args);
-    pg_args_array(args, ARG_INT8);
-    for (size_t i = 0; i < n; i++)
-        pg_item_int8(args, counters[i].value);
+    pg_args_rows(args, store->types.counters);
+    for (size_t i = 0; i < n; i++) {
+        pg_row_begin(args);
+        pg_field_name(args, counters[i].tenant);
+        pg_field_name(args, counters[i].name);
+        pg_field_name(args, counters[i].label);
+        pg_field_int8(args, counters[i].value);
+        pg_row_end(args);
+    }
     pg_args_array_end(args);
     store->n_appended += n;
     return pg_send(store, STATEMENT_COUNTERS_ADD, false, err);

@@ -119,25 +119,13 @@ enum row_column {
     "AND NOT EXISTS (SELECT FROM redrive.shared p WHERE p.kind = 2 AND p.tenant = t.name " \
     "AND p.key = l.queue)"
 
-#define JOB_ARRAYS                                                                        \
-    "unnest($1::bigint[], $2::int[], $3::int[], $4::int[], $5::boolean[], $6::int[], "    \
-    "$7::int[], $8::int[], $9::int[], $10::int[], $11::int[], $12::int[], $13::int[], "   \
-    "$14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], "         \
-    "$19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], "         \
-    "$24::bigint[], $25::bigint[], $26::bigint[], $27::boolean[], $28::text[]) "          \
-    "AS u(seq, line_id, state, priority, has_key, reason, error_class, attempts, epoch, " \
-    "deferrals, crashes, history_n, error_n, process_after_ms, updated_ms, started_ms, "  \
-    "first_started_ms, finished_ms, held_ms, held_since_ms, lease_until_ms, token, "      \
-    "permit_generation, permit_probe, fingerprint, deadline_ms, by_limit, worker)"
-
 /* Seqs follow the order of submission, and ids are taken in the order of ids, so that no two units
  * wait for each other crosswise. */
-#define SPEC_ARRAYS                                                                           \
-    "WITH u AS MATERIALIZED (SELECT nextval('redrive.job_seq') AS seq, u.* FROM unnest("      \
-    "$1::int[], $2::bigint[], $3::int[], $4::boolean[], $5::text[], $6::text[], $7::text[], " \
-    "$8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[]) "            \
-    "AS u(tenant_id, created_ms, max_attempts, unique_forever, id, unique_key, breaker_key, " \
-    "limit_key, user_name, project, service, policy, payload)) "
+#define NEW_SPECS                                                                         \
+    "WITH u AS MATERIALIZED (SELECT nextval('redrive.job_seq') AS seq, u.tenant_id, "     \
+    "u.created_ms, u.max_attempts, u.unique_forever, u.id, u.unique_key, u.breaker_key, " \
+    "u.limit_key, u.user_name, u.project, u.service, u.policy, u.payload "                \
+    "FROM unnest($1::redrive.specs[]) u) "
 
 /* Takes jobs away with all that belongs to them. gone (seq, line_id, state): which. */
 #define REMOVE_JOBS                                                                             \
@@ -171,20 +159,13 @@ enum row_column {
     XX(LINES_KNOWN, "SELECT l.line_id, l.tenant_id, t.name, l.queue, l.task FROM redrive.lines l " \
                     "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "                         \
                     "WHERE l.line_id = ANY ($1::int[])")                                           \
-    XX(TALLIES_ADD, "INSERT INTO redrive.tallies SELECT * FROM unnest($1::int[], $2::bigint[], "   \
-                    "$3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], "       \
-                    "$8::bigint[], $9::bigint[], $10::bigint[])")                                  \
+    XX(TALLIES_ADD, "INSERT INTO redrive.tallies SELECT u.* FROM unnest($1::redrive.tallies[]) u") \
     XX(TALLIES_FOLD, "SELECT redrive.fold_tallies($1::int)")                                       \
     XX(COUNTERS_FOLD, "SELECT redrive.fold_counters($1::int)")                                     \
                                                                                                    \
     XX(ROWS_LOCK, "SELECT " ROW_COLUMNS " FROM redrive.jobs j WHERE j.seq = ANY ($1::bigint[]) "   \
                   "ORDER BY j.seq FOR UPDATE")                                                     \
-    XX(ROWS_ADD,                                                                                   \
-       "INSERT INTO redrive.jobs (seq, line_id, state, priority, has_key, reason, error_class, "   \
-       "attempts, epoch, deferrals, crashes, history_n, error_n, process_after_ms, updated_ms, "   \
-       "started_ms, first_started_ms, finished_ms, held_ms, held_since_ms, lease_until_ms, "       \
-       "token, permit_generation, permit_probe, fingerprint, deadline_ms, by_limit, worker) "      \
-       "SELECT * FROM " JOB_ARRAYS)                                                                \
+    XX(ROWS_ADD, "INSERT INTO redrive.jobs SELECT u.* FROM unnest($1::redrive.jobs[]) u")          \
     XX(ROWS_WRITE,                                                                                 \
        "UPDATE redrive.jobs j SET state = u.state, reason = u.reason, "                            \
        "error_class = u.error_class, attempts = u.attempts, epoch = u.epoch, "                     \
@@ -194,14 +175,10 @@ enum row_column {
        "finished_ms = u.finished_ms, held_ms = u.held_ms, held_since_ms = u.held_since_ms, "       \
        "lease_until_ms = u.lease_until_ms, token = u.token, "                                      \
        "permit_generation = u.permit_generation, permit_probe = u.permit_probe, "                  \
-       "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker FROM " JOB_ARRAYS    \
+       "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker "                    \
+       "FROM unnest($1::redrive.jobs[]) u"                                                         \
        " WHERE j.seq = u.seq")                                                                     \
-    XX(HISTORY_ADD,                                                                                \
-       "INSERT INTO redrive.history (seq, n, started_ms, ended_ms, delay_ms, next_ms, epoch, "     \
-       "number, error_code, outcome, error_class, why, worker, error_type, error_message, "        \
-       "stacktrace) SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::bigint[], "    \
-       "$5::bigint[], $6::bigint[], $7::int[], $8::int[], $9::int[], $10::int[], $11::int[], "     \
-       "$12::text[], $13::text[], $14::text[], $15::text[], $16::text[])")                         \
+    XX(HISTORY_ADD, "INSERT INTO redrive.history SELECT u.* FROM unnest($1::redrive.history[]) u") \
     XX(RESULTS_WRITE, "INSERT INTO redrive.results SELECT * FROM unnest($1::bigint[], "            \
                       "$2::text[]) ON CONFLICT (seq) DO UPDATE SET result = EXCLUDED.result")      \
     XX(PARKED_ADD, "INSERT INTO redrive.parked SELECT u.seq, s.tenant_id, coalesce(CASE "          \
@@ -217,20 +194,19 @@ enum row_column {
                  "FROM redrive.specs WHERE seq = $1::bigint ON CONFLICT DO NOTHING")               \
     XX(PAYLOAD_WRITE, "UPDATE redrive.specs SET payload = $2::text WHERE seq = $1::bigint")        \
                                                                                                    \
-    XX(SPECS_ADD, SPEC_ARRAYS                                                                      \
-       "INSERT INTO redrive.specs SELECT * FROM u ORDER BY id, tenant_id, seq "                    \
-       "ON CONFLICT ON CONSTRAINT specs_by_id DO NOTHING RETURNING seq, tenant_id, id")            \
+    XX(SPECS_ADD,                                                                                  \
+       NEW_SPECS "INSERT INTO redrive.specs SELECT * FROM u ORDER BY id, tenant_id, seq "          \
+                 "ON CONFLICT ON CONSTRAINT specs_by_id DO NOTHING RETURNING seq, tenant_id, id")  \
     XX(IDS_FIND, "SELECT u.n, s.seq, j.state, s.id FROM unnest($1::int[], $2::int[], "             \
                  "$3::text[]) AS u(n, tenant_id, id) JOIN redrive.specs s ON s.id = u.id "         \
                  "AND s.tenant_id = u.tenant_id JOIN redrive.jobs j ON j.seq = s.seq")             \
     XX(JOBS_ADD,                                                                                   \
-       "SELECT a.taken, a.seq, a.state, a.id FROM unnest($1::int[], $2::int[], $3::bigint[], "     \
-       "$4::bigint[], $5::int[], $6::int[], $7::boolean[], $8::text[], $9::text[], $10::text[], "  \
-       "$11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[]) "            \
-       "AS u(tenant_id, line_id, process_after_ms, deadline_ms, priority, max_attempts, "          \
+       "SELECT a.taken, a.seq, a.state, a.id FROM unnest($1::redrive.specs[], $2::int[], "         \
+       "$3::bigint[], $4::bigint[], $5::int[]) AS u(seq, tenant_id, created_ms, max_attempts, "    \
        "unique_forever, id, unique_key, breaker_key, limit_key, user_name, project, service, "     \
-       "policy, payload) CROSS JOIN LATERAL redrive.add_job(u.tenant_id, u.line_id, "              \
-       "$17::bigint, u.process_after_ms, u.deadline_ms, u.priority, u.max_attempts, "              \
+       "policy, payload, line_id, process_after_ms, deadline_ms, priority) "                       \
+       "CROSS JOIN LATERAL redrive.add_job(u.tenant_id, u.line_id, $6::bigint, "                   \
+       "u.process_after_ms, nullif(u.deadline_ms, 0), u.priority, u.max_attempts, "                \
        "u.unique_forever, u.id, u.unique_key, u.breaker_key, u.limit_key, u.user_name, "           \
        "u.project, u.service, u.policy, u.payload) a")                                             \
                                                                                                    \
@@ -316,8 +292,8 @@ enum row_column {
     XX(SHARED_LIST, "SELECT tenant, key, version, value FROM redrive.shared "                      \
                     "WHERE kind = $1::int AND ($2::text = '' OR tenant = $2::text) "               \
                     "ORDER BY tenant, key")                                                        \
-    XX(COUNTERS_ADD, "INSERT INTO redrive.counters SELECT * FROM unnest($1::text[], $2::text[], "  \
-                     "$3::text[], $4::bigint[])")                                                  \
+    XX(COUNTERS_ADD,                                                                               \
+       "INSERT INTO redrive.counters SELECT u.* FROM unnest($1::redrive.counters[]) u")            \
     XX(COUNTERS_LIST, "SELECT tenant, name, label, sum(value)::bigint FROM redrive.counters "      \
                       "WHERE $1::text = '' OR tenant = $1::text GROUP BY tenant, name, label "     \
                       "ORDER BY tenant, name, label")                                              \
@@ -343,14 +319,13 @@ enum row_column {
        "coalesce(sums.queue, paused.queue) AS queue, s0::bigint, s1::bigint, s2::bigint, "         \
        "s3::bigint, s4::bigint, s5::bigint, s6::bigint, s7::bigint, s8::bigint, "                  \
        "paused.tenant IS NOT NULL, "                                                               \
-       "CASE WHEN s2 > 0 THEN (SELECT s.created_ms FROM redrive.lines l CROSS JOIN LATERAL ("      \
-       "SELECT min(q.seq) AS seq FROM redrive.jobs q WHERE q.state = 2 "                           \
-       "AND q.line_id = l.line_id) q JOIN redrive.specs s ON s.seq = q.seq "                       \
-       "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue ORDER BY q.seq LIMIT 1) END, " \
-       "CASE WHEN s0 + s1 > 0 THEN (SELECT q.process_after_ms FROM redrive.jobs q "                \
-       "JOIN redrive.lines l ON l.line_id = q.line_id WHERE q.state IN (0, 1) "                    \
-       "AND l.tenant_id = sums.tenant_id AND l.queue = sums.queue "                                \
-       "ORDER BY q.process_after_ms, q.seq LIMIT 1) END "                                          \
+       "CASE WHEN s2 > 0 THEN (SELECT s.created_ms FROM redrive.specs s WHERE s.seq = (SELECT "    \
+       "min(redrive.oldest_ready(l.line_id)) FROM redrive.lines l "                                \
+       "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue)) END, "                       \
+       "CASE WHEN s0 + s1 > 0 THEN (SELECT min(d.ms) FROM redrive.lines l CROSS JOIN LATERAL ("    \
+       "SELECT q.process_after_ms AS ms FROM redrive.jobs q WHERE q.state IN (0, 1) "              \
+       "AND q.line_id = l.line_id ORDER BY q.process_after_ms LIMIT 1) d "                         \
+       "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue) END "                         \
        "FROM sums FULL JOIN paused ON paused.tenant = sums.tenant "                                \
        "AND paused.queue = sums.queue WHERE paused.tenant IS NOT NULL "                            \
        "OR s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 <> 0 ORDER BY 1, 2")                         \

@@ -4,32 +4,32 @@
 /* As many rows of a batch as one statement takes. */
 #define TOGETHER_MAX 1000
 
-/* One array: an item for each spec. */
-#define COLUMN(type, item, expression)               \
-    do {                                             \
-        pg_args_array(args, type);                   \
-        for (size_t i = 0; i < n; i++) {             \
-            const struct job_spec *spec = &specs[i]; \
-            const struct line *line = lines[i];      \
-            (void)spec;                              \
-            (void)line;                              \
-            item(args, expression);                  \
-        }                                            \
-        pg_args_array_end(args);                     \
-    } while (0)
-
-static void add_texts(struct args *args, const struct job_spec *specs, struct line *const *lines,
-                      size_t n)
+/* In the order of the columns of redrive.specs; the seq is given there. */
+static void add_specs(struct store *store, const struct job_spec *specs, struct line *const *lines,
+                      const int64_t *created_ms, size_t n)
 {
-    COLUMN(ARG_TEXT, pg_item_name, spec->id);
-    COLUMN(ARG_TEXT, pg_item_option, spec->unique_key);
-    COLUMN(ARG_TEXT, pg_item_option, spec->breaker_key);
-    COLUMN(ARG_TEXT, pg_item_option, spec->limit_key);
-    COLUMN(ARG_TEXT, pg_item_text, spec->user);
-    COLUMN(ARG_TEXT, pg_item_text, spec->project);
-    COLUMN(ARG_TEXT, pg_item_text, spec->service);
-    COLUMN(ARG_TEXT, pg_item_text, spec->policy);
-    COLUMN(ARG_TEXT, pg_item_text, spec->payload);
+    struct args *args = &store->args;
+    pg_args_rows(args, store->types.specs);
+    for (size_t i = 0; i < n; i++) {
+        const struct job_spec *spec = &specs[i];
+        pg_row_begin(args);
+        pg_field_int8(args, 0);
+        pg_field_int4(args, (int32_t)lines[i]->tenant_id);
+        pg_field_int8(args, created_ms ? created_ms[i] : store->now_ms);
+        pg_field_int4(args, spec->max_attempts);
+        pg_field_bool(args, spec->unique_forever);
+        pg_field_name(args, spec->id);
+        pg_field_option(args, spec->unique_key);
+        pg_field_option(args, spec->breaker_key);
+        pg_field_option(args, spec->limit_key);
+        pg_field_text(args, spec->user);
+        pg_field_text(args, spec->project);
+        pg_field_text(args, spec->service);
+        pg_field_text(args, spec->policy);
+        pg_field_text(args, spec->payload);
+        pg_row_end(args);
+    }
+    pg_args_array_end(args);
 }
 
 static int accept(struct store *store, const struct job_spec *spec, struct line *line, int64_t seq,
@@ -136,13 +136,8 @@ int pg_specs_add(struct store *store, const struct job_spec *specs, struct line 
                  const int64_t *created_ms, size_t n, struct submit_result *ret,
                  struct redrive_err *err)
 {
-    struct args *args = &store->args;
     const PGresult *result;
-    COLUMN(ARG_INT4, pg_item_int4, (int32_t)line->tenant_id);
-    COLUMN(ARG_INT8, pg_item_int8, created_ms ? created_ms[i] : store->now_ms);
-    COLUMN(ARG_INT4, pg_item_int4, spec->max_attempts);
-    COLUMN(ARG_BOOL, pg_item_bool, spec->unique_forever);
-    add_texts(args, specs, lines, n);
+    add_specs(store, specs, lines, created_ms, n);
     for (size_t i = 0; i < n; i++)
         ret[i] = (struct submit_result){.code = REDRIVE_E_EXISTS};
     int rc = pg_run(store, STATEMENT_SPECS_ADD, &result, err);
@@ -172,14 +167,20 @@ static int submit_keyed(struct store *store, const struct job_spec *specs,
     int rc = pg_rows_flush(store, err);
     if (rc != 0)
         return rc;
-    COLUMN(ARG_INT4, pg_item_int4, (int32_t)line->tenant_id);
-    COLUMN(ARG_INT4, pg_item_int4, (int32_t)line->id);
-    COLUMN(ARG_INT8, pg_item_int8, spec->process_after_ms ? spec->process_after_ms : store->now_ms);
-    COLUMN(ARG_INT8, pg_item_int8_or_null, spec->deadline_ms);
-    COLUMN(ARG_INT4, pg_item_int4, spec->priority);
-    COLUMN(ARG_INT4, pg_item_int4, spec->max_attempts);
-    COLUMN(ARG_BOOL, pg_item_bool, spec->unique_forever);
-    add_texts(args, specs, lines, n);
+    add_specs(store, specs, lines, NULL, n);
+#define COLUMN(type, item, expression) \
+    do {                               \
+        pg_args_array(args, type);     \
+        for (size_t i = 0; i < n; i++) \
+            item(args, expression);    \
+        pg_args_array_end(args);       \
+    } while (0)
+    COLUMN(ARG_INT4, pg_item_int4, (int32_t)lines[i]->id);
+    COLUMN(ARG_INT8, pg_item_int8,
+           specs[i].process_after_ms ? specs[i].process_after_ms : store->now_ms);
+    COLUMN(ARG_INT8, pg_item_int8, specs[i].deadline_ms);
+    COLUMN(ARG_INT4, pg_item_int4, specs[i].priority);
+#undef COLUMN
     pg_args_int8(args, store->now_ms);
     rc = pg_run(store, STATEMENT_JOBS_ADD, &result, err);
     if (rc == 0 && (size_t)PQntuples(result) != n)

@@ -20,9 +20,8 @@ static bool was_told(struct store *store)
 /* What came before it listened was not heard: the first wait on a connection is none. */
 static int start_listening(struct store *store, struct redrive_err *err)
 {
-    int rc = pg_is_connected(store) ? 0 : pg_connect(store, true, err);
-    if (rc == 0)
-        rc = pg_run(store, STATEMENT_LISTEN, NULL, err);
+    const PGresult *ignored;
+    int rc = pg_read(store, STATEMENT_LISTEN, NULL, &ignored, err);
     store->is_listening = rc == 0;
     return rc;
 }

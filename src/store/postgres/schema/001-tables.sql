@@ -120,10 +120,26 @@ CREATE TABLE redrive.jobs (
 -- that has ended is in none that a claim looks at.
 CREATE INDEX jobs_ready ON redrive.jobs (line_id, priority DESC, seq) WHERE state = 2;
 CREATE INDEX jobs_due ON redrive.jobs (process_after_ms, seq) WHERE state IN (0, 1);
+CREATE INDEX jobs_due_in_line ON redrive.jobs (line_id, process_after_ms) WHERE state IN (0, 1);
 CREATE INDEX jobs_leased ON redrive.jobs (lease_until_ms, seq) WHERE state = 3;
 CREATE INDEX jobs_ended ON redrive.jobs (state, finished_ms, seq) WHERE state >= 5;
 CREATE INDEX jobs_deadlines ON redrive.jobs (deadline_ms, seq)
     WHERE deadline_ms IS NOT NULL AND state IN (0, 1, 2, 4);
+
+-- The lowest seq among the queued jobs of a line. Within a priority the first one has it: so it is a
+-- look for each priority that there is.
+CREATE FUNCTION redrive.oldest_ready(p_line_id integer) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE firsts(priority, seq) AS (
+        (SELECT j.priority, j.seq FROM redrive.jobs j WHERE j.state = 2 AND j.line_id = p_line_id
+         ORDER BY j.priority DESC, j.seq LIMIT 1)
+        UNION ALL
+        SELECT n.priority, n.seq FROM firsts CROSS JOIN LATERAL (
+            SELECT j.priority, j.seq FROM redrive.jobs j
+            WHERE j.state = 2 AND j.line_id = p_line_id AND j.priority < firsts.priority
+            ORDER BY j.priority DESC, j.seq LIMIT 1) n)
+    SELECT min(seq) FROM firsts
+$$;
 
 -- Parked jobs by what holds them: a breaker's key, or a limit's.
 CREATE TABLE redrive.parked (

@@ -1,0 +1,207 @@
+-- What applications call in their own transactions. docs/postgres.md explains it, and the grants.
+
+-- Fills a template of a breaker's or a limit's key in, as the engine does: what a job does not have
+-- is empty, control characters become underscores.
+CREATE FUNCTION redrive.fill_in(template text, task text, queue text, tenant text, user_name text,
+                                service text, payload json) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    rest text := template;
+    filled text := '';
+    opened integer;
+    closed integer;
+    name text;
+BEGIN
+    LOOP
+        opened := strpos(rest, '{');
+        closed := CASE WHEN opened > 0 THEN strpos(substr(rest, opened), '}') ELSE 0 END;
+        EXIT WHEN closed = 0;
+        name := substr(rest, opened + 1, closed - 2);
+        filled := filled || left(rest, opened - 1) || coalesce(
+            CASE WHEN name LIKE 'payload.%' THEN payload #>> string_to_array(substr(name, 9), '.')
+                 WHEN name = 'task' THEN task
+                 WHEN name = 'service' THEN service
+                 WHEN name = 'queue' THEN queue
+                 WHEN name = 'tenant' THEN tenant
+                 WHEN name = 'user' THEN user_name
+            END, '');
+        rest := substr(rest, opened + closed);
+    END LOOP;
+    filled := regexp_replace(filled || rest, '[\x01-\x1f]', '_', 'g');
+    IF octet_length(filled) > 512 THEN
+        RAISE EXCEPTION 'the key of the job''s breaker or limit is over 512 bytes'
+            USING ERRCODE = 'string_data_right_truncation';
+    END IF;
+    RETURN filled;
+END
+$$;
+
+-- One name of a job: not too long, one line.
+CREATE FUNCTION redrive.check_name(what text, name text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF octet_length(name) > 255 THEN
+        RAISE EXCEPTION '% is over 255 bytes', what USING ERRCODE = 'string_data_right_truncation';
+    ELSIF name ~ '[\x01-\x1f\x7f]' THEN
+        RAISE EXCEPTION '% has a control character', what
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
+-- Submits a job when the transaction of the caller commits. The result is the id of the job that
+-- stands for it: a new one, or the one that holds this id or this unique key already.
+CREATE FUNCTION redrive.submit(
+    task text, payload text DEFAULT NULL, queue text DEFAULT NULL, priority integer DEFAULT 0,
+    id text DEFAULT NULL, unique_key text DEFAULT NULL, unique_forever boolean DEFAULT false,
+    process_after timestamptz DEFAULT NULL, deadline timestamptz DEFAULT NULL,
+    tenant text DEFAULT 'default', user_name text DEFAULT NULL, project text DEFAULT NULL,
+    service text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    now_ms bigint := extract(epoch FROM clock_timestamp()) * 1000;
+    after_ms bigint := coalesce(extract(epoch FROM process_after) * 1000, 0);
+    definition json;
+    limits json;
+    parsed json;
+    breaker_key text;
+    limit_key text;
+    max_attempts integer;
+    line record;
+    job record;
+    random text;
+BEGIN
+    IF coalesce(task, '') = '' THEN
+        RAISE EXCEPTION 'a job needs a task' USING ERRCODE = 'invalid_parameter_value';
+    ELSIF priority IS NULL OR priority NOT BETWEEN -100 AND 100 THEN
+        RAISE EXCEPTION 'priority % is not between -100 and 100', priority
+            USING ERRCODE = 'numeric_value_out_of_range';
+    ELSIF octet_length(payload) > 1048576 THEN
+        RAISE EXCEPTION 'the payload is over 1048576 bytes'
+            USING ERRCODE = 'string_data_right_truncation',
+                  HINT = 'keep large data elsewhere and submit where it is';
+    END IF;
+    PERFORM redrive.check_name(n.what, n.name)
+    FROM (VALUES ('task', task), ('id', id), ('tenant', tenant), ('queue', queue),
+                 ('unique key', unique_key), ('user', user_name), ('project', project),
+                 ('service', service)) AS n(what, name);
+    parsed := payload::json;
+    tenant := coalesce(nullif(tenant, ''), 'default');
+
+    SELECT convert_from(s.value, 'UTF8')::json INTO definition
+    FROM redrive.shared s WHERE s.kind = 3 AND s.tenant = 'default' AND s.key = task;
+    IF definition ->> 'payload' = 'required' AND coalesce(json_typeof(parsed), 'null') = 'null' THEN
+        RAISE EXCEPTION 'the payload is missing' USING ERRCODE = 'null_value_not_allowed',
+            DETAIL = format('task ''%s'' says payload: required', task);
+    END IF;
+    queue := coalesce(nullif(queue, ''), definition ->> 'queue', 'default');
+    max_attempts := coalesce((definition #>> '{retry,max_retries}')::integer, 5) + 1;
+    breaker_key := redrive.fill_in(
+        CASE WHEN definition IS NULL THEN '{task}'
+             ELSE coalesce(definition #>> '{breaker,key}', '') END,
+        task, queue, tenant, user_name, service, parsed);
+    limits := definition -> 'limits';
+    IF limits ->> 'rate' IS NOT NULL OR limits ->> 'concurrency' IS NOT NULL THEN
+        limit_key := CASE limits ->> 'per'
+            WHEN 'user' THEN 'limit:user:' || task || ':' || coalesce(user_name, '')
+            WHEN 'project' THEN 'limit:project:' || task || ':' || coalesce(project, '')
+            WHEN 'key' THEN 'limit:key:' || redrive.fill_in(coalesce(limits ->> 'key', ''), task,
+                queue, tenant, user_name, service, parsed)
+            ELSE 'limit:task:' || task END;
+    END IF;
+    IF coalesce(id, '') = '' THEN
+        -- As the engine makes them: 48 bits of milliseconds, version 7, and randomness.
+        random := replace(gen_random_uuid()::text, '-', '');
+        id := regexp_replace(lpad(to_hex(now_ms), 12, '0') || '7' || substr(random, 14),
+                             '^(.{8})(.{4})(.{4})(.{4})(.{12})$', '\1-\2-\3-\4-\5');
+    END IF;
+
+    SELECT * INTO line FROM redrive.line_named(tenant, queue, task);
+    SELECT * INTO job FROM redrive.add_job(
+        line.tenant_id, line.line_id, now_ms, CASE WHEN after_ms > 0 THEN after_ms ELSE now_ms END,
+        (extract(epoch FROM deadline) * 1000)::bigint, priority, max_attempts,
+        coalesce(unique_forever, false), id, nullif(unique_key, ''), nullif(breaker_key, ''),
+        limit_key, user_name, project, service, NULL, payload);
+    IF NOT job.taken THEN
+        INSERT INTO redrive.tallies
+        VALUES (line.line_id, (job.state = 0)::int, 0, (job.state = 2)::int, 0, 0, 0, 0, 0, 0);
+        INSERT INTO redrive.counters
+        VALUES (tenant, 'jobs_received', '', 1), (tenant, 'jobs_received', 'task:' || task, 1),
+               (tenant, 'jobs_received', 'queue:' || queue, 1);
+        PERFORM pg_notify('redrive', '');
+    END IF;
+    RETURN job.id;
+END
+$$;
+
+CREATE FUNCTION redrive.submit(
+    task text, payload json, queue text DEFAULT NULL, priority integer DEFAULT 0,
+    id text DEFAULT NULL, unique_key text DEFAULT NULL, unique_forever boolean DEFAULT false,
+    process_after timestamptz DEFAULT NULL, deadline timestamptz DEFAULT NULL,
+    tenant text DEFAULT 'default', user_name text DEFAULT NULL, project text DEFAULT NULL,
+    service text DEFAULT NULL) RETURNS text
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT redrive.submit(task, payload::text, queue, priority, id, unique_key, unique_forever,
+                          process_after, deadline, tenant, user_name, project, service)
+$$;
+
+CREATE FUNCTION redrive.submit(
+    task text, payload jsonb, queue text DEFAULT NULL, priority integer DEFAULT 0,
+    id text DEFAULT NULL, unique_key text DEFAULT NULL, unique_forever boolean DEFAULT false,
+    process_after timestamptz DEFAULT NULL, deadline timestamptz DEFAULT NULL,
+    tenant text DEFAULT 'default', user_name text DEFAULT NULL, project text DEFAULT NULL,
+    service text DEFAULT NULL) RETURNS text
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT redrive.submit(task, payload::text, queue, priority, id, unique_key, unique_forever,
+                          process_after, deadline, tenant, user_name, project, service)
+$$;
+
+-- Cancels a live job when the transaction of the caller commits. The result is its state then, which
+-- is another one when it had ended before; NULL: there is no such job.
+CREATE FUNCTION redrive.cancel(id text, tenant text DEFAULT 'default') RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    now_ms bigint := extract(epoch FROM clock_timestamp()) * 1000;
+    job redrive.jobs;
+BEGIN
+    SELECT j.* INTO job FROM redrive.tenants t JOIN redrive.specs s ON s.tenant_id = t.tenant_id
+    JOIN redrive.jobs j ON j.seq = s.seq
+    WHERE t.name = coalesce(nullif(tenant, ''), 'default') AND s.id = id FOR UPDATE OF j;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    ELSIF job.state >= 5 THEN
+        RETURN (SELECT st.name FROM redrive.states st WHERE st.state = job.state);
+    END IF;
+    IF job.state = 3 THEN
+        job.history_n := coalesce(job.history_n, 0) + 1;
+        INSERT INTO redrive.history (seq, n, started_ms, ended_ms, delay_ms, next_ms, epoch, number,
+                                     error_code, outcome, error_class, why, worker)
+        VALUES (job.seq, job.history_n, coalesce(job.started_ms, 0), now_ms, 0, 0,
+                coalesce(job.epoch, 0), job.attempts, 0, 8, 0, 'none', job.worker);
+    ELSIF job.state = 4 THEN
+        DELETE FROM redrive.parked p WHERE p.seq = job.seq;
+        IF job.first_started_ms IS NOT NULL THEN
+            job.held_ms := coalesce(job.held_ms, 0) + greatest(now_ms - job.held_since_ms, 0);
+        END IF;
+    END IF;
+    UPDATE redrive.jobs j SET state = 8, updated_ms = now_ms, finished_ms = now_ms, token = NULL,
+        lease_until_ms = NULL, permit_generation = NULL, permit_probe = NULL, by_limit = NULL,
+        held_since_ms = NULL, held_ms = job.held_ms, history_n = job.history_n
+    WHERE j.seq = job.seq;
+    IF job.has_key THEN
+        DELETE FROM redrive.live_keys k USING redrive.specs s WHERE s.seq = job.seq
+           AND k.tenant_id = s.tenant_id AND k.unique_key = s.unique_key AND k.seq = s.seq;
+    END IF;
+    INSERT INTO redrive.tallies
+    VALUES (job.line_id, -(job.state = 0)::int, -(job.state = 1)::int, -(job.state = 2)::int,
+            -(job.state = 3)::int, -(job.state = 4)::int, 0, 0, 0, 1);
+    PERFORM pg_notify('redrive', '');
+    RETURN 'cancelled';
+END
+$$;
+
+-- Functions are everybody's unless somebody says otherwise.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION redrive.at(bigint) TO PUBLIC;

@@ -1,0 +1,235 @@
+/* Opening, and connections that break. */
+#include <stdio.h>
+
+#include "kit.h"
+#include "stores_postgres.h"
+
+static void sql(const struct kit *kit, const char *text)
+{
+    stores_postgres_sql(kit->url, text, NULL, 0);
+}
+
+/* The URL of the kit's database with another user, password or tail. */
+static void url_with(const struct kit *kit, const char *user, const char *tail,
+                     char ret[STORES_URL_MAX])
+{
+    const char *at = strchr(kit->url, '@');
+    snprintf(ret, STORES_URL_MAX, "postgres://%s%s%s", user, at, tail);
+}
+
+static int open_at(const char *url, bool create, struct redrive_err *err)
+{
+    struct store *store = NULL;
+    const struct store_options options = {.create = create, .busy_wait_ms = 50};
+    int rc = store_open(url, &options, &store, err);
+    store_close(store);
+    return rc;
+}
+
+/* -- Opening -- */
+
+static void both_names_of_the_scheme_are_known(void **state)
+{
+    struct kit *k = *state;
+    char url[STORES_URL_MAX];
+    snprintf(url, sizeof url, "postgresql%s", strchr(k->url, ':'));
+    assert_int_equal(open_at(url, false, NULL), 0);
+}
+
+static void what_is_no_url_is_refused_without_its_password(void **state)
+{
+    (void)state;
+    static const char *const URLS[] = {"postgres:redrive", "postgres://u:secret@[::1/db",
+                                       "postgres://u:secret@h:port/db?nonsense=1",
+                                       "postgres://u:secret@h/db?sslmode"};
+    for (size_t i = 0; i < sizeof URLS / sizeof URLS[0]; i++) {
+        struct redrive_err err = {0};
+        assert_int_equal(open_at(URLS[i], true, &err), REDRIVE_E_INVALID);
+        assert_non_null(strstr(err.hint, "postgres://USER@HOST:PORT/DATABASE"));
+        assert_null(strstr(err.message, "secret"));
+        assert_null(strstr(err.detail, "secret"));
+        assert_null(strstr(err.hint, "secret"));
+    }
+}
+
+static void a_server_that_is_not_there_is_named_without_the_password(void **state)
+{
+    (void)state;
+    struct redrive_err err = {0};
+    assert_int_equal(open_at("postgres://u:secret@127.0.0.1:1/db?password=secret", true, &err),
+                     REDRIVE_E_IO);
+    assert_non_null(strstr(err.detail, "postgres://u:***@127.0.0.1:1/db"));
+    assert_null(strstr(err.detail, "secret"));
+    assert_true(err.hint[0] != '\0');
+}
+
+static void a_database_that_is_not_there_is_not_found(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    char url[STORES_URL_MAX];
+    url_with(k, "redrive", "_no", url);
+    assert_int_equal(open_at(url, true, &err), REDRIVE_E_NOT_FOUND);
+    assert_string_equal(err.message, "there is no such database on the server");
+    assert_non_null(strstr(err.hint, "createdb"));
+}
+
+static void a_user_that_is_not_there_is_denied(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    char url[STORES_URL_MAX];
+    url_with(k, "stranger:secret", "", url);
+    assert_int_equal(open_at(url, true, &err), REDRIVE_E_DENIED);
+    assert_string_equal(err.message, "the server does not know this user");
+    assert_null(strstr(err.detail, "secret"));
+}
+
+static void missing_rights_are_said_to_be_missing(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    char url[STORES_URL_MAX];
+    sql(k, "CREATE ROLE nobody LOGIN");
+    url_with(k, "nobody", "", url);
+    assert_int_equal(open_at(url, false, &err), REDRIVE_E_DENIED);
+    assert_string_equal(err.message, "this user may not do that");
+    assert_non_null(strstr(err.hint, "docs/postgres.md"));
+    sql(k, "DROP SCHEMA redrive CASCADE");
+    assert_int_equal(open_at(url, true, &err), REDRIVE_E_DENIED);
+    sql(k, "DROP ROLE nobody");
+}
+
+static void the_schema_of_a_newer_program_is_left_alone(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    struct store *look = NULL;
+    struct store_facts facts;
+    sql(k, "UPDATE redrive.meta SET version = 4711");
+    assert_int_equal(open_at(k->url, true, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "4711"));
+    assert_non_null(strstr(err.hint, "newer redrive"));
+    assert_int_equal(store_open(k->url, &(struct store_options){.as_is = true}, &look, NULL), 0);
+    assert_int_equal(store_ops(look)->facts(look, &facts, NULL), 0);
+    assert_int_equal(facts.version_found, 4711);
+    assert_non_null(strstr(facts.server, "PostgreSQL"));
+    store_close(look);
+}
+
+static void a_schema_of_somebody_else_is_left_alone(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    sql(k, "DROP SCHEMA redrive CASCADE; CREATE SCHEMA redrive; CREATE TABLE redrive.mine (a int)");
+    assert_int_equal(open_at(k->url, true, &err), REDRIVE_E_STATE);
+    assert_string_equal(err.message, "the schema redrive belongs to something else");
+}
+
+static void text_that_is_not_utf8_is_refused(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    char url[STORES_URL_MAX];
+    sql(k, "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'");
+    snprintf(url, sizeof url, "%.*s/latin", (int)(strrchr(k->url, '/') - k->url), k->url);
+    assert_int_equal(open_at(url, true, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.detail, "LATIN1"));
+    sql(k, "DROP DATABASE latin");
+}
+
+/* The server of tests does not wait for the disk. */
+static void durability_is_what_the_server_says(void **state)
+{
+    struct kit *k = *state;
+    struct store_facts facts;
+    assert_int_equal(store_base(k->store)->durability, STORE_SURVIVES_PROCESS);
+    assert_int_equal(store_ops(k->store)->facts(k->store, &facts, NULL), 0);
+    assert_non_null(strstr(facts.loss, "fsync is off"));
+}
+
+/* -- Connections that break -- */
+
+#define KILL_ALL                                                     \
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity " \
+    "WHERE datname = current_database() AND application_name = 'redrive'"
+
+static void a_unit_whose_connection_breaks_has_not_happened_and_can_be_repeated(void **state)
+{
+    struct kit *k = *state;
+    const struct store_ops *ops = store_ops(k->store);
+    struct job_spec spec = {
+        .tenant = STR("acme"), .id = STR("x"), .queue = STR("q"), .task = STR("t")};
+    struct submit_result result;
+    struct redrive_err err = {0};
+    int64_t now_ms, version;
+    kit_begin(k);
+    PUT(k, .id = STR("lost"));
+    sql(k, KILL_ALL);
+    assert_int_equal(ops->submit(k->store, &spec, 1, &result, &k->arena, &err),
+                     REDRIVE_E_CANCELLED);
+    assert_int_equal(ops->commit(k->store, &err), REDRIVE_E_CANCELLED);
+    ops->rollback(k->store);
+    k->in_unit = false;
+    assert_int_equal(ops->begin(k->store, k->now_ms, &now_ms, &version, &err), 0);
+    assert_int_equal(ops->submit(k->store, &spec, 1, &result, &k->arena, &err), 0);
+    assert_int_equal(ops->commit(k->store, &err), 0);
+    check_seqs(LIST(k, .limit = 10), result.seq);
+}
+
+static void of_a_commit_that_got_no_answer_nobody_knows(void **state)
+{
+    struct kit *k = *state;
+    kit_begin(k);
+    PUT(k, .id = STR("lost"));
+    sql(k, KILL_ALL);
+    assert_int_equal(store_ops(k->store)->commit(k->store, NULL), REDRIVE_E_IO);
+    k->in_unit = false;
+    assert_int_equal(LIST(k, .limit = 10)->n, 0);
+}
+
+static void between_units_nobody_notices(void **state)
+{
+    struct kit *k = *state;
+    int64_t seq = PUT(k, .id = STR("x"));
+    sql(k, KILL_ALL);
+    kit_start(k, seq);
+    sql(k, KILL_ALL);
+    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_RUNNING);
+    sql(k, KILL_ALL);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 1, NULL), 0);
+    sql(k, KILL_ALL);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 600000, NULL), 0);
+}
+
+static void a_newer_program_that_came_meanwhile_is_noticed(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    int64_t now_ms, version;
+    sql(k, "UPDATE redrive.meta SET version = 4711");
+    sql(k, KILL_ALL);
+    assert_int_equal(store_ops(k->store)->begin(k->store, 1, &now_ms, &version, &err),
+                     REDRIVE_E_STATE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(both_names_of_the_scheme_are_known),
+        T(what_is_no_url_is_refused_without_its_password),
+        T(a_server_that_is_not_there_is_named_without_the_password),
+        F(a_database_that_is_not_there_is_not_found),
+        F(a_user_that_is_not_there_is_denied),
+        F(missing_rights_are_said_to_be_missing),
+        F(the_schema_of_a_newer_program_is_left_alone),
+        F(a_schema_of_somebody_else_is_left_alone),
+        F(text_that_is_not_utf8_is_refused),
+        F(durability_is_what_the_server_says),
+        F(a_unit_whose_connection_breaks_has_not_happened_and_can_be_repeated),
+        F(of_a_commit_that_got_no_answer_nobody_knows),
+        F(between_units_nobody_notices),
+        F(a_newer_program_that_came_meanwhile_is_noticed),
+    };
+    return cmocka_run_group_tests_name("postgres connection", tests, NULL, NULL);
+}

@@ -1,0 +1,126 @@
+/* Waiting for others, who tell. */
+#include <pthread.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "kit.h"
+#include "stores_postgres.h"
+
+/* Longer than any of this takes, shorter than a test may last. */
+#define LONG_MS 60000
+
+struct later {
+    void (*what)(struct kit *kit);
+    struct kit *kit;
+};
+
+static void *do_later(void *arg)
+{
+    const struct later *later = arg;
+    const struct timespec nap = {.tv_nsec = 50000000};
+    nanosleep(&nap, NULL);
+    later->what(later->kit);
+    return NULL;
+}
+
+/* How long a wait lasts while something else is done by another session. */
+static int64_t wait_while(struct kit *k, struct kit *other, void (*what)(struct kit *kit),
+                          int64_t limit_ms)
+{
+    pthread_t thread;
+    struct later later = {what, other};
+    assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL), 0);
+    const int64_t start_ms = clock_monotonic_ms();
+    assert_int_equal(pthread_create(&thread, NULL, do_later, &later), 0);
+    assert_int_equal(store_ops(k->store)->wait(k->store, limit_ms, NULL), 0);
+    const int64_t took_ms = clock_monotonic_ms() - start_ms;
+    pthread_join(thread, NULL);
+    return took_ms;
+}
+
+static void submit_one(struct kit *kit)
+{
+    PUT(kit, .queue = STR("main"));
+}
+
+static void submit_in_sql(struct kit *kit)
+{
+    stores_postgres_sql(kit->url, "SELECT redrive.submit('mail', '{}')", NULL, 0);
+}
+
+static void roll_back_in_sql(struct kit *kit)
+{
+    stores_postgres_sql(kit->url, "BEGIN; SELECT redrive.submit('mail', '{}'); ROLLBACK", NULL, 0);
+}
+
+static void pause_queue(struct kit *kit)
+{
+    kit_pause(kit, STR("acme"), STR("main"));
+}
+
+static void a_submit_ends_a_wait(void **state)
+{
+    struct kit *k = *state, other;
+    kit_join(&other, k);
+    assert_true(wait_while(k, &other, submit_one, LONG_MS) < LONG_MS / 2);
+    kit_close(&other);
+}
+
+static void a_submit_in_sql_ends_a_wait_when_it_commits(void **state)
+{
+    struct kit *k = *state;
+    assert_true(wait_while(k, k, submit_in_sql, LONG_MS) < LONG_MS / 2);
+    assert_true(wait_while(k, k, roll_back_in_sql, 400) >= 400);
+}
+
+static void what_processes_share_ends_a_wait_too(void **state)
+{
+    struct kit *k = *state, other;
+    kit_join(&other, k);
+    assert_true(wait_while(k, &other, pause_queue, LONG_MS) < LONG_MS / 2);
+    kit_close(&other);
+}
+
+static void what_was_told_while_nobody_waited_is_not_lost(void **state)
+{
+    struct kit *k = *state, other;
+    kit_join(&other, k);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL), 0);
+    submit_one(&other);
+    assert_int_equal(LIST(k, .limit = 5)->n, 1);
+    const int64_t start_ms = clock_monotonic_ms();
+    assert_int_equal(store_ops(k->store)->wait(k->store, LONG_MS, NULL), 0);
+    assert_true(clock_monotonic_ms() - start_ms < LONG_MS / 2);
+    kit_close(&other);
+}
+
+static void nobody_is_woken_by_himself(void **state)
+{
+    struct kit *k = *state;
+    assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL), 0);
+    submit_one(k);
+    const int64_t start_ms = clock_monotonic_ms();
+    assert_int_equal(store_ops(k->store)->wait(k->store, 100, NULL), 0);
+    assert_true(clock_monotonic_ms() - start_ms >= 100);
+}
+
+static void an_open_unit_cannot_wait(void **state)
+{
+    struct kit *k = *state;
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL), REDRIVE_E_STATE);
+    kit_rollback(k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(a_submit_ends_a_wait),
+        F(a_submit_in_sql_ends_a_wait_when_it_commits),
+        F(what_processes_share_ends_a_wait_too),
+        F(what_was_told_while_nobody_waited_is_not_lost),
+        F(nobody_is_woken_by_himself),
+        F(an_open_unit_cannot_wait),
+    };
+    return cmocka_run_group_tests_name("postgres notify", tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* Several units at a time: what each of them gets, and what happens when they want the same. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kit.h"
+#include "stores_postgres.h"
+
+static void two_claims_at_once_get_different_jobs(void **state)
+{
+    struct kit *a = *state, b;
+    int64_t seqs[40];
+    kit_join(&b, a);
+    for (int i = 0; i < 40; i++)
+        seqs[i] = PUT(a, .task = i % 2 ? STR("x") : STR("y"));
+    kit_begin(a);
+    kit_begin(&b);
+    struct job_page *of_a = READY(a, .tenant = STR("acme"), .limit = 10);
+    struct job_page *of_b = READY(&b, .tenant = STR("acme"), .limit = 10);
+    assert_int_equal(of_a->n, 10);
+    assert_int_equal(of_b->n, 10);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(of_a->jobs[i].status.seq, seqs[i]);
+        assert_int_equal(of_b->jobs[i].status.seq, seqs[i + 10]);
+    }
+    /* Though all that one would look at first are another's. */
+    of_b = READY(&b, .tenant = STR("acme"), .limit = 20);
+    assert_int_equal(of_b->n, 20);
+    for (int i = 0; i < 10; i++)
+        kit_start(a, seqs[i]);
+    kit_commit(a);
+    kit_rollback(&b);
+    assert_int_equal(READY(&b, .limit = 100)->n, 30);
+    kit_close(&b);
+}
+
+static void an_expired_job_is_given_to_one_of_two(void **state)
+{
+    struct kit *a = *state, b;
+    int64_t next_ms;
+    kit_join(&b, a);
+    int64_t seq = PUT(a, .id = STR("x"));
+    kit_start(a, seq);
+    a->now_ms = b.now_ms = KIT_START_MS + 30000;
+    kit_begin(a);
+    kit_begin(&b);
+    check_seqs(kit_expired(a, 10, &next_ms), seq);
+    assert_int_equal(kit_expired(&b, 10, &next_ms)->n, 0);
+    kit_rollback(a);
+    check_seqs(kit_expired(&b, 10, &next_ms), seq);
+    kit_rollback(&b);
+    kit_close(&b);
+}
+
+static void a_move_of_a_locked_job_waits_and_then_gives_up_the_unit(void **state)
+{
+    struct kit *a = *state, b;
+    kit_join(&b, a);
+    int64_t seq = PUT(a, .id = STR("x"));
+    kit_begin(a);
+    kit_start(a, seq);
+    kit_begin(&b);
+    struct move_result result;
+    const struct change_move cancel = {.seq = seq, .kind = CHANGE_CANCEL};
+    assert_int_equal(store_ops(b.store)->change(b.store, &cancel, 1, &result, NULL),
+                     REDRIVE_E_CANCELLED);
+    /* Nothing more can be done in it. */
+    assert_int_equal(store_ops(b.store)->change(b.store, &cancel, 1, &result, NULL),
+                     REDRIVE_E_CANCELLED);
+    kit_rollback(&b);
+    kit_commit(a);
+    check_move(kit_change(&b, &cancel), 0, REDRIVE_STATE_CANCELLED);
+    kit_close(&b);
+}
+
+static void a_put_of_a_row_that_another_has_put_is_refused_when_that_commits(void **state)
+{
+    struct kit *a = *state, b;
+    struct shared_row row = {
+        .kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
+    kit_join(&b, a);
+    assert_int_equal(kit_shared_put(a, &row), 0);
+    kit_begin(&b);
+    int64_t version = b.shared_version;
+    row.version = 1;
+    row.value = STR("second");
+    assert_int_equal(kit_shared_put(a, &row), 0);
+    row.value = STR("third");
+    assert_int_equal(kit_shared_put(&b, &row), REDRIVE_E_STATE);
+    kit_rollback(&b);
+    kit_begin(&b);
+    assert_int_equal(b.shared_version, version + 1);
+    kit_rollback(&b);
+    kit_close(&b);
+}
+
+/* ---- Many at once ------------------------------------------------------------------------------
+ */
+
+#define THREADS 4
+#define ROUNDS  40
+
+struct worker {
+    const char *url;
+    unsigned number;
+    unsigned submitted;
+    unsigned refused;
+    unsigned settled;
+    unsigned repeated;
+};
+
+/* One unit: submits some, of which some have a key that all fight for, and takes some through a
+ * whole life. */
+static int one_unit(struct store *store, struct worker *w, unsigned round, struct worker *did)
+{
+    const struct store_ops *ops = store_ops(store);
+    struct job_page page = {0};
+    struct arena arena;
+    struct job_spec specs[8];
+    struct submit_result results[8];
+    char names[8][3][32];
+    int64_t now_ms, version;
+    arena_init(&arena);
+    for (unsigned i = 0; i < 8; i++) {
+        snprintf(names[i][0], 32, "%u-%u-%u", w->number, round, i);
+        snprintf(names[i][1], 32, "key-%u", (i * (w->number + 1) + round) % 5);
+        snprintf(names[i][2], 32, "task-%u", (i + round) % 7);
+        specs[i] = (struct job_spec){.tenant = STR("acme"),
+                                     .id = str_of(names[i][0]),
+                                     .task = str_of(names[i][2]),
+                                     .queue = STR("q"),
+                                     .payload = STR("{}"),
+                                     .unique_key = i % 2 ? str_of(names[i][1]) : (struct str){0},
+                                     .max_attempts = 1};
+    }
+    int rc = ops->begin(store, 0, &now_ms, &version, NULL);
+    if (rc == 0)
+        rc = ops->submit(store, specs, 8, results, &arena, NULL);
+    for (int i = 0; rc == 0 && i < 8; i++) {
+        did->submitted += results[i].code == 0;
+        did->refused += results[i].code == REDRIVE_E_EXISTS;
+    }
+    const struct claim_filter filter = {.tenant = STR("acme"), .limit = 6};
+    if (rc == 0)
+        rc = ops->ready(store, &filter, &page, NULL);
+    for (size_t i = 0; rc == 0 && i < page.n; i++) {
+        const struct decision done = {.state = REDRIVE_STATE_COMPLETED, .uses_attempt = true};
+        const struct start_move start = {.seq = page.jobs[i].status.seq,
+                                         .token = w->number * 1000000 + round * 100 + i + 1,
+                                         .lease_until_ms = now_ms + 1000};
+        const struct settle_move settle = {
+            .seq = start.seq, .token = start.token, .decision = &done};
+        struct move_result result = {0};
+        rc = ops->start(store, &start, 1, &result, NULL);
+        assert_true(rc != 0 || result.code == 0);
+        if (rc == 0)
+            rc = ops->settle(store, &settle, 1, &result, NULL);
+        did->settled += rc == 0 && result.code == 0;
+    }
+    if (rc == 0)
+        rc = ops->commit(store, NULL);
+    ops->rollback(store);
+    job_page_release(&page);
+    arena_release(&arena);
+    return rc;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct store *store = NULL;
+    const struct store_options options = {.busy_wait_ms = 20000};
+    if (store_open(w->url, &options, &store, NULL) != 0)
+        return NULL;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct worker did = {0};
+        int rc = one_unit(store, w, round, &did);
+        for (; rc == REDRIVE_E_CANCELLED && w->repeated < 1000; w->repeated++) {
+            did = (struct worker){0};
+            rc = one_unit(store, w, round, &did);
+        }
+        if (rc != 0)
+            break;
+        w->submitted += did.submitted;
+        w->refused += did.refused;
+        w->settled += did.settled;
+    }
+    store_close(store);
+    return NULL;
+}
+
+static void many_units_at_once_lose_nothing_and_do_nothing_twice(void **state)
+{
+    struct kit *k = *state;
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+    char answer[64], expected[64];
+    unsigned submitted = 0, settled = 0, all = 0;
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){.url = k->url, .number = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        submitted += workers[i].submitted;
+        settled += workers[i].settled;
+        all += workers[i].submitted + workers[i].refused;
+    }
+    assert_int_equal(all, THREADS * ROUNDS * 8);
+    assert_true(settled > 0);
+    const struct queue_page *queues = kit_queues(k, STR("acme"));
+    assert_int_equal(queues->queues[0].by_state[REDRIVE_STATE_COMPLETED], settled);
+    assert_int_equal(queues->queues[0].by_state[REDRIVE_STATE_QUEUED], submitted - settled);
+    snprintf(expected, sizeof expected, "%u|%u|%u", submitted, settled, settled);
+    stores_postgres_sql(k->url,
+                        "SELECT count(*), count(*) FILTER (WHERE state = 5), sum(attempts) "
+                        "FROM redrive.jobs",
+                        answer, sizeof answer);
+    assert_string_equal(answer, expected);
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+}
+
+static void counts_are_put_together_now_and_then(void **state)
+{
+    struct kit *k = *state;
+    char answer[64];
+    for (int i = 0; i < 700; i++)
+        PUT(k, .queue = STR("q"));
+    stores_postgres_sql(k->url, "SELECT count(*) < 600, sum(queued) FROM redrive.tallies", answer,
+                        sizeof answer);
+    assert_string_equal(answer, "t|700");
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+}
+
+static void a_store_that_is_not_whole_is_found_out(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    PUT(k, .id = STR("x"));
+    stores_postgres_sql(k->url, "DELETE FROM redrive.specs", NULL, 0);
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, &err), REDRIVE_E_CORRUPT);
+    assert_non_null(strstr(err.detail, "no payload"));
+    /* And the handle is of use afterwards. */
+    kit_begin(k);
+    kit_rollback(k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(two_claims_at_once_get_different_jobs),
+        F(an_expired_job_is_given_to_one_of_two),
+        F(a_move_of_a_locked_job_waits_and_then_gives_up_the_unit),
+        F(a_put_of_a_row_that_another_has_put_is_refused_when_that_commits),
+        F(many_units_at_once_lose_nothing_and_do_nothing_twice),
+        F(counts_are_put_together_now_and_then),
+        F(a_store_that_is_not_whole_is_found_out),
+    };
+    return cmocka_run_group_tests_name("postgres side by side", tests, NULL, NULL);
+}

@@ -1,0 +1,273 @@
+/* What applications and people do in SQL. */
+#include <stdio.h>
+
+#include "kit.h"
+#include "stores_postgres.h"
+
+#define ANSWER_MAX 1024
+
+static void check_answer(const struct kit *kit, const char *sql, const char *expected)
+{
+    char answer[ANSWER_MAX];
+    stores_postgres_sql(kit->url, sql, answer, sizeof answer);
+    assert_string_equal(answer, expected);
+}
+
+/* The message of the error that a statement must fail with. */
+static void check_refused(const struct kit *kit, const char *sql, const char *expected)
+{
+    char block[ANSWER_MAX];
+    snprintf(block, sizeof block,
+             "CREATE TEMP TABLE refusal (message text); DO $x$ BEGIN PERFORM %s; "
+             "EXCEPTION WHEN OTHERS THEN INSERT INTO refusal VALUES (SQLERRM); END $x$; "
+             "SELECT message FROM refusal",
+             sql);
+    check_answer(kit, block, expected);
+}
+
+/* ---- redrive.submit and redrive.cancel ----------------------------------------------------------
+ */
+
+static void a_job_of_a_transaction_is_there_when_it_commits(void **state)
+{
+    struct kit *k = *state;
+    stores_postgres_sql(k->url, "BEGIN; SELECT redrive.submit('mail', '{}', id => 'x'); ROLLBACK",
+                        NULL, 0);
+    assert_int_equal(LIST(k, .limit = 10)->n, 0);
+    assert_int_equal(kit_queues(k, STR("default"))->n, 0);
+    check_answer(k, "SELECT redrive.submit('mail', '{}', id => 'x')", "x");
+    const struct job_page *page = LIST(k, .limit = 10);
+    assert_int_equal(page->n, 1);
+    const struct job *job = &page->jobs[0];
+    check_str(job->spec.tenant, "default");
+    check_str(job->spec.queue, "default");
+    check_str(job->spec.task, "mail");
+    check_str(job->spec.payload, "{}");
+    check_str(job->spec.breaker_key, "mail");
+    assert_int_equal(job->spec.max_attempts, 6);
+    assert_int_equal(job->status.state, REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_queues(k, STR("default"))->queues[0].by_state[REDRIVE_STATE_QUEUED], 1);
+    check_seqs(READY(k, .tenant = STR("default")), job->status.seq);
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+}
+
+static void what_was_published_of_a_task_fills_the_job_in(void **state)
+{
+    struct kit *k = *state;
+    const struct shared_row task = {
+        .kind = SHARED_TASK,
+        .tenant = STR("default"),
+        .key = STR("mail"),
+        .value = STR("{\"queue\":\"post\",\"payload\":\"required\",\"retry\":{\"max_retries\":3},"
+                     "\"breaker\":{\"key\":\"{service}:{payload.to.host}{payload.none}/{queue}\"},"
+                     "\"limits\":{\"rate\":\"5/s\",\"per\":\"user\"}}")};
+    assert_int_equal(kit_shared_put(k, &task), 0);
+    check_answer(k,
+                 "SELECT redrive.submit('mail', '{\"to\": {\"host\": \"a\\tb\"}}'::json, "
+                 "service => 'smtp', user_name => 'eva', id => 'x')",
+                 "x");
+    const struct job *job = &LIST(k, .limit = 1)->jobs[0];
+    check_str(job->spec.queue, "post");
+    check_str(job->spec.breaker_key, "smtp:a_b/post");
+    check_str(job->spec.limit_key, "limit:user:mail:eva");
+    check_str(job->spec.user, "eva");
+    assert_int_equal(job->spec.max_attempts, 4);
+    check_refused(k, "redrive.submit('mail')", "the payload is missing");
+    check_refused(k, "redrive.submit('mail', 'null')", "the payload is missing");
+}
+
+static void a_job_for_later_waits(void **state)
+{
+    struct kit *k = *state;
+    check_answer(k,
+                 "SELECT redrive.submit('mail', '{\"b\":1}'::jsonb, id => 'x', priority => 7, "
+                 "process_after => to_timestamp(4000000000), "
+                 "deadline => to_timestamp(4000000001.5), tenant => 'acme')",
+                 "x");
+    const struct job *job = &LIST(k, .limit = 1)->jobs[0];
+    assert_int_equal(job->status.state, REDRIVE_STATE_SCHEDULED);
+    assert_int_equal(job->status.process_after_ms, INT64_C(4000000000000));
+    assert_int_equal(job->spec.deadline_ms, INT64_C(4000000001500));
+    assert_int_equal(job->spec.priority, 7);
+    check_str(job->spec.payload, "{\"b\": 1}");
+}
+
+static void ids_and_keys_are_those_of_the_store(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .tenant = STR("default"), .id = STR("mine"), .unique_key = STR("k"));
+    check_answer(k,
+                 "SELECT redrive.submit('mail', '{}', unique_key => 'k'), "
+                 "redrive.submit('mail', '{}', id => 'mine')",
+                 "mine|mine");
+    assert_int_equal(LIST(k, .limit = 10)->n, 1);
+    check_answer(
+        k,
+        "SELECT count(DISTINCT id), bool_and(id ~ '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-"
+        "[89ab][0-9a-f]{3}-[0-9a-f]{12}$') FROM (SELECT redrive.submit('mail', '{}') AS id "
+        "FROM generate_series(1, 50)) x",
+        "50|t");
+    struct submit_result second =
+        TRY_PUT(k, .tenant = STR("default"), .id = STR("other"), .unique_key = STR("k"));
+    assert_int_equal(second.code, REDRIVE_E_EXISTS);
+}
+
+static void what_is_wrong_is_refused(void **state)
+{
+    struct kit *k = *state;
+    check_refused(k, "redrive.submit('')", "a job needs a task");
+    check_refused(k, "redrive.submit('t', '{}', priority => 101)",
+                  "priority 101 is not between -100 and 100");
+    check_refused(k, "redrive.submit('t', '{')", "invalid input syntax for type json");
+    check_refused(k, "redrive.submit('t', '{}', id => repeat('x', 256))", "id is over 255 bytes");
+    check_refused(k, "redrive.submit(E't\\n', '{}')", "task has a control character");
+    assert_int_equal(LIST(k, .limit = 10)->n, 0);
+}
+
+static void a_cancel_in_sql_is_a_cancel(void **state)
+{
+    struct kit *k = *state;
+    int64_t seqs[5];
+    static const enum redrive_state STATES[] = {REDRIVE_STATE_SCHEDULED, REDRIVE_STATE_RETRYING,
+                                                REDRIVE_STATE_QUEUED, REDRIVE_STATE_RUNNING,
+                                                REDRIVE_STATE_PARKED};
+    for (int i = 0; i < 5; i++) {
+        char id[8], key[8], sql[96];
+        snprintf(id, sizeof id, "j%d", i);
+        snprintf(key, sizeof key, "k%d", i);
+        seqs[i] =
+            kit_put_in(k, STATES[i],
+                       &(struct job_spec){
+                           .id = str_of(id), .unique_key = str_of(key), .breaker_key = STR("b")});
+        snprintf(sql, sizeof sql, "SELECT redrive.cancel('%s', tenant => 'acme')", id);
+        check_answer(k, sql, "cancelled");
+        const struct job_status *s = &kit_job(k, seqs[i])->status;
+        assert_int_equal(s->state, REDRIVE_STATE_CANCELLED);
+        assert_int_equal(s->token, 0);
+        assert_int_equal(s->held_since_ms, 0);
+        assert_true(s->finished_ms > 0);
+    }
+    assert_int_equal(kit_history(k, seqs[3])->n, 1);
+    assert_int_equal(kit_history(k, seqs[3])->attempts[0].outcome, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(kit_lanes(k, STR("acme"))->n, 0);
+    PUT(k, .unique_key = STR("k2"));
+    check_answer(k,
+                 "SELECT redrive.cancel('j2', 'acme'), redrive.cancel('j2'), redrive.cancel('x')",
+                 "cancelled|-|-");
+    kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("done")});
+    check_answer(k, "SELECT redrive.cancel('done', 'acme')", "completed");
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+}
+
+/* Who may submit need not see anything else. */
+static void a_role_that_may_submit_may_do_nothing_else(void **state)
+{
+    struct kit *k = *state;
+    stores_postgres_sql(
+        k->url,
+        "CREATE ROLE redrive_submit; GRANT USAGE ON SCHEMA redrive TO "
+        "redrive_submit; GRANT EXECUTE ON FUNCTION redrive.submit(text, text, text, "
+        "integer, text, text, boolean, timestamptz, timestamptz, text, text, text, "
+        "text), redrive.cancel(text, text) TO redrive_submit",
+        NULL, 0);
+    check_answer(k,
+                 "SET ROLE redrive_submit; SELECT redrive.submit('mail', '{}', id => 'x'), "
+                 "redrive.cancel('x')",
+                 "x|cancelled");
+    check_answer(k,
+                 "SELECT has_table_privilege('redrive_submit', 'redrive.specs', 'SELECT'), "
+                 "has_table_privilege('redrive_submit', 'redrive.retry_queue', 'SELECT'), "
+                 "has_function_privilege('redrive_submit', 'redrive.line_named(text, text, text)', "
+                 "'EXECUTE')",
+                 "f|f|f");
+    stores_postgres_sql(k->url, "DROP OWNED BY redrive_submit; DROP ROLE redrive_submit", NULL, 0);
+}
+
+/* ---- Views
+ * ---------------------------------------------------------------------------------------- */
+
+static void fail_once(struct kit *kit, int64_t seq, struct decision d)
+{
+    const struct settle_move move = {
+        .seq = seq,
+        .token = kit_start(kit, seq),
+        .decision = &d,
+        .error = {REDRIVE_CLASS_NETWORK, STR("ConnectError"), STR("refused"), STR("at f()"), 111},
+        .fingerprint = 0xfeed,
+    };
+    check_move(kit_settle_with(kit, &move), 0, d.state);
+}
+
+/* One job in every state that a view shows. */
+static void fill(struct kit *kit)
+{
+    int64_t a = PUT(kit, .id = STR("waits"), .task = STR("thumbnail"), .payload = STR("[1]"));
+    fail_once(kit, a, decision_retrying(60000));
+    int64_t b = PUT(kit, .id = STR("dies"), .task = STR("thumbnail"), .payload = STR("[2]"));
+    fail_once(kit, b, decision_retrying(0));
+    kit_promote(kit, 1, &(int64_t){0});
+    kit->now_ms += 1500;
+    fail_once(kit, b, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
+    int64_t c = PUT(kit, .id = STR("works"), .payload = STR("[3]"));
+    const struct decision done = decision_completed();
+    const struct settle_move move = {
+        .seq = c, .token = kit_start(kit, c), .decision = &done, .result = STR("{\"ok\":1}")};
+    check_move(kit_settle_with(kit, &move), 0, REDRIVE_STATE_COMPLETED);
+    kit_start(kit, PUT(kit, .id = STR("runs"), .payload = STR("[4]")));
+    int64_t e = PUT(kit, .id = STR("fails"), .payload = STR("[5]"));
+    fail_once(kit, e, decision_ended(REDRIVE_STATE_FAILED, REDRIVE_REASON_NOT_RETRIABLE));
+}
+
+static void views_show_each_job_where_it_belongs(void **state)
+{
+    struct kit *kit = *state;
+    fill(kit);
+    check_answer(kit,
+                 "SET TimeZone = 'UTC'; SELECT sample_id, payload, error_msg, retry_count, "
+                 "process_after FROM redrive.retry_queue",
+                 "waits|[1]|refused|1|2023-11-14 22:14:20+00");
+    check_answer(kit,
+                 "SET TimeZone = 'UTC'; SELECT sample_id, payload, result, retry_count, "
+                 "completed_at FROM redrive.final_results",
+                 "works|[3]|{\"ok\":1}|0|2023-11-14 22:13:21.5+00");
+    check_answer(kit,
+                 "SELECT sample_id, payload, error_msg, retry_count, error_class, error_type, "
+                 "stacktrace, reason, fingerprint FROM redrive.dead_letter_queue",
+                 "dies|[2]|refused|2|network|ConnectError|at f()|exhausted|000000000000feed");
+    check_answer(kit,
+                 "SELECT job_id, job_type, status, attempts, max_attempts, last_error, "
+                 "error_stacktrace, input_data FROM redrive.failed_jobs ORDER BY id",
+                 "dies|thumbnail|FAILED|2|5|refused|at f()|[2]\n"
+                 "fails|mail|FAILED|1|5|refused|at f()|[5]");
+    check_answer(kit,
+                 "SELECT id, type, status, attempts, last_error, started_at IS NULL FROM "
+                 "redrive.jobs_by_status WHERE status IN ('running', 'completed') ORDER BY 1",
+                 "runs|mail|running|1|-|f\nworks|mail|completed|1|-|f");
+    check_answer(kit, "SELECT * FROM redrive.job_counts ORDER BY task_name",
+                 "acme|main|mail|0|0|0|1|0|1|1|0|0\nacme|main|thumbnail|0|1|0|0|0|0|0|1|0");
+    check_answer(kit,
+                 "SELECT job_id, attempt, outcome, class, code, delay_ms, next_at IS NULL "
+                 "FROM redrive.attempts ORDER BY job_id, attempt",
+                 "dies|1|retrying|network|111|0|f\ndies|2|dead_letter|network|111|0|t\n"
+                 "fails|1|failed|network|111|0|t\nruns|1|running|success|0|0|t\n"
+                 "waits|1|retrying|network|111|60000|f\nworks|1|completed|success|0|0|t");
+    check_answer(kit,
+                 "SELECT type, attempts FROM redrive.job_events WHERE job_id = 'dies' "
+                 "ORDER BY at, attempts, type <> 'started'",
+                 "deferred|0\nstarted|1\ndeferred_for_retry|1\nstarted|2\ndead_letter|2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(a_job_of_a_transaction_is_there_when_it_commits),
+        F(what_was_published_of_a_task_fills_the_job_in),
+        F(a_job_for_later_waits),
+        F(ids_and_keys_are_those_of_the_store),
+        F(what_is_wrong_is_refused),
+        F(a_cancel_in_sql_is_a_cancel),
+        F(a_role_that_may_submit_may_do_nothing_else),
+        F(views_show_each_job_where_it_belongs),
+    };
+    return cmocka_run_group_tests_name("postgres sql", tests, NULL, NULL);
+}

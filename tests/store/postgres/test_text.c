@@ -1,0 +1,71 @@
+/* Bytes that PostgreSQL's text does not take are kept all the same. */
+#include "kit.h"
+#include "stores_postgres.h"
+
+static struct str bytes_of(const char *s, size_t len)
+{
+    return (struct str){s, len};
+}
+
+#define BYTES(literal) bytes_of(literal, sizeof(literal) - 1)
+
+static void every_byte_of_an_error_and_a_result_comes_back(void **state)
+{
+    struct kit *k = *state;
+    char all[256];
+    for (int i = 0; i < 256; i++)
+        all[i] = (char)i;
+    const struct str texts[] = {BYTES("a\0b"),
+                                BYTES("\xff\xfe\x80"),
+                                BYTES("\xc3"),
+                                BYTES("\xed\xa0\x80"),
+                                BYTES("\xf4\x8f\xbc\x80 and \xf4\x8f\xbf\xbf"),
+                                BYTES("gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80"),
+                                bytes_of(all, sizeof all),
+                                BYTES("")};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        int64_t seq = PUT(k, .task = STR("t"));
+        const struct decision d = decision_ended(REDRIVE_STATE_FAILED, REDRIVE_REASON_EXHAUSTED);
+        const struct settle_move move = {
+            .seq = seq,
+            .token = kit_start(k, seq),
+            .decision = &d,
+            .error = {REDRIVE_CLASS_SYSTEM, texts[i], texts[i], texts[i], 1},
+            .result = texts[i]};
+        check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_FAILED);
+        const struct job_status *s = &kit_job(k, seq)->status;
+        assert_true(str_eq(s->error.message, texts[i]));
+        assert_true(str_eq(s->error.stacktrace, texts[i]));
+        assert_true(str_eq(s->error.type, texts[i]));
+        assert_true(str_eq(s->result, texts[i]));
+        assert_true(str_eq(kit_history(k, seq)->attempts[0].error.message, texts[i]));
+    }
+}
+
+static void what_is_text_stays_text_for_people(void **state)
+{
+    struct kit *k = *state;
+    char answer[64];
+    PUT(k, .id = STR("gr\xc3\xbc\xc3\x9f"), .payload = STR("{\"a\": \"\\u0000\"}"));
+    stores_postgres_sql(k->url, "SELECT id, payload FROM redrive.specs", answer, sizeof answer);
+    assert_string_equal(answer, "gr\xc3\xbc\xc3\x9f|{\"a\": \"\\u0000\"}");
+}
+
+static void a_shared_row_holds_any_bytes(void **state)
+{
+    struct kit *k = *state;
+    const struct shared_row row = {
+        .kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("k"), .value = BYTES("\0\xff")};
+    assert_int_equal(kit_shared_put(k, &row), 0);
+    assert_true(str_eq(kit_shared(k, SHARED_BREAKER, STR("acme"))->rows[0].value, row.value));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(every_byte_of_an_error_and_a_result_comes_back),
+        F(what_is_text_stays_text_for_people),
+        F(a_shared_row_holds_any_bytes),
+    };
+    return cmocka_run_group_tests_name("postgres text", tests, NULL, NULL);
+}
