@@ -7,6 +7,8 @@
 
 static const struct store_ops *const STORES[] = {
     &STORE_MEMORY,
+    &STORE_REDIS,
+    &STORE_REDIS_TLS,
     &STORE_SQLITE,
 };
 #define N_STORES (sizeof STORES / sizeof STORES[0])
@@ -15,17 +17,19 @@ static int unknown_scheme(struct str scheme, struct redrive_err *err)
 {
     const char *names[N_STORES];
     char list[128] = "";
-    size_t len = 0;
+    size_t len = 0, n = 0;
     for (size_t i = 0; i < N_STORES; i++) {
-        names[i] = STORES[i]->scheme;
-        int added = snprintf(list + len, sizeof list - len, "%s%s:", i ? ", " : "", names[i]);
+        if (!STORES[i]->close)
+            continue; /* only says why there is none */
+        names[n++] = STORES[i]->scheme;
+        int added = snprintf(list + len, sizeof list - len, "%s%s:", len ? ", " : "", names[n - 1]);
         if (added > 0 && (size_t)added < sizeof list - len)
             len += (size_t)added;
     }
     int rc =
         err_set(err, REDRIVE_E_UNKNOWN, "there is no store '%.*s'", (int)scheme.len, scheme.ptr);
     err_detail(err, "stores are %s", list);
-    const char *nearest = suggest(scheme, names, N_STORES);
+    const char *nearest = suggest(scheme, names, n);
     if (nearest)
         err_hint(err, "did you mean '%s:'?", nearest);
     return rc;

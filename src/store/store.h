@@ -609,6 +609,8 @@ const char *store_durability_text(enum store_durability durability);
 const char *store_loss_text(enum store_durability durability);
 
 extern const struct store_ops STORE_MEMORY;
+extern const struct store_ops STORE_REDIS;
+extern const struct store_ops STORE_REDIS_TLS; /* says why there is none */
 extern const struct store_ops STORE_SQLITE;
 
 #endif

@@ -8,13 +8,15 @@
 #include <unistd.h>
 
 struct kind {
-    const char *name; /* and scheme */
-    bool in_folder;   /* it lives in files, and gets a folder of its own */
+    const char *name;   /* and scheme */
+    bool in_folder;     /* it lives in files, and gets a folder of its own */
+    const char *server; /* the variable with the URL of its server */
 };
 
 static const struct kind KINDS[] = {
-    {"memory", false},
-    {"sqlite", true},
+    {"memory", false, NULL},
+    {"redis", false, "REDRIVE_TEST_REDIS"},
+    {"sqlite", true, NULL},
 };
 
 static const struct kind *find(const char *name)
@@ -35,6 +37,15 @@ const char *stores_name(void)
 void stores_new_url(const char *name, char ret[STORES_URL_MAX])
 {
     static unsigned counter;
+    const char *server = find(name)->server ? getenv(find(name)->server) : NULL;
+    if (find(name)->server) {
+        if (!server)
+            fprintf(stderr, "%s is not set: use tools/with-servers\n", find(name)->server);
+        if (!server)
+            exit(2);
+        snprintf(ret, STORES_URL_MAX, "%s?prefix=test-%d-%u", server, (int)getpid(), counter++);
+        return;
+    }
     if (!find(name)->in_folder) {
         snprintf(ret, STORES_URL_MAX, "%s:test-%u", name, counter++);
         return;
@@ -53,6 +64,8 @@ void stores_remove(const char *url)
 {
     const char *place = strchr(url, ':') + 1;
     char folder[STORES_URL_MAX];
+    if (strncmp(url, "sqlite:", 7) != 0)
+        return;
     snprintf(folder, sizeof folder, "%s", place);
     char *slash = strrchr(folder, '/');
     if (!slash)

@@ -1,0 +1,302 @@
+/* change.c - what is done to jobs by hand or by the clock, and how they go. */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "core/state.h"
+#include "store/redis/private.h"
+
+/* How many ended jobs go in one request. */
+#define SWEEP_MAX ((size_t)4096)
+
+/* From which states each change can be made. */
+static const uint32_t FROM[] = {
+    [CHANGE_CANCEL] = STATES_WAITING | IN(RUNNING),
+    [CHANGE_RUN_NOW] = IN(SCHEDULED) | IN(RETRYING),
+    [CHANGE_REDRIVE] = IN(DEAD_LETTER) | IN(FAILED),
+    [CHANGE_END] = STATES_WAITING,
+    [CHANGE_REMOVE] = STATES_ENDED,
+    [CHANGE_EDIT] = IN(DEAD_LETTER),
+};
+
+/* Whether a job that lives has the same key. Those that live stand before those that have ended. */
+static int key_is_live(struct store *store, const struct job_spec *spec, bool *ret,
+                       struct redrive_err *err)
+{
+    enum {
+        AT_ONCE = 8
+    };
+    const struct digest digest = rd_digest_of(spec->tenant, spec->unique_key);
+    *ret = false;
+    if (spec->unique_key.len == 0)
+        return 0;
+    int rc = rd_unit_write(store, err);
+    for (int64_t from = 0; rc == 0; from += AT_ONCE) {
+        int64_t seqs[AT_ONCE];
+        struct entry *entries[AT_ONCE];
+        redisReply *reply = NULL;
+        size_t n = 0;
+        rd_ask_read(store, "key_jobs");
+        rd_ask_str(store, digest_str(&digest));
+        rd_ask_int(store, from);
+        rd_ask_int(store, AT_ONCE);
+        rc = rd_link_read(store, &reply, err);
+        for (; rc == 0 && n < reply->elements && n < AT_ONCE; n++)
+            seqs[n] = rd_reply_int(reply, n);
+        if (reply)
+            freeReplyObject(reply);
+        if (rc == 0)
+            rc = rd_entries_get(store, seqs, n, entries, err);
+        bool counts = true;
+        for (size_t i = 0; rc == 0 && i < n; i++) {
+            const bool ended = !entries[i] || state_has_ended(entries[i]->now.job.status.state);
+            *ret |= !ended;
+            counts &= !ended || (entries[i] && entries[i]->now.job.spec.unique_forever);
+        }
+        if (*ret || n < AT_ONCE || !counts)
+            return rc;
+    }
+    return rc;
+}
+
+static int redrive(struct store *store, struct entry *e, struct move_result *ret,
+                   struct redrive_err *err)
+{
+    bool is_live;
+    int rc = key_is_live(store, &e->now.job.spec, &is_live, err);
+    if (rc != 0)
+        return rc;
+    if (is_live) {
+        ret->code = REDRIVE_E_EXISTS;
+        return 0;
+    }
+    rd_row_become(store, &e->now, REDRIVE_STATE_QUEUED, 0, ret);
+    struct job_status *s = &e->now.job.status;
+    s->epoch++;
+    s->attempts = s->crashes = 0;
+    s->reason = REDRIVE_REASON_NONE;
+    s->process_after_ms = store->now_ms;
+    s->first_started_ms = s->held_ms = s->finished_ms = 0;
+    return rd_entry_changed(store, e, err);
+}
+
+/* The attempt that is running ends with its job. */
+static int cancel(struct store *store, struct entry *e, struct move_result *ret,
+                  struct redrive_err *err)
+{
+    const struct job_status *s = &e->now.job.status;
+    const struct job_attempt row = {
+        .epoch = s->epoch,
+        .number = s->attempts,
+        .started_ms = s->started_ms,
+        .ended_ms = store->now_ms,
+        .worker = s->worker,
+        .outcome = REDRIVE_STATE_CANCELLED,
+        .why = str_of(delay_why_name(DELAY_NONE)),
+    };
+    int rc = s->state == REDRIVE_STATE_RUNNING ? rd_entry_remember(store, e, &row, err) : 0;
+    rd_row_become(store, &e->now, REDRIVE_STATE_CANCELLED, 0, ret);
+    return rc == 0 ? rd_entry_changed(store, e, err) : rc;
+}
+
+/* With an error it leaves a row that has no start. */
+static int end_waiting(struct store *store, const struct change_move *move, struct entry *e,
+                       struct move_result *ret, struct redrive_err *err)
+{
+    const struct job_status *s = &e->now.job.status;
+    const struct job_attempt row = {
+        .epoch = s->epoch,
+        .ended_ms = store->now_ms,
+        .worker = s->worker,
+        .outcome = move->to,
+        .error = move->error,
+        .why = str_of(delay_why_name(DELAY_NONE)),
+    };
+    int rc = 0;
+    if (move->to != REDRIVE_STATE_DEAD_LETTER && move->to != REDRIVE_STATE_FAILED) {
+        ret->code = REDRIVE_E_INVALID;
+        return 0;
+    }
+    if (move->error.class_ != REDRIVE_CLASS_SUCCESS)
+        rc = rd_entry_remember(store, e, &row, err);
+    if (rc == 0)
+        rc = rd_entry_set_error(store, e, &move->error, move->fingerprint, err);
+    rd_row_become(store, &e->now, move->to, 0, ret);
+    e->now.job.status.reason = move->reason;
+    return rc == 0 ? rd_entry_changed(store, e, err) : rc;
+}
+
+static int change_entry(struct store *store, const struct change_move *move, struct entry *e,
+                        struct move_result *ret, struct redrive_err *err)
+{
+    int rc = 0;
+    switch (move->kind) {
+    case CHANGE_CANCEL: return cancel(store, e, ret, err);
+    case CHANGE_RUN_NOW:
+        rd_row_become(store, &e->now, REDRIVE_STATE_QUEUED, 0, ret);
+        e->now.job.status.process_after_ms = store->now_ms;
+        return rd_entry_changed(store, e, err);
+    case CHANGE_REDRIVE: return redrive(store, e, ret, err);
+    case CHANGE_END: return end_waiting(store, move, e, ret, err);
+    case CHANGE_EDIT:
+        e->now.job.status.updated_ms = store->now_ms;
+        rc = rd_entry_set_big(store, e, BIG_PAYLOAD, move->payload, err);
+        return rc == 0 ? rd_entry_changed(store, e, err) : rc;
+    case CHANGE_REMOVE:
+    default: return rd_entries_remove(store, &e, 1, err);
+    }
+}
+
+/* Looks up at once what stands beside all jobs that are to be removed. */
+static int look_ahead(struct store *store, const struct change_move *moves, size_t n,
+                      struct entry *const *entries, struct redrive_err *err)
+{
+    struct entry **removed = calloc(n + 1, sizeof(struct entry *));
+    size_t count = 0;
+    if (!removed)
+        return err_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        if (moves[i].kind == CHANGE_REMOVE && entries[i])
+            removed[count++] = entries[i];
+    int rc = rd_entries_look_beside(store, removed, count, err);
+    free(removed);
+    return rc;
+}
+
+int redis_change(struct store *store, const struct change_move *moves, size_t n,
+                 struct move_result *ret, struct redrive_err *err)
+{
+    int rc = rd_unit_needed(store, err);
+    if (rc != 0)
+        return rc;
+    int64_t *seqs = calloc(n + 1, sizeof *seqs);
+    struct entry **entries = calloc(n + 1, sizeof(struct entry *));
+    for (size_t i = 0; seqs && i < n; i++)
+        seqs[i] = moves[i].seq;
+    rc = seqs && entries ? rd_entries_get(store, seqs, n, entries, err) : err_nomem(err);
+    if (rc == 0)
+        rc = look_ahead(store, moves, n, entries, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct entry *e = entries[i] && entries[i]->is_there ? entries[i] : NULL;
+        e = rd_entry_take(e, FROM[moves[i].kind], &ret[i]);
+        if (e)
+            rc = change_entry(store, &moves[i], e, &ret[i], err);
+    }
+    free(seqs);
+    free(entries);
+    return rc;
+}
+
+/* ---- Sweeping -----------------------------------------------------------------------------------
+ */
+
+static int by_end(const void *left, const void *right)
+{
+    const struct entry *a = *(struct entry *const *)left, *b = *(struct entry *const *)right;
+    const int64_t x = a->now.job.status.finished_ms, y = b->now.job.status.finished_ms;
+    if (x != y)
+        return x < y ? -1 : 1;
+    return (a->seq > b->seq) - (a->seq < b->seq);
+}
+
+/* Up to `limit` jobs of each of the states, from the earliest end after a place on, sorted. The
+ * caller frees them. */
+static int ended_after(struct store *store, uint32_t states, int64_t at_ms, int64_t at_seq,
+                       size_t limit, struct entry ***ret, size_t *ret_n, struct redrive_err *err)
+{
+    struct entry **entries = calloc(REDRIVE_STATE_COUNT * limit + 1, sizeof(struct entry *));
+    size_t n = 0;
+    int rc = entries ? 0 : err_nomem(err);
+    for (int state = 0; rc == 0 && state < REDRIVE_STATE_COUNT; state++) {
+        const char key[] = {'e', ':', (char)('0' + state), '\0'};
+        redisReply *reply = NULL;
+        if (!(states & STATES_ENDED & 1u << state))
+            continue;
+        rd_ask_read(store, "ranked");
+        rd_ask_text(store, key);
+        rd_ask_text(store, "+");
+        if (at_ms == 0 && at_seq == 0) {
+            rd_ask_text(store, "");
+            rd_ask_text(store, "");
+        } else {
+            rd_ask_int(store, rd_score_of(at_ms));
+            rd_ask_int(store, at_seq);
+        }
+        rd_ask_int(store, (int64_t)limit);
+        rd_ask_text(store, "0");
+        rc = rd_link_read(store, &reply, err);
+        for (size_t at = 0; rc == 0 && at < reply->elements && at < 2 * limit; at += 2) {
+            entries[n] =
+                rd_entry_learn(store, rd_reply_int(reply, at), rd_reply_str(reply, at + 1), err);
+            rc = entries[n++] ? 0 : REDRIVE_E_CORRUPT;
+        }
+        if (reply)
+            freeReplyObject(reply);
+    }
+    if (rc == 0)
+        qsort(entries, n, sizeof(struct entry *), by_end);
+    else
+        free(entries);
+    *ret = rc == 0 ? entries : NULL;
+    *ret_n = n;
+    return rc;
+}
+
+int redis_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
+                size_t *ret_removed, struct redrive_err *err)
+{
+    struct entry **entries;
+    size_t n, removed = 0;
+    limit = limit < SWEEP_MAX ? limit : SWEEP_MAX;
+    int rc = rd_unit_needed(store, err);
+    if (rc == 0)
+        rc = rd_unit_write(store, err);
+    if (rc == 0)
+        rc = ended_after(store, states, 0, 0, limit, &entries, &n, err);
+    if (rc != 0)
+        return rc;
+    while (removed < n && removed < limit &&
+           entries[removed]->now.job.status.finished_ms < finished_before_ms)
+        removed++;
+    rc = rd_entries_remove(store, entries, removed, err);
+    free(entries);
+    *ret_removed = removed;
+    return rc;
+}
+
+static bool is_swept(const struct sweep_walk *walk, struct str task)
+{
+    for (size_t i = 0; i < walk->n_tasks; i++)
+        if (str_eq(walk->tasks[i], task))
+            return true;
+    return false;
+}
+
+int redis_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
+{
+    const size_t limit = walk->limit < SWEEP_MAX ? walk->limit : SWEEP_MAX;
+    struct entry **entries;
+    size_t n, looked = 0, removed = 0;
+    walk->removed = 0;
+    walk->more = false;
+    int rc = rd_unit_needed(store, err);
+    if (rc == 0)
+        rc = rd_unit_write(store, err);
+    if (rc == 0)
+        rc = ended_after(store, walk->states, walk->at_ms, walk->at_seq, limit, &entries, &n, err);
+    if (rc != 0)
+        return rc;
+    for (; looked < n && looked < limit; looked++) {
+        struct entry *e = entries[looked];
+        if (e->now.job.status.finished_ms >= walk->finished_before_ms)
+            break;
+        walk->at_ms = e->now.job.status.finished_ms;
+        walk->at_seq = e->seq;
+        if (is_swept(walk, e->now.job.spec.task))
+            entries[removed++] = e;
+    }
+    rc = rd_entries_remove(store, entries, removed, err);
+    free(entries);
+    walk->removed = removed;
+    walk->more = rc == 0 && looked == limit;
+    return rc;
+}

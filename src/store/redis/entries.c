@@ -1,0 +1,199 @@
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "core/state.h"
+#include "store/redis/private.h"
+
+static struct str seq_key(const int64_t *seq)
+{
+    return (struct str){(const char *)(const void *)seq, sizeof *seq};
+}
+
+struct str rd_unit_dup(struct store *store, struct str s)
+{
+    return s.len > 0 ? (struct str){arena_dup(&store->arena, s), s.len} : (struct str){0};
+}
+
+struct entry *rd_entry_known(struct store *store, int64_t seq)
+{
+    return map_get(&store->entries, seq_key(&seq));
+}
+
+static struct entry *entry_add(struct store *store, int64_t seq)
+{
+    struct entry *entry = arena_alloc(&store->arena, sizeof *entry);
+    if (!entry || map_put(&store->entries, seq_key(&seq), entry) != 0)
+        return NULL;
+    entry->seq = seq;
+    return entry;
+}
+
+struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,
+                             struct redrive_err *err)
+{
+    struct entry *entry = rd_entry_known(store, seq);
+    if (entry)
+        return entry;
+    entry = entry_add(store, seq);
+    if (!entry) {
+        err_nomem(err);
+        return NULL;
+    }
+    entry->stored = rd_unit_dup(store, bytes);
+    entry->is_there = true;
+    if (store->arena.failed) {
+        err_nomem(err);
+        return NULL;
+    }
+    return rd_row_unpack(store, seq, entry->stored, &entry->now, err) == 0 ? entry : NULL;
+}
+
+struct entry *rd_entry_new(struct store *store, const struct row *row)
+{
+    struct entry *entry = entry_add(store, row->job.status.seq);
+    if (!entry)
+        return NULL;
+    entry->now = *row;
+    entry->is_there = true;
+    return entry;
+}
+
+static int grow(void **list, size_t n, size_t *capacity, struct redrive_err *err)
+{
+    if (n < *capacity)
+        return 0;
+    const size_t more = *capacity ? 2 * *capacity : 64;
+    void *grown = realloc(*list, more * sizeof(void *));
+    if (!grown)
+        return err_nomem(err);
+    *list = grown;
+    *capacity = more;
+    return 0;
+}
+
+int rd_entry_changed(struct store *store, struct entry *entry, struct redrive_err *err)
+{
+    if (entry->now.job.spec.unique_key.len > 0 &&
+        (entry->stored.len > 0 || state_has_ended(entry->now.job.status.state)))
+        store->has_dirty_keys = true;
+    if (entry->is_dirty)
+        return 0;
+    int rc = grow((void **)&store->dirty, store->n_dirty, &store->dirty_capacity, err);
+    if (rc == 0) {
+        store->dirty[store->n_dirty++] = entry;
+        entry->is_dirty = true;
+    }
+    return rc;
+}
+
+int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
+                   struct redrive_err *err)
+{
+    size_t n_missing = 0;
+    rd_ask_read(store, "rows");
+    rd_ask_text(store, "0");
+    for (size_t i = 0; i < n; i++) {
+        ret[i] = rd_entry_known(store, seqs[i]);
+        if (ret[i])
+            continue;
+        rd_ask_int(store, seqs[i] > 0 ? seqs[i] : 0);
+        n_missing++;
+    }
+    redisReply *reply = NULL;
+    int rc = n_missing > 0 ? rd_link_read(store, &reply, err) : 0;
+    for (size_t i = 0, at = 0; rc == 0 && i < n; i++) {
+        if (!ret[i] && at < n_missing) {
+            struct str bytes = rd_reply_str(reply, at++);
+            if (bytes.len > 0 && !(ret[i] = rd_entry_learn(store, seqs[i], bytes, err)))
+                rc = REDRIVE_E_CORRUPT;
+        }
+        if (ret[i] && !ret[i]->is_there)
+            ret[i] = NULL;
+    }
+    if (reply)
+        freeReplyObject(reply);
+    return rc;
+}
+
+/* ---- Fields of hashes ---------------------------------------------------------------------------
+ */
+
+static void cell_name(struct store *store, struct str key, struct str field)
+{
+    buf_reset(&store->row);
+    rd_add_part(&store->row, key);
+    buf_add_str(&store->row, field);
+}
+
+static struct cell *cell_known(struct store *store, struct str key, struct str field)
+{
+    cell_name(store, key, field);
+    return map_get(&store->cells, buf_str(&store->row));
+}
+
+static struct cell *cell_add(struct store *store, struct str key, struct str field)
+{
+    struct cell *cell = arena_alloc(&store->arena, sizeof *cell);
+    if (!cell)
+        return NULL;
+    cell->key = rd_unit_dup(store, key);
+    cell->field = rd_unit_dup(store, field);
+    cell_name(store, key, field);
+    return map_put(&store->cells, buf_str(&store->row), cell) == 0 ? cell : NULL;
+}
+
+int rd_cells_get(struct store *store, const struct str *names, size_t n, struct cell **ret,
+                 struct redrive_err *err)
+{
+    size_t n_missing = 0;
+    redisReply *reply = NULL;
+    rd_ask_read(store, "cells");
+    for (size_t i = 0; i < n; i++) {
+        ret[i] = cell_known(store, names[2 * i], names[2 * i + 1]);
+        if (ret[i])
+            continue;
+        rd_ask_str(store, names[2 * i]);
+        rd_ask_str(store, names[2 * i + 1]);
+        n_missing++;
+    }
+    int rc = n_missing > 0 ? rd_link_read(store, &reply, err) : 0;
+    for (size_t i = 0, at = 0; rc == 0 && i < n; i++) {
+        if (ret[i])
+            continue;
+        /* Twice the same in one list is one. */
+        ret[i] = cell_known(store, names[2 * i], names[2 * i + 1]);
+        if (!ret[i] && (ret[i] = cell_add(store, names[2 * i], names[2 * i + 1])))
+            ret[i]->stored = ret[i]->now = rd_unit_dup(store, rd_reply_str(reply, at));
+        if (!ret[i])
+            rc = err_nomem(err);
+        at++;
+    }
+    if (reply)
+        freeReplyObject(reply);
+    return rc;
+}
+
+int rd_cell_put(struct store *store, struct cell *cell, struct str value, struct redrive_err *err)
+{
+    cell->now = rd_unit_dup(store, value);
+    if (store->arena.failed)
+        return err_nomem(err);
+    if (cell->is_dirty)
+        return 0;
+    int rc =
+        grow((void **)&store->dirty_cells, store->n_dirty_cells, &store->dirty_cells_capacity, err);
+    if (rc == 0) {
+        store->dirty_cells[store->n_dirty_cells++] = cell;
+        cell->is_dirty = true;
+    }
+    return rc;
+}
+
+int rd_cell_put_new(struct store *store, struct str key, struct str field, struct str value,
+                    struct redrive_err *err)
+{
+    struct cell *cell = cell_known(store, key, field);
+    if (!cell)
+        cell = cell_add(store, key, field);
+    return cell ? rd_cell_put(store, cell, value, err) : err_nomem(err);
+}

@@ -1,0 +1,374 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "store/redis/private.h"
+
+/* A request has its bounds, whatever the unit. */
+#define WORDS_MAX ((size_t)512 << 20)
+
+/* How long a read outside of a unit waits for one that has written, before it looks past it. */
+#define LOOK_PAST_MS 20
+
+/* ---- Requests ---------------------------------------------------------------------------------
+ */
+
+void rd_ask_command(struct store *store, const char *command)
+{
+    if (!store->words.data)
+        buf_init(&store->words, WORDS_MAX);
+    buf_reset(&store->words);
+    store->n_words = 0;
+    rd_ask_text(store, command);
+}
+
+void rd_ask(struct store *store, const char *function)
+{
+    rd_ask_command(store, "FCALL");
+    rd_ask_text(store, function);
+    rd_ask_text(store, "1");
+    rd_ask_text(store, store->root);
+}
+
+void rd_ask_read(struct store *store, const char *what)
+{
+    rd_ask(store, FUNCTION("read"));
+    rd_ask_int(store, store->in_unit ? store->unit : 0);
+    rd_ask_text(store, store->me);
+    rd_ask_text(store, "0");
+    rd_ask_text(store, what);
+}
+
+void rd_ask_str(struct store *store, struct str word)
+{
+    char head[32];
+    int len = snprintf(head, sizeof head, "$%zu\r\n", word.len);
+    buf_add(&store->words, head, (size_t)len);
+    buf_add_str(&store->words, word);
+    buf_add(&store->words, "\r\n", 2);
+    store->n_words++;
+}
+
+void rd_ask_text(struct store *store, const char *word)
+{
+    rd_ask_str(store, str_of(word));
+}
+
+void rd_ask_int(struct store *store, int64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, number);
+    rd_ask_text(store, text);
+}
+
+/* ---- Replies ----------------------------------------------------------------------------------
+ */
+
+struct str rd_reply_str(const redisReply *reply, size_t i)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || i >= reply->elements ||
+        (reply->element[i]->type != REDIS_REPLY_STRING &&
+         reply->element[i]->type != REDIS_REPLY_STATUS))
+        return (struct str){0};
+    return (struct str){reply->element[i]->str, reply->element[i]->len};
+}
+
+int64_t rd_reply_int(const redisReply *reply, size_t i)
+{
+    if (reply->type == REDIS_REPLY_ARRAY && i < reply->elements &&
+        reply->element[i]->type == REDIS_REPLY_INTEGER)
+        return reply->element[i]->integer;
+    struct str text = rd_reply_str(reply, i);
+    return text.len > 0 ? strtoll(text.ptr, NULL, 10) : 0;
+}
+
+static bool says(struct str text, const char *word)
+{
+    return str_starts_with(text, str_of(word));
+}
+
+/* One way to say what a server that answers, but not as wanted, has said. */
+static int refused(int code, const char *fact, struct str text, const char *hint,
+                   struct redrive_err *err)
+{
+    err_set(err, code, "%s", fact);
+    err_detail(err, "the server says: %.*s", (int)text.len, text.ptr);
+    if (hint)
+        err_hint(err, "%s", hint);
+    return code;
+}
+
+int rd_link_error(struct str text, struct redrive_err *err)
+{
+    if (says(text, "FENCED"))
+        return refused(REDRIVE_E_IO, "the unit was given up: it took too long", text, NULL, err);
+    if (says(text, "OOM"))
+        return refused(REDRIVE_E_NOMEM, "the memory of the Redis server is full", text,
+                       "raise its maxmemory, or let jobs finish and be swept", err);
+    if (says(text, "NOAUTH") || says(text, "WRONGPASS") || says(text, "ERR invalid password"))
+        return refused(REDRIVE_E_DENIED, "the Redis server wants another password", text,
+                       "write redis://USER:PASSWORD@HOST", err);
+    if (says(text, "ERR AUTH"))
+        return refused(REDRIVE_E_DENIED, "the Redis server knows no password", text,
+                       "leave the password out of the URL, or set requirepass", err);
+    if (says(text, "NOPERM"))
+        return refused(REDRIVE_E_DENIED, "the user of the Redis server lacks a right", text,
+                       "docs/redis.md lists the rights that are needed", err);
+    if (says(text, "READONLY"))
+        return refused(REDRIVE_E_IO, "the Redis server is a replica, which cannot be written to",
+                       text, "name its primary", err);
+    if (says(text, "LOADING"))
+        return refused(REDRIVE_E_IO, "the Redis server is still loading its data", text,
+                       "try again when it is ready", err);
+    if (says(text, "MISCONF"))
+        return refused(REDRIVE_E_IO, "the Redis server cannot write to its disk", text,
+                       "look into its log", err);
+    if (says(text, "MOVED") || says(text, "CLUSTERDOWN") || says(text, "CROSSSLOT"))
+        return refused(REDRIVE_E_IO, "a Redis cluster is not supported", text,
+                       "name a server of its own", err);
+    return refused(REDRIVE_E_IO, "the Redis server has refused a request", text, NULL, err);
+}
+
+/* ---- Connections ------------------------------------------------------------------------------
+ */
+
+static int cannot_connect(const struct place *place, const char *why, struct redrive_err *err)
+{
+    int rc;
+    if (place->socket)
+        rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server at %s", place->socket);
+    else
+        rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server at %s:%d", place->host,
+                     place->port);
+    err_detail(err, "%s", why);
+    err_hint(err, "is it running, and is this its address?");
+    return rc;
+}
+
+redisContext *rd_link_connect(const struct place *place, struct redrive_err *err)
+{
+    const struct timeval wait = {.tv_sec = 5};
+    redisContext *link = place->socket ? redisConnectUnixWithTimeout(place->socket, wait)
+                                       : redisConnectWithTimeout(place->host, place->port, wait);
+    if (!link) {
+        err_nomem(err);
+        return NULL;
+    }
+    if (link->err) {
+        cannot_connect(place, link->errstr, err);
+        redisFree(link);
+        return NULL;
+    }
+    const struct timeval patience = {.tv_sec = 30};
+    redisSetTimeout(link, patience);
+    redisEnableKeepAlive(link);
+    return link;
+}
+
+static int expect_ok(redisContext *link, redisReply *reply, struct redrive_err *err)
+{
+    int rc = 0;
+    if (!reply)
+        rc = err_set(err, REDRIVE_E_IO, "the Redis server does not answer: %s", link->errstr);
+    else if (reply->type == REDIS_REPLY_ERROR)
+        rc = rd_link_error((struct str){reply->str, reply->len}, err);
+    freeReplyObject(reply);
+    return rc;
+}
+
+int rd_link_greet(redisContext *link, const struct place *place, struct redrive_err *err)
+{
+    int rc = 0;
+    if (place->password && place->user)
+        rc = expect_ok(link, redisCommand(link, "AUTH %s %s", place->user, place->password), err);
+    else if (place->password)
+        rc = expect_ok(link, redisCommand(link, "AUTH %s", place->password), err);
+    if (rc == 0 && place->db != 0)
+        rc = expect_ok(link, redisCommand(link, "SELECT %d", place->db), err);
+    if (rc == 0)
+        rc = expect_ok(link, redisCommand(link, "PING"), err);
+    return rc;
+}
+
+/* A line of INFO, or absent. */
+static struct str info_line(const redisReply *info, const char *name)
+{
+    const char *at = info && info->type == REDIS_REPLY_STRING ? strstr(info->str, name) : NULL;
+    if (!at)
+        return (struct str){0};
+    at += strlen(name);
+    return (struct str){at, strcspn(at, "\r\n")};
+}
+
+static void learn_run(struct store *store)
+{
+    redisReply *info = redisCommand(store->link, "INFO server");
+    str_copy(store->run_id, sizeof store->run_id, info_line(info, "run_id:"));
+    freeReplyObject(info);
+    redisReply *id = redisCommand(store->link, "CLIENT ID");
+    store->client_id = id && id->type == REDIS_REPLY_INTEGER ? id->integer : 0;
+    freeReplyObject(id);
+}
+
+int rd_link_open(struct store *store, struct redrive_err *err)
+{
+    rd_link_close(store);
+    store->link = rd_link_connect(&store->place, err);
+    if (!store->link)
+        return REDRIVE_E_IO;
+    int rc = rd_link_greet(store->link, &store->place, err);
+    if (rc == 0)
+        learn_run(store);
+    else
+        rd_link_close(store);
+    return rc;
+}
+
+void rd_link_close(struct store *store)
+{
+    if (store->link)
+        redisFree(store->link);
+    store->link = NULL;
+    store->n_unread = 0;
+    if (store->in_unit)
+        store->is_lost = true;
+}
+
+int rd_link_broken(struct store *store, struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_IO, "the connection to the Redis server is broken");
+    if (store->link && store->link->err)
+        err_detail(err, "%s", store->link->errstr);
+    rd_link_close(store);
+    return rc;
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------
+ */
+
+static int send_words(struct store *store, struct redrive_err *err)
+{
+    char head[32];
+    if (buf_failed(&store->words) != 0)
+        return buf_failed(&store->words) == REDRIVE_E_NOMEM
+                   ? err_nomem(err)
+                   : err_set(err, REDRIVE_E_TOO_BIG, "a unit is too big for one request");
+    int len = snprintf(head, sizeof head, "*%zu\r\n", store->n_words);
+    if (redisAppendFormattedCommand(store->link, head, (size_t)len) != REDIS_OK ||
+        redisAppendFormattedCommand(store->link, store->words.data, store->words.len) != REDIS_OK)
+        return rd_link_broken(store, err);
+    return 0;
+}
+
+/* Reads the replies that nobody waits for. */
+static int catch_up(struct store *store)
+{
+    for (; store->n_unread > 0; store->n_unread--) {
+        redisReply *reply = NULL;
+        if (redisGetReply(store->link, (void **)&reply) != REDIS_OK)
+            return REDRIVE_E_IO;
+        freeReplyObject(reply);
+    }
+    return 0;
+}
+
+/* Sends the request and reads the reply, whatever it is. */
+static int exchange(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    *ret = NULL;
+    int rc = store->link ? send_words(store, err) : REDRIVE_E_IO;
+    if (!store->link)
+        return rd_link_broken(store, err);
+    if (rc != 0)
+        return rc;
+    if (catch_up(store) != 0 || redisGetReply(store->link, (void **)ret) != REDIS_OK)
+        return rd_link_broken(store, err);
+    return 0;
+}
+
+static bool is_error(const redisReply *reply, const char *word)
+{
+    return reply->type == REDIS_REPLY_ERROR && strstr(reply->str, word) != NULL;
+}
+
+/* The same, with a new connection or a new library if that helps. Nothing is asked twice that may
+ * have been done: outside of a unit all requests are reads, or attempts to begin one. */
+static int exchange_well(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    int rc = exchange(store, ret, err);
+    if (rc == REDRIVE_E_IO && !store->link && !store->in_unit) {
+        rc = rd_link_open(store, err);
+        if (rc == 0)
+            rc = exchange(store, ret, err);
+    }
+    if (rc == 0 && is_error(*ret, "Function not found") && !store->is_as_is) {
+        freeReplyObject(*ret);
+        *ret = NULL;
+        rc = rd_library_load(store, err);
+        if (rc == 0)
+            rc = exchange(store, ret, err);
+    }
+    return rc;
+}
+
+static int finish(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    if ((*ret)->type != REDIS_REPLY_ERROR)
+        return 0;
+    int rc = rd_link_error((struct str){(*ret)->str, (*ret)->len}, err);
+    if (store->in_unit && is_error(*ret, "FENCED"))
+        store->is_lost = true;
+    freeReplyObject(*ret);
+    *ret = NULL;
+    return rc;
+}
+
+int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    int rc = exchange_well(store, ret, err);
+    return rc == 0 ? finish(store, ret, err) : rc;
+}
+
+/* The flag that asks to look past an open unit is the only word of one byte in its place. */
+static void look_past(struct store *store)
+{
+    size_t at = 0;
+    for (int skipped = 0; skipped < 6; skipped++) {
+        size_t len = strtoul(store->words.data + at + 1, NULL, 10);
+        at = (size_t)(strchr(store->words.data + at, '\n') - store->words.data) + 1 + len + 2;
+    }
+    store->words.data[strcspn(store->words.data + at, "\n") + at + 1] = '1';
+}
+
+int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    const int64_t since_ms = clock_monotonic_ms();
+    for (;;) {
+        int rc = exchange_well(store, ret, err);
+        if (rc != 0)
+            return rc;
+        if (!is_error(*ret, "OPENUNIT"))
+            return finish(store, ret, err);
+        freeReplyObject(*ret);
+        *ret = NULL;
+        if (clock_monotonic_ms() - since_ms >= LOOK_PAST_MS)
+            look_past(store);
+        const struct timespec nap = {.tv_nsec = 2000000};
+        nanosleep(&nap, NULL);
+    }
+}
+
+void rd_link_tell(struct store *store)
+{
+    int done = 0;
+    if (!store->link || send_words(store, NULL) != 0)
+        return;
+    store->n_unread++;
+    while (!done && redisBufferWrite(store->link, &done) == REDIS_OK)
+        continue;
+    if (!done)
+        rd_link_broken(store, NULL);
+}

@@ -1,0 +1,442 @@
+/* list.c - jobs by filter, and the history of one. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "core/state.h"
+#include "store/redis/private.h"
+
+/* No seq is as high. */
+#define SEQ_END (INT64_C(1) << 45)
+
+/* How many jobs the server looks at in one call. */
+#define LOOK_AT_ONCE 4000
+
+/* Beyond this many lines a walk tells them apart here. */
+#define LINES_MAX 2000
+
+/* ---- Matching -----------------------------------------------------------------------------------
+ */
+
+static bool is_wanted(struct str wanted, struct str s)
+{
+    return wanted.len == 0 || str_eq(wanted, s);
+}
+
+static bool is_in(uint32_t mask, unsigned bit)
+{
+    return mask == 0 || (mask >> bit & 1);
+}
+
+static bool ended_within(const struct job_filter *f, const struct job_status *s)
+{
+    if (f->finished_after_ms == 0 && f->finished_before_ms == 0)
+        return true;
+    return state_has_ended(s->state) && s->finished_ms >= f->finished_after_ms &&
+           (f->finished_before_ms == 0 || s->finished_ms < f->finished_before_ms);
+}
+
+bool rd_row_matches(const struct job_filter *f, const struct row *row)
+{
+    const struct job_spec *spec = &row->job.spec;
+    const struct job_status *s = &row->job.status;
+    return is_wanted(f->tenant, spec->tenant) && is_wanted(f->id, spec->id) &&
+           is_wanted(f->task, spec->task) && is_wanted(f->queue, spec->queue) &&
+           is_wanted(f->user, spec->user) && is_wanted(f->unique_key, spec->unique_key) &&
+           is_in(f->states, s->state) && is_in(f->classes, s->error.class_) &&
+           is_in(f->reasons, s->reason) && is_wanted(f->error_type, s->error.type) &&
+           str_contains(s->error.message, f->text) &&
+           (f->fingerprint == 0 || f->fingerprint == s->fingerprint) && ended_within(f, s);
+}
+
+/* Whether a job follows the keyset in the order. */
+static bool follows(const struct job_filter *f, const struct job_status *s)
+{
+    if (f->after_seq == 0)
+        return true;
+    if (f->order == ORDER_FINISHED && s->finished_ms != f->after_ms)
+        return s->finished_ms < f->after_ms;
+    return f->order == ORDER_OLDEST ? s->seq > f->after_seq : s->seq < f->after_seq;
+}
+
+static bool precedes(enum job_order order, const struct job_status *a, const struct job_status *b)
+{
+    if (order == ORDER_FINISHED && a->finished_ms != b->finished_ms)
+        return a->finished_ms > b->finished_ms;
+    return order == ORDER_OLDEST ? a->seq < b->seq : a->seq > b->seq;
+}
+
+/* The states that can match at all. */
+static uint32_t states_of(const struct job_filter *f)
+{
+    const uint32_t states = f->states ? f->states & STATES_ALL : STATES_ALL;
+    return f->finished_after_ms || f->finished_before_ms ? states & STATES_ENDED : states;
+}
+
+/* A page in the making. */
+struct listing {
+    struct store *store;
+    const struct job_filter *filter;
+    struct page_maker maker;
+};
+
+static bool is_full(const struct listing *l)
+{
+    return l->maker.page->more;
+}
+
+/* Adds a row if it matches; one that no longer fits says that there is more. */
+static int offer(struct listing *l, const struct row *row, const struct str big[BIG_COUNT],
+                 struct redrive_err *err)
+{
+    struct job_page *page = l->maker.page;
+    if (!rd_row_matches(l->filter, row) || !follows(l->filter, &row->job.status))
+        return 0;
+    if (page->n == l->filter->limit) {
+        page->more = true;
+        return 0;
+    }
+    return rd_page_add(&l->maker, row, big, err);
+}
+
+/* ---- By seq -------------------------------------------------------------------------------------
+ */
+
+int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool wants_big,
+                 redisReply **ret, struct redrive_err *err)
+{
+    rd_ask_read(store, "walk");
+    rd_ask_text(store, walk->is_back ? "-" : "+");
+    rd_ask_int(store, walk->after);
+    rd_ask_int(store, walk->states);
+    rd_ask_int(store, walk->flags);
+    rd_ask_str(store, walk->lines);
+    rd_ask_int(store, (int64_t)limit);
+    rd_ask_int(store, LOOK_AT_ONCE);
+    rd_ask_text(store, wants_big ? "1" : "0");
+    int rc = rd_link_read(store, ret, err);
+    if (rc != 0)
+        return rc;
+    const int64_t at = rd_reply_int(*ret, 0);
+    walk->is_over = at < 0;
+    walk->after = at;
+    return 0;
+}
+
+int rd_walk_lines(struct store *store, const struct job_filter *f, struct buf *ret, bool *ret_none,
+                  struct redrive_err *err)
+{
+    size_t n = 0;
+    *ret_none = false;
+    if (f->tenant.len == 0 && f->queue.len == 0 && f->task.len == 0)
+        return 0;
+    int rc = rd_lines_refresh(store, err);
+    for (uint32_t i = 1; rc == 0 && i <= store->n_lines; i++) {
+        const struct line *line = store->lines[i];
+        if (!line || !is_wanted(f->tenant, line->tenant) || !is_wanted(f->queue, line->queue) ||
+            !is_wanted(f->task, line->task))
+            continue;
+        for (int shift = 24; shift >= 0; shift -= 8)
+            buf_putc(ret, (char)(i >> shift));
+        n++;
+    }
+    *ret_none = n == 0;
+    if (n > LINES_MAX)
+        buf_reset(ret);
+    return rc == 0 && buf_failed(ret) ? err_nomem(err) : rc;
+}
+
+static int list_walk(struct listing *l, struct walk *walk, struct redrive_err *err)
+{
+    int rc = 0;
+    while (rc == 0 && !walk->is_over && !is_full(l)) {
+        redisReply *reply = NULL;
+        const size_t wanted = l->filter->limit + 1 - l->maker.page->n;
+        rc = rd_walk_read(l->store, walk, wanted, true, &reply, err);
+        for (size_t at = 1; rc == 0 && at < reply->elements && !is_full(l);) {
+            struct str big[BIG_COUNT];
+            struct row row;
+            rc = rd_reply_row(l->store, reply, &at, &row, big, err);
+            if (rc == 0)
+                rc = offer(l, &row, big, err);
+        }
+        if (reply)
+            freeReplyObject(reply);
+    }
+    return rc;
+}
+
+/* ---- By the time of the end ---------------------------------------------------------------------
+ */
+
+/* The ended jobs of a state, the latest first. */
+struct source {
+    char key[4];
+    redisReply *reply;
+    size_t at;
+    bool is_over;
+    struct row row; /* the next, unless it is over */
+    struct str big[BIG_COUNT];
+    int64_t after_ms;
+    int64_t after_seq;
+    bool from_start;
+};
+
+static int source_fill(struct listing *l, struct source *s, struct redrive_err *err)
+{
+    const size_t n = l->filter->limit + 1;
+    if (s->reply) {
+        /* A part that was not full was the last. */
+        s->is_over = s->reply->elements < 2 * n;
+        freeReplyObject(s->reply);
+        s->reply = NULL;
+    }
+    if (s->is_over)
+        return 0;
+    rd_ask_read(l->store, "ranked");
+    rd_ask_text(l->store, s->key);
+    rd_ask_text(l->store, "-");
+    if (s->from_start) {
+        rd_ask_text(l->store, "");
+        rd_ask_text(l->store, "");
+    } else {
+        rd_ask_int(l->store, rd_score_of(s->after_ms));
+        rd_ask_int(l->store, s->after_seq);
+    }
+    rd_ask_int(l->store, (int64_t)n);
+    rd_ask_text(l->store, "1");
+    s->at = 0;
+    s->from_start = false;
+    return rd_link_read(l->store, &s->reply, err);
+}
+
+/* Moves on to the next job that matches. */
+static int source_next(struct listing *l, struct source *s, struct redrive_err *err)
+{
+    while (!s->is_over) {
+        int rc = 0;
+        if (!s->reply || s->at >= s->reply->elements)
+            rc = source_fill(l, s, err);
+        if (rc != 0)
+            return rc;
+        if (!s->reply || s->reply->elements == 0) {
+            s->is_over = true;
+            return 0;
+        }
+        rc = rd_reply_row(l->store, s->reply, &s->at, &s->row, s->big, err);
+        if (rc != 0)
+            return rc;
+        s->after_ms = s->row.job.status.finished_ms;
+        s->after_seq = s->row.job.status.seq;
+        if (s->after_ms < l->filter->finished_after_ms)
+            s->is_over = true;
+        else if (rd_row_matches(l->filter, &s->row))
+            return 0;
+    }
+    return 0;
+}
+
+static void source_start(struct listing *l, struct source *s, int state)
+{
+    const struct job_filter *f = l->filter;
+    snprintf(s->key, sizeof s->key, "e:%d", state % 10);
+    s->from_start = f->after_seq == 0 && f->finished_before_ms == 0;
+    s->after_ms = f->after_ms;
+    s->after_seq = f->after_seq;
+    if (f->finished_before_ms != 0 && (f->after_seq == 0 || f->finished_before_ms <= f->after_ms)) {
+        s->after_ms = f->finished_before_ms;
+        s->after_seq = 0;
+    }
+}
+
+static int list_ended(struct listing *l, uint32_t states, struct redrive_err *err)
+{
+    struct source sources[REDRIVE_STATE_COUNT] = {0};
+    size_t n = 0;
+    int rc = 0;
+    for (int state = 0; rc == 0 && state < REDRIVE_STATE_COUNT; state++)
+        if (states & STATES_ENDED & 1u << state) {
+            source_start(l, &sources[n], state);
+            rc = source_next(l, &sources[n++], err);
+        }
+    while (rc == 0 && !is_full(l)) {
+        struct source *best = NULL;
+        for (size_t i = 0; i < n; i++)
+            if (!sources[i].is_over &&
+                (!best ||
+                 precedes(ORDER_FINISHED, &sources[i].row.job.status, &best->row.job.status)))
+                best = &sources[i];
+        if (!best)
+            break;
+        rc = offer(l, &best->row, best->big, err);
+        if (rc == 0)
+            rc = source_next(l, best, err);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (sources[i].reply)
+            freeReplyObject(sources[i].reply);
+    return rc;
+}
+
+/* ---- By id or key -------------------------------------------------------------------------------
+ */
+
+/* Of seqs that a read has given: sorted, as the filter has it, and offered. */
+static int offer_seqs(struct listing *l, int64_t *seqs, size_t n, struct redrive_err *err)
+{
+    struct row *rows = calloc(n + 1, sizeof *rows);
+    struct str(*bigs)[BIG_COUNT] = calloc(n + 1, sizeof *bigs);
+    redisReply *reply = NULL;
+    int rc = rows && bigs ? 0 : err_nomem(err);
+    if (rc == 0 && n > 0) {
+        rd_ask_read(l->store, "rows");
+        rd_ask_text(l->store, "1");
+        for (size_t i = 0; i < n; i++)
+            rd_ask_int(l->store, seqs[i]);
+        rc = rd_link_read(l->store, &reply, err);
+    }
+    size_t count = 0;
+    for (size_t i = 0, at = 0; rc == 0 && i < n; i++) {
+        const struct str bytes = rd_reply_str(reply, at++);
+        if (bytes.len == 0)
+            continue;
+        for (int k = 0; k < BIG_COUNT && rd_row_has_big(bytes); k++)
+            bigs[count][k] = rd_reply_str(reply, at++);
+        rc = rd_row_unpack(l->store, seqs[i], bytes, &rows[count], err);
+        count += rc == 0;
+    }
+    for (size_t given = 0; rc == 0 && given < count; given++) {
+        size_t best = given;
+        for (size_t i = given + 1; i < count; i++)
+            if (precedes(l->filter->order, &rows[i].job.status, &rows[best].job.status))
+                best = i;
+        rc = offer(l, &rows[best], bigs[best], err);
+        rows[best] = rows[given];
+        memcpy(bigs[best], bigs[given], sizeof bigs[best]);
+    }
+    if (reply)
+        freeReplyObject(reply);
+    free(rows);
+    free(bigs);
+    return rc;
+}
+
+static void ask_id(struct store *store, struct str tenant, struct str id)
+{
+    char key[16];
+    const struct digest digest = rd_digest_of(tenant, id);
+    snprintf(key, sizeof key, "i:%u",
+             (unsigned)(unsigned char)digest.bytes[0] << 6 | (unsigned char)digest.bytes[1] >> 2);
+    rd_ask_text(store, key);
+    rd_ask_str(store, (struct str){digest.bytes + 1, DIGEST_BYTES - 1});
+}
+
+/* The id may be that of a job of each tenant. */
+static int list_by_id(struct listing *l, struct redrive_err *err)
+{
+    struct store *store = l->store;
+    redisReply *reply = NULL;
+    int rc = l->filter->tenant.len > 0 ? 0 : rd_lines_refresh(store, err);
+    if (rc != 0)
+        return rc;
+    rd_ask_read(store, "cells");
+    if (l->filter->tenant.len > 0)
+        ask_id(store, l->filter->tenant, l->filter->id);
+    else
+        MAP_FOREACH (&store->lines_by_tenant, slot)
+            ask_id(store, ((const struct line *)slot->value)->tenant, l->filter->id);
+    rc = rd_link_read(store, &reply, err);
+    if (rc != 0)
+        return rc;
+    int64_t *seqs = calloc(reply->elements + 1, sizeof *seqs);
+    size_t n = 0;
+    for (size_t i = 0; seqs && i < reply->elements; i++)
+        if (rd_reply_str(reply, i).len > 0)
+            seqs[n++] = rd_member_seq(rd_reply_str(reply, i));
+    freeReplyObject(reply);
+    rc = seqs ? offer_seqs(l, seqs, n, err) : err_nomem(err);
+    free(seqs);
+    return rc;
+}
+
+/* Few jobs have the same key; all of them are looked at. */
+static int list_by_key(struct listing *l, struct redrive_err *err)
+{
+    const struct digest digest = rd_digest_of(l->filter->tenant, l->filter->unique_key);
+    redisReply *reply = NULL;
+    rd_ask_read(l->store, "key_jobs");
+    rd_ask_str(l->store, digest_str(&digest));
+    rd_ask_int(l->store, 0);
+    rd_ask_int(l->store, STORE_PAGE_MAX);
+    int rc = rd_link_read(l->store, &reply, err);
+    if (rc != 0)
+        return rc;
+    int64_t *seqs = calloc(reply->elements + 1, sizeof *seqs);
+    const size_t n = reply->elements;
+    for (size_t i = 0; seqs && i < n; i++)
+        seqs[i] = rd_reply_int(reply, i);
+    freeReplyObject(reply);
+    rc = seqs ? offer_seqs(l, seqs, n, err) : err_nomem(err);
+    free(seqs);
+    return rc == 0 && n == STORE_PAGE_MAX ? 1 : rc;
+}
+
+/* ---- The slots ----------------------------------------------------------------------------------
+ */
+
+static int list_any(struct listing *l, struct redrive_err *err)
+{
+    const struct job_filter *f = l->filter;
+    const uint32_t states = states_of(f);
+    struct buf lines;
+    bool none = false;
+    buf_init(&lines, 1 << 24);
+    int rc = rd_walk_lines(l->store, f, &lines, &none, err);
+    struct walk walk = {
+        .is_back = f->order != ORDER_OLDEST,
+        .after = f->after_seq               ? f->after_seq
+                 : f->order == ORDER_OLDEST ? 0
+                                            : SEQ_END,
+        .states = states,
+        .flags = f->fingerprint ? WALK_FINGERPRINT : 0,
+        .lines = buf_str(&lines),
+        .is_over = none || states == 0,
+    };
+    if (rc == 0 && f->order == ORDER_FINISHED && !walk.is_over) {
+        const bool past_ended = f->after_seq != 0 && f->after_ms == 0;
+        if (!past_ended)
+            rc = list_ended(l, states, err);
+        walk.states &= ~STATES_ENDED;
+        walk.after = past_ended ? f->after_seq : SEQ_END;
+        walk.is_over = walk.states == 0;
+    }
+    if (rc == 0)
+        rc = list_walk(l, &walk, err);
+    buf_release(&lines);
+    return rc;
+}
+
+int redis_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+               struct redrive_err *err)
+{
+    struct listing l = {.store = store, .filter = filter};
+    rd_page_start(&l.maker, store, ret);
+    if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
+        return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d jobs, not %zu", STORE_PAGE_MAX,
+                       filter->limit);
+    int rc = rd_unit_write(store, err);
+    if (rc == 0 && filter->id.len > 0) {
+        rc = list_by_id(&l, err);
+    } else if (rc == 0) {
+        const bool by_key = filter->unique_key.len > 0 && filter->tenant.len > 0;
+        rc = by_key ? list_by_key(&l, err) : 1;
+        if (rc == 1) {
+            rd_page_start(&l.maker, store, ret);
+            rc = list_any(&l, err);
+        }
+    }
+    if (rc != 0)
+        job_page_release(ret);
+    return rc;
+}

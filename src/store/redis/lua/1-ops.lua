@@ -1,0 +1,105 @@
+-- What a unit writes, as a list of operations: each is a letter, a key, the number of its
+-- arguments, and these. All are absolute or sums, so that a list of inverse operations takes a list
+-- back; who makes the lists is ops.c. Keys come without the prefix of the store.
+
+-- Fields of a hash: put, take away.
+local function put_fields(P, key, a, i, j)
+    redis.call('HSET', P .. key, unpack(a, i, j))
+end
+local function drop_fields(P, key, a, i, j)
+    redis.call('HDEL', P .. key, unpack(a, i, j))
+end
+
+-- Sums; one that has come to nothing is gone.
+local function add_sums(P, key, a, i, j)
+    for k = i, j, 2 do
+        if redis.call('HINCRBY', P .. key, a[k], a[k + 1]) == 0 then
+            redis.call('HDEL', P .. key, a[k])
+        end
+    end
+end
+
+-- Members of a sorted set.
+local function put_ranked(P, key, a, i, j)
+    redis.call('ZADD', P .. key, unpack(a, i, j))
+end
+local function drop_ranked(P, key, a, i, j)
+    redis.call('ZREM', P .. key, unpack(a, i, j))
+end
+
+-- Rows of a bucket, and the list of buckets.
+local function put_rows(P, bucket, a, i, j)
+    redis.call('HSET', P .. 'j:' .. bucket, unpack(a, i, j))
+    redis.call('ZADD', P .. 'b', bucket, bucket)
+end
+local function drop_rows(P, bucket, a, i, j)
+    redis.call('HDEL', P .. 'j:' .. bucket, unpack(a, i, j))
+    if redis.call('EXISTS', P .. 'j:' .. bucket) == 0 then
+        redis.call('ZREM', P .. 'b', bucket)
+    end
+end
+
+-- Seqs in chunks of a bucket each, and the list of chunks: an order of its own for two bytes a job.
+local function put_chunk(P, key, a, i, j)
+    redis.call('SADD', P .. key .. ':' .. a[i], unpack(a, i + 1, j))
+    return redis.call('ZADD', P .. key, a[i], a[i])
+end
+local function drop_chunk(P, key, a, i, j)
+    local chunk = P .. key .. ':' .. a[i]
+    redis.call('SREM', chunk, unpack(a, i + 1, j))
+    if redis.call('EXISTS', chunk) == 1 then
+        return false
+    end
+    redis.call('ZREM', P .. key, a[i])
+    return redis.call('EXISTS', P .. key) == 0
+end
+
+-- The same for the ready jobs of a line, with the lists of lines of a tenant, which is the first
+-- argument, and of tenants that have any.
+local function put_ready(P, line, a, i, j)
+    if put_chunk(P, 'r:' .. line, a, i + 1, j) == 1 then
+        redis.call('ZADD', P .. 't:' .. a[i], line, line)
+        redis.call('ZADD', P .. 't', a[i], a[i])
+    end
+end
+local function drop_ready(P, line, a, i, j)
+    if drop_chunk(P, 'r:' .. line, a, i + 1, j) then
+        redis.call('ZREM', P .. 't:' .. a[i], line)
+        if redis.call('EXISTS', P .. 't:' .. a[i]) == 0 then
+            redis.call('ZREM', P .. 't', a[i])
+        end
+    end
+end
+
+-- Time-locked jobs of a line, and the earliest time of each line.
+local function keep_earliest(P, line)
+    local first = redis.call('ZRANGE', P .. 'w:' .. line, 0, 0, 'WITHSCORES')
+    if first[1] then
+        redis.call('ZADD', P .. 'w', first[2], line)
+    else
+        redis.call('ZREM', P .. 'w', line)
+    end
+end
+local function put_locked(P, line, a, i, j)
+    redis.call('ZADD', P .. 'w:' .. line, unpack(a, i, j))
+    keep_earliest(P, line)
+end
+local function drop_locked(P, line, a, i, j)
+    redis.call('ZREM', P .. 'w:' .. line, unpack(a, i, j))
+    keep_earliest(P, line)
+end
+
+local OPS = {
+    H = put_fields, D = drop_fields, N = add_sums, Z = put_ranked, Y = drop_ranked,
+    J = put_rows, K = drop_rows, C = put_chunk, B = drop_chunk, R = put_ready, Q = drop_ready,
+    W = put_locked, V = drop_locked,
+}
+
+-- Carries out the operations of a list from its ith element on.
+local function carry_out(P, list, i, last)
+    while i < last do
+        local n = tonumber(list[i + 2])
+        OPS[list[i]](P, list[i + 1], list, i + 3, i + 2 + n)
+        i = i + 3 + n
+    end
+end

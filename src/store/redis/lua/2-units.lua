@@ -1,0 +1,210 @@
+-- Units: one writer at a time. `root` has the number of the unit that is open or was the last, and
+-- who has it. What a unit has written before its end stands in `journal`, each time a list that
+-- takes it back and the list that was carried out; with its commit, or when all was taken back, the
+-- journal is gone.
+
+local LIST_MAX = 1000 -- of units that were given up, remembered for those who ask
+local WAITER_MS = 200 -- after which one who waits for its turn and no longer asks has left
+
+local function prefix(keys)
+    return string.sub(keys[1], 1, -5) -- less 'root'
+end
+
+local function now_ms()
+    local t = redis.call('TIME')
+    return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+local function text(number)
+    return string.format('%.0f', number)
+end
+
+local function take_back(P)
+    for i = redis.call('LLEN', P .. 'journal') - 2, 0, -2 do
+        local list = cmsgpack.unpack(redis.call('LINDEX', P .. 'journal', i))
+        carry_out(P, list, 1, #list)
+    end
+end
+
+local function make_again(P)
+    for i = 1, redis.call('LLEN', P .. 'journal') - 1, 2 do
+        local list = cmsgpack.unpack(redis.call('LINDEX', P .. 'journal', i))
+        carry_out(P, list, 1, #list)
+    end
+end
+
+local function give_up(P, unit)
+    take_back(P)
+    redis.call('DEL', P .. 'journal')
+    redis.call('ZADD', P .. 'given_up', unit, unit)
+    redis.call('ZREMRANGEBYRANK', P .. 'given_up', 0, -LIST_MAX - 1)
+    redis.call('HSET', P .. 'root', 'open', '0')
+end
+
+-- An error unless the unit is open and the caller's. Renews the lease when half of it is over.
+local function guard(P, unit, me)
+    local r = redis.call('HMGET', P .. 'root', 'unit', 'open', 'holder', 'lease', 'lease_ms')
+    if r[1] ~= unit or r[2] ~= '1' or r[3] ~= me then
+        return redis.error_reply('FENCED the unit was given up')
+    end
+    local now = now_ms()
+    if tonumber(r[4]) - now < tonumber(r[5]) / 2 then
+        redis.call('HSET', P .. 'root', 'lease', text(now + r[5]))
+    end
+end
+
+-- Whether it is the caller's turn among those who wait. Who has to wait asks again and again.
+local function has_turn(P, me, now)
+    while true do
+        local first = redis.call('ZRANGE', P .. 'waiting', 0, 0)[1]
+        if not first or first == me then
+            return true
+        end
+        local seen = redis.call('HGET', P .. 'seen', first)
+        if seen and now - seen < WAITER_MS then
+            return false
+        end
+        redis.call('ZREM', P .. 'waiting', first)
+        redis.call('HDEL', P .. 'seen', first)
+    end
+end
+
+local function wait_for_turn(P, me, now)
+    if not redis.call('ZSCORE', P .. 'waiting', me) then
+        local last = redis.call('ZRANGE', P .. 'waiting', -1, -1, 'WITHSCORES')
+        redis.call('ZADD', P .. 'waiting', (last[2] or 0) + 1, me)
+    end
+    redis.call('HSET', P .. 'seen', me, text(now))
+end
+
+-- me, client, run, lease in ms, number of a unit whose holder is known to be dead
+local function begin(keys, argv)
+    local P = prefix(keys)
+    local me, client, run, lease_ms, dead = argv[1], argv[2], argv[3], argv[4], argv[5]
+    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'client', 'run', 'lease', 'seq', 'shared',
+        'commits', 'schema')
+    if not r[9] then
+        return redis.error_reply('EMPTY there is no store here')
+    end
+    local now = now_ms()
+    if r[2] == '1' then
+        if r[4] == run and r[1] ~= dead and now < tonumber(r[5]) then
+            wait_for_turn(P, me, now)
+            return {0, r[1], r[3]}
+        end
+        give_up(P, r[1])
+    end
+    if redis.call('EXISTS', P .. 'waiting') == 1 then
+        if not has_turn(P, me, now) then
+            wait_for_turn(P, me, now)
+            return {0, '0', '0'}
+        end
+        redis.call('ZREM', P .. 'waiting', me)
+        redis.call('HDEL', P .. 'seen', me)
+    end
+    local unit = text(r[1] + 1)
+    redis.call('HSET', keys[1], 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
+        'lease', text(now + lease_ms), 'lease_ms', lease_ms)
+    return {1, unit, r[6], r[7], r[8], text(now)}
+end
+
+-- me: one who waits no longer
+local function leave(keys, argv)
+    local P = prefix(keys)
+    redis.call('ZREM', P .. 'waiting', argv[1])
+    redis.call('HDEL', P .. 'seen', argv[1])
+    return 0
+end
+
+-- unit, me, number of elements of the list that takes back, that list, the list to carry out
+local function apply(keys, argv)
+    local P = prefix(keys)
+    local refused = guard(P, argv[1], argv[2])
+    if refused then
+        return refused
+    end
+    local n = tonumber(argv[3])
+    local back, on = {}, {}
+    for i = 1, n do
+        back[i] = argv[3 + i]
+    end
+    for i = 4 + n, #argv do
+        on[i - 3 - n] = argv[i]
+    end
+    redis.call('RPUSH', P .. 'journal', cmsgpack.pack(back), cmsgpack.pack(on))
+    carry_out(P, on, 1, #on)
+    return 0
+end
+
+-- unit, me, last seq, shared version, the list to carry out
+local function commit(keys, argv)
+    local P = prefix(keys)
+    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'holder')
+    if r[1] ~= argv[1] or r[2] ~= '1' or r[3] ~= argv[2] then
+        return redis.error_reply('FENCED the unit was given up')
+    end
+    carry_out(P, argv, 5, #argv)
+    redis.call('HSET', keys[1], 'open', '0', 'seq', argv[3], 'shared', argv[4])
+    redis.call('HINCRBY', keys[1], 'commits', 1)
+    redis.call('DEL', P .. 'journal')
+    redis.call('PUBLISH', P .. 'changed', argv[2])
+    return 0
+end
+
+-- unit, me
+local function abort(keys, argv)
+    local P = prefix(keys)
+    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'holder')
+    if r[1] == argv[1] and r[2] == '1' and r[3] == argv[2] then
+        give_up(P, argv[1])
+    end
+    return 0
+end
+
+-- unit, me: what has become of it. 1: committed, 0: not, and it never will be, -1: nobody knows.
+local function fate(keys, argv)
+    local P = prefix(keys)
+    abort(keys, argv)
+    local unit = tonumber(redis.call('HGET', keys[1], 'unit') or 0)
+    if redis.call('ZSCORE', P .. 'given_up', argv[1]) or unit < tonumber(argv[1]) then
+        return 0
+    end
+    if unit == tonumber(argv[1]) then
+        return redis.call('HGET', keys[1], 'holder') == argv[2] and 1 or 0
+    end
+    local oldest = redis.call('ZRANGE', P .. 'given_up', 0, 0)[1]
+    local is_long_ago = redis.call('ZCARD', P .. 'given_up') >= LIST_MAX and
+        tonumber(argv[1]) < tonumber(oldest)
+    return (is_long_ago or argv[3] ~= '1') and -1 or 1
+end
+
+-- Numbers for names that a job has for ever: tenant and name of a line, by turns.
+local function intern(keys, argv)
+    local P, ids = prefix(keys), {}
+    for i = 1, #argv, 2 do
+        local id = redis.call('HGET', P .. 'line_ids', argv[i + 1])
+        if not id then
+            local tenant = redis.call('HGET', P .. 'tenant_ids', argv[i])
+            if not tenant then
+                tenant = redis.call('HINCRBY', keys[1], 'tenants', 1)
+                redis.call('HSET', P .. 'tenant_ids', argv[i], tenant)
+            end
+            id = redis.call('HINCRBY', keys[1], 'lines', 1)
+            redis.call('HSET', P .. 'line_ids', argv[i + 1], id)
+            redis.call('HSET', P .. 'lines', id, text(tenant) .. ' ' .. argv[i + 1])
+        end
+        ids[#ids + 1] = text(id)
+    end
+    return ids
+end
+
+-- Sets an empty place up; gives the version of the one that is there.
+local function setup(keys, argv)
+    local schema = redis.call('HGET', keys[1], 'schema')
+    if not schema then
+        redis.call('HSET', keys[1], 'schema', argv[1], 'unit', '0', 'open', '0', 'seq', '0', 'shared', '0',
+            'commits', '0', 'lines', '0', 'tenants', '0')
+        return '0'
+    end
+    return schema
+end

@@ -1,0 +1,303 @@
+-- Reads. Of a row only its head is known here (row.c): state, flags, line, and the keys of its
+-- lanes when it has any.
+
+local BUCKET = 256        -- seqs of a bucket, and of a chunk
+local RANK = 137438953472 -- 2^37: of a chunk's number its priority is above, its bucket below
+local HAS_BIG, HAS_LANES = 1, 4
+
+local READS = {}
+
+-- Bit masks without a library.
+local function has_bit(mask, bit)
+    return math.floor(mask / bit) % 2 == 1
+end
+
+local function seq_text(seq)
+    return string.format('%.0f', seq)
+end
+
+local function seq_of(member)
+    local a, b, c, d, e, f = string.byte(member, 1, 6)
+    return ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+end
+
+local function bucket_of(seq)
+    return math.floor(seq / BUCKET)
+end
+
+-- Adds a row and, if they are wanted, the parts of it that stand outside.
+local function add_row(P, out, seq, row, wants_big)
+    out[#out + 1] = row or ''
+    if row and wants_big and has_bit(string.byte(row, 2), HAS_BIG) then
+        local low = string.char(seq % BUCKET)
+        local parts = redis.call('HMGET', P .. 'o:' .. bucket_of(seq), low .. 'p', low .. 'r', low .. 's')
+        for i = 1, 3 do
+            out[#out + 1] = parts[i] or ''
+        end
+    end
+end
+
+-- The rows of these seqs, side by side in as few calls as they have buckets in a row.
+local function rows_of(P, seqs)
+    local rows, i = {}, 1
+    while i <= #seqs do
+        local bucket, fields = bucket_of(seqs[i]), {}
+        local first = i
+        while i <= #seqs and #fields < 500 and bucket_of(seqs[i]) == bucket do
+            fields[#fields + 1] = string.char(seqs[i] % BUCKET)
+            i = i + 1
+        end
+        local found = redis.call('HMGET', P .. 'j:' .. bucket, unpack(fields))
+        for k = 1, #fields do
+            rows[first + k - 1] = found[k]
+        end
+    end
+    return rows
+end
+
+local function add_rows(P, out, seqs, wants_big, with_seq)
+    local rows = rows_of(P, seqs)
+    for i = 1, #seqs do
+        if with_seq then
+            out[#out + 1] = seq_text(seqs[i])
+        end
+        add_row(P, out, seqs[i], rows[i], wants_big)
+    end
+    return out
+end
+
+-- wants big, seqs …: a row each
+function READS.rows(P, a, i)
+    local seqs = {}
+    for k = i + 1, #a do
+        seqs[#seqs + 1] = tonumber(a[k])
+    end
+    return add_rows(P, {}, seqs, a[i] == '1', false)
+end
+
+-- key, fields …: values as they stand
+function READS.fields(P, a, i)
+    local out = redis.call('HMGET', P .. a[i], unpack(a, i + 1))
+    for k = 1, #out do
+        out[k] = out[k] or ''
+    end
+    return out
+end
+
+-- pairs of key and field
+function READS.cells(P, a, i)
+    local out = {}
+    for k = i, #a - 1, 2 do
+        out[#out + 1] = redis.call('HGET', P .. a[k], a[k + 1]) or ''
+    end
+    return out
+end
+
+-- key, cursor: a part of a hash, and the next cursor before it
+function READS.scan(P, a, i)
+    local r = redis.call('HSCAN', P .. a[i], a[i + 1], 'COUNT', 500)
+    table.insert(r[2], 1, r[1])
+    return r[2]
+end
+
+-- number of ids, their keys and fields by turns, then digests of keys: a seq for each id; for each
+-- key what is known of a job that is gone, the first job that counts, the first that does not.
+function READS.holders(P, a, i)
+    local n, out = tonumber(a[i]), {}
+    for k = i + 1, i + 2 * n, 2 do
+        out[#out + 1] = redis.call('HGET', P .. a[k], a[k + 1]) or ''
+    end
+    for k = i + 1 + 2 * n, #a do
+        local key = P .. 'k:' .. a[k]
+        out[#out + 1] = redis.call('HGET', P .. 'held', a[k]) or ''
+        out[#out + 1] = redis.call('ZRANGEBYSCORE', key, '-inf', '(4503599627370496', 'LIMIT', 0, 1)[1] or ''
+        out[#out + 1] = redis.call('ZRANGEBYSCORE', key, '4503599627370496', '+inf', 'LIMIT', 0, 1)[1] or ''
+    end
+    return out
+end
+
+-- digest, from which place on, how many: the jobs of a key
+function READS.key_jobs(P, a, i)
+    local from, out = tonumber(a[i + 1]), {}
+    local found = redis.call('ZRANGE', P .. 'k:' .. a[i], from, from + a[i + 2] - 1)
+    for k = 1, #found do
+        out[k] = seq_text(seq_of(found[k]))
+    end
+    return out
+end
+
+-- sorted set, highest score, limit: seq and row of up to limit + 1 jobs, or of all there are and of
+-- the next one
+function READS.due(P, a, i)
+    local key, limit = P .. a[i], tonumber(a[i + 2])
+    local found = redis.call('ZRANGEBYSCORE', key, '-inf', a[i + 1], 'LIMIT', 0, limit + 1)
+    if #found <= limit then
+        found[#found + 1] = redis.call('ZRANGEBYSCORE', key, '(' .. a[i + 1], '+inf', 'LIMIT', 0, 1)[1]
+    end
+    for k = 1, #found do
+        found[k] = seq_of(found[k])
+    end
+    return add_rows(P, {}, found, a[i + 3] == '1', true)
+end
+
+-- Adds the time-locked jobs of a line that are due, up to limit + 1, and the next one if there is room.
+local function add_locked(P, found, line, now, limit)
+    local key = P .. 'w:' .. line
+    local due = redis.call('ZRANGEBYSCORE', key, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit + 1)
+    if #due <= 2 * limit then
+        local later = redis.call('ZRANGEBYSCORE', key, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+        due[#due + 1] = later[1]
+        due[#due + 1] = later[2]
+    end
+    for n = 1, #due, 2 do
+        found[#found + 1] = {tonumber(due[n + 1]), seq_of(due[n])}
+    end
+end
+
+local function is_earlier(x, y)
+    if x[1] ~= y[1] then
+        return x[1] < y[1]
+    end
+    return x[2] < y[2]
+end
+
+-- highest time, limit: the same for time-locked jobs, of all lines, which come by their earliest
+function READS.locked(P, a, i)
+    local now, limit, found, from = tonumber(a[i]), tonumber(a[i + 1]), {}, 0
+    local is_over = false
+    while not is_over do
+        local lines = redis.call('ZRANGE', P .. 'w', from, from + 99, 'WITHSCORES')
+        is_over = #lines < 200
+        for k = 1, #lines, 2 do
+            add_locked(P, found, lines[k], a[i], limit)
+            if tonumber(lines[k + 1]) > now then
+                is_over = true
+                break
+            end
+        end
+        from = from + 100
+    end
+    table.sort(found, is_earlier)
+    local seqs = {}
+    for k = 1, math.min(#found, limit + 1) do
+        seqs[k] = found[k][2]
+    end
+    return add_rows(P, {}, seqs, false, true)
+end
+
+-- How many members of a sorted set come before a score and seq, or are that one (`with`). Those of
+-- the same score are in the order of their seqs.
+local function count_before(key, score, seq, with)
+    local low, high = redis.call('ZCOUNT', key, '-inf', '(' .. score), redis.call('ZCOUNT', key, '-inf', score)
+    while low < high do
+        local middle = math.floor((low + high) / 2)
+        local other = seq_of(redis.call('ZRANGE', key, middle, middle)[1])
+        if other < seq or (with and other == seq) then
+            low = middle + 1
+        else
+            high = middle
+        end
+    end
+    return low
+end
+
+-- sorted set, '+' or '-', after score and seq or '' twice, how many, wants big: seq, row …
+function READS.ranked(P, a, i)
+    local key, is_back, place = P .. a[i], a[i + 1] == '-', 0
+    if a[i + 2] ~= '' then
+        place = count_before(key, a[i + 2], tonumber(a[i + 3]), not is_back)
+        place = is_back and redis.call('ZCARD', key) - place or place
+    end
+    local found = redis.call(is_back and 'ZREVRANGE' or 'ZRANGE', key, place, place + a[i + 4] - 1)
+    for k = 1, #found do
+        found[k] = seq_of(found[k])
+    end
+    return add_rows(P, {}, found, a[i + 5] == '1', true)
+end
+
+-- A set of lines from their numbers in four bytes each; nil for none: all.
+local function set_of_lines(bytes)
+    if bytes == '' then
+        return nil
+    end
+    local set = {}
+    for k = 1, #bytes, 4 do
+        set[string.sub(bytes, k, k + 3)] = true
+    end
+    return set
+end
+
+local function seqs_of_bucket(P, bucket, after, is_back)
+    local seqs = {}
+    local fields = redis.call('HKEYS', P .. 'j:' .. bucket)
+    for k = 1, #fields do
+        local seq = bucket * BUCKET + string.byte(fields[k])
+        if (is_back and seq < after) or (not is_back and seq > after) then
+            seqs[#seqs + 1] = seq
+        end
+    end
+    table.sort(seqs, is_back and function(x, y) return x > y end or nil)
+    return seqs
+end
+
+-- '+' or '-', after seq, states, flags of a row, lines, how many, how many to look at, wants big:
+-- where it has come to (-1: to the end), then seq, row … of jobs in these states and lines
+function READS.walk(P, a, i)
+    local is_back, after, states, flags = a[i] == '-', tonumber(a[i + 1]), tonumber(a[i + 2]),
+        tonumber(a[i + 3])
+    local lines, limit, look = set_of_lines(a[i + 4]), tonumber(a[i + 5]), tonumber(a[i + 6])
+    local out, given, looked = {'-1'}, 0, 0
+    local bound = bucket_of(after)
+    local buckets = is_back and redis.call('ZREVRANGEBYSCORE', P .. 'b', bound, '-inf', 'LIMIT', 0, 20) or
+        redis.call('ZRANGEBYSCORE', P .. 'b', bound, '+inf', 'LIMIT', 0, 20)
+    for k = 1, #buckets do
+        local seqs = seqs_of_bucket(P, tonumber(buckets[k]), after, is_back)
+        local from = 1
+        while from <= #seqs do
+            local slice = {}
+            for n = from, math.min(#seqs, from + math.min(limit - given, 63)) do
+                slice[#slice + 1] = seqs[n]
+            end
+            local rows = rows_of(P, slice)
+            for n = 1, #slice do
+                local row = rows[n]
+                local state, row_flags = string.byte(row, 1, 2)
+                if has_bit(states, 2 ^ state) and (flags == 0 or has_bit(row_flags, flags)) and
+                    (not lines or lines[string.sub(row, 3, 6)]) then
+                    out[#out + 1] = seq_text(slice[n])
+                    add_row(P, out, slice[n], row, a[i + 7] == '1')
+                    given = given + 1
+                end
+                looked = looked + 1
+                if given == limit or looked == look then
+                    out[1] = seq_text(slice[n])
+                    return out
+                end
+            end
+            from = from + #slice
+        end
+    end
+    if #buckets == 20 then
+        local last = tonumber(buckets[20])
+        out[1] = seq_text(is_back and last * BUCKET or last * BUCKET + BUCKET - 1)
+    end
+    return out
+end
+
+-- unit or 0, me, whether to take back what is open, what, its arguments
+local function read(keys, argv)
+    local P, what = prefix(keys), READS[argv[4]]
+    if argv[1] ~= '0' then
+        return guard(P, argv[1], argv[2]) or what(P, argv, 5)
+    end
+    if redis.call('EXISTS', P .. 'journal') == 0 then
+        return what(P, argv, 5)
+    end
+    if argv[3] ~= '1' then
+        return redis.error_reply('OPENUNIT a unit has written and not ended')
+    end
+    take_back(P)
+    local ok, answer = pcall(what, P, argv, 5)
+    make_again(P)
+    return ok and answer or redis.error_reply('ERR ' .. tostring(answer))
+end

@@ -1,0 +1,307 @@
+-- Ready jobs: by tenant, line, and within a line by chunks of the same priority and bucket.
+
+-- A walk over the ready jobs of a line, best first.
+local function runner_new(P, line, rank)
+    return {key = P .. 'r:' .. line, rank = rank, chunk = -1, seqs = {}, rows = {}, at = 0}
+end
+
+-- Moves to the next job, reading rows of up to `n` jobs ahead; false at the end.
+local function runner_advance(P, r, n)
+    r.at = r.at + 1
+    if r.at > #r.seqs then
+        r.chunk = r.chunk + 1
+        local number = redis.call('ZRANGE', r.key, r.chunk, r.chunk)[1]
+        if not number then
+            r.seq = nil
+            return
+        end
+        local base = number % RANK * BUCKET
+        r.priority = math.floor(number / RANK)
+        local lows = redis.call('SMEMBERS', r.key .. ':' .. number)
+        for k = 1, #lows do
+            lows[k] = base + lows[k]
+        end
+        table.sort(lows)
+        r.seqs, r.rows, r.at = lows, {}, 1
+    end
+    r.seq = r.seqs[r.at]
+    if not r.rows[r.at] then
+        local ahead = {}
+        for k = r.at, math.min(#r.seqs, r.at + n - 1) do
+            ahead[#ahead + 1] = r.seqs[k]
+        end
+        local rows = rows_of(P, ahead)
+        for k = 1, #ahead do
+            r.rows[r.at + k - 1] = rows[k]
+        end
+    end
+end
+
+local function precedes(x, y)
+    if x.rank ~= y.rank then
+        return x.rank < y.rank
+    end
+    if x.priority ~= y.priority then
+        return x.priority < y.priority
+    end
+    return x.seq < y.seq
+end
+
+local function best_of(runners)
+    local best
+    for k = 1, #runners do
+        if runners[k].seq and (not best or precedes(runners[k], best)) then
+            best = runners[k]
+        end
+    end
+    return best
+end
+
+-- Reads n names of the arguments into a set with their places.
+local function names(a, i)
+    local n, set = tonumber(a[i]), {}
+    for k = 1, n do
+        set[a[i + k]] = set[a[i + k]] or k
+    end
+    return n > 0 and set or nil, i + 1 + n
+end
+
+-- The rank of a line among those that are wanted, or nil. Its name is tenant, queue and task, which
+-- "\0\1" ends.
+local function rank_of(P, line, f)
+    if not (f.queues or f.tasks or f.paused) then
+        return 0
+    end
+    local name = redis.call('HGET', P .. 'lines', line)
+    name = string.sub(name, string.find(name, ' ', 1, true) + 1)
+    local first = string.find(name, '\0\1', 1, true)
+    local second = string.find(name, '\0\1', first + 2, true)
+    local queue, task = string.sub(name, first + 2, second - 1), string.sub(name, second + 2, -3)
+    if f.paused and f.paused[string.sub(name, 1, second - 1)] then
+        return nil
+    end
+    if f.tasks and not f.tasks[task] then
+        return nil
+    end
+    return f.queues and f.queues[queue] or (not f.queues and 0) or nil
+end
+
+local function runners_of(P, tenant, f)
+    local runners = {}
+    local lines = redis.call('ZRANGE', P .. 't:' .. tenant, 0, -1)
+    for k = 1, #lines do
+        local rank = rank_of(P, lines[k], f)
+        if rank then
+            local r = runner_new(P, lines[k], rank)
+            runner_advance(P, r, #lines == 1 and f.limit or 1)
+            runners[#runners + 1] = r
+        end
+    end
+    return runners
+end
+
+-- Whether one of the lanes of a row is among those to skip.
+local function is_blocked(row, skip)
+    if not skip or not has_bit(string.byte(row, 2), HAS_LANES) then
+        return false
+    end
+    local at = 7
+    for _ = 1, 2 do
+        local high, low = string.byte(row, at, at + 1)
+        local len = high * 256 + low
+        if len > 0 and skip[string.sub(row, at + 2, at + 1 + len)] then
+            return true
+        end
+        at = at + 2 + len
+    end
+    return false
+end
+
+-- Takes the best job of a tenant, or passes it over.
+local function take(P, f, runners)
+    local best = best_of(runners)
+    if not best then
+        return false
+    end
+    local row = best.rows[best.at]
+    if is_blocked(row, f.skip) then
+        f.passed = f.passed + 1
+    else
+        f.out[#f.out + 1] = seq_text(best.seq)
+        add_row(P, f.out, best.seq, row, true)
+        f.given = f.given + 1
+    end
+    runner_advance(P, best, #runners == 1 and f.limit or 1)
+    return true
+end
+
+local function is_full(f)
+    return f.given >= f.limit or f.passed >= 4 * f.limit
+end
+
+-- The tenants with ready jobs, some at a time, from the one after `last` on around the circle.
+local function tenants_after(P, last, seen)
+    local low, high = '(' .. last, '+inf'
+    if seen.wrapped then
+        low, high = '(' .. seen.wrapped, last
+    elseif seen.at then
+        low = '(' .. seen.at
+    end
+    local found = redis.call('ZRANGEBYSCORE', P .. 't', low, high, 'LIMIT', 0, 50)
+    if #found > 0 then
+        if seen.wrapped then
+            seen.wrapped = found[#found]
+        else
+            seen.at = found[#found]
+        end
+    elseif not seen.wrapped then
+        seen.wrapped = '-1'
+        return tenants_after(P, last, seen)
+    end
+    return found
+end
+
+-- Everybody's first turn: until the page is full, or all tenants are known.
+local function first_round(P, f, all)
+    local seen = {}
+    while true do
+        local tenants = f.tenant ~= '' and {f.tenant} or tenants_after(P, f.last, seen)
+        for k = 1, #tenants do
+            if is_full(f) then
+                f.more = true
+                return
+            end
+            local runners = runners_of(P, tenants[k], f)
+            if take(P, f, runners) then
+                f.turn = tenants[k]
+            end
+            all[#all + 1] = runners
+        end
+        if #tenants == 0 or f.tenant ~= '' then
+            return
+        end
+    end
+end
+
+-- limit, tenant or '', the tenant that had the last turn, queues, tasks, lanes to skip, paused
+-- queues: whether there are more, whose turn it was, then seq, row …
+function READS.ready(P, a, i)
+    local f = {limit = tonumber(a[i]), tenant = a[i + 1], last = a[i + 2], given = 0, passed = 0,
+        out = {'0', a[i + 2]}, turn = a[i + 2]}
+    i = i + 3
+    f.queues, i = names(a, i)
+    f.tasks, i = names(a, i)
+    f.skip, i = names(a, i)
+    f.paused = names(a, i)
+    local all = {}
+    first_round(P, f, all)
+    local moved = true
+    while moved and not is_full(f) do
+        moved = false
+        for k = 1, #all do
+            if not is_full(f) and take(P, f, all[k]) then
+                moved = true
+                f.turn = f.tenant == '' and f.turn or f.turn
+            end
+        end
+    end
+    for k = 1, #all do
+        f.more = f.more or best_of(all[k]) ~= nil
+    end
+    f.out[1] = f.more and '1' or '0'
+    f.out[2] = f.turn
+    return f.out
+end
+
+-- line, number of the chunk to start in, after seq, how many: number of the last chunk, then seq,
+-- row … of the ready jobs of a line, best first
+function READS.line(P, a, i)
+    local key, after, limit = P .. 'r:' .. a[i], tonumber(a[i + 2]), tonumber(a[i + 3])
+    local number, seqs = a[i + 1], {}
+    local chunks = redis.call('ZRANGEBYSCORE', key, number, '+inf', 'LIMIT', 0, limit + 1)
+    local places = {}
+    for k = 1, #chunks do
+        local base = chunks[k] % RANK * BUCKET
+        local lows = redis.call('SMEMBERS', key .. ':' .. chunks[k])
+        for n = 1, #lows do
+            lows[n] = base + lows[n]
+        end
+        table.sort(lows)
+        for n = 1, #lows do
+            if #seqs < limit and (chunks[k] ~= number or lows[n] > after) then
+                seqs[#seqs + 1] = lows[n]
+                places[#places + 1] = chunks[k]
+            end
+        end
+    end
+    local out, rows = {}, rows_of(P, seqs)
+    for k = 1, #seqs do
+        out[#out + 1] = places[k]
+        out[#out + 1] = seq_text(seqs[k])
+        out[#out + 1] = rows[k] or ''
+    end
+    return out
+end
+
+-- list of chunks, how many, wants big: seq, row … by seq
+function READS.chunks(P, a, i)
+    local key, limit, seqs = P .. a[i], tonumber(a[i + 1]), {}
+    local from = 0
+    while #seqs < limit do
+        local chunk = redis.call('ZRANGE', key, from, from)[1]
+        if not chunk then
+            break
+        end
+        local lows = redis.call('SMEMBERS', key .. ':' .. chunk)
+        for n = 1, #lows do
+            lows[n] = chunk * BUCKET + lows[n]
+        end
+        table.sort(lows)
+        for n = 1, math.min(#lows, limit - #seqs) do
+            seqs[#seqs + 1] = lows[n]
+        end
+        from = from + 1
+    end
+    return add_rows(P, {}, seqs, a[i + 2] == '1', true)
+end
+
+-- The lowest seq of the ready jobs of a line: each priority has its own first.
+local function oldest_ready(P, line)
+    local key, from, oldest = P .. 'r:' .. line, '-inf', nil
+    while true do
+        local chunk = redis.call('ZRANGEBYSCORE', key, from, '+inf', 'LIMIT', 0, 1)[1]
+        if not chunk then
+            return oldest
+        end
+        local lows = redis.call('SMEMBERS', key .. ':' .. chunk)
+        for n = 1, #lows do
+            local seq = chunk % RANK * BUCKET + lows[n]
+            oldest = (not oldest or seq < oldest) and seq or oldest
+        end
+        from = string.format('%.0f', (math.floor(chunk / RANK) + 1) * RANK)
+    end
+end
+
+-- lines …: of each that has jobs its number, how many stand in each state ('state count ' …), the row
+-- of its oldest ready job, and of its first time-locked one
+function READS.sums(P, a, i)
+    local out = {}
+    for k = i, #a do
+        local counts = redis.call('HGETALL', P .. 'n:' .. a[k])
+        if #counts > 0 then
+            local oldest = oldest_ready(P, a[k])
+            local first = redis.call('ZRANGE', P .. 'w:' .. a[k], 0, 0)[1]
+            out[#out + 1] = a[k]
+            out[#out + 1] = table.concat(counts, ' ')
+            out[#out + 1] = oldest and seq_text(oldest) or ''
+            out[#out + 1] = oldest and rows_of(P, {oldest})[1] or ''
+            out[#out + 1] = first and rows_of(P, {seq_of(first)})[1] or ''
+        end
+    end
+    return out
+end
+
+-- after, limit: members of a set that is sorted as bytes
+function READS.lex(P, a, i)
+    return redis.call('ZRANGEBYLEX', P .. a[i], a[i + 1], '+', 'LIMIT', 0, a[i + 2])
+end

@@ -1,0 +1,226 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "store/redis/library.h"
+#include "store/redis/private.h"
+
+#define DEFAULT_BUSY_WAIT_MS 5000
+#define LIBRARY_MAX          ((size_t)1 << 20)
+
+/* ---- The library --------------------------------------------------------------------------------
+ */
+
+/* All scripts as one, with the version of the schema in their names. */
+static void library_text(struct buf *ret)
+{
+    buf_printf(ret, "#!lua name=redrive_%d\n", SCHEMA_VERSION);
+    for (int i = 0; i < REDIS_LIBRARY_COUNT; i++)
+        for (const char *p = REDIS_LIBRARY[i]; *p; p++)
+            if (*p == '@')
+                buf_printf(ret, "%d", SCHEMA_VERSION);
+            else
+                buf_putc(ret, *p);
+}
+
+int rd_library_load(struct store *store, struct redrive_err *err)
+{
+    struct buf text;
+    int rc = 0;
+    buf_init(&text, LIBRARY_MAX);
+    library_text(&text);
+    const char *argv[] = {"FUNCTION", "LOAD", "REPLACE", buf_cstr(&text)};
+    const size_t lens[] = {8, 4, 7, text.len};
+    redisReply *reply = buf_failed(&text) ? NULL : redisCommandArgv(store->link, 4, argv, lens);
+    if (buf_failed(&text))
+        rc = err_nomem(err);
+    else if (!reply)
+        rc = rd_link_broken(store, err);
+    else if (reply->type == REDIS_REPLY_ERROR)
+        rc = rd_link_error((struct str){reply->str, reply->len}, err);
+    freeReplyObject(reply);
+    buf_release(&text);
+    return rc;
+}
+
+/* ---- The store ----------------------------------------------------------------------------------
+ */
+
+static int found_newer(int64_t version, struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_STATE, "the store was set up by a newer version of Redrive");
+    err_detail(err, "it is at version %" PRId64 ", this program knows up to %d", version,
+               SCHEMA_VERSION);
+    err_hint(err, "install a newer redrive");
+    return rc;
+}
+
+static int found_nothing(const struct store *store, struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_NOT_FOUND, "there is no store in the Redis server");
+    err_detail(err, "nothing has the prefix '%s' in database %d", store->place.prefix,
+               store->place.db);
+    err_hint(err, "name the prefix that it was set up with, or set it up first");
+    return rc;
+}
+
+static int read_version(struct store *store, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    rd_ask_command(store, "HGET");
+    rd_ask_text(store, store->root);
+    rd_ask_text(store, "schema");
+    int rc = rd_link_call(store, &reply, err);
+    if (rc != 0)
+        return rc;
+    store->version_found = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
+    freeReplyObject(reply);
+    return 0;
+}
+
+static int set_up(struct store *store, const struct store_options *options, struct redrive_err *err)
+{
+    int rc = read_version(store, err);
+    if (rc != 0)
+        return rc;
+    if (store->version_found == 0 && !options->create)
+        return found_nothing(store, err);
+    if (options->as_is)
+        return 0;
+    if (store->version_found > SCHEMA_VERSION)
+        return found_newer(store->version_found, err);
+    redisReply *reply = NULL;
+    rd_ask(store, FUNCTION("setup"));
+    rd_ask_int(store, SCHEMA_VERSION);
+    rc = rd_link_call(store, &reply, err);
+    if (reply)
+        freeReplyObject(reply);
+    return rc == 0 ? rd_lines_refresh(store, err) : rc;
+}
+
+static void redis_close(struct store *store)
+{
+    if (!store)
+        return;
+    redis_rollback(store);
+    if (store->ear)
+        redisFree(store->ear);
+    rd_link_close(store);
+    rd_unit_forget(store);
+    map_release(&store->entries);
+    map_release(&store->cells);
+    map_release(&store->ids);
+    map_release(&store->new_keys);
+    rd_ops_release(&store->onward);
+    rd_ops_release(&store->back);
+    free(store->dirty);
+    free(store->dirty_cells);
+    buf_release(&store->row);
+    buf_release(&store->words);
+    rd_lines_release(store);
+    shared_page_release(&store->pauses);
+    rd_place_release(&store->place);
+    free(store);
+}
+
+static void init(struct store *store, const struct store_options *options)
+{
+    const uint64_t seed = rng_system_seed();
+    store->base = (struct store_base){.ops = &STORE_REDIS};
+    store->caller_time = options->caller_time;
+    store->is_as_is = options->as_is;
+    store->busy_wait_ms = options->busy_wait_ms > 0 ? options->busy_wait_ms : DEFAULT_BUSY_WAIT_MS;
+    store->pauses_version = -1;
+    rng_seed(&store->rng, seed);
+    snprintf(store->me, sizeof store->me, "%016" PRIx64, rng_next(&store->rng));
+    arena_init(&store->arena);
+    map_init(&store->entries, seed);
+    map_init(&store->cells, seed);
+    map_init(&store->ids, seed);
+    map_init(&store->new_keys, seed);
+    map_init(&store->lines_by_name, seed);
+    map_init(&store->lines_by_tenant, seed);
+    rd_ops_init(&store->onward);
+    rd_ops_init(&store->back);
+    buf_init(&store->row, (size_t)1 << 30);
+}
+
+static int redis_open(struct str place, const struct store_options *options, struct store **ret,
+                      struct redrive_err *err)
+{
+    struct store *store = calloc(1, sizeof *store);
+    if (!store)
+        return err_nomem(err);
+    init(store, options);
+    int rc = rd_place_parse(place, &store->place, err);
+    if (rc == 0) {
+        snprintf(store->root, sizeof store->root, "{%s}:root", store->place.prefix);
+        rc = rd_link_open(store, err);
+    }
+    if (rc == 0)
+        rc = rd_facts_learn(store, err);
+    if (rc == 0)
+        rc = set_up(store, options, err);
+    if (rc != 0) {
+        redis_close(store);
+        return rc;
+    }
+    *ret = store;
+    return 0;
+}
+
+const struct store_ops STORE_REDIS = {
+    .scheme = "redis",
+    .capabilities = STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES,
+    .open = redis_open,
+    .close = redis_close,
+    .begin = redis_begin,
+    .commit = redis_commit,
+    .rollback = redis_rollback,
+    .submit = redis_submit,
+    .ready = redis_ready,
+    .start = redis_start,
+    .park = redis_park,
+    .parked = redis_parked,
+    .unpark = redis_unpark,
+    .settle = redis_settle,
+    .extend = redis_extend,
+    .promote_due = redis_promote_due,
+    .expired = redis_expired,
+    .overdue = redis_overdue,
+    .credit_pause = redis_credit_pause,
+    .change = redis_change,
+    .sweep = redis_sweep,
+    .sweep_tasks = redis_sweep_tasks,
+    .adopt = redis_adopt,
+    .adopt_keys = redis_adopt_keys,
+    .shared_put = redis_shared_put,
+    .counters_add = redis_counters_add,
+    .list = redis_list,
+    .history = redis_history,
+    .queues = redis_queues,
+    .lines = redis_lines,
+    .parked_counts = redis_parked_counts,
+    .groups = redis_groups,
+    .shared_list = redis_shared_list,
+    .held_keys = redis_held_keys,
+    .counters_list = redis_counters_list,
+    .facts = redis_facts,
+    .verify = redis_verify,
+    .wait = redis_wait,
+};
+
+static int redis_tls_open(struct str place, const struct store_options *options, struct store **ret,
+                          struct redrive_err *err)
+{
+    (void)place;
+    (void)options;
+    (void)ret;
+    int rc = err_set(err, REDRIVE_E_INVALID, "the Redis store does not speak TLS");
+    err_detail(err, "the library that it uses has none");
+    err_hint(err, "name a stunnel on this machine, or a socket: redis:/PATH");
+    return rc;
+}
+
+const struct store_ops STORE_REDIS_TLS = {.scheme = "rediss", .open = redis_tls_open};

@@ -1,0 +1,239 @@
+/* places.c - where a job stands in the server's indexes, and how it gets from one image to another.
+ *
+ *   b, j:BUCKET          rows, 256 to a bucket; field: the low byte of the seq
+ *   i:HASH               id → seq, in 16384 hashes that stay small and so are kept packed
+ *   k:DIGEST             the jobs of a unique key, by seq: first those that count (they live, or
+ * are unique for ever), then from 2^52 on those that have ended t, t:TENANT, r:LINE, r:LINE:CHUNK
+ *                        queued: tenants, their lines, by priority and bucket, the low bytes
+ *   w, w:LINE            scheduled, retrying: by process_after
+ *   x                    running: by the end of the lease
+ *   p:LANE, q:LANE, q:LANE:CHUNK
+ *                        parked: in the order of probes, and by seq
+ *   l                    lanes and how many are parked in them
+ *   d                    waiting, with a deadline: by it
+ *   e:STATE              ended: by the time of the end
+ *   n:LINE               how many stand in each state
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/probe.h"
+#include "core/state.h"
+#include "store/redis/private.h"
+
+#define COUNTS_NO_LONGER (INT64_C(1) << 52)
+#define BUCKET_BITS      8
+#define RANK_BITS        37
+
+/* Short keys, numbers as text. */
+struct word {
+    char text[48];
+};
+
+static struct word word_of(const char *format, int64_t number)
+{
+    struct word word;
+    snprintf(word.text, sizeof word.text, format, number);
+    return word;
+}
+
+#define NUMBER(n)         (word_of("%" PRId64, n))
+#define KEY(name, number) (word_of(name "%" PRId64, number))
+
+static bool in_states(const struct row *row, uint32_t states)
+{
+    return row && states >> row->job.status.state & 1;
+}
+
+/* A change of place within one key needs no taking away: the new one overwrites it. */
+static void put_row(struct ops *ops, const struct row *row, struct str bytes)
+{
+    const int64_t seq = row->job.status.seq;
+    const struct word bucket = NUMBER(seq >> BUCKET_BITS);
+    const char low = (char)seq;
+    const struct str words[] = {{&low, 1}, bytes};
+    rd_ops_add(ops, bytes.len > 0 ? 'J' : 'K', str_of(bucket.text), NULL, 0, words,
+               bytes.len > 0 ? 2 : 1);
+}
+
+static void id_diff(struct ops *ops, const struct row *row, bool is_there)
+{
+    const struct digest digest = rd_digest_of(row->job.spec.tenant, row->job.spec.id);
+    const struct member member = rd_member_of(row->job.status.seq);
+    const unsigned hash =
+        (unsigned)(unsigned char)digest.bytes[0] << 6 | (unsigned char)digest.bytes[1] >> 2;
+    const struct word key = KEY("i:", hash);
+    const struct str words[] = {{digest.bytes + 1, DIGEST_BYTES - 1}, member_str(&member)};
+    rd_ops_add(ops, is_there ? 'H' : 'D', str_of(key.text), NULL, 0, words, is_there ? 2 : 1);
+}
+
+static int64_t key_score(const struct row *row)
+{
+    const bool counts = row->job.spec.unique_forever || !state_has_ended(row->job.status.state);
+    return row->job.status.seq + (counts ? 0 : COUNTS_NO_LONGER);
+}
+
+static void key_diff(struct ops *ops, const struct row *old, const struct row *new_)
+{
+    const struct row *any = new_ ? new_ : old;
+    if (any->job.spec.unique_key.len == 0 || (old && new_ && key_score(old) == key_score(new_)))
+        return;
+    char key[2 + DIGEST_BYTES] = "k:";
+    const struct digest digest = rd_digest_of(any->job.spec.tenant, any->job.spec.unique_key);
+    memcpy(key + 2, digest.bytes, DIGEST_BYTES);
+    const struct member member = rd_member_of(any->job.status.seq);
+    const struct word score = NUMBER(key_score(any));
+    const struct str words[] = {str_of(score.text), member_str(&member)};
+    const struct str name = {key, sizeof key};
+    if (new_)
+        rd_ops_add(ops, 'Z', name, NULL, 0, words, 2);
+    else
+        rd_ops_add(ops, 'Y', name, NULL, 0, words + 1, 1);
+}
+
+static int64_t chunk_of(const struct row *row)
+{
+    int32_t priority = row->job.spec.priority;
+    priority = priority > 127 ? 127 : priority < -128 ? -128 : priority;
+    return ((int64_t)(127 - priority) << RANK_BITS) + (row->job.status.seq >> BUCKET_BITS);
+}
+
+static void ready_diff(struct ops *ops, const struct row *row, bool is_there)
+{
+    const struct word line = NUMBER(row->line->id), tenant = NUMBER(row->line->tenant_id);
+    const struct word chunk = NUMBER(chunk_of(row)), low = NUMBER(row->job.status.seq & 0xff);
+    const struct str head[] = {str_of(tenant.text), str_of(chunk.text)};
+    const struct str item = str_of(low.text);
+    rd_ops_add(ops, is_there ? 'R' : 'Q', str_of(line.text), head, 2, &item, 1);
+}
+
+/* Moves a job within a sorted set, or into it, or out of it. */
+static void ranked(struct ops *ops, const char *letters, struct str key, int64_t seq,
+                   const int64_t *old, const int64_t *new_)
+{
+    const struct member member = rd_member_of(seq);
+    if (new_ && !(old && *old == *new_)) {
+        const struct word score = NUMBER(*new_);
+        const struct str words[] = {str_of(score.text), member_str(&member)};
+        rd_ops_add(ops, letters[0], key, NULL, 0, words, 2);
+    } else if (old && !new_) {
+        const struct str word = member_str(&member);
+        rd_ops_add(ops, letters[1], key, NULL, 0, &word, 1);
+    }
+}
+
+/* The score of a job in a set that it is in, when it is in one of the states; else NULL. */
+static const int64_t *score_in(const struct row *row, uint32_t states, int64_t ms, int64_t *score)
+{
+    *score = rd_score_of(ms);
+    return in_states(row, states) ? score : NULL;
+}
+
+static void times_diff(struct ops *ops, const struct row *old, const struct row *new_)
+{
+    static const struct job NONE = {0};
+    const struct job *a = old ? &old->job : &NONE, *b = new_ ? &new_->job : &NONE;
+    const int64_t seq = new_ ? b->status.seq : a->status.seq;
+    const uint32_t locked = IN(SCHEDULED) | IN(RETRYING);
+    const struct word line = NUMBER((new_ ? new_ : old)->line->id);
+    int64_t x, y;
+    ranked(ops, "WV", str_of(line.text), seq, score_in(old, locked, a->status.process_after_ms, &x),
+           score_in(new_, locked, b->status.process_after_ms, &y));
+    ranked(ops, "ZY", STR("x"), seq, score_in(old, IN(RUNNING), a->status.lease_until_ms, &x),
+           score_in(new_, IN(RUNNING), b->status.lease_until_ms, &y));
+    ranked(ops, "ZY", STR("d"), seq,
+           score_in(old, a->spec.deadline_ms ? STATES_WAITING : 0, a->spec.deadline_ms, &x),
+           score_in(new_, b->spec.deadline_ms ? STATES_WAITING : 0, b->spec.deadline_ms, &y));
+    for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
+        const struct word key = KEY("e:", state);
+        const uint32_t mask = 1u << state & STATES_ENDED;
+        if (mask)
+            ranked(ops, "ZY", str_of(key.text), seq, score_in(old, mask, a->status.finished_ms, &x),
+                   score_in(new_, mask, b->status.finished_ms, &y));
+    }
+}
+
+void rd_lane_key(const struct row *row, struct buf *ret)
+{
+    const struct job *job = &row->job;
+    rd_add_part(ret, job->spec.tenant);
+    rd_add_part(ret, job->status.parked_by_limit ? job->spec.limit_key : job->spec.breaker_key);
+}
+
+static void lane_diff(struct ops *ops, const struct row *row, bool is_there)
+{
+    const struct job *job = &row->job;
+    const int64_t left = (int64_t)(uint32_t)job->spec.max_attempts - job->status.attempts;
+    const int64_t score = -left;
+    struct buf key;
+    buf_init(&key, 1 << 20);
+    buf_puts(&key, "p:");
+    rd_lane_key(row, &key);
+    ranked(ops, "ZY", buf_str(&key), job->status.seq, is_there ? NULL : &score,
+           is_there ? &score : NULL);
+    ops->failed |= buf_failed(&key) != 0;
+    if (!ops->failed) {
+        const struct word chunk = NUMBER(job->status.seq >> BUCKET_BITS);
+        const struct word low = NUMBER(job->status.seq & 0xff);
+        const struct str head = str_of(chunk.text), item = str_of(low.text);
+        key.data[0] = 'q';
+        rd_ops_add(ops, is_there ? 'C' : 'B', buf_str(&key), &head, 1, &item, 1);
+        rd_ops_sum(ops, STR("l"), (struct str){key.data + 2, key.len - 2}, is_there ? 1 : -1);
+    }
+    buf_release(&key);
+}
+
+static void count_diff(struct ops *ops, const struct row *row, int delta)
+{
+    const struct word key = KEY("n:", row->line->id), state = NUMBER(row->job.status.state);
+    rd_ops_sum(ops, str_of(key.text), str_of(state.text), delta);
+}
+
+/* A job that was let out of a lane and parked again may stand elsewhere than before. */
+static bool stays(const struct row *old, const struct row *new_)
+{
+    return old && new_ && old->job.status.state == new_->job.status.state &&
+           (!in_states(old, IN(PARKED)) ||
+            (old->job.status.parked_by_limit == new_->job.status.parked_by_limit &&
+             old->job.status.attempts == new_->job.status.attempts));
+}
+
+static void state_diff(struct ops *ops, const struct row *row, bool is_there)
+{
+    if (in_states(row, IN(QUEUED)))
+        ready_diff(ops, row, is_there);
+    if (in_states(row, IN(PARKED)))
+        lane_diff(ops, row, is_there);
+    count_diff(ops, row, is_there ? 1 : -1);
+}
+
+static void pack_and_put(struct ops *ops, const struct row *row)
+{
+    struct buf bytes;
+    buf_init(&bytes, (size_t)1 << 30);
+    if (rd_row_pack(row, &bytes) != 0)
+        ops->failed = true;
+    else
+        put_row(ops, row, buf_str(&bytes));
+    buf_release(&bytes);
+}
+
+void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_)
+{
+    if (!old && !new_)
+        return;
+    if (new_)
+        pack_and_put(ops, new_);
+    else
+        put_row(ops, old, (struct str){0});
+    if (!old || !new_)
+        id_diff(ops, new_ ? new_ : old, new_ != NULL);
+    key_diff(ops, old, new_);
+    times_diff(ops, old, new_);
+    if (stays(old, new_))
+        return;
+    if (old)
+        state_diff(ops, old, false);
+    if (new_)
+        state_diff(ops, new_, true);
+}

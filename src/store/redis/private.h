@@ -1,0 +1,450 @@
+/* private.h - the inside of the Redis store.
+ *
+ * The program computes, the server keeps. A unit holds the writer's place, so that what it has read
+ * stays true; its moves are made on copies of rows here (unit.c), and what they change is written
+ * as one list of operations, in the one call that commits. When a read of the unit needs the
+ * server to know the moves so far, they are written earlier, together with a list that takes them
+ * back (lua/2-units.lua).
+ */
+#ifndef STORE_REDIS_PRIVATE_H
+#define STORE_REDIS_PRIVATE_H
+
+#include <hiredis/hiredis.h>
+
+#include "base/buf.h"
+#include "base/map.h"
+#include "base/rng.h"
+#include "store/store.h"
+
+/* The version of the keys and of what stands in them, and of the library's functions. */
+#define SCHEMA_VERSION 1
+#define FUNCTION(name) "redrive_1_" name
+
+#define PREFIX_MAX   64
+#define DIGEST_BYTES 16
+#define MEMBER_BYTES 6
+
+#define IN(state)      (1u << REDRIVE_STATE_##state)
+#define STATES_WAITING (IN(SCHEDULED) | IN(RETRYING) | IN(QUEUED) | IN(PARKED))
+#define STATES_ENDED   (IN(COMPLETED) | IN(FAILED) | IN(DEAD_LETTER) | IN(CANCELLED))
+#define STATES_ALL     ((1u << REDRIVE_STATE_COUNT) - 1)
+
+/* Jobs of the same tenant, queue and task. */
+struct line {
+    uint32_t id;
+    uint32_t tenant_id;
+    struct str tenant;
+    struct str queue;
+    struct str task;
+    char *name; /* owns them */
+};
+
+/* The parts of a job that stand outside of its row when they are long. */
+enum big_part {
+    BIG_PAYLOAD,
+    BIG_RESULT,
+    BIG_STACKTRACE,
+    BIG_COUNT
+};
+#define BIG_MIN ((size_t)512)
+
+/* A job as its row says it. */
+struct row {
+    struct job job;
+    const struct line *line;
+    uint32_t n_history; /* rows of the history */
+    unsigned big;       /* bit mask: these parts stand outside, and their strings are absent */
+};
+
+/* A job that the unit has read or made. */
+struct entry {
+    int64_t seq;
+    struct row now;
+    struct str stored; /* its row in the server; empty: there is none */
+    bool is_there;     /* not removed */
+    bool is_dirty;
+};
+
+/* A field of a hash that the unit has read or written. */
+struct cell {
+    struct str key;
+    struct str field;
+    struct str stored; /* empty: there is none */
+    struct str now;
+    struct str lex; /* of a key that is held: its place among them */
+    bool is_dirty;
+};
+
+/* A list of operations, in the making: lua/1-ops.lua. */
+struct op_group;
+struct ops {
+    struct op_group **groups;
+    size_t n;
+    size_t capacity;
+    struct map by_key;
+    bool failed;
+};
+
+/* Where a URL leads. */
+struct place {
+    char *user;
+    char *password;
+    char *host;
+    char *socket; /* path; NULL: host and port */
+    int port;
+    int db;
+    char prefix[PREFIX_MAX];
+};
+
+struct store {
+    struct store_base base;
+    struct place place;
+    bool caller_time;
+    bool is_as_is;
+    int64_t busy_wait_ms;
+    int64_t version_found;
+    struct rng rng;
+    char me[24]; /* this handle's name among all */
+    char root[PREFIX_MAX + 16];
+
+    redisContext *link;
+    redisContext *ear; /* subscribed to commits */
+    char run_id[48];
+    int64_t client_id;
+    struct buf words; /* of the request in the making */
+    size_t n_words;
+    unsigned n_unread; /* replies that nobody waits for */
+    char server[96];
+    char loss[128];
+
+    bool in_unit;
+    bool is_lost; /* the unit: its connection is gone, or it was given up */
+    bool has_written;
+    bool has_new_jobs;
+    int64_t unit;
+    int64_t now_ms;
+    int64_t last_seq;
+    int64_t shared_version;
+    int64_t commits_seen;
+    struct arena arena;  /* of what the unit knows */
+    struct map entries;  /* by seq */
+    struct map cells;    /* by key and field */
+    struct map ids;      /* digest of id → struct entry that has it now, or GONE */
+    struct map new_keys; /* digest of a unique key → struct entry that is new with it */
+    struct entry **dirty;
+    size_t n_dirty;
+    size_t dirty_capacity;
+    struct cell **dirty_cells;
+    size_t n_dirty_cells;
+    size_t dirty_cells_capacity;
+    bool has_dirty_keys; /* a job that was there before and has a unique key is dirty */
+    struct ops onward;
+    struct ops back;
+    struct buf row; /* scratch */
+
+    struct line **lines; /* by number */
+    uint32_t n_lines;
+    struct map lines_by_name;
+    struct map lines_by_tenant; /* one of each */
+    uint32_t last_tenant;
+    struct shared_page pauses;
+    int64_t pauses_version;
+};
+
+/* ---- link.c: the way to the server ----------------------------------------------------------- */
+
+/* Connects, greets and learns who it is. */
+int rd_link_open(struct store *store, struct redrive_err *err);
+void rd_link_close(struct store *store);
+/* A second connection to the same place; NULL and the error. */
+redisContext *rd_link_connect(const struct place *place, struct redrive_err *err);
+int rd_link_greet(redisContext *link, const struct place *place, struct redrive_err *err);
+
+/* Starts a request: a function of the library with the root as its key, or any command. */
+void rd_ask(struct store *store, const char *function);
+void rd_ask_command(struct store *store, const char *command);
+void rd_ask_str(struct store *store, struct str word);
+void rd_ask_text(struct store *store, const char *word);
+void rd_ask_int(struct store *store, int64_t number);
+/* Starts a read: FUNCTION("read") in this unit, or outside of one. */
+void rd_ask_read(struct store *store, const char *what);
+
+/* Sends it and gives the reply, which the caller frees with freeReplyObject. An error reply is an
+ * error here. Connects again when the connection has gone, outside of a unit; within one the unit
+ * is lost. */
+int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err);
+/* The same for a read that ask_read has started: outside of a unit it waits for one that has
+ * written, and then looks past it. */
+int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err);
+/* Sends it; whatever is replied is read some time. */
+void rd_link_tell(struct store *store);
+/* What an error reply means. */
+int rd_link_error(struct str text, struct redrive_err *err);
+int rd_link_broken(struct store *store, struct redrive_err *err);
+
+struct str rd_reply_str(const redisReply *reply, size_t i);
+int64_t rd_reply_int(const redisReply *reply, size_t i);
+
+/* ---- open.c, url.c, facts.c ------------------------------------------------------------------ */
+
+int rd_place_parse(struct str text, struct place *ret, struct redrive_err *err);
+void rd_place_release(struct place *place);
+int rd_library_load(struct store *store, struct redrive_err *err);
+/* What the server's settings mean for what is kept; refuses one that throws keys away. */
+int rd_facts_learn(struct store *store, struct redrive_err *err);
+int redis_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
+int redis_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
+                 struct redrive_err *err);
+
+/* ---- names.c: what keys and members are made of ---------------------------------------------- */
+
+struct digest {
+    char bytes[DIGEST_BYTES];
+};
+struct digest rd_digest_of(struct str tenant, struct str name);
+static inline struct str digest_str(const struct digest *digest)
+{
+    return (struct str){digest->bytes, DIGEST_BYTES};
+}
+
+struct member {
+    char bytes[MEMBER_BYTES];
+};
+struct member rd_member_of(int64_t seq);
+int64_t rd_member_seq(struct str bytes);
+static inline struct str member_str(const struct member *member)
+{
+    return (struct str){member->bytes, MEMBER_BYTES};
+}
+
+/* A score that is exact, whatever the time. */
+int64_t rd_score_of(int64_t ms);
+
+/* Adds a part of a name that sorts as its parts do, each by its bytes. */
+void rd_add_part(struct buf *buf, struct str part);
+/* Takes the next part off; false: there is none. The part lives in the arena. */
+bool rd_take_part(struct str *name, struct arena *arena, struct str *ret);
+
+/* The line of a job, which is given a number if it has none. */
+int rd_line_find(struct store *store, const struct job_spec *specs, size_t n,
+                 const struct line **ret, struct redrive_err *err);
+int rd_line_numbered(struct store *store, uint32_t id, const struct line **ret,
+                     struct redrive_err *err);
+/* A line of a tenant; NULL: it has none. */
+int rd_tenant_find(struct store *store, struct str tenant, const struct line **ret,
+                   struct redrive_err *err);
+/* Learns all lines that there are. */
+int rd_lines_refresh(struct store *store, struct redrive_err *err);
+void rd_lines_release(struct store *store);
+
+/* ---- row.c: jobs and attempts as bytes ---------------------------------------------------------
+ */
+
+/* Packs a row; the big parts are only marked. */
+int rd_row_pack(const struct row *row, struct buf *ret);
+/* Strings are slices of `bytes`. */
+int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row *ret,
+                  struct redrive_err *err);
+bool rd_row_has_big(struct str bytes);
+struct str *rd_row_big_part(struct row *row, enum big_part part);
+/* Whether a job is what a filter asks for, but for the keyset. */
+bool rd_row_matches(const struct job_filter *filter, const struct row *row);
+int rd_attempt_pack(const struct job_attempt *attempt, struct buf *ret);
+bool rd_attempt_unpack(struct str bytes, struct job_attempt *ret);
+
+/* ---- ops.c, places.c ---------------------------------------------------------------------------
+ */
+
+void rd_ops_init(struct ops *ops);
+void rd_ops_release(struct ops *ops);
+void rd_ops_reset(struct ops *ops);
+/* Adds arguments to the operation of this letter on this key; `head` (may be absent) is said once
+ * before them. */
+void rd_ops_add(struct ops *ops, char letter, struct str key, const struct str *head, size_t n_head,
+                const struct str *words, size_t n);
+/* Adds to a sum. */
+void rd_ops_sum(struct ops *ops, struct str key, struct str field, int64_t delta);
+/* How many words they are, and the words themselves as arguments of a request. */
+size_t rd_ops_count(const struct ops *ops);
+void rd_ops_ask(struct store *store, const struct ops *ops);
+
+/* The operations that lead from one image of a job to another; NULL: there is none. */
+void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_);
+void rd_lane_key(const struct row *row, struct buf *ret);
+
+/* ---- unit.c ------------------------------------------------------------------------------------
+ */
+
+/* What stands in `ids` for an id whose job is gone. */
+extern struct entry RD_ENTRY_GONE;
+
+int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                int64_t *ret_shared_version, struct redrive_err *err);
+int redis_commit(struct store *store, struct redrive_err *err);
+void redis_rollback(struct store *store);
+int redis_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err);
+
+/* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_IO when it is lost. */
+int rd_unit_needed(struct store *store, struct redrive_err *err);
+/* Tells the server the moves so far, if there is a unit that has made any. */
+int rd_unit_write(struct store *store, struct redrive_err *err);
+/* Forgets all that the unit knows. */
+void rd_unit_forget(struct store *store);
+
+/* ---- entries.c: what the unit knows ------------------------------------------------------------
+ */
+
+/* The jobs of these seqs in one go; NULL for one that is not there. */
+int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
+                   struct redrive_err *err);
+struct entry *rd_entry_known(struct store *store, int64_t seq);
+/* A job that a read has given; what the unit knows better is kept. */
+struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,
+                             struct redrive_err *err);
+struct entry *rd_entry_new(struct store *store, const struct row *row);
+int rd_entry_changed(struct store *store, struct entry *entry, struct redrive_err *err);
+/* A copy that lives as long as the unit; {NULL, 0} for an empty one. */
+struct str rd_unit_dup(struct store *store, struct str s);
+
+/* Fields of hashes, by key and field by turns. */
+int rd_cells_get(struct store *store, const struct str *names, size_t n, struct cell **ret,
+                 struct redrive_err *err);
+/* A field that is known not to be there yet. */
+int rd_cell_put_new(struct store *store, struct str key, struct str field, struct str value,
+                    struct redrive_err *err);
+int rd_cell_put(struct store *store, struct cell *cell, struct str value, struct redrive_err *err);
+
+/* ---- move.c: what every move does to a row -----------------------------------------------------
+ */
+
+void rd_row_become(const struct store *store, struct row *row, enum redrive_state to,
+                   int64_t ended_ms, struct move_result *ret);
+int rd_entry_set_error(struct store *store, struct entry *entry, const struct job_error *error,
+                       uint64_t fingerprint, struct redrive_err *err);
+int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part part, struct str value,
+                     struct redrive_err *err);
+int rd_entry_remember(struct store *store, struct entry *entry, const struct job_attempt *attempt,
+                      struct redrive_err *err);
+/* Of jobs that are to go: what stands beside their rows is looked up, then they are taken away. */
+int rd_entries_look_beside(struct store *store, struct entry *const *entries, size_t n,
+                           struct redrive_err *err);
+int rd_entries_remove(struct store *store, struct entry *const *entries, size_t n,
+                      struct redrive_err *err);
+/* The entry if it may make a move from these states; else NULL and the refusal. */
+struct entry *rd_entry_take(struct entry *entry, uint32_t states, struct move_result *ret);
+
+/* ---- page.c: jobs for the caller ---------------------------------------------------------------
+ */
+
+struct page_maker {
+    struct store *store;
+    struct job_page *page;
+    size_t capacity;
+};
+void rd_page_start(struct page_maker *maker, struct store *store, struct job_page *page);
+/* Reads seq, row and big parts of a reply from *at on, and adds the job. In a unit the entry that
+ * it has of it is the truth. */
+int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t *at,
+                      struct redrive_err *err);
+int rd_page_add(struct page_maker *maker, const struct row *row, const struct str big[BIG_COUNT],
+                struct redrive_err *err);
+/* A row of a reply from *at on, as the unit sees it, without its big parts, which are passed over.
+ */
+int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struct row *ret,
+                 struct str big[BIG_COUNT], struct redrive_err *err);
+struct str rd_page_dup(struct arena *arena, struct str s);
+
+/* The attempt that has no row in the history: it runs, or it was a success at once. */
+bool rd_latest_attempt(const struct job *job, struct job_attempt *ret);
+
+/* Walks over a hash, some fields at a time; `each` may be told the same one twice. */
+int rd_scan_hash(struct store *store, const char *key,
+                 int (*each)(void *ctx, struct str field, struct str value,
+                             struct redrive_err *err),
+                 void *ctx, struct redrive_err *err);
+
+/* Walks over the jobs in these states and lines (4 bytes each; none: all) by seq, some at a time.
+ */
+struct walk {
+    bool is_back;
+    int64_t after; /* seq; moved */
+    uint32_t states;
+    unsigned flags; /* of rows; 0: any */
+    struct str lines;
+    bool is_over;
+};
+#define WALK_FINGERPRINT 2
+int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool wants_big,
+                 redisReply **ret, struct redrive_err *err);
+/* The lines of a filter for a walk; *ret_none: there are none. */
+int rd_walk_lines(struct store *store, const struct job_filter *filter, struct buf *ret,
+                  bool *ret_none, struct redrive_err *err);
+
+/* ---- The slots, by subject ---------------------------------------------------------------------
+ */
+
+int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
+                 struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+int redis_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
+                struct move_result *ret, struct redrive_err *err);
+int redis_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
+                     struct redrive_err *err);
+int redis_held_keys(struct store *store, struct str after_tenant, struct str after_key,
+                    size_t limit, struct held_key_page *ret, struct redrive_err *err);
+int rd_held_put(struct store *store, const struct held_key *key, int64_t seq,
+                struct redrive_err *err);
+/* What is known of a key whose job is gone; strings in the arena. */
+bool rd_held_unpack(struct str bytes, struct arena *arena, struct held_key *ret, int64_t *ret_seq);
+
+int redis_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                struct redrive_err *err);
+int redis_start(struct store *store, const struct start_move *moves, size_t n,
+                struct move_result *ret, struct redrive_err *err);
+int redis_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
+               struct move_result *ret, struct redrive_err *err);
+int redis_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
+                 struct redrive_err *err);
+int redis_settle(struct store *store, const struct settle_move *moves, size_t n,
+                 struct move_result *ret, struct redrive_err *err);
+int redis_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+                 struct move_result *ret, struct redrive_err *err);
+
+int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
+                      struct redrive_err *err);
+int redis_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                  struct redrive_err *err);
+int redis_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                  struct redrive_err *err);
+int redis_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err);
+int redis_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+                 size_t limit, struct job_page *ret, struct redrive_err *err);
+
+int redis_change(struct store *store, const struct change_move *moves, size_t n,
+                 struct move_result *ret, struct redrive_err *err);
+int redis_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
+                size_t *ret_removed, struct redrive_err *err);
+int redis_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
+
+int redis_shared_put(struct store *store, const struct shared_row *rows, size_t n,
+                     struct move_result *ret, struct redrive_err *err);
+int redis_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
+                      struct shared_page *ret, struct redrive_err *err);
+int redis_counters_add(struct store *store, const struct counter *counters, size_t n,
+                       struct redrive_err *err);
+int redis_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
+                        struct redrive_err *err);
+
+int redis_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
+               struct redrive_err *err);
+int redis_history(struct store *store, int64_t seq, struct attempt_page *ret,
+                  struct redrive_err *err);
+int redis_queues(struct store *store, struct str tenant, struct queue_page *ret,
+                 struct redrive_err *err);
+int redis_lines(struct store *store, struct str tenant, struct line_page *ret,
+                struct redrive_err *err);
+int redis_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                        struct redrive_err *err);
+int redis_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                 struct redrive_err *err);
+
+#endif

@@ -1,0 +1,417 @@
+/* submit.c - new jobs, jobs of other stores, and the keys that stand in their way. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "core/state.h"
+#include "store/redis/private.h"
+
+struct entry RD_ENTRY_GONE;
+
+/* ---- Keys whose jobs are gone -------------------------------------------------------------------
+ */
+
+bool rd_held_unpack(struct str bytes, struct arena *arena, struct held_key *ret, int64_t *ret_seq)
+{
+    char *end = NULL;
+    *ret = (struct held_key){0};
+    if (!rd_take_part(&bytes, arena, &ret->tenant) || !rd_take_part(&bytes, arena, &ret->key) ||
+        !rd_take_part(&bytes, arena, &ret->id) || bytes.len == 0)
+        return false;
+    ret->state = (enum redrive_state)strtol(bytes.ptr, &end, 10);
+    *ret_seq = strtoll(end, NULL, 10);
+    return ret->state < REDRIVE_STATE_COUNT;
+}
+
+int rd_held_put(struct store *store, const struct held_key *key, int64_t seq,
+                struct redrive_err *err)
+{
+    const struct digest digest = rd_digest_of(key->tenant, key->key);
+    const struct str name[] = {STR("held"), digest_str(&digest)};
+    struct cell *cell;
+    struct buf bytes;
+    int rc = rd_cells_get(store, name, 1, &cell, err);
+    if (rc != 0 || cell->now.len > 0)
+        return rc;
+    buf_init(&bytes, 1 << 20);
+    rd_add_part(&bytes, key->tenant);
+    rd_add_part(&bytes, key->key);
+    cell->lex = rd_unit_dup(store, buf_str(&bytes));
+    rd_add_part(&bytes, key->id);
+    buf_printf(&bytes, "%d %" PRId64, (int)key->state, seq);
+    rc = buf_failed(&bytes) ? err_nomem(err) : rd_cell_put(store, cell, buf_str(&bytes), err);
+    buf_release(&bytes);
+    return rc;
+}
+
+/* ---- What stands in the way ---------------------------------------------------------------------
+ */
+
+/* Of a new job: what the server knows about its id and its key. */
+struct question {
+    struct digest id;
+    struct digest key;
+    bool has_key;
+    int64_t id_seq;       /* 0: none */
+    struct str held;      /* of a job that is gone; in the reply */
+    int64_t counting_seq; /* the first that lives or is unique for ever; 0: none */
+    int64_t other_seq;    /* the first of the others */
+};
+
+static void ask_id(struct store *store, const struct digest *digest)
+{
+    char key[16];
+    const unsigned hash =
+        (unsigned)(unsigned char)digest->bytes[0] << 6 | (unsigned char)digest->bytes[1] >> 2;
+    snprintf(key, sizeof key, "i:%u", hash);
+    rd_ask_text(store, key);
+    rd_ask_str(store, (struct str){digest->bytes + 1, DIGEST_BYTES - 1});
+}
+
+/* Asks for all at once. The reply, which the questions point into, is the caller's. */
+static int ask_all(struct store *store, struct question *questions, size_t n, redisReply **ret,
+                   struct redrive_err *err)
+{
+    rd_ask_read(store, "holders");
+    rd_ask_int(store, (int64_t)n);
+    for (size_t i = 0; i < n; i++)
+        ask_id(store, &questions[i].id);
+    for (size_t i = 0; i < n; i++)
+        if (questions[i].has_key)
+            rd_ask_str(store, digest_str(&questions[i].key));
+    int rc = rd_link_read(store, ret, err);
+    for (size_t i = 0, at = n; rc == 0 && i < n; i++) {
+        struct question *q = &questions[i];
+        q->id_seq = rd_member_seq(rd_reply_str(*ret, i));
+        if (!q->has_key)
+            continue;
+        q->held = rd_reply_str(*ret, at);
+        q->counting_seq = rd_member_seq(rd_reply_str(*ret, at + 1));
+        q->other_seq = rd_member_seq(rd_reply_str(*ret, at + 2));
+        at += 3;
+    }
+    return rc;
+}
+
+/* Reads the rows of all jobs that the answers name. */
+static int know_all(struct store *store, const struct question *questions, size_t n,
+                    struct redrive_err *err)
+{
+    int64_t *seqs = calloc(3 * n + 1, sizeof *seqs);
+    struct entry **entries = calloc(3 * n + 1, sizeof(struct entry *));
+    size_t count = 0;
+    for (size_t i = 0; seqs && i < n; i++) {
+        const int64_t named[] = {questions[i].id_seq, questions[i].counting_seq,
+                                 questions[i].other_seq};
+        for (int k = 0; k < 3; k++)
+            if (named[k] > 0)
+                seqs[count++] = named[k];
+    }
+    int rc = seqs && entries ? rd_entries_get(store, seqs, count, entries, err) : err_nomem(err);
+    free(seqs);
+    free(entries);
+    return rc;
+}
+
+static const struct entry *there(const struct entry *entry)
+{
+    return entry && entry != &RD_ENTRY_GONE && entry->is_there ? entry : NULL;
+}
+
+static const struct entry *id_holder(struct store *store, const struct question *q)
+{
+    const struct entry *entry = map_get(&store->ids, digest_str(&q->id));
+    return there(entry || q->id_seq == 0 ? entry : rd_entry_known(store, q->id_seq));
+}
+
+static const struct entry *older(const struct entry *a, const struct entry *b)
+{
+    if (!a || !b)
+        return a ? a : b;
+    return a->seq < b->seq ? a : b;
+}
+
+static const struct entry *key_holder(struct store *store, const struct question *q, bool forever)
+{
+    if (!q->has_key)
+        return NULL;
+    const struct entry *holder = there(map_get(&store->new_keys, digest_str(&q->key)));
+    if (q->counting_seq > 0)
+        holder = older(holder, there(rd_entry_known(store, q->counting_seq)));
+    if (forever && q->other_seq > 0)
+        holder = older(holder, there(rd_entry_known(store, q->other_seq)));
+    return holder;
+}
+
+/* ---- Submit -------------------------------------------------------------------------------------
+ */
+
+/* Copies what a job was given into the unit's memory. */
+static int own_job(struct store *store, struct entry *e, struct redrive_err *err)
+{
+    struct job_spec *spec = &e->now.job.spec;
+    struct job_status *s = &e->now.job.status;
+    struct str *const strings[] = {
+        &spec->id,         &spec->user,    &spec->project,     &spec->service,
+        &spec->unique_key, &spec->policy,  &spec->breaker_key, &spec->limit_key,
+        &s->worker,        &s->error.type, &s->error.message,
+    };
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
+        *strings[i] = rd_unit_dup(store, *strings[i]);
+    spec->tenant = e->now.line->tenant;
+    spec->queue = e->now.line->queue;
+    spec->task = e->now.line->task;
+    spec->process_after_ms = 0;
+    if (spec->breaker_key.len > UINT16_MAX || spec->limit_key.len > UINT16_MAX)
+        return err_set(err, REDRIVE_E_TOO_BIG, "the key of a breaker or a limit is too long");
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < BIG_COUNT; i++)
+        rc = rd_entry_set_big(store, e, (enum big_part)i,
+                              *rd_row_big_part(&e->now, (enum big_part)i), err);
+    return rc;
+}
+
+static int add_entry(struct store *store, const struct row *row, const struct question *q,
+                     struct entry **ret, struct redrive_err *err)
+{
+    struct entry *e = rd_entry_new(store, row);
+    if (!e)
+        return err_nomem(err);
+    int rc = own_job(store, e, err);
+    if (rc == 0)
+        rc = rd_entry_changed(store, e, err);
+    if (rc == 0 && (map_put(&store->ids, digest_str(&q->id), e) != 0 ||
+                    (q->has_key && map_put(&store->new_keys, digest_str(&q->key), e) != 0)))
+        rc = err_nomem(err);
+    store->last_seq = row->job.status.seq;
+    store->has_new_jobs = true;
+    *ret = e;
+    return rc;
+}
+
+static int submit_new(struct store *store, const struct job_spec *spec, const struct line *line,
+                      const struct question *q, struct entry **ret, struct redrive_err *err)
+{
+    const bool later = spec->process_after_ms > store->now_ms;
+    const struct row row = {
+        .line = line,
+        .job =
+            {
+                .spec = *spec,
+                .status =
+                    {
+                        .seq = store->last_seq + 1,
+                        .state = later ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED,
+                        .process_after_ms =
+                            spec->process_after_ms ? spec->process_after_ms : store->now_ms,
+                        .created_ms = store->now_ms,
+                        .updated_ms = store->now_ms,
+                    },
+            },
+    };
+    return add_entry(store, &row, q, ret, err);
+}
+
+static int submit_one(struct store *store, const struct job_spec *spec, const struct line *line,
+                      const struct question *q, struct submit_result *ret, struct arena *arena,
+                      struct redrive_err *err)
+{
+    const struct entry *holder = id_holder(store, q);
+    struct held_key held;
+    int rc = 0;
+    *ret = (struct submit_result){.code = REDRIVE_E_EXISTS};
+    if (!holder && q->held.len > 0) {
+        if (!rd_held_unpack(q->held, arena, &held, &ret->seq))
+            return err_set(err, REDRIVE_E_CORRUPT, "a key that is held is damaged");
+        ret->state = held.state;
+        ret->id = held.id;
+        return 0;
+    }
+    if (!holder)
+        holder = key_holder(store, q, spec->unique_forever);
+    if (!holder) {
+        struct entry *e = NULL;
+        ret->code = 0;
+        rc = submit_new(store, spec, line, q, &e, err);
+        holder = e;
+    }
+    if (rc != 0)
+        return rc;
+    ret->seq = holder->seq;
+    ret->state = holder->now.job.status.state;
+    ret->id = rd_page_dup(arena, holder->now.job.spec.id);
+    return arena->failed ? err_nomem(err) : 0;
+}
+
+/* Finds lines and answers for all. */
+static int prepare(struct store *store, const struct job_spec *specs, size_t n,
+                   const struct line **lines, struct question *questions, redisReply **reply,
+                   struct redrive_err *err)
+{
+    bool has_keys = false;
+    for (size_t i = 0; i < n; i++) {
+        questions[i].id = rd_digest_of(specs[i].tenant, specs[i].id);
+        questions[i].has_key = specs[i].unique_key.len > 0;
+        if (questions[i].has_key)
+            questions[i].key = rd_digest_of(specs[i].tenant, specs[i].unique_key);
+        has_keys |= questions[i].has_key;
+    }
+    int rc = rd_line_find(store, specs, n, lines, err);
+    if (rc == 0 && has_keys && store->has_dirty_keys)
+        rc = rd_unit_write(store, err);
+    if (rc == 0)
+        rc = ask_all(store, questions, n, reply, err);
+    if (rc == 0)
+        rc = know_all(store, questions, n, err);
+    return rc;
+}
+
+int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
+                 struct submit_result *ret, struct arena *arena, struct redrive_err *err)
+{
+    int rc = rd_unit_needed(store, err);
+    if (rc != 0 || n == 0)
+        return rc;
+    const struct line **lines = calloc(n, sizeof(const struct line *));
+    struct question *questions = calloc(n, sizeof *questions);
+    redisReply *reply = NULL;
+    rc = lines && questions ? prepare(store, specs, n, lines, questions, &reply, err)
+                            : err_nomem(err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = submit_one(store, &specs[i], lines[i], &questions[i], &ret[i], arena, err);
+    if (reply)
+        freeReplyObject(reply);
+    free(lines);
+    free(questions);
+    return rc;
+}
+
+/* ---- Adopt --------------------------------------------------------------------------------------
+ */
+
+/* The job of the same id, or, when both live, of the same key. */
+static const struct entry *in_the_way(struct store *store, const struct job *job,
+                                      const struct question *q)
+{
+    const struct entry *holder = id_holder(store, q);
+    if (holder || state_has_ended(job->status.state))
+        return holder;
+    holder = key_holder(store, q, false);
+    return holder && !state_has_ended(holder->now.job.status.state) ? holder : NULL;
+}
+
+static int adopt_one(struct store *store, const struct adopted_job *adopted,
+                     const struct line *line, const struct question *q, struct move_result *ret,
+                     struct redrive_err *err)
+{
+    const struct entry *other = in_the_way(store, adopted->job, q);
+    struct job_attempt latest;
+    struct entry *e = NULL;
+    if (other) {
+        *ret = (struct move_result){REDRIVE_E_EXISTS, other->now.job.status.state};
+        return 0;
+    }
+    struct row row = {.line = line, .job = *adopted->job};
+    row.job.status.seq = store->last_seq + 1;
+    int rc = add_entry(store, &row, q, &e, err);
+    const size_t told = rd_latest_attempt(adopted->job, &latest) && adopted->n_attempts > 0;
+    for (size_t i = 0; rc == 0 && i + told < adopted->n_attempts; i++)
+        rc = rd_entry_remember(store, e, &adopted->attempts[i], err);
+    *ret = (struct move_result){.state = adopted->job->status.state};
+    return rc;
+}
+
+/* One at a time: a job that has ended leaves its key to the next. */
+int redis_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
+                struct move_result *ret, struct redrive_err *err)
+{
+    int rc = rd_unit_needed(store, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct line *line;
+        struct question question = {0};
+        redisReply *reply = NULL;
+        if (jobs[i].job->spec.unique_key.len > 0)
+            rc = rd_unit_write(store, err);
+        if (rc == 0)
+            rc = prepare(store, &jobs[i].job->spec, 1, &line, &question, &reply, err);
+        if (rc == 0)
+            rc = adopt_one(store, &jobs[i], line, &question, &ret[i], err);
+        if (reply)
+            freeReplyObject(reply);
+    }
+    return rc;
+}
+
+int redis_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
+                     struct redrive_err *err)
+{
+    int rc = rd_unit_needed(store, err);
+    if (rc == 0)
+        store->has_new_jobs = true;
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = rd_held_put(store, &keys[i], 0, err);
+    return rc;
+}
+
+/* ---- held_keys ----------------------------------------------------------------------------------
+ */
+
+static int fill_held(struct store *store, const redisReply *places, size_t n,
+                     struct held_key_page *ret, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    ret->keys = arena_array(&ret->arena, n + 1, sizeof *ret->keys);
+    rd_ask_read(store, "cells");
+    for (size_t i = 0; i < n; i++) {
+        struct str place = rd_reply_str(places, i), tenant = {0}, key = {0};
+        if (!rd_take_part(&place, &ret->arena, &tenant) || !rd_take_part(&place, &ret->arena, &key))
+            return err_set(err, REDRIVE_E_CORRUPT, "a key that is held is damaged");
+        const struct digest digest = rd_digest_of(tenant, key);
+        rd_ask_text(store, "held");
+        rd_ask_str(store, digest_str(&digest));
+    }
+    int rc = n > 0 ? rd_link_read(store, &reply, err) : 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        int64_t ignored;
+        if (rd_held_unpack(rd_reply_str(reply, i), &ret->arena, &ret->keys[ret->n], &ignored))
+            ret->n++;
+    }
+    if (reply)
+        freeReplyObject(reply);
+    return rc == 0 && ret->arena.failed ? err_nomem(err) : rc;
+}
+
+int redis_held_keys(struct store *store, struct str after_tenant, struct str after_key,
+                    size_t limit, struct held_key_page *ret, struct redrive_err *err)
+{
+    redisReply *places = NULL;
+    struct buf after;
+    held_key_page_release(ret);
+    int rc = rd_unit_write(store, err);
+    if (rc != 0)
+        return rc;
+    buf_init(&after, 1 << 20);
+    if (after_tenant.len > 0 || after_key.len > 0) {
+        buf_putc(&after, '(');
+        rd_add_part(&after, after_tenant);
+        rd_add_part(&after, after_key);
+    } else {
+        buf_putc(&after, '-');
+    }
+    rd_ask_read(store, "lex");
+    rd_ask_text(store, "h");
+    rd_ask_str(store, buf_str(&after));
+    rd_ask_int(store, (int64_t)limit + 1);
+    buf_release(&after);
+    rc = rd_link_read(store, &places, err);
+    if (rc == 0) {
+        const size_t n = places->elements < limit ? places->elements : limit;
+        ret->more = places->elements > limit;
+        rc = fill_held(store, places, n, ret, err);
+        freeReplyObject(places);
+    }
+    if (rc != 0)
+        held_key_page_release(ret);
+    return rc;
+}

@@ -1,0 +1,403 @@
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "store/redis/private.h"
+
+/* After this long without a word the writer's place may be taken by somebody else. */
+#define LEASE_MS 4000
+
+/* Who waits for the writer's place asks this often, and looks this often whether its holder is
+ * still there. */
+#define NAP_NS        300000
+#define LOOK_EVERY_MS 50
+
+int rd_unit_needed(struct store *store, struct redrive_err *err)
+{
+    if (!store->in_unit)
+        return err_set(err, REDRIVE_E_STATE, "there is no open unit");
+    if (!store->is_lost)
+        return 0;
+    int rc = err_set(err, REDRIVE_E_IO, "the unit is lost");
+    err_detail(err, "its connection has broken, or it took too long and was given up");
+    return rc;
+}
+
+static void map_empty(struct map *map)
+{
+    const uint64_t seed = map->seed;
+    map_release(map);
+    map_init(map, seed);
+}
+
+void rd_unit_forget(struct store *store)
+{
+    arena_release(&store->arena);
+    arena_init(&store->arena);
+    map_empty(&store->entries);
+    map_empty(&store->cells);
+    map_empty(&store->ids);
+    map_empty(&store->new_keys);
+    rd_ops_reset(&store->onward);
+    rd_ops_reset(&store->back);
+    store->n_dirty = store->n_dirty_cells = 0;
+    store->has_dirty_keys = store->has_written = store->has_new_jobs = false;
+    store->in_unit = store->is_lost = false;
+}
+
+/* ---- Begin ------------------------------------------------------------------------------------
+ */
+
+/* Whether the connection that has the writer's place is gone. If that cannot be asked, its lease
+ * tells. */
+static bool is_gone(struct store *store, struct str client)
+{
+    redisReply *reply = NULL;
+    rd_ask_command(store, "CLIENT");
+    rd_ask_text(store, "LIST");
+    rd_ask_text(store, "ID");
+    rd_ask_str(store, client);
+    if (rd_link_call(store, &reply, NULL) != 0)
+        return false;
+    const bool gone = reply->type == REDIS_REPLY_STRING && reply->len < 4;
+    freeReplyObject(reply);
+    return gone;
+}
+
+static void nap(struct store *store)
+{
+    const struct timespec t = {.tv_nsec = NAP_NS + (long)rng_below(&store->rng, NAP_NS)};
+    nanosleep(&t, NULL);
+}
+
+static int too_busy(struct store *store, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    rd_ask(store, FUNCTION("leave"));
+    rd_ask_text(store, store->me);
+    if (rd_link_call(store, &reply, NULL) == 0)
+        freeReplyObject(reply);
+    int rc = err_set(err, REDRIVE_E_IO, "the store is busy");
+    err_detail(err, "other units were open for %lld ms", (long long)store->busy_wait_ms);
+    return rc;
+}
+
+/* One attempt; *ret is NULL when it is somebody else's turn. `dead` is the number of a unit whose
+ * holder is gone. */
+static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply **ret,
+                     struct redrive_err *err)
+{
+    rd_ask(store, FUNCTION("begin"));
+    rd_ask_text(store, store->me);
+    rd_ask_int(store, store->client_id);
+    rd_ask_text(store, store->run_id);
+    rd_ask_int(store, LEASE_MS);
+    rd_ask_int(store, *dead);
+    *dead = -1;
+    int rc = rd_link_call(store, ret, err);
+    if (rc != 0 || rd_reply_int(*ret, 0) == 1)
+        return rc;
+    if (looks && rd_reply_int(*ret, 2) > 0 && is_gone(store, rd_reply_str(*ret, 2)))
+        *dead = rd_reply_int(*ret, 1);
+    freeReplyObject(*ret);
+    *ret = NULL;
+    return 0;
+}
+
+int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                int64_t *ret_shared_version, struct redrive_err *err)
+{
+    if (store->in_unit)
+        return err_set(err, REDRIVE_E_STATE, "a unit is open already");
+    const int64_t since_ms = clock_monotonic_ms();
+    int64_t dead = -1, look_at_ms = since_ms + 5;
+    redisReply *reply = NULL;
+    for (;;) {
+        const int64_t at_ms = clock_monotonic_ms();
+        const bool looks = at_ms >= look_at_ms;
+        if (looks)
+            look_at_ms = at_ms + LOOK_EVERY_MS;
+        int rc = try_begin(store, &dead, looks, &reply, err);
+        if (rc != 0)
+            return rc;
+        if (reply)
+            break;
+        if (at_ms - since_ms >= store->busy_wait_ms && dead < 0)
+            return too_busy(store, err);
+        if (dead < 0)
+            nap(store);
+    }
+    store->in_unit = true;
+    store->unit = rd_reply_int(reply, 1);
+    store->last_seq = rd_reply_int(reply, 2);
+    store->shared_version = rd_reply_int(reply, 3);
+    store->commits_seen = rd_reply_int(reply, 4);
+    store->now_ms = store->caller_time ? now_ms : rd_reply_int(reply, 5);
+    freeReplyObject(reply);
+    *ret_now_ms = store->now_ms;
+    *ret_shared_version = store->shared_version;
+    return 0;
+}
+
+/* ---- Writing ----------------------------------------------------------------------------------
+ */
+
+/* The operations for a field, one way. */
+static void cell_diff(struct ops *ops, const struct cell *cell, struct str old, struct str new_)
+{
+    const struct str words[] = {cell->field, new_};
+    if (new_.len > 0)
+        rd_ops_add(ops, 'H', cell->key, NULL, 0, words, 2);
+    else if (old.len > 0)
+        rd_ops_add(ops, 'D', cell->key, NULL, 0, words, 1);
+    if (cell->lex.len == 0)
+        return;
+    const struct str place[] = {STR("0"), cell->lex};
+    if (new_.len > 0)
+        rd_ops_add(ops, 'Z', STR("h"), NULL, 0, place, 2);
+    else if (old.len > 0)
+        rd_ops_add(ops, 'Y', STR("h"), NULL, 0, place + 1, 1);
+}
+
+/* Turns what has changed into operations. `with_back`: and into those that take it back, after
+ * which the changes count as stored. */
+static int collect(struct store *store, bool with_back, struct redrive_err *err)
+{
+    for (size_t i = 0; i < store->n_dirty; i++) {
+        struct entry *e = store->dirty[i];
+        struct row old;
+        int rc = e->stored.len > 0 ? rd_row_unpack(store, e->seq, e->stored, &old, err) : 0;
+        if (rc != 0)
+            return rc;
+        const struct row *was = e->stored.len > 0 ? &old : NULL;
+        const struct row *is = e->is_there ? &e->now : NULL;
+        rd_places_diff(&store->onward, was, is);
+        e->is_dirty = false;
+        if (!with_back)
+            continue;
+        rd_places_diff(&store->back, is, was);
+        if (is && rd_row_pack(is, &store->row) != 0)
+            return err_nomem(err);
+        e->stored = is ? rd_unit_dup(store, buf_str(&store->row)) : (struct str){0};
+    }
+    for (size_t i = 0; i < store->n_dirty_cells; i++) {
+        struct cell *c = store->dirty_cells[i];
+        cell_diff(&store->onward, c, c->stored, c->now);
+        if (with_back)
+            cell_diff(&store->back, c, c->now, c->stored);
+        c->stored = c->now;
+        c->is_dirty = false;
+    }
+    store->n_dirty = store->n_dirty_cells = 0;
+    store->has_dirty_keys = false;
+    map_empty(&store->new_keys);
+    return store->onward.failed || store->back.failed || store->arena.failed ? err_nomem(err) : 0;
+}
+
+int rd_unit_write(struct store *store, struct redrive_err *err)
+{
+    if (!store->in_unit ||
+        (store->n_dirty == 0 && store->n_dirty_cells == 0 && rd_ops_count(&store->onward) == 0))
+        return 0;
+    int rc = collect(store, true, err);
+    if (rc != 0)
+        return rc;
+    rd_ask(store, store->has_new_jobs ? FUNCTION("apply") : FUNCTION("apply_full"));
+    rd_ask_int(store, store->unit);
+    rd_ask_text(store, store->me);
+    rd_ask_int(store, (int64_t)rd_ops_count(&store->back));
+    rd_ops_ask(store, &store->back);
+    rd_ops_ask(store, &store->onward);
+    rd_ops_reset(&store->back);
+    rd_ops_reset(&store->onward);
+    map_empty(&store->ids);
+    store->has_written = true;
+    redisReply *reply = NULL;
+    rc = rd_link_call(store, &reply, err);
+    if (rc == 0)
+        freeReplyObject(reply);
+    return rc;
+}
+
+/* ---- The end ----------------------------------------------------------------------------------
+ */
+
+/* The connection has broken on the commit: the server knows whether it came that far. */
+static int learn_fate(struct store *store, const char *run_id, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    struct redrive_err ignored;
+    if (rd_link_open(store, &ignored) != 0)
+        return REDRIVE_E_IO;
+    rd_ask(store, FUNCTION("fate"));
+    rd_ask_int(store, store->unit);
+    rd_ask_text(store, store->me);
+    rd_ask_text(store, strcmp(run_id, store->run_id) == 0 ? "1" : "0");
+    if (rd_link_call(store, &reply, &ignored) != 0)
+        return REDRIVE_E_IO;
+    const long long fate = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    freeReplyObject(reply);
+    if (fate == 1)
+        return 0;
+    if (fate == 0)
+        return err_set(err, REDRIVE_E_STATE,
+                       "the connection to the Redis server broke before the commit");
+    return REDRIVE_E_IO;
+}
+
+static int send_commit(struct store *store, struct redrive_err *err)
+{
+    char run_id[sizeof store->run_id];
+    redisReply *reply = NULL;
+    memcpy(run_id, store->run_id, sizeof run_id);
+    rd_ask(store, store->has_new_jobs ? FUNCTION("commit") : FUNCTION("commit_full"));
+    rd_ask_int(store, store->unit);
+    rd_ask_text(store, store->me);
+    rd_ask_int(store, store->last_seq);
+    rd_ask_int(store, store->shared_version);
+    rd_ops_ask(store, &store->onward);
+    int rc = rd_link_call(store, &reply, err);
+    if (rc == 0)
+        freeReplyObject(reply);
+    else if (!store->link)
+        rc = learn_fate(store, run_id, err);
+    else if (rc == REDRIVE_E_IO && store->is_lost)
+        rc = REDRIVE_E_STATE; /* given up: none of it has happened */
+    if (rc == REDRIVE_E_STATE && err) {
+        err->code = rc;
+        err_detail(err, "none of the unit's moves was made");
+        err_hint(err, "do it again");
+    }
+    return rc;
+}
+
+int redis_commit(struct store *store, struct redrive_err *err)
+{
+    int rc = rd_unit_needed(store, err);
+    if (rc == REDRIVE_E_IO)
+        return err_set(err, REDRIVE_E_STATE, "the unit is lost: none of its moves was made");
+    if (rc == 0)
+        rc = collect(store, false, err);
+    if (rc == 0)
+        rc = send_commit(store, err);
+    if (rc != 0)
+        return rc;
+    store->commits_seen++;
+    rd_unit_forget(store);
+    return 0;
+}
+
+void redis_rollback(struct store *store)
+{
+    if (!store->in_unit)
+        return;
+    if (store->link) {
+        rd_ask(store, FUNCTION("abort"));
+        rd_ask_int(store, store->unit);
+        rd_ask_text(store, store->me);
+        rd_link_tell(store);
+    }
+    /* A shared version that was not committed may be given to something else. */
+    store->pauses_version = -1;
+    rd_unit_forget(store);
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------
+ */
+
+static int read_commits(struct store *store, int64_t *ret, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    rd_ask_command(store, "HGET");
+    rd_ask_text(store, store->root);
+    rd_ask_text(store, "commits");
+    int rc = rd_link_call(store, &reply, err);
+    if (rc != 0)
+        return rc;
+    *ret = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
+    freeReplyObject(reply);
+    return 0;
+}
+
+static void ear_close(struct store *store)
+{
+    if (store->ear)
+        redisFree(store->ear);
+    store->ear = NULL;
+}
+
+/* Without it waiting takes as long as it may. */
+static void ear_open(struct store *store)
+{
+    if (store->ear)
+        return;
+    store->ear = rd_link_connect(&store->place, NULL);
+    if (!store->ear)
+        return;
+    redisReply *reply = NULL;
+    if (rd_link_greet(store->ear, &store->place, NULL) == 0)
+        reply = redisCommand(store->ear, "SUBSCRIBE {%s}:changed", store->place.prefix);
+    if (!reply || reply->type == REDIS_REPLY_ERROR)
+        ear_close(store);
+    freeReplyObject(reply);
+}
+
+/* Reads what has come; true when another handle has committed. */
+static bool ear_heard(struct store *store)
+{
+    bool heard = false;
+    if (redisBufferRead(store->ear) != REDIS_OK) {
+        ear_close(store);
+        return true;
+    }
+    for (;;) {
+        redisReply *reply = NULL;
+        if (redisGetReplyFromReader(store->ear, (void **)&reply) != REDIS_OK) {
+            ear_close(store);
+            return true;
+        }
+        if (!reply)
+            return heard;
+        heard |= rd_reply_str(reply, 2).len > 0 && !str_is(rd_reply_str(reply, 2), store->me);
+        freeReplyObject(reply);
+    }
+}
+
+static int ear_wait(struct store *store, int64_t until_ms)
+{
+    for (;;) {
+        const int64_t left_ms = until_ms - clock_monotonic_ms();
+        if (left_ms <= 0)
+            return 0;
+        struct pollfd at = {.fd = store->ear->fd, .events = POLLIN};
+        int n = poll(&at, 1, left_ms > 60000 ? 60000 : (int)left_ms);
+        if (n < 0 && errno != EINTR)
+            return 0;
+        if (n > 0 && ear_heard(store))
+            return 0;
+    }
+}
+
+int redis_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err)
+{
+    int64_t commits;
+    if (store->in_unit)
+        return err_set(err, REDRIVE_E_STATE, "a unit is open: waiting would be for ever");
+    const int64_t now_ms = clock_monotonic_ms();
+    const int64_t until_ms = timeout_ms > INT64_MAX - now_ms ? INT64_MAX : now_ms + timeout_ms;
+    ear_open(store);
+    int rc = read_commits(store, &commits, err);
+    if (rc == 0 && commits == store->commits_seen) {
+        if (store->ear)
+            rc = ear_wait(store, until_ms);
+        else if (timeout_ms > 0)
+            poll(NULL, 0, timeout_ms > 1000 ? 1000 : (int)timeout_ms);
+        rc = read_commits(store, &commits, err);
+    }
+    if (rc == 0)
+        store->commits_seen = commits;
+    return rc;
+}

@@ -1,0 +1,154 @@
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "store/redis/private.h"
+
+#define DEFAULT_PORT   6379
+#define DEFAULT_PREFIX "redrive"
+
+static int wrong(const char *what, struct str text, struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_INVALID, "the URL of the Redis store has %s", what);
+    if (text.len > 0)
+        err_detail(err, "'%.*s'", (int)text.len, text.ptr);
+    err_hint(err, "write redis://[USER:PASSWORD@]HOST[:PORT][/DB][?prefix=NAME], or "
+                  "redis:/PATH/OF/SOCKET");
+    return rc;
+}
+
+/* What is before a byte, which is taken off as well; false: it is not there. */
+static bool cut(struct str *text, char at, struct str *ret)
+{
+    const char *found = text->len > 0 ? memchr(text->ptr, at, text->len) : NULL;
+    if (!found)
+        return false;
+    *ret = (struct str){text->ptr, (size_t)(found - text->ptr)};
+    text->len -= ret->len + 1;
+    text->ptr = found + 1;
+    return true;
+}
+
+/* The same from the end: what follows the byte. */
+static bool cut_tail(struct str *text, char at, struct str *ret)
+{
+    const char *found = text->len > 0 ? memrchr(text->ptr, at, text->len) : NULL;
+    if (!found)
+        return false;
+    *ret = (struct str){found + 1, text->len - (size_t)(found + 1 - text->ptr)};
+    text->len = (size_t)(found - text->ptr);
+    return true;
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* A copy with %XX resolved; NULL: no memory. */
+static char *decoded(struct str text)
+{
+    char *copy = str_dup(text);
+    size_t n = 0;
+    for (size_t i = 0; copy && i < text.len; i++) {
+        bool is_hex = text.ptr[i] == '%' && i + 2 < text.len && hex(text.ptr[i + 1]) >= 0 &&
+                      hex(text.ptr[i + 2]) >= 0;
+        copy[n++] = is_hex ? (char)(hex(text.ptr[i + 1]) << 4 | hex(text.ptr[i + 2])) : text.ptr[i];
+        i += is_hex ? 2 : 0;
+    }
+    if (copy)
+        copy[n] = '\0';
+    return copy;
+}
+
+static bool number(struct str text, int max, int *ret)
+{
+    int n = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9' || n > max / 10)
+            return false;
+        n = n * 10 + text.ptr[i] - '0';
+    }
+    *ret = n;
+    return text.len > 0 && n <= max;
+}
+
+static int parse_query(struct str query, struct place *ret, struct redrive_err *err)
+{
+    if (!str_starts_with(query, STR("prefix=")))
+        return wrong("a setting that is not known", query, err);
+    struct str prefix = {query.ptr + 7, query.len - 7};
+    for (size_t i = 0; i < prefix.len; i++)
+        if (memchr("{}:&?#", prefix.ptr[i], 6) || (unsigned char)prefix.ptr[i] <= ' ')
+            return wrong("a prefix that cannot be part of a key", prefix, err);
+    if (prefix.len == 0 || prefix.len >= PREFIX_MAX)
+        return wrong("a prefix that is empty or too long", prefix, err);
+    str_copy(ret->prefix, sizeof ret->prefix, prefix);
+    return 0;
+}
+
+static int parse_user(struct str text, struct place *ret, struct redrive_err *err)
+{
+    struct str user = {0};
+    if (cut(&text, ':', &user) && user.len > 0 && !(ret->user = decoded(user)))
+        return err_nomem(err);
+    ret->password = decoded(text);
+    return ret->password ? 0 : err_nomem(err);
+}
+
+static int parse_host(struct str text, struct place *ret, struct redrive_err *err)
+{
+    struct str port = {0};
+    if (text.len > 0 && text.ptr[0] == '[') {
+        struct str host;
+        text = (struct str){text.ptr + 1, text.len - 1};
+        if (!cut(&text, ']', &host))
+            return wrong("an address without its ]", text, err);
+        if (text.len > 0 && text.ptr[0] == ':')
+            port = (struct str){text.ptr + 1, text.len - 1};
+        text = host;
+    } else {
+        (void)cut_tail(&text, ':', &port);
+    }
+    if (port.ptr && !number(port, 65535, &ret->port))
+        return wrong("a port that is none", port, err);
+    ret->host = text.len > 0 ? str_dup(text) : str_dup(STR("127.0.0.1"));
+    return ret->host ? 0 : err_nomem(err);
+}
+
+int rd_place_parse(struct str text, struct place *ret, struct redrive_err *err)
+{
+    struct str query = {0}, db = {0}, user = {0};
+    int rc = 0;
+    *ret = (struct place){.port = DEFAULT_PORT, .prefix = DEFAULT_PREFIX};
+    if (cut_tail(&text, '?', &query))
+        rc = parse_query(query, ret, err);
+    if (rc == 0 && !str_starts_with(text, STR("//"))) {
+        if (text.len == 0 || text.ptr[0] != '/')
+            return wrong("no // after redis:", text, err);
+        ret->socket = decoded(text);
+        return ret->socket ? 0 : err_nomem(err);
+    }
+    if (rc != 0)
+        return rc;
+    text = (struct str){text.ptr + 2, text.len - 2};
+    if (cut_tail(&text, '/', &db) && db.len > 0 && !number(db, 1 << 20, &ret->db))
+        return wrong("a database that is no number", db, err);
+    struct str host = text;
+    if (cut_tail(&text, '@', &host)) {
+        user = text;
+        rc = parse_user(user, ret, err);
+    }
+    return rc == 0 ? parse_host(host, ret, err) : rc;
+}
+
+void rd_place_release(struct place *place)
+{
+    free(place->user);
+    free(place->password);
+    free(place->host);
+    free(place->socket);
+    *place = (struct place){0};
+}
