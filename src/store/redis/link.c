@@ -352,10 +352,14 @@ int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
             return rc;
         if (!is_error(*ret, "OPENUNIT"))
             return finish(store, ret, err);
+        const int64_t unit = strtoll((*ret)->str + strlen("OPENUNIT "), NULL, 10);
         freeReplyObject(*ret);
         *ret = NULL;
-        if (clock_monotonic_ms() - since_ms >= LOOK_PAST_MS)
+        if (unit == store->past_unit || clock_monotonic_ms() - since_ms >= LOOK_PAST_MS) {
+            store->past_unit = unit;
             look_past(store);
+            continue;
+        }
         const struct timespec nap = {.tv_nsec = 2000000};
         nanosleep(&nap, NULL);
     }

@@ -114,6 +114,7 @@ struct store {
     struct buf words; /* of the request in the making */
     size_t n_words;
     unsigned n_unread; /* replies that nobody waits for */
+    int64_t past_unit; /* a unit that was waited for in vain */
     char server[96];
     char loss[128];
 

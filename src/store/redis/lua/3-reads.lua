@@ -294,7 +294,7 @@ local function read(keys, argv)
         return what(P, argv, 5)
     end
     if argv[3] ~= '1' then
-        return redis.error_reply('OPENUNIT a unit has written and not ended')
+        return redis.error_reply('OPENUNIT ' .. redis.call('HGET', P .. 'root', 'unit'))
     end
     take_back(P)
     local ok, answer = pcall(what, P, argv, 5)
