@@ -9,7 +9,7 @@
  *
  * In a store that is a server's, a claim is measured by the clock, as its work is done elsewhere.
  *
- *     bench_store [--waiting N] [--seconds S] [--store URL]
+ *     bench_store [--waiting N] [--seconds S] [--store URL] [--unit JOBS]
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -222,6 +222,7 @@ int main(int argc, char **argv)
     size_t waiting = 1000000;
     double seconds = 2;
     const char *given = NULL;
+    size_t only_unit = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--waiting") == 0)
             waiting = strtoul(argv[i + 1], NULL, 10);
@@ -229,6 +230,8 @@ int main(int argc, char **argv)
             seconds = strtod(argv[i + 1], NULL);
         if (strcmp(argv[i], "--store") == 0)
             given = argv[i + 1];
+        if (strcmp(argv[i], "--unit") == 0)
+            only_unit = strtoul(argv[i + 1], NULL, 10);
     }
     const char *tmp = getenv("TMPDIR");
     char folder[256], url[300], command[300];
@@ -257,6 +260,8 @@ int main(int argc, char **argv)
     printf("{\"rows\":[");
     row("fdatasync", fdatasync_us(folder), "us", "null");
     for (size_t i = 0; i < sizeof UNITS / sizeof UNITS[0]; i++) {
+        if (only_unit != 0 && UNITS[i] != only_unit)
+            continue;
         char name[64];
         snprintf(name, sizeof name, "lives_%zu", UNITS[i]);
         double start_us = cpu_us(), rate = lives_per_s(store, UNITS[i], seconds, &lives);

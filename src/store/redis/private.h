@@ -82,6 +82,7 @@ struct ops {
     size_t n;
     size_t capacity;
     struct map by_key;
+    struct buf id; /* scratch */
     bool failed;
 };
 
@@ -127,7 +128,11 @@ struct store {
     int64_t last_seq;
     int64_t shared_version;
     int64_t commits_seen;
-    struct arena arena;  /* of what the unit knows */
+    /* What the unit knows. Some of it is kept for the next one, which it helps if nobody has had a
+     * unit in between. */
+    int64_t kept_unit; /* the last one that knew it; 0: there is nothing */
+    unsigned n_kept;   /* units in a row */
+    struct arena arena;
     struct map entries;  /* by seq */
     struct map cells;    /* by key and field */
     struct map ids;      /* digest of id → struct entry that has it now, or GONE */
@@ -167,6 +172,11 @@ void rd_ask_command(struct store *store, const char *command);
 void rd_ask_str(struct store *store, struct str word);
 void rd_ask_text(struct store *store, const char *word);
 void rd_ask_int(struct store *store, int64_t number);
+/* A number as text, terminated; its length. */
+#define RD_DIGITS_MAX 24
+size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX]);
+/* Adds a word as requests have it. */
+void rd_add_word(struct buf *b, struct str word);
 /* Starts a read: FUNCTION("read") in this unit, or outside of one. */
 void rd_ask_read(struct store *store, const char *what);
 
@@ -269,8 +279,10 @@ void rd_ops_sum(struct ops *ops, struct str key, struct str field, int64_t delta
 size_t rd_ops_count(const struct ops *ops);
 void rd_ops_ask(struct store *store, const struct ops *ops);
 
-/* The operations that lead from one image of a job to another; NULL: there is none. */
-void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_);
+/* The operations that lead from one image of a job to another, whose bytes are given; NULL: there
+ * is none. */
+void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_,
+                    struct str bytes);
 void rd_lane_key(const struct row *row, struct buf *ret);
 
 /* ---- unit.c ------------------------------------------------------------------------------------
@@ -289,6 +301,9 @@ int redis_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err)
 int rd_unit_needed(struct store *store, struct redrive_err *err);
 /* Tells the server the moves so far, if there is a unit that has made any. */
 int rd_unit_write(struct store *store, struct redrive_err *err);
+/* The same, unless an index is as it was: that of the jobs in these states. If their places in it
+ * can change while they stay in the states, any change of such a job counts (`moves`). */
+int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct redrive_err *err);
 /* Forgets all that the unit knows. */
 void rd_unit_forget(struct store *store);
 
