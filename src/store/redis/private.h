@@ -388,8 +388,15 @@ struct walk {
     unsigned flags; /* of rows; 0: any */
     struct str lines;
     bool is_over;
+
+    int64_t *seqs; /* NULL: all; else only these, which are sorted as the walk goes */
+    size_t n_seqs;
+    size_t at;
 };
 #define WALK_FINGERPRINT 2
+/* Finds out whether the states have so few jobs that it is better to look at these alone. */
+int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err);
+void rd_walk_release(struct walk *walk);
 int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool wants_big,
                  redisReply **ret, struct redrive_err *err);
 /* The lines of a filter for a walk; *ret_none: there are none. */
