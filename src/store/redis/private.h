@@ -370,9 +370,6 @@ int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struc
                  struct str big[BIG_COUNT], struct redrive_err *err);
 struct str rd_page_dup(struct arena *arena, struct str s);
 
-/* The attempt that has no row in the history: it runs, or it was a success at once. */
-bool rd_latest_attempt(const struct job *job, struct job_attempt *ret);
-
 /* Walks over a hash, some fields at a time; `each` may be told the same one twice. */
 int rd_scan_hash(struct store *store, const char *key,
                  int (*each)(void *ctx, struct str field, struct str value,
