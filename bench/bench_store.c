@@ -1,4 +1,4 @@
-/* bench_store - what a life costs in the SQLite store, or in another one.
+/* bench_store - what a life costs in a store; in that of SQLite unless another is named.
  *
  * A life is submit, ready, start, settle, in three units as a server would have them, with a
  * payload of 100 bytes. Figures: lives a second by the number of jobs in a unit; the cost of a
@@ -7,9 +7,9 @@
  * disk and the processor time of a life cost is measured too: the one moves with whoever else uses
  * the disk, the other hardly.
  *
- *     bench_store [--waiting N] [--seconds S] [--store URL]
+ * In a store that is a server's, a claim is measured by the clock, as its work is done elsewhere.
  *
- * The URL is that of an empty store elsewhere.
+ *     bench_store [--waiting N] [--seconds S] [--store URL] [--unit JOBS]
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -144,9 +144,14 @@ static double lives_per_s(struct store *store, size_t unit, double seconds, size
     return (double)lives / ((double)(clock_monotonic_ns() - start_ns) / 1e9);
 }
 
+static const char *kind = "sqlite"; /* of the store: the first part of each name */
+static bool is_elsewhere;
+
 static double cpu_us(void)
 {
     struct timespec t;
+    if (is_elsewhere)
+        return (double)clock_monotonic_ns() / 1e3;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
@@ -198,8 +203,7 @@ static double rss_mib(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1048576;
 }
 
-static void row(const char *kind, const char *name, double value, const char *unit,
-                const char *durable)
+static void row(const char *name, double value, const char *unit, const char *durable)
 {
     static bool later;
     printf("%s\n{\"name\":\"%s.%s\",\"value\":%.2f,\"unit\":\"%s\",\"durable\":%s}",
@@ -218,6 +222,7 @@ int main(int argc, char **argv)
     size_t waiting = 1000000;
     double seconds = 2;
     const char *given = NULL;
+    size_t only_unit = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--waiting") == 0)
             waiting = strtoul(argv[i + 1], NULL, 10);
@@ -225,6 +230,8 @@ int main(int argc, char **argv)
             seconds = strtod(argv[i + 1], NULL);
         if (strcmp(argv[i], "--store") == 0)
             given = argv[i + 1];
+        if (strcmp(argv[i], "--unit") == 0)
+            only_unit = strtoul(argv[i + 1], NULL, 10);
     }
     const char *tmp = getenv("TMPDIR");
     char folder[256], url[300], command[300];
@@ -233,10 +240,14 @@ int main(int argc, char **argv)
         perror(folder);
         return 1;
     }
-    if (given)
+    snprintf(url, sizeof url, "sqlite:%s/jobs.db", folder);
+    if (given) {
+        static char scheme[32];
         snprintf(url, sizeof url, "%s", given);
-    else
-        snprintf(url, sizeof url, "sqlite:%s/jobs.db", folder);
+        snprintf(scheme, sizeof scheme, "%.*s", (int)strcspn(given, ":"), given);
+        kind = scheme;
+        is_elsewhere = strcmp(kind, "sqlite") != 0;
+    }
     memset(payload, 'x', sizeof payload);
     payload[0] = payload[99] = '"';
     id_gen_init(&ids, 1);
@@ -245,30 +256,31 @@ int main(int argc, char **argv)
 
     static const size_t UNITS[] = {1, 16, 64, 256};
     struct store *store = open_store(url);
-    const char *kind = store_ops(store)->scheme;
     size_t lives;
     printf("{\"rows\":[");
-    row(kind, "fdatasync", fdatasync_us(folder), "us", "null");
+    row("fdatasync", fdatasync_us(folder), "us", "null");
     for (size_t i = 0; i < sizeof UNITS / sizeof UNITS[0]; i++) {
+        if (only_unit != 0 && UNITS[i] != only_unit)
+            continue;
         char name[64];
         snprintf(name, sizeof name, "lives_%zu", UNITS[i]);
         double start_us = cpu_us(), rate = lives_per_s(store, UNITS[i], seconds, &lives);
         double life_us = (cpu_us() - start_us) / (double)lives;
-        row(kind, name, rate, "1/s", "true");
+        row(name, rate, "1/s", "true");
         snprintf(name, sizeof name, "cpu_%zu", UNITS[i]);
-        row(kind, name, life_us, "us/life", "null");
+        row(name, life_us, "us/life", "null");
     }
     if (waiting >= 10000) {
         fill(store, 10000);
-        row(kind, "claim_10k", claim_us(store), "us/job", "null");
+        row("claim_10k", claim_us(store), "us/job", "null");
         fill(store, waiting - 10000);
-        row(kind, "claim_1m", claim_us(store), "us/job", "null");
-        row(kind, "lives_256_1m", lives_per_s(store, 256, seconds, &lives), "1/s", "true");
-        row(kind, "rss_1m", rss_mib(), "MiB", "null");
+        row("claim_1m", claim_us(store), "us/job", "null");
+        row("lives_256_1m", lives_per_s(store, 256, seconds, &lives), "1/s", "true");
+        row("rss_1m", rss_mib(), "MiB", "null");
         store_close(store);
         int64_t start_ns = clock_monotonic_ns();
         store = open_store(url);
-        row(kind, "open_1m", (double)(clock_monotonic_ns() - start_ns) / 1e6, "ms", "null");
+        row("open_1m", (double)(clock_monotonic_ns() - start_ns) / 1e6, "ms", "null");
     }
     printf("\n]}\n");
     store_close(store);

@@ -249,7 +249,7 @@ int redis_sweep(struct store *store, uint32_t states, int64_t finished_before_ms
     limit = limit < SWEEP_MAX ? limit : SWEEP_MAX;
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
-        rc = rd_unit_write(store, err);
+        rc = rd_unit_write_for(store, STATES_ENDED, true, err);
     if (rc == 0)
         rc = ended_after(store, states, 0, 0, limit, &entries, &n, err);
     if (rc != 0)
@@ -280,7 +280,7 @@ int redis_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redri
     walk->more = false;
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
-        rc = rd_unit_write(store, err);
+        rc = rd_unit_write_for(store, STATES_ENDED, true, err);
     if (rc == 0)
         rc = ended_after(store, walk->states, walk->at_ms, walk->at_seq, limit, &entries, &n, err);
     if (rc != 0)

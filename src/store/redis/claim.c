@@ -62,7 +62,7 @@ int redis_ready(struct store *store, const struct claim_filter *filter, struct j
     rd_page_start(&maker, store, ret);
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
-        rc = rd_unit_write(store, err);
+        rc = rd_unit_write_for(store, IN(QUEUED), false, err);
     if (rc == 0)
         rc = read_pauses(store, err);
     if (rc == 0 && filter->tenant.len > 0) {

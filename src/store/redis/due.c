@@ -21,7 +21,7 @@ int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int6
     int64_t next_ms = 0;
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
-        rc = rd_unit_write(store, err);
+        rc = rd_unit_write_for(store, IN(SCHEDULED) | IN(RETRYING), true, err);
     if (rc != 0)
         return rc;
     rd_ask_read(store, "locked");
@@ -52,16 +52,16 @@ int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int6
 }
 
 /* The jobs of a sorted set up to the unit's time, as `time_of` tells it; what is next. */
-static int read_due(struct store *store, const char *set, int64_t (*time_of)(const struct job *job),
-                    size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                    struct redrive_err *err)
+static int read_due(struct store *store, const char *set, uint32_t states,
+                    int64_t (*time_of)(const struct job *job), size_t limit, struct job_page *ret,
+                    int64_t *ret_next_ms, struct redrive_err *err)
 {
     struct page_maker maker;
     redisReply *reply = NULL;
     rd_page_start(&maker, store, ret);
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
-        rc = rd_unit_write(store, err);
+        rc = rd_unit_write_for(store, states, true, err);
     if (rc != 0)
         return rc;
     rd_ask_read(store, "due");
@@ -108,13 +108,13 @@ static int64_t deadline_of(const struct job *job)
 int redis_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                   struct redrive_err *err)
 {
-    return read_due(store, "x", lease_of, limit, ret, ret_next_ms, err);
+    return read_due(store, "x", IN(RUNNING), lease_of, limit, ret, ret_next_ms, err);
 }
 
 int redis_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                   struct redrive_err *err)
 {
-    return read_due(store, "d", deadline_of, limit, ret, ret_next_ms, err);
+    return read_due(store, "d", STATES_WAITING, deadline_of, limit, ret, ret_next_ms, err);
 }
 
 int redis_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
@@ -126,7 +126,7 @@ int redis_parked(struct store *store, struct str tenant, struct str lane, bool p
     rd_page_start(&maker, store, ret);
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
-        rc = rd_unit_write(store, err);
+        rc = rd_unit_write_for(store, IN(PARKED), true, err);
     if (rc != 0)
         return rc;
     buf_init(&key, 1 << 20);
@@ -209,7 +209,7 @@ int redis_credit_pause(struct store *store, struct pause_credit *credit, struct 
     credit->more = false;
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
-        rc = rd_unit_write(store, err);
+        rc = rd_unit_write_for(store, IN(QUEUED), false, err);
     if (rc == 0)
         rc = rd_lines_refresh(store, err);
     if (rc != 0 || credit->since_ms >= credit->until_ms)

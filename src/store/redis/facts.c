@@ -61,11 +61,12 @@ static void learn_durability(struct store *store, const redisReply *info)
             loss = "up to half a minute before power is lost (appendfsync no)";
         else
             loss = "unknown: the server does not tell its appendfsync";
-    } else {
+    } else if (snapshots.ptr && snapshots.len == 0) {
         store->base.durability = STORE_FORGETS;
-        loss = snapshots.ptr && snapshots.len == 0
-                   ? "everything, when the server ends (appendonly no, no snapshots)"
-                   : "everything since the last snapshot, when the server ends (appendonly no)";
+        loss = "everything, when the server ends (appendonly no, no snapshots)";
+    } else {
+        store->base.durability = STORE_SURVIVES_PROCESS;
+        loss = "everything since the last snapshot, when the server ends (appendonly no)";
     }
     str_copy(store->loss, sizeof store->loss, str_of(loss));
 }

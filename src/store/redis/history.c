@@ -4,7 +4,8 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-bool rd_latest_attempt(const struct job *job, struct job_attempt *ret)
+/* The attempt that has no row: it runs, or it was a success at once. */
+static bool latest_attempt(const struct job *job, struct job_attempt *ret)
 {
     const struct job_status *s = &job->status;
     const bool runs = s->state == REDRIVE_STATE_RUNNING;
@@ -77,7 +78,7 @@ static int read_history(struct store *store, int64_t seq, struct str bytes,
     if (!ret->attempts)
         return err_nomem(err);
     rc = read_rows(store, &row, ret, err);
-    if (rc == 0 && rd_latest_attempt(&row.job, &latest))
+    if (rc == 0 && latest_attempt(&row.job, &latest))
         add_attempt(ret, latest);
     return rc == 0 && ret->arena.failed ? err_nomem(err) : rc;
 }

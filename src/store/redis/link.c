@@ -1,4 +1,3 @@
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -42,13 +41,42 @@ void rd_ask_read(struct store *store, const char *what)
     rd_ask_text(store, what);
 }
 
+/* printf would cost more than all the rest. */
+size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX])
+{
+    char reversed[RD_DIGITS_MAX];
+    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    size_t n = 0, len = 0;
+    do
+        reversed[n++] = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    if (number < 0)
+        ret[len++] = '-';
+    while (n > 0)
+        ret[len++] = reversed[--n];
+    ret[len] = '\0';
+    return len;
+}
+
+void rd_add_word(struct buf *b, struct str word)
+{
+    char head[RD_DIGITS_MAX + 3] = "$";
+    size_t len = 1 + rd_digits((int64_t)word.len, head + 1);
+    head[len++] = '\r';
+    head[len++] = '\n';
+    char *at = buf_reserve(b, len + word.len + 2);
+    if (!at)
+        return;
+    memcpy(at, head, len);
+    if (word.len > 0)
+        memcpy(at + len, word.ptr, word.len);
+    memcpy(at + len + word.len, "\r\n", 2);
+    buf_commit(b, len + word.len + 2);
+}
+
 void rd_ask_str(struct store *store, struct str word)
 {
-    char head[32];
-    int len = snprintf(head, sizeof head, "$%zu\r\n", word.len);
-    buf_add(&store->words, head, (size_t)len);
-    buf_add_str(&store->words, word);
-    buf_add(&store->words, "\r\n", 2);
+    rd_add_word(&store->words, word);
     store->n_words++;
 }
 
@@ -59,9 +87,9 @@ void rd_ask_text(struct store *store, const char *word)
 
 void rd_ask_int(struct store *store, int64_t number)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%" PRId64, number);
-    rd_ask_text(store, text);
+    char text[RD_DIGITS_MAX];
+    const size_t len = rd_digits(number, text);
+    rd_ask_str(store, (struct str){text, len});
 }
 
 /* ---- Replies ----------------------------------------------------------------------------------
@@ -233,6 +261,7 @@ void rd_link_close(struct store *store)
         redisFree(store->link);
     store->link = NULL;
     store->n_unread = 0;
+    store->kept_unit = 0; /* the server may have lost something */
     if (store->in_unit)
         store->is_lost = true;
 }
@@ -352,10 +381,14 @@ int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
             return rc;
         if (!is_error(*ret, "OPENUNIT"))
             return finish(store, ret, err);
+        const int64_t unit = strtoll((*ret)->str + strlen("OPENUNIT "), NULL, 10);
         freeReplyObject(*ret);
         *ret = NULL;
-        if (clock_monotonic_ms() - since_ms >= LOOK_PAST_MS)
+        if (unit == store->past_unit || clock_monotonic_ms() - since_ms >= LOOK_PAST_MS) {
+            store->past_unit = unit;
             look_past(store);
+            continue;
+        }
         const struct timespec nap = {.tv_nsec = 2000000};
         nanosleep(&nap, NULL);
     }

@@ -10,12 +10,6 @@
 /* No seq is as high. */
 #define SEQ_END (INT64_C(1) << 45)
 
-/* How many jobs the server looks at in one call. */
-#define LOOK_AT_ONCE 4000
-
-/* Beyond this many lines a walk tells them apart here. */
-#define LINES_MAX 2000
-
 /* ---- Matching -----------------------------------------------------------------------------------
  */
 
@@ -102,50 +96,6 @@ static int offer(struct listing *l, const struct row *row, const struct str big[
 
 /* ---- By seq -------------------------------------------------------------------------------------
  */
-
-int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool wants_big,
-                 redisReply **ret, struct redrive_err *err)
-{
-    rd_ask_read(store, "walk");
-    rd_ask_text(store, walk->is_back ? "-" : "+");
-    rd_ask_int(store, walk->after);
-    rd_ask_int(store, walk->states);
-    rd_ask_int(store, walk->flags);
-    rd_ask_str(store, walk->lines);
-    rd_ask_int(store, (int64_t)limit);
-    rd_ask_int(store, LOOK_AT_ONCE);
-    rd_ask_text(store, wants_big ? "1" : "0");
-    int rc = rd_link_read(store, ret, err);
-    if (rc != 0)
-        return rc;
-    const int64_t at = rd_reply_int(*ret, 0);
-    walk->is_over = at < 0;
-    walk->after = at;
-    return 0;
-}
-
-int rd_walk_lines(struct store *store, const struct job_filter *f, struct buf *ret, bool *ret_none,
-                  struct redrive_err *err)
-{
-    size_t n = 0;
-    *ret_none = false;
-    if (f->tenant.len == 0 && f->queue.len == 0 && f->task.len == 0)
-        return 0;
-    int rc = rd_lines_refresh(store, err);
-    for (uint32_t i = 1; rc == 0 && i <= store->n_lines; i++) {
-        const struct line *line = store->lines[i];
-        if (!line || !is_wanted(f->tenant, line->tenant) || !is_wanted(f->queue, line->queue) ||
-            !is_wanted(f->task, line->task))
-            continue;
-        for (int shift = 24; shift >= 0; shift -= 8)
-            buf_putc(ret, (char)(i >> shift));
-        n++;
-    }
-    *ret_none = n == 0;
-    if (n > LINES_MAX)
-        buf_reset(ret);
-    return rc == 0 && buf_failed(ret) ? err_nomem(err) : rc;
-}
 
 static int list_walk(struct listing *l, struct walk *walk, struct redrive_err *err)
 {
@@ -411,8 +361,11 @@ static int list_any(struct listing *l, struct redrive_err *err)
         walk.after = past_ended ? f->after_seq : SEQ_END;
         walk.is_over = walk.states == 0;
     }
+    if (rc == 0 && !walk.is_over)
+        rc = rd_walk_plan(l->store, &walk, err);
     if (rc == 0)
         rc = list_walk(l, &walk, err);
+    rd_walk_release(&walk);
     buf_release(&lines);
     return rc;
 }

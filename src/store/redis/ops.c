@@ -27,6 +27,7 @@ void rd_ops_init(struct ops *ops)
 {
     *ops = (struct ops){0};
     map_init(&ops->by_key, rng_system_seed());
+    buf_init(&ops->id, BODY_MAX);
 }
 
 static void group_free(struct op_group *group)
@@ -52,17 +53,9 @@ void rd_ops_release(struct ops *ops)
 {
     rd_ops_reset(ops);
     free(ops->groups);
+    buf_release(&ops->id);
     map_release(&ops->by_key);
     *ops = (struct ops){0};
-}
-
-static void add_word(struct buf *body, struct str word)
-{
-    char head[32];
-    int len = snprintf(head, sizeof head, "$%zu\r\n", word.len);
-    buf_add(body, head, (size_t)len);
-    buf_add_str(body, word);
-    buf_add(body, "\r\n", 2);
 }
 
 static struct op_group *group_new(struct ops *ops, char letter, struct str key)
@@ -82,63 +75,58 @@ static struct op_group *group_new(struct ops *ops, char letter, struct str key)
     buf_init(&group->name, BODY_MAX);
     buf_init(&group->body, BODY_MAX);
     buf_init(&group->field, BODY_MAX);
-    add_word(&group->name, key);
+    rd_add_word(&group->name, key);
     ops->groups[ops->n++] = group;
     return group;
 }
 
 /* What makes two additions one operation: letter, key, and what is said once. */
-static void identity(struct buf *id, char letter, struct str key, const struct str *head,
-                     size_t n_head)
+static struct str identity(struct ops *ops, char letter, struct str key, const struct str *head,
+                           size_t n_head)
 {
-    buf_init(id, BODY_MAX);
-    buf_putc(id, letter);
-    add_word(id, key);
+    buf_reset(&ops->id);
+    buf_putc(&ops->id, letter);
+    rd_add_word(&ops->id, key);
     for (size_t i = 0; i < n_head; i++)
-        add_word(id, head[i]);
+        rd_add_word(&ops->id, head[i]);
+    return buf_str(&ops->id);
 }
 
 void rd_ops_add(struct ops *ops, char letter, struct str key, const struct str *head, size_t n_head,
                 const struct str *words, size_t n)
 {
-    struct buf id;
-    identity(&id, letter, key, head, n_head);
-    struct op_group *group = map_get(&ops->by_key, buf_str(&id));
+    const struct str id = identity(ops, letter, key, head, n_head);
+    struct op_group *group = map_get(&ops->by_key, id);
     if (!group || group->n + n > ARGUMENTS_MAX) {
         group = group_new(ops, letter, key);
-        if (!group || map_put(&ops->by_key, buf_str(&id), group) != 0) {
+        if (!group || map_put(&ops->by_key, id, group) != 0) {
             ops->failed = true;
-            buf_release(&id);
             return;
         }
         for (size_t i = 0; i < n_head; i++)
-            add_word(&group->body, head[i]);
+            rd_add_word(&group->body, head[i]);
         group->n = n_head;
     }
     for (size_t i = 0; i < n; i++)
-        add_word(&group->body, words[i]);
+        rd_add_word(&group->body, words[i]);
     group->n += n;
     ops->failed |= buf_failed(&group->body) != 0;
-    buf_release(&id);
 }
 
 void rd_ops_sum(struct ops *ops, struct str key, struct str field, int64_t delta)
 {
-    struct buf id;
-    identity(&id, 'N', key, &field, 1);
-    struct op_group *group = map_get(&ops->by_key, buf_str(&id));
+    const struct str id = identity(ops, 'N', key, &field, 1);
+    struct op_group *group = map_get(&ops->by_key, id);
     if (!group) {
         group = group_new(ops, 'N', key);
-        if (!group || map_put(&ops->by_key, buf_str(&id), group) != 0) {
+        if (!group || map_put(&ops->by_key, id, group) != 0) {
             ops->failed = true;
-            buf_release(&id);
             return;
         }
         group->is_sum = true;
         buf_add_str(&group->field, field);
     }
     group->sum = (int64_t)((uint64_t)group->sum + (uint64_t)delta);
-    buf_release(&id);
 }
 
 static bool is_empty(const struct op_group *group)

@@ -14,9 +14,6 @@
  *   e:STATE              ended: by the time of the end
  *   n:LINE               how many stand in each state
  */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "core/probe.h"
 #include "core/state.h"
 #include "store/redis/private.h"
@@ -27,18 +24,20 @@
 
 /* Short keys, numbers as text. */
 struct word {
-    char text[48];
+    char text[RD_DIGITS_MAX + 4];
 };
 
-static struct word word_of(const char *format, int64_t number)
+static struct word word_of(const char *name, int64_t number)
 {
     struct word word;
-    snprintf(word.text, sizeof word.text, format, number);
+    const size_t len = strlen(name);
+    memcpy(word.text, name, len);
+    rd_digits(number, word.text + len);
     return word;
 }
 
-#define NUMBER(n)         (word_of("%" PRId64, n))
-#define KEY(name, number) (word_of(name "%" PRId64, number))
+#define NUMBER(n)         word_of("", n)
+#define KEY(name, number) word_of(name, number)
 
 static bool in_states(const struct row *row, uint32_t states)
 {
@@ -207,25 +206,12 @@ static void state_diff(struct ops *ops, const struct row *row, bool is_there)
     count_diff(ops, row, is_there ? 1 : -1);
 }
 
-static void pack_and_put(struct ops *ops, const struct row *row)
-{
-    struct buf bytes;
-    buf_init(&bytes, (size_t)1 << 30);
-    if (rd_row_pack(row, &bytes) != 0)
-        ops->failed = true;
-    else
-        put_row(ops, row, buf_str(&bytes));
-    buf_release(&bytes);
-}
-
-void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_)
+void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_,
+                    struct str bytes)
 {
     if (!old && !new_)
         return;
-    if (new_)
-        pack_and_put(ops, new_);
-    else
-        put_row(ops, old, (struct str){0});
+    put_row(ops, new_ ? new_ : old, bytes);
     if (!old || !new_)
         id_diff(ops, new_ ? new_ : old, new_ != NULL);
     key_diff(ops, old, new_);

@@ -82,6 +82,7 @@ struct ops {
     size_t n;
     size_t capacity;
     struct map by_key;
+    struct buf id; /* scratch */
     bool failed;
 };
 
@@ -114,6 +115,7 @@ struct store {
     struct buf words; /* of the request in the making */
     size_t n_words;
     unsigned n_unread; /* replies that nobody waits for */
+    int64_t past_unit; /* a unit that was waited for in vain */
     char server[96];
     char loss[128];
 
@@ -126,7 +128,11 @@ struct store {
     int64_t last_seq;
     int64_t shared_version;
     int64_t commits_seen;
-    struct arena arena;  /* of what the unit knows */
+    /* What the unit knows. Some of it is kept for the next one, which it helps if nobody has had a
+     * unit in between. */
+    int64_t kept_unit; /* the last one that knew it; 0: there is nothing */
+    unsigned n_kept;   /* units in a row */
+    struct arena arena;
     struct map entries;  /* by seq */
     struct map cells;    /* by key and field */
     struct map ids;      /* digest of id → struct entry that has it now, or GONE */
@@ -166,6 +172,11 @@ void rd_ask_command(struct store *store, const char *command);
 void rd_ask_str(struct store *store, struct str word);
 void rd_ask_text(struct store *store, const char *word);
 void rd_ask_int(struct store *store, int64_t number);
+/* A number as text, terminated; its length. */
+#define RD_DIGITS_MAX 24
+size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX]);
+/* Adds a word as requests have it. */
+void rd_add_word(struct buf *b, struct str word);
 /* Starts a read: FUNCTION("read") in this unit, or outside of one. */
 void rd_ask_read(struct store *store, const char *what);
 
@@ -268,8 +279,10 @@ void rd_ops_sum(struct ops *ops, struct str key, struct str field, int64_t delta
 size_t rd_ops_count(const struct ops *ops);
 void rd_ops_ask(struct store *store, const struct ops *ops);
 
-/* The operations that lead from one image of a job to another; NULL: there is none. */
-void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_);
+/* The operations that lead from one image of a job to another, whose bytes are given; NULL: there
+ * is none. */
+void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_,
+                    struct str bytes);
 void rd_lane_key(const struct row *row, struct buf *ret);
 
 /* ---- unit.c ------------------------------------------------------------------------------------
@@ -288,6 +301,9 @@ int redis_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err)
 int rd_unit_needed(struct store *store, struct redrive_err *err);
 /* Tells the server the moves so far, if there is a unit that has made any. */
 int rd_unit_write(struct store *store, struct redrive_err *err);
+/* The same, unless an index is as it was: that of the jobs in these states. If their places in it
+ * can change while they stay in the states, any change of such a job counts (`moves`). */
+int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct redrive_err *err);
 /* Forgets all that the unit knows. */
 void rd_unit_forget(struct store *store);
 
@@ -354,9 +370,6 @@ int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struc
                  struct str big[BIG_COUNT], struct redrive_err *err);
 struct str rd_page_dup(struct arena *arena, struct str s);
 
-/* The attempt that has no row in the history: it runs, or it was a success at once. */
-bool rd_latest_attempt(const struct job *job, struct job_attempt *ret);
-
 /* Walks over a hash, some fields at a time; `each` may be told the same one twice. */
 int rd_scan_hash(struct store *store, const char *key,
                  int (*each)(void *ctx, struct str field, struct str value,
@@ -372,8 +385,15 @@ struct walk {
     unsigned flags; /* of rows; 0: any */
     struct str lines;
     bool is_over;
+
+    int64_t *seqs; /* NULL: all; else only these, which are sorted as the walk goes */
+    size_t n_seqs;
+    size_t at;
 };
 #define WALK_FINGERPRINT 2
+/* Finds out whether the states have so few jobs that it is better to look at these alone. */
+int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err);
+void rd_walk_release(struct walk *walk);
 int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool wants_big,
                  redisReply **ret, struct redrive_err *err);
 /* The lines of a filter for a walk; *ret_none: there are none. */

@@ -306,7 +306,6 @@ static int adopt_one(struct store *store, const struct adopted_job *adopted,
                      struct redrive_err *err)
 {
     const struct entry *other = in_the_way(store, adopted->job, q);
-    struct job_attempt latest;
     struct entry *e = NULL;
     if (other) {
         *ret = (struct move_result){REDRIVE_E_EXISTS, other->now.job.status.state};
@@ -315,8 +314,8 @@ static int adopt_one(struct store *store, const struct adopted_job *adopted,
     struct row row = {.line = line, .job = *adopted->job};
     row.job.status.seq = store->last_seq + 1;
     int rc = add_entry(store, &row, q, &e, err);
-    const size_t told = rd_latest_attempt(adopted->job, &latest) && adopted->n_attempts > 0;
-    for (size_t i = 0; rc == 0 && i + told < adopted->n_attempts; i++)
+    const size_t n = adopted_rows(adopted);
+    for (size_t i = 0; rc == 0 && i < n; i++)
         rc = rd_entry_remember(store, e, &adopted->attempts[i], err);
     *ret = (struct move_result){.state = adopted->job->status.state};
     return rc;

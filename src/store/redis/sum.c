@@ -320,6 +320,8 @@ static int collect(struct store *store, const struct job_filter *filter, struct 
         .lines = buf_str(&lines),
         .is_over = none,
     };
+    if (rc == 0 && !none)
+        rc = rd_walk_plan(store, &walk, err);
     while (rc == 0 && !walk.is_over) {
         redisReply *reply = NULL;
         rc = rd_walk_read(store, &walk, JOBS_AT_ONCE, false, &reply, err);
@@ -333,6 +335,7 @@ static int collect(struct store *store, const struct job_filter *filter, struct 
         if (reply)
             freeReplyObject(reply);
     }
+    rd_walk_release(&walk);
     buf_release(&lines);
     return rc;
 }

@@ -15,6 +15,10 @@
 #define NAP_NS        300000
 #define LOOK_EVERY_MS 50
 
+/* How much is kept from one unit to the next, and for how long. */
+#define KEPT_MAX       5000
+#define KEPT_UNITS_MAX 500
+
 int rd_unit_needed(struct store *store, struct redrive_err *err)
 {
     if (!store->in_unit)
@@ -33,12 +37,9 @@ static void map_empty(struct map *map)
     map_init(map, seed);
 }
 
-void rd_unit_forget(struct store *store)
+/* What a unit leaves behind when it ends: nothing that is still to be told. */
+static void end_unit(struct store *store)
 {
-    arena_release(&store->arena);
-    arena_init(&store->arena);
-    map_empty(&store->entries);
-    map_empty(&store->cells);
     map_empty(&store->ids);
     map_empty(&store->new_keys);
     rd_ops_reset(&store->onward);
@@ -46,6 +47,27 @@ void rd_unit_forget(struct store *store)
     store->n_dirty = store->n_dirty_cells = 0;
     store->has_dirty_keys = store->has_written = store->has_new_jobs = false;
     store->in_unit = store->is_lost = false;
+}
+
+void rd_unit_forget(struct store *store)
+{
+    end_unit(store);
+    arena_release(&store->arena);
+    arena_init(&store->arena);
+    map_empty(&store->entries);
+    map_empty(&store->cells);
+    store->kept_unit = 0;
+    store->n_kept = 0;
+}
+
+/* After a commit all rows that the unit has met are as the server has them. */
+static void keep(struct store *store)
+{
+    end_unit(store);
+    if (++store->n_kept > KEPT_UNITS_MAX || store->entries.count + store->cells.count > KEPT_MAX)
+        rd_unit_forget(store);
+    else
+        store->kept_unit = store->unit;
 }
 
 /* ---- Begin ------------------------------------------------------------------------------------
@@ -130,8 +152,10 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
         if (dead < 0)
             nap(store);
     }
-    store->in_unit = true;
     store->unit = rd_reply_int(reply, 1);
+    if (store->unit != store->kept_unit + 1)
+        rd_unit_forget(store);
+    store->in_unit = true;
     store->last_seq = rd_reply_int(reply, 2);
     store->shared_version = rd_reply_int(reply, 3);
     store->commits_seen = rd_reply_int(reply, 4);
@@ -174,14 +198,14 @@ static int collect(struct store *store, bool with_back, struct redrive_err *err)
             return rc;
         const struct row *was = e->stored.len > 0 ? &old : NULL;
         const struct row *is = e->is_there ? &e->now : NULL;
-        rd_places_diff(&store->onward, was, is);
-        e->is_dirty = false;
-        if (!with_back)
-            continue;
-        rd_places_diff(&store->back, is, was);
+        buf_reset(&store->row);
         if (is && rd_row_pack(is, &store->row) != 0)
             return err_nomem(err);
-        e->stored = is ? rd_unit_dup(store, buf_str(&store->row)) : (struct str){0};
+        rd_places_diff(&store->onward, was, is, buf_str(&store->row));
+        if (with_back)
+            rd_places_diff(&store->back, is, was, e->stored);
+        e->stored = rd_unit_dup(store, buf_str(&store->row));
+        e->is_dirty = false;
     }
     for (size_t i = 0; i < store->n_dirty_cells; i++) {
         struct cell *c = store->dirty_cells[i];
@@ -220,6 +244,22 @@ int rd_unit_write(struct store *store, struct redrive_err *err)
     if (rc == 0)
         freeReplyObject(reply);
     return rc;
+}
+
+/* Whether a job stands in the index of these states before and after, and elsewhere than before. */
+static bool has_moved(const struct entry *e, uint32_t states, bool moves)
+{
+    const bool was = e->stored.len > 0 && states >> e->stored.ptr[0] & 1;
+    const bool is = e->is_there && states >> e->now.job.status.state & 1;
+    return was != is || (moves && was);
+}
+
+int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct redrive_err *err)
+{
+    for (size_t i = 0; i < store->n_dirty; i++)
+        if (has_moved(store->dirty[i], states, moves))
+            return rd_unit_write(store, err);
+    return 0;
 }
 
 /* ---- The end ----------------------------------------------------------------------------------
@@ -286,7 +326,7 @@ int redis_commit(struct store *store, struct redrive_err *err)
     if (rc != 0)
         return rc;
     store->commits_seen++;
-    rd_unit_forget(store);
+    keep(store);
     return 0;
 }
 

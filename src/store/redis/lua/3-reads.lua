@@ -240,6 +240,13 @@ local function seqs_of_bucket(P, bucket, after, is_back)
     return seqs
 end
 
+-- Whether a row is in one of the states and lines, and has the flags.
+local function fits(row, states, flags, lines)
+    local state, own = string.byte(row, 1, 2)
+    return has_bit(states, 2 ^ state) and (flags == 0 or has_bit(own, flags)) and
+        (not lines or lines[string.sub(row, 3, 6)] == true)
+end
+
 -- '+' or '-', after seq, states, flags of a row, lines, how many, how many to look at, wants big:
 -- where it has come to (-1: to the end), then seq, row … of jobs in these states and lines
 function READS.walk(P, a, i)
@@ -260,12 +267,9 @@ function READS.walk(P, a, i)
             end
             local rows = rows_of(P, slice)
             for n = 1, #slice do
-                local row = rows[n]
-                local state, row_flags = string.byte(row, 1, 2)
-                if has_bit(states, 2 ^ state) and (flags == 0 or has_bit(row_flags, flags)) and
-                    (not lines or lines[string.sub(row, 3, 6)]) then
+                if fits(rows[n], states, flags, lines) then
                     out[#out + 1] = seq_text(slice[n])
-                    add_row(P, out, slice[n], row, a[i + 7] == '1')
+                    add_row(P, out, slice[n], rows[n], a[i + 7] == '1')
                     given = given + 1
                 end
                 looked = looked + 1
@@ -284,6 +288,41 @@ function READS.walk(P, a, i)
     return out
 end
 
+-- states, flags, lines, wants big, seqs …: the same of jobs that are named
+function READS.picked(P, a, i)
+    local states, flags, lines = tonumber(a[i]), tonumber(a[i + 1]), set_of_lines(a[i + 2])
+    local out, seqs = {'0'}, {}
+    for k = i + 4, #a do
+        seqs[#seqs + 1] = tonumber(a[k])
+    end
+    local rows = rows_of(P, seqs)
+    for k = 1, #seqs do
+        if rows[k] and fits(rows[k], states, flags, lines) then
+            out[#out + 1] = a[i + 3 + k]
+            add_row(P, out, seqs[k], rows[k], a[i + 3] == '1')
+        end
+    end
+    return out
+end
+
+-- sorted sets …: how many each has
+function READS.cards(P, a, i)
+    local out = {}
+    for k = i, #a do
+        out[#out + 1] = redis.call('ZCARD', P .. a[k])
+    end
+    return out
+end
+
+-- sorted set, from which place on, how many: seqs
+function READS.members(P, a, i)
+    local out = redis.call('ZRANGE', P .. a[i], a[i + 1], a[i + 1] + a[i + 2] - 1)
+    for k = 1, #out do
+        out[k] = seq_text(seq_of(out[k]))
+    end
+    return out
+end
+
 -- unit or 0, me, whether to take back what is open, what, its arguments
 local function read(keys, argv)
     local P, what = prefix(keys), READS[argv[4]]
@@ -294,7 +333,7 @@ local function read(keys, argv)
         return what(P, argv, 5)
     end
     if argv[3] ~= '1' then
-        return redis.error_reply('OPENUNIT a unit has written and not ended')
+        return redis.error_reply('OPENUNIT ' .. redis.call('HGET', P .. 'root', 'unit'))
     end
     take_back(P)
     local ok, answer = pcall(what, P, argv, 5)

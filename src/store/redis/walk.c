@@ -1,0 +1,182 @@
+/* walk.c - over the jobs by seq: all of them, or those of states that have few. */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "store/redis/private.h"
+
+/* How many jobs the server looks at in one call. */
+#define LOOK_AT_ONCE   4000
+#define PICKED_AT_ONCE 256
+
+/* Beyond this many lines a walk tells them apart here. */
+#define LINES_MAX 2000
+
+/* Beyond this many jobs a walk over all is as good: it meets one of them soon. */
+#define PICKED_MAX   ((int64_t)20000)
+#define SETS_AT_ONCE ((int64_t)5000)
+
+/* The next of the jobs that are named. */
+static int read_picked(struct store *store, struct walk *walk, bool wants_big, redisReply **ret,
+                       struct redrive_err *err)
+{
+    rd_ask_read(store, "picked");
+    rd_ask_int(store, walk->states);
+    rd_ask_int(store, walk->flags);
+    rd_ask_str(store, walk->lines);
+    rd_ask_text(store, wants_big ? "1" : "0");
+    for (size_t i = 0; i < PICKED_AT_ONCE && walk->at < walk->n_seqs; i++)
+        rd_ask_int(store, walk->seqs[walk->at++]);
+    walk->is_over = walk->at == walk->n_seqs;
+    return rd_link_read(store, ret, err);
+}
+
+int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool wants_big,
+                 redisReply **ret, struct redrive_err *err)
+{
+    if (walk->seqs)
+        return read_picked(store, walk, wants_big, ret, err);
+    rd_ask_read(store, "walk");
+    rd_ask_text(store, walk->is_back ? "-" : "+");
+    rd_ask_int(store, walk->after);
+    rd_ask_int(store, walk->states);
+    rd_ask_int(store, walk->flags);
+    rd_ask_str(store, walk->lines);
+    rd_ask_int(store, (int64_t)limit);
+    rd_ask_int(store, LOOK_AT_ONCE);
+    rd_ask_text(store, wants_big ? "1" : "0");
+    int rc = rd_link_read(store, ret, err);
+    if (rc != 0)
+        return rc;
+    const int64_t at = rd_reply_int(*ret, 0);
+    walk->is_over = at < 0;
+    walk->after = at;
+    return 0;
+}
+
+static bool wants(struct str wanted, struct str s)
+{
+    return wanted.len == 0 || str_eq(wanted, s);
+}
+
+int rd_walk_lines(struct store *store, const struct job_filter *f, struct buf *ret, bool *ret_none,
+                  struct redrive_err *err)
+{
+    size_t n = 0;
+    *ret_none = false;
+    if (f->tenant.len == 0 && f->queue.len == 0 && f->task.len == 0)
+        return 0;
+    int rc = rd_lines_refresh(store, err);
+    for (uint32_t i = 1; rc == 0 && i <= store->n_lines; i++) {
+        const struct line *line = store->lines[i];
+        if (!line || !wants(f->tenant, line->tenant) || !wants(f->queue, line->queue) ||
+            !wants(f->task, line->task))
+            continue;
+        for (int shift = 24; shift >= 0; shift -= 8)
+            buf_putc(ret, (char)(i >> shift));
+        n++;
+    }
+    *ret_none = n == 0;
+    if (n > LINES_MAX)
+        buf_reset(ret);
+    return rc == 0 && buf_failed(ret) ? err_nomem(err) : rc;
+}
+
+/* ---- Few jobs -----------------------------------------------------------------------------------
+ */
+
+/* The sorted sets of the states; false: one of them has none. */
+static size_t list_sets(uint32_t states, char sets[REDRIVE_STATE_COUNT][4])
+{
+    size_t n = 0;
+    for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
+        if (!(states >> state & 1))
+            continue;
+        const char ended[4] = {'e', ':', (char)('0' + state), '\0'};
+        memcpy(sets[n++], state == REDRIVE_STATE_RUNNING ? "x\0\0" : ended, 4);
+    }
+    return n;
+}
+
+static int count_sets(struct store *store, char sets[][4], size_t n, int64_t *ret,
+                      struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    *ret = 0;
+    rd_ask_read(store, "cards");
+    for (size_t i = 0; i < n; i++)
+        rd_ask_text(store, sets[i]);
+    int rc = rd_link_read(store, &reply, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        *ret += rd_reply_int(reply, i);
+    if (reply)
+        freeReplyObject(reply);
+    return rc;
+}
+
+static bool follows(const struct walk *walk, int64_t seq)
+{
+    return walk->is_back ? seq < walk->after : seq > walk->after;
+}
+
+/* Adds the seqs of a set. What comes and goes meanwhile may be missed or met, as by any walk. */
+static int add_set(struct store *store, struct walk *walk, const char *set, size_t capacity,
+                   struct redrive_err *err)
+{
+    int rc = 0;
+    for (int64_t from = 0; rc == 0; from += SETS_AT_ONCE) {
+        redisReply *reply = NULL;
+        rd_ask_read(store, "members");
+        rd_ask_text(store, set);
+        rd_ask_int(store, from);
+        rd_ask_int(store, SETS_AT_ONCE);
+        rc = rd_link_read(store, &reply, err);
+        const size_t n = rc == 0 ? reply->elements : 0;
+        for (size_t i = 0; i < n && walk->n_seqs < capacity; i++)
+            if (follows(walk, rd_reply_int(reply, i)))
+                walk->seqs[walk->n_seqs++] = rd_reply_int(reply, i);
+        if (reply)
+            freeReplyObject(reply);
+        if ((int64_t)n < SETS_AT_ONCE)
+            break;
+    }
+    return rc;
+}
+
+static int rising(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+static int falling(const void *left, const void *right)
+{
+    return rising(right, left);
+}
+
+int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err)
+{
+    char sets[REDRIVE_STATE_COUNT][4];
+    int64_t total;
+    if (walk->states & ~(STATES_ENDED | IN(RUNNING)))
+        return 0;
+    const size_t n = list_sets(walk->states, sets);
+    int rc = count_sets(store, sets, n, &total, err);
+    if (rc != 0 || total > PICKED_MAX)
+        return rc;
+    /* Some more may come before they are read. */
+    const size_t capacity = (size_t)total + 1000;
+    walk->seqs = calloc(capacity, sizeof *walk->seqs);
+    if (!walk->seqs)
+        return err_nomem(err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = add_set(store, walk, sets[i], capacity, err);
+    qsort(walk->seqs, walk->n_seqs, sizeof *walk->seqs, walk->is_back ? falling : rising);
+    walk->is_over = walk->n_seqs == 0;
+    return rc;
+}
+
+void rd_walk_release(struct walk *walk)
+{
+    free(walk->seqs);
+    walk->seqs = NULL;
+}

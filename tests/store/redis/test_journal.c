@@ -1,0 +1,144 @@
+/* What a unit has written before its end is seen by nobody else, and is gone after a rollback. */
+#include <stdio.h>
+
+#include "dump.h"
+#include "kit.h"
+#include "random_unit.h"
+#include "wrap.h"
+
+#define UNITS 400
+
+/* Before each end of a unit another handle looks: it must find what was there before it began. */
+struct watched {
+    struct wrap wrap;
+    struct store *other;
+    struct buf before;
+    struct buf seen;
+    bool rolled_back;
+};
+
+static void look(struct watched *w)
+{
+    dump_store(w->other, &w->seen);
+    assert_string_equal(buf_cstr(&w->seen), buf_cstr(&w->before));
+}
+
+static int commit(struct store *store, struct redrive_err *err)
+{
+    struct watched *w = (struct watched *)(void *)store;
+    look(w);
+    return store_ops(w->wrap.inner)->commit(w->wrap.inner, err);
+}
+
+static void rollback(struct store *store)
+{
+    struct watched *w = (struct watched *)(void *)store;
+    look(w);
+    store_ops(w->wrap.inner)->rollback(w->wrap.inner);
+    w->rolled_back = true;
+}
+
+static void nobody_sees_a_unit_and_a_rollback_takes_all_of_it_back(void **state)
+{
+    struct kit *k = *state, other;
+    struct watched w = {0};
+    struct random_side side;
+    struct buf answers;
+    kit_join(&other, k);
+    wrap_init(&w.wrap, k->store);
+    w.wrap.ops.commit = commit;
+    w.wrap.ops.rollback = rollback;
+    w.other = other.store;
+    buf_init(&answers, 1 << 20);
+    buf_init(&w.before, 1 << 22);
+    buf_init(&w.seen, 1 << 22);
+    random_side_init(&side, wrap_store(&w.wrap), &answers);
+    for (uint64_t unit = 0; unit < UNITS; unit++) {
+        dump_store(k->store, &w.before);
+        w.rolled_back = false;
+        random_unit(&side, rng_mix(unit + 77));
+        if (w.rolled_back)
+            look(&w);
+    }
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+    random_side_release(&side);
+    buf_release(&answers);
+    buf_release(&w.before);
+    buf_release(&w.seen);
+    kit_close(&other);
+}
+
+/* Long parts of a job stand beside its row. */
+static void long_texts_come_back_whole(void **state)
+{
+    struct kit *k = *state;
+    char text[5000];
+    memset(text, 'x', sizeof text);
+    const struct str big = {text, sizeof text};
+    const struct job_error error = {.class_ = REDRIVE_CLASS_SYSTEM, .stacktrace = big};
+    int64_t seq = PUT(k, .id = STR("big"), .payload = big);
+    struct decision dead = decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED);
+    uint64_t token = kit_start(k, seq);
+    const struct settle_move move = {
+        .seq = seq, .token = token, .decision = &dead, .error = error, .result = big};
+    check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
+    kit_begin(k);
+    CHANGE(k, .seq = seq, .kind = CHANGE_EDIT, .payload = STR("{}"));
+    assert_int_equal(kit_job(k, seq)->spec.payload.len, 2);
+    kit_rollback(k);
+    assert_true(str_eq(kit_job(k, seq)->spec.payload, big));
+    assert_true(str_eq(kit_job(k, seq)->status.result, big));
+    assert_true(str_eq(kit_job(k, seq)->status.error.stacktrace, big));
+    kit_begin(k);
+    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    assert_null(kit_job(k, seq));
+    kit_rollback(k);
+    assert_true(str_eq(kit_job(k, seq)->spec.payload, big));
+    CHANGE(k, .seq = seq, .kind = CHANGE_EDIT, .payload = STR("{}"));
+    assert_int_equal(kit_job(k, seq)->spec.payload.len, 2);
+    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    assert_null(kit_job(k, seq));
+}
+
+/* Commands take some thousand words at most. */
+static void a_large_unit_is_one_unit(void **state)
+{
+    struct kit *k = *state;
+    enum {
+        N = 5000
+    };
+    static struct job_spec specs[N];
+    static struct submit_result results[N];
+    static char ids[N][16];
+    for (int i = 0; i < N; i++) {
+        snprintf(ids[i], sizeof ids[i], "job-%d", i);
+        specs[i] = (struct job_spec){.tenant = STR("acme"),
+                                     .id = str_of(ids[i]),
+                                     .task = STR("mail"),
+                                     .queue = STR("main"),
+                                     .payload = STR("{}")};
+    }
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->submit(k->store, specs, N, results, &k->arena, NULL), 0);
+    assert_int_equal(READY(k, .limit = 10)->n, 10);
+    kit_rollback(k);
+    assert_int_equal(LIST(k, .limit = 10)->n, 0);
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->submit(k->store, specs, N, results, &k->arena, NULL), 0);
+    kit_commit(k);
+    assert_int_equal(kit_queues(k, STR("acme"))->queues[0].by_state[REDRIVE_STATE_QUEUED], N);
+    for (int i = 0; i < N; i += 500)
+        CHANGE(k, .seq = results[i].seq, .kind = CHANGE_CANCEL);
+    assert_int_equal(kit_sweep(k, STATE_BIT(CANCELLED), INT64_MAX, 100), N / 500);
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(nobody_sees_a_unit_and_a_rollback_takes_all_of_it_back),
+        F(long_texts_come_back_whole),
+        F(a_large_unit_is_one_unit),
+    };
+    return cmocka_run_group_tests_name("redis journal", tests, NULL, NULL);
+}

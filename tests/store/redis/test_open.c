@@ -1,0 +1,188 @@
+/* What can be wrong with a server, or with its URL, is said when the store is opened. */
+#include "kit.h"
+#include "server.h"
+
+#include <stdio.h>
+
+static int open_at(const char *url, const char *rest, struct redrive_err *err)
+{
+    char whole[256];
+    struct store *store = NULL;
+    *err = (struct redrive_err){0};
+    snprintf(whole, sizeof whole, "%s%s", url, rest);
+    int rc = store_open(whole, &(struct store_options){.create = true}, &store, err);
+    store_close(store);
+    return rc;
+}
+
+/* The URL of a server with a user and a password. */
+static int open_as(const struct server *s, const char *who, struct redrive_err *err)
+{
+    char url[128];
+    snprintf(url, sizeof url, "redis://%s@127.0.0.1:%d", who, s->port);
+    return open_at(url, "", err);
+}
+
+static void urls_that_lead_nowhere_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        const char *says;
+    } WRONG[] = {
+        {"redis://127.0.0.1:99999", "port"},
+        {"redis://127.0.0.1/jobs", "database"},
+        {"redis://127.0.0.1?prefx=a", "setting"},
+        {"redis://127.0.0.1?prefix=", "prefix"},
+        {"redis://127.0.0.1?prefix=a{b", "prefix"},
+        {"redis:127.0.0.1", "//"},
+        {"redis://[::1", "]"},
+    };
+    struct redrive_err err;
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        assert_int_equal(open_at(WRONG[i].url, "", &err), REDRIVE_E_INVALID);
+        assert_non_null(strstr(err.message, WRONG[i].says));
+        assert_non_null(strstr(err.hint, "redis://"));
+    }
+    assert_int_equal(open_at("rediss://127.0.0.1", "", &err), REDRIVE_E_INVALID);
+    assert_non_null(strstr(err.message, "TLS"));
+    assert_int_equal(open_at("redis://127.0.0.1:1", "", &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.message, "127.0.0.1:1"));
+}
+
+static void passwords_users_and_databases_are_used(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err;
+    static const char *const SETTINGS[] = {"--requirepass", "secret", NULL};
+    server_start(&s, SETTINGS);
+    assert_int_equal(open_at(s.url, "", &err), REDRIVE_E_DENIED);
+    assert_int_equal(open_as(&s, "wrong", &err), REDRIVE_E_DENIED);
+    assert_non_null(strstr(err.message, "password"));
+    assert_int_equal(open_as(&s, "secret", &err), 0);
+    assert_int_equal(open_as(&s, "default:s%65cret", &err), 0);
+    assert_int_equal(open_as(&s, "nobody:secret", &err), REDRIVE_E_DENIED);
+    server_stop(&s);
+
+    server_start(&s, NULL);
+    assert_int_equal(open_at(s.url, "/3?prefix=a", &err), 0);
+    assert_string_equal(server_call(&s, "EXISTS {a}:root"), "0");
+    struct store *store = NULL;
+    char url[128];
+    snprintf(url, sizeof url, "%s/3?prefix=b", s.url);
+    assert_int_equal(store_open(url, NULL, &store, &err), REDRIVE_E_NOT_FOUND);
+    assert_non_null(strstr(err.detail, "'b'"));
+    server_stop(&s);
+}
+
+/* The rights that docs/redis.md lists are enough; without one the refusal names it. */
+static void rights_that_are_missing_are_named(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err;
+    server_start(&s, NULL);
+    server_call(&s,
+                "ACL SETUSER queue on >secret ~{jobs}:* &{jobs}:* -@all +@hash +@sortedset +@set "
+                "+@list +@keyspace +@connection +@pubsub +fcall +function|load +info +time "
+                "+config|get -keys -flushall -flushdb");
+    server_call(&s, "ACL SETUSER weak on >secret ~{jobs}:* &* +@all -fcall");
+    char url[128];
+    snprintf(url, sizeof url, "redis://queue:secret@127.0.0.1:%d?prefix=jobs", s.port);
+    if (open_at(url, "", &err) != 0)
+        fail_msg("%s; %s", err.message, err.detail);
+    snprintf(url, sizeof url, "redis://weak:secret@127.0.0.1:%d?prefix=jobs", s.port);
+    assert_int_equal(open_at(url, "", &err), REDRIVE_E_DENIED);
+    assert_non_null(strstr(err.detail, "fcall"));
+    server_stop(&s);
+}
+
+static void servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err;
+    static const char *const EVICTS[] = {"--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru",
+                                         NULL};
+    server_start(&s, EVICTS);
+    assert_int_equal(open_at(s.url, "", &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.hint, "noeviction"));
+    server_stop(&s);
+
+    static const char *const CLUSTER[] = {"--cluster-enabled", "yes", NULL};
+    server_start(&s, CLUSTER);
+    assert_int_equal(open_at(s.url, "", &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "cluster"));
+    server_stop(&s);
+
+    static const char *const REPLICA[] = {"--replicaof", "127.0.0.1 1", NULL};
+    server_start(&s, REPLICA);
+    assert_true(open_at(s.url, "", &err) < 0);
+    assert_non_null(strstr(err.message, "replica"));
+    server_stop(&s);
+}
+
+static void data_of_a_newer_version_is_refused_but_may_be_looked_at(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err;
+    struct store *look = NULL;
+    struct store_facts facts;
+    server_start(&s, NULL);
+    assert_int_equal(open_at(s.url, "", &err), 0);
+    server_call(&s, "HSET {redrive}:root schema 99");
+    assert_int_equal(open_at(s.url, "", &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "newer"));
+    assert_int_equal(store_open(s.url, &(struct store_options){.as_is = true}, &look, NULL), 0);
+    assert_int_equal(store_ops(look)->facts(look, &facts, NULL), 0);
+    assert_int_equal(facts.version_found, 99);
+    store_close(look);
+    server_stop(&s);
+}
+
+static void check_durability(const char *const *settings, enum store_durability durability,
+                             const char *loss)
+{
+    struct server s;
+    struct store *store = NULL;
+    struct store_facts facts;
+    server_start(&s, settings);
+    assert_int_equal(store_open(s.url, &(struct store_options){.create = true}, &store, NULL), 0);
+    assert_int_equal(store_ops(store)->facts(store, &facts, NULL), 0);
+    assert_int_equal(store_base(store)->durability, durability);
+    if (loss)
+        assert_non_null(strstr(facts.loss, loss));
+    else
+        assert_null(facts.loss);
+    assert_non_null(strchr(facts.server, '.'));
+    store_close(store);
+    server_stop(&s);
+}
+
+static void durability_is_what_the_server_is_set_to(void **state)
+{
+    (void)state;
+    static const char *const ALWAYS[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
+    static const char *const SOMETIMES[] = {"--appendonly", "yes", "--appendfsync", "everysec",
+                                            NULL};
+    static const char *const SNAPSHOTS[] = {"--save", "900 1", NULL};
+    check_durability(ALWAYS, STORE_SURVIVES_POWER, NULL);
+    check_durability(SOMETIMES, STORE_SURVIVES_PROCESS, "two seconds");
+    check_durability(SNAPSHOTS, STORE_SURVIVES_PROCESS, "last snapshot");
+    check_durability(NULL, STORE_FORGETS, "when the server ends");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(urls_that_lead_nowhere_are_named),
+        T(passwords_users_and_databases_are_used),
+        T(rights_that_are_missing_are_named),
+        T(servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused),
+        T(data_of_a_newer_version_is_refused_but_may_be_looked_at),
+        T(durability_is_what_the_server_is_set_to),
+    };
+    return cmocka_run_group_tests_name("redis open", tests, NULL, NULL);
+}

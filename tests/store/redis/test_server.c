@@ -1,0 +1,406 @@
+/* Processes that die or stop in mid-unit, and a server that goes away or has no memory left. */
+#include "kit.h"
+#include "server.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static const char *const DURABLE[] = {"--appendonly", "yes", "--appendfsync", "always", NULL};
+
+static struct store *open_at(const struct server *s)
+{
+    struct store *store = NULL;
+    struct redrive_err err = {0};
+    const struct store_options options = {.create = true, .busy_wait_ms = 20000};
+    if (store_open(s->url, &options, &store, &err) < 0)
+        fail_msg("cannot open %s: %s; %s", s->url, err.message, err.detail);
+    return store;
+}
+
+static int begin(struct store *store, struct redrive_err *err)
+{
+    int64_t now, version;
+    return store_ops(store)->begin(store, 0, &now, &version, err);
+}
+
+static int put(struct store *store, const char *id, struct redrive_err *err)
+{
+    const struct job_spec spec = {.tenant = STR("acme"),
+                                  .id = str_of(id),
+                                  .task = STR("mail"),
+                                  .queue = STR("main"),
+                                  .payload = STR("{\"to\":\"somebody\"}")};
+    struct submit_result result;
+    struct arena arena;
+    arena_init(&arena);
+    int rc = store_ops(store)->submit(store, &spec, 1, &result, &arena, err);
+    arena_release(&arena);
+    return rc < 0 ? rc : result.code;
+}
+
+static size_t count_ready(struct store *store)
+{
+    struct job_page page = {0};
+    const struct claim_filter filter = {.limit = 100};
+    const size_t n = store_ops(store)->ready(store, &filter, &page, NULL) == 0 ? page.n : 9999;
+    job_page_release(&page);
+    return n;
+}
+
+static size_t count_jobs(struct store *store)
+{
+    struct job_page page = {0};
+    const struct job_filter filter = {.limit = 1000};
+    assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
+    const size_t n = page.n;
+    job_page_release(&page);
+    return n;
+}
+
+static void put_committed(struct store *store, const char *id)
+{
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, id, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+}
+
+static void nap(int64_t ms)
+{
+    const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+/* A child that opens a unit, writes in it, says so, and does what it is told on the way out. */
+struct child {
+    pid_t pid;
+    int said;
+    int told;
+};
+
+static void live(const struct server *s, int says, int told)
+{
+    struct redrive_err err = {0};
+    char word = 0;
+    struct store *store = open_at(s);
+    bool ok =
+        begin(store, &err) == 0 && put(store, "of the child", &err) == 0 && count_ready(store) > 0;
+    if (!ok || write(says, "x", 1) != 1 || read(told, &word, 1) != 1)
+        _exit(1);
+    int rc = put(store, "more", &err);
+    if (rc == 0)
+        rc = store_ops(store)->commit(store, &err);
+    /* 3: the commit was refused and is known not to have happened; 4: a move was. */
+    _exit(rc == REDRIVE_E_STATE ? 3 : rc == REDRIVE_E_IO ? 4 : rc == 0 ? 0 : 5);
+}
+
+static struct child child_start(const struct server *s)
+{
+    int up[2], down[2];
+    char word;
+    assert_int_equal(pipe(up), 0);
+    assert_int_equal(pipe(down), 0);
+    struct child child = {.pid = fork(), .said = up[0], .told = down[1]};
+    assert_true(child.pid >= 0);
+    if (child.pid == 0)
+        live(s, up[1], down[0]);
+    close(up[1]);
+    close(down[0]);
+    assert_int_equal(read(child.said, &word, 1), 1);
+    return child;
+}
+
+static int child_end(struct child *child)
+{
+    int status;
+    assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
+    close(child->said);
+    close(child->told);
+    return status;
+}
+
+static void a_process_that_is_killed_leaves_nothing_and_its_place_at_once(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "before");
+    struct child child = child_start(&s);
+    assert_int_equal(count_jobs(store), 1);
+    kill(child.pid, SIGKILL);
+    child_end(&child);
+    const int64_t since_ms = clock_monotonic_ms();
+    put_committed(store, "after");
+    /* The lease of the dead would have lasted for seconds. */
+    assert_true(clock_monotonic_ms() - since_ms < 2500);
+    assert_int_equal(count_jobs(store), 2);
+    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+    store_close(store);
+    server_stop(&s);
+}
+
+static void a_holder_that_sleeps_past_its_lease_is_fenced_off(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    struct child child = child_start(&s);
+    kill(child.pid, SIGSTOP);
+    put_committed(store, "after");
+    assert_int_equal(count_jobs(store), 1);
+    kill(child.pid, SIGCONT);
+    assert_int_equal(write(child.told, "x", 1), 1);
+    const int status = child_end(&child);
+    assert_true(WIFEXITED(status));
+    assert_in_range(WEXITSTATUS(status), 3, 4);
+    assert_int_equal(count_jobs(store), 1);
+    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+    store_close(store);
+    server_stop(&s);
+}
+
+static void a_server_that_dies_in_mid_unit_comes_back_without_it(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err = {0};
+    server_start(&s, DURABLE);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    put_committed(store, "before");
+    assert_int_equal(begin(store, &err), 0);
+    assert_int_equal(put(store, "half", &err), 0);
+    assert_int_equal(count_ready(store), 2); /* which makes the unit write */
+    server_restart(&s);
+    assert_int_equal(count_jobs(other), 1);
+    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_STATE);
+    store_ops(store)->rollback(store);
+    put_committed(other, "after");
+    put_committed(store, "of the same handle");
+    assert_int_equal(count_jobs(store), 3);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+static void a_handle_survives_a_server_that_was_away(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err = {0};
+    server_start(&s, DURABLE);
+    struct store *store = open_at(&s);
+    put_committed(store, "before");
+    server_kill(&s);
+    assert_int_equal(begin(store, &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.message, "Redis server"));
+    assert_int_equal(store_ops(store)->wait(store, 5, &err), REDRIVE_E_IO);
+    server_restart(&s);
+    put_committed(store, "after");
+    assert_int_equal(count_jobs(store), 2);
+    store_close(store);
+    server_stop(&s);
+}
+
+/* A library that somebody has thrown away is loaded again. */
+static void functions_that_are_gone_come_back(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "before");
+    server_call(&s, "FUNCTION FLUSH");
+    put_committed(store, "after");
+    assert_int_equal(count_jobs(store), 2);
+    store_close(store);
+    server_stop(&s);
+}
+
+static void a_connection_that_breaks_before_the_commit_is_told_exactly(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err = {0};
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    assert_int_equal(begin(store, &err), 0);
+    assert_int_equal(put(store, "lost", &err), 0);
+    server_call(&s, "CLIENT KILL TYPE normal");
+    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.detail, "none"));
+    store_ops(store)->rollback(store);
+    assert_int_equal(count_jobs(store), 0);
+    put_committed(store, "lost");
+    assert_int_equal(count_jobs(store), 1);
+    store_close(store);
+    server_stop(&s);
+}
+
+/* ---- Memory -----------------------------------------------------------------------------------
+ */
+
+static void fill_memory(const struct server *s)
+{
+    long used = 0;
+    const char *line = strstr(server_call(s, "INFO memory"), "used_memory:");
+    assert_non_null(line);
+    used = strtol(line + strlen("used_memory:"), NULL, 10);
+    server_call(s, "CONFIG SET maxmemory %ld", used / 2);
+}
+
+static void full_memory_refuses_new_jobs_and_loses_none(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err = {0};
+    static const struct decision DONE = {.state = REDRIVE_STATE_COMPLETED, .uses_attempt = true};
+    struct move_result result;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "before");
+
+    /* A unit that has written is taken back though there is no memory. */
+    assert_int_equal(begin(store, &err), 0);
+    assert_int_equal(put(store, "refused", &err), 0);
+    assert_int_equal(count_ready(store), 2);
+    assert_int_equal(put(store, "refused too", &err), 0);
+    fill_memory(&s);
+    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_NOMEM);
+    assert_non_null(strstr(err.hint, "maxmemory"));
+    store_ops(store)->rollback(store);
+    assert_int_equal(count_jobs(store), 1);
+
+    /* What is there is worked off. */
+    const struct start_move start = {.seq = 1, .token = 7, .lease_until_ms = INT64_MAX / 4};
+    const struct settle_move settle = {.seq = 1, .token = 7, .decision = &DONE};
+    assert_int_equal(begin(store, &err), 0);
+    assert_int_equal(count_ready(store), 1);
+    assert_int_equal(store_ops(store)->start(store, &start, 1, &result, &err), 0);
+    assert_int_equal(store_ops(store)->commit(store, &err), 0);
+    assert_int_equal(begin(store, &err), 0);
+    assert_int_equal(store_ops(store)->settle(store, &settle, 1, &result, &err), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->commit(store, &err), 0);
+
+    server_call(&s, "CONFIG SET maxmemory 0");
+    put_committed(store, "refused");
+    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+    store_close(store);
+    server_stop(&s);
+}
+
+/* ---- Waking -----------------------------------------------------------------------------------
+ */
+
+static void a_commit_wakes_those_who_wait(void **state)
+{
+    (void)state;
+    struct server s;
+    int status;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "before");
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        nap(300);
+        struct store *mine = open_at(&s);
+        _exit(begin(mine, NULL) == 0 && put(mine, "x", NULL) == 0 &&
+                      store_ops(mine)->commit(mine, NULL) == 0
+                  ? 0
+                  : 1);
+    }
+    /* Longer than the time that a test is given. */
+    assert_int_equal(store_ops(store)->wait(store, 600000, NULL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(count_jobs(store), 2);
+    store_close(store);
+    server_stop(&s);
+}
+
+/* ---- Several at once ----------------------------------------------------------------------------
+ */
+
+#define EACH 100
+
+/* Submits and takes whatever there is; what it has taken it tells. */
+static void work(const struct server *s, int who, int fd)
+{
+    struct store *store = open_at(s);
+    struct job_page page = {0};
+    for (int i = 0; i < EACH; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "%d-%d", who, i);
+        bool ok = begin(store, NULL) == 0 && put(store, id, NULL) == 0;
+        const struct claim_filter filter = {.limit = 2};
+        ok = ok && store_ops(store)->ready(store, &filter, &page, NULL) == 0;
+        for (size_t k = 0; ok && k < page.n; k++) {
+            struct move_result result;
+            const struct start_move move = {.seq = page.jobs[k].status.seq,
+                                            .token = (uint64_t)who + 1,
+                                            .lease_until_ms = INT64_MAX / 4};
+            ok = store_ops(store)->start(store, &move, 1, &result, NULL) == 0 && result.code == 0 &&
+                 write(fd, &move.seq, sizeof move.seq) == sizeof move.seq;
+        }
+        if (!ok || store_ops(store)->commit(store, NULL) != 0)
+            _exit(1);
+    }
+    job_page_release(&page);
+    store_close(store);
+    _exit(0);
+}
+
+static void three_processes_start_each_job_once(void **state)
+{
+    (void)state;
+    struct server s;
+    int fds[2], status;
+    pid_t pids[3];
+    static unsigned char seen[3 * EACH + 1];
+    server_start(&s, NULL);
+    store_close(open_at(&s));
+    assert_int_equal(pipe(fds), 0);
+    for (int i = 0; i < 3; i++) {
+        pids[i] = fork();
+        assert_true(pids[i] >= 0);
+        if (pids[i] == 0)
+            work(&s, i, fds[1]);
+    }
+    close(fds[1]);
+    int64_t seq;
+    while (read(fds[0], &seq, sizeof seq) == sizeof seq) {
+        assert_in_range(seq, 1, 3 * EACH);
+        assert_int_equal(seen[seq]++, 0);
+    }
+    close(fds[0]);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+    }
+    server_stop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_process_that_is_killed_leaves_nothing_and_its_place_at_once),
+        T(a_holder_that_sleeps_past_its_lease_is_fenced_off),
+        T(a_server_that_dies_in_mid_unit_comes_back_without_it),
+        T(a_handle_survives_a_server_that_was_away),
+        T(functions_that_are_gone_come_back),
+        T(a_connection_that_breaks_before_the_commit_is_told_exactly),
+        T(full_memory_refuses_new_jobs_and_loses_none),
+        T(a_commit_wakes_those_who_wait),
+        T(three_processes_start_each_job_once),
+    };
+    return cmocka_run_group_tests_name("redis server", tests, NULL, NULL);
+}
