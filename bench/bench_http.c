@@ -6,7 +6,7 @@
  *
  * `paced` submits jobs one by one at a steady rate, whatever the server does: a job's time counts
  * from the moment at which it was meant to be sent, so that waiting for a free connection is part
- * of it. Rows NAME.p50_ms and NAME.p99_ms; a connection has one request under way.
+ * of it. Rows NAME.p50_ms, NAME.p99_ms and NAME.unanswered; a connection has one request under way.
  *
  * `slow` opens connections that begin a request and then send a byte of it every S seconds, never
  * to the end. `polls` opens connections that wait for work for a minute. Both print how many they
@@ -82,6 +82,7 @@ struct pace {
     int64_t every_ns;
     long due, sent, answered; /* of them, in this order */
     long n;
+    long unanswered; /* because the server has closed their connection */
     int64_t *took_ns;
 };
 
@@ -124,20 +125,42 @@ static bool is_whole(const struct client *c)
     return c->in + c->len >= body + 4 + strtol(length + 17, NULL, 10);
 }
 
+static void finish(struct pace *p, struct client *c)
+{
+    p->took_ns[p->answered++] = clock_monotonic_ns() - c->meant_ns;
+    c->meant_ns = 0;
+    c->len = 0;
+}
+
+/* The request that it had counts as long as it has waited, and is told of. */
+static void reconnect(struct pace *p, struct client *c)
+{
+    close(c->fd);
+    c->fd = connect_to(p->options->port);
+    if (c->fd < 0)
+        fail("the server does not answer");
+    if (c->meant_ns == 0)
+        return;
+    p->unanswered++;
+    finish(p, c);
+}
+
 static void receive(struct pace *p, struct client *c)
 {
     ssize_t n = read(c->fd, c->in + c->len, sizeof c->in - 1 - c->len);
-    if (n <= 0)
-        fail("the server has closed the connection");
+    if (n <= 0) {
+        reconnect(p, c);
+        return;
+    }
     c->len += (size_t)n;
     c->in[c->len] = '\0';
     if (!is_whole(c))
         return;
-    if (strncmp(c->in, "HTTP/1.1 201", 12) != 0)
-        fail("a job was refused");
-    p->took_ns[p->answered++] = clock_monotonic_ns() - c->meant_ns;
-    c->meant_ns = 0;
-    c->len = 0;
+    if (strncmp(c->in, "HTTP/1.1 201", 12) != 0) {
+        fprintf(stderr, "bench_http: a job was refused: %s\n", c->in);
+        exit(1);
+    }
+    finish(p, c);
 }
 
 static void wait_for_something(struct pace *p)
