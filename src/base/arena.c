@@ -5,8 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHUNK_BYTES ((size_t)16 * 1024)
-#define ALIGNMENT   _Alignof(max_align_t)
+/* Chunks are zeroed, which is most of what a small arena costs: the first is small, and each is
+ * twice the one before up to the largest. */
+#define CHUNK_BYTES_MIN ((size_t)1024)
+#define CHUNK_BYTES_MAX ((size_t)16 * 1024)
+#define ALIGNMENT       _Alignof(max_align_t)
 
 struct arena_chunk {
     struct arena_chunk *next;
@@ -36,7 +39,11 @@ static struct arena_chunk *chunk_with_room(struct arena *arena, size_t size)
     if (chunk && chunk->size - chunk->used >= size)
         return chunk;
 
-    size_t room = size > CHUNK_BYTES ? size : CHUNK_BYTES;
+    size_t room = chunk ? 2 * chunk->size : CHUNK_BYTES_MIN;
+    if (room > CHUNK_BYTES_MAX)
+        room = CHUNK_BYTES_MAX;
+    if (room < size)
+        room = size;
     chunk = calloc(1, sizeof *chunk + room);
     if (!chunk)
         return NULL;

@@ -44,6 +44,7 @@ static int open_http(struct serve *serve, struct redrive_err *err)
         .loopback_only = config->n_tokens == 0,
         .handler = rest_handle,
         .log = &serve->session.log,
+        .max_connections = config->listen.max_connections,
     };
     struct rest *resources;
     if (!config->listen.http)
@@ -132,6 +133,7 @@ static int start_faktory(struct serve *serve, const struct passwords *p, struct 
         .n_passwords = p->n,
         .log = &serve->session.log,
         .remote = serve->remote,
+        .max_connections = serve->config->listen.max_connections,
     };
     struct faktory_server *server;
     int rc = faktory_server_start(&options, &server, err);

@@ -76,6 +76,7 @@ static void log_unheard(const struct serve *serve, const struct config *config)
         {"store", !str_eq(str_of(first->store), str_of(config->store))},
         {"listen.http", !str_eq(str_of(first->listen.http), str_of(config->listen.http))},
         {"listen.faktory", !str_eq(str_of(first->listen.faktory), str_of(config->listen.faktory))},
+        {"listen.max_connections", first->listen.max_connections != config->listen.max_connections},
         {"log", first->log.level != config->log.level || first->log.format != config->log.format},
     };
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)

@@ -164,6 +164,7 @@ struct config {
     struct {
         const char *http; /* NULL: closed */
         const char *faktory;
+        uint32_t max_connections; /* of each */
     } listen;
     struct {
         enum log_level level;

@@ -25,6 +25,14 @@ static const struct field LISTEN_FIELDS[] = {
      IN(listen, faktory),
      .default_text = "127.0.0.1:7419",
      .help = "where Faktory clients and workers are served; `off` closes it"},
+    {.name = "max_connections",
+     .type = &TYPE_COUNT,
+     IN(listen, max_connections),
+     .min = 1,
+     .max = 1e6,
+     .default_text = "10000",
+     .help =
+         "clients that each door lets in at one time, as far as the limit on open files allows"},
 };
 const struct table TABLE_LISTEN = {.name = "listen", FIELDS(LISTEN_FIELDS)};
 
@@ -237,6 +245,7 @@ void config_init(struct binder *b)
     config->store = "sqlite:redrive.db";
     config->listen.http = "127.0.0.1:7070";
     config->listen.faktory = "127.0.0.1:7419";
+    config->listen.max_connections = 10000;
     config->log.level = LOG_LEVEL_INFO;
     config->log.format = LOG_TEXT;
     redrive_policy_init(&config->defaults.retry);

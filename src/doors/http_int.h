@@ -1,9 +1,9 @@
 /* http_int.h - what the files of the HTTP server share.
  *
- * Threads. libmicrohttpd's own thread reads, calls the handler and writes; it alone calls
- * MHD_suspend_connection and MHD_queue_response. Any thread answers: it leaves the response in the
- * request and, when the connection is suspended, resumes it; libmicrohttpd's thread then asks again
- * and finds the response. A third thread watches the time (http_sweep.c).
+ * Threads. One runs libmicrohttpd (http_loop.c), which reads, calls the handler and writes; it
+ * alone calls MHD_suspend_connection and MHD_queue_response. Any thread answers: it leaves the
+ * response in the request and, when the connection is suspended, resumes it; libmicrohttpd's thread
+ * then asks again and finds the response. A third thread watches the time (http_sweep.c).
  *
  * One lock guards everything below that says so. It is taken before libmicrohttpd's own, and is
  * never held while the handler or an `end` is called.
@@ -47,6 +47,8 @@ struct http_server {
     struct MHD_Daemon *daemon;
     int listen_fd;
     uint16_t port;
+    pthread_t loop;
+    int loop_fd; /* readable while the loop is called */
     pthread_t sweeper;
 
     pthread_mutex_t lock;   /* guards what follows, connections, and what requests say it does */
@@ -58,6 +60,8 @@ struct http_server {
     bool quiesced;
     bool stopping;
     bool sweep_ended;
+    bool loop_called; /* and it has not heard yet */
+    bool loop_ended;
 };
 
 struct http_stream {
@@ -140,6 +144,14 @@ void http_resume(struct http_request *request);
 
 /* Lets go of one hold on the server and of the lock, which is held. */
 void http_server_let_go(struct http_server *server);
+
+/* ---- http_loop.c ---------------------------------------------------------------------------- */
+
+/* Runs the daemon on a thread of its own, until http_loop_stop. */
+int http_loop_start(struct http_server *server, struct redrive_err *err);
+void http_loop_stop(struct http_server *server);
+/* Has it look at connections that were resumed; under the lock. Many calls at a time cost one. */
+void http_loop_call(struct http_server *server);
 
 /* ---- http_sweep.c --------------------------------------------------------------------------- */
 

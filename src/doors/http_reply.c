@@ -62,6 +62,7 @@ void http_resume(struct http_request *request)
         return;
     request->suspended = false;
     MHD_resume_connection(request->mhd);
+    http_loop_call(request->server);
 }
 
 void http_give(struct http_request *request, int status, struct MHD_Response *response,

@@ -272,7 +272,7 @@ static void on_message(void *ctx, const char *format, va_list args)
 static int start_daemon(struct http_server *server, const struct http_server_options *given,
                         struct redrive_err *err)
 {
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)given->tls_cert},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)given->tls_key},
@@ -313,12 +313,16 @@ static int start(struct http_server *server, const struct http_server_options *g
     rc = start_daemon(server, given, err);
     if (rc < 0)
         return rc;
-    if (pthread_create(&server->sweeper, NULL, http_sweep, server) != 0) {
+    rc = http_loop_start(server, err);
+    if (rc == 0 && pthread_create(&server->sweeper, NULL, http_sweep, server) != 0) {
+        http_loop_stop(server);
+        rc = err_set(err, REDRIVE_E_IO, "cannot start a thread");
+    }
+    if (rc < 0) {
         MHD_stop_daemon(server->daemon);
         server->listen_fd = -1;
-        return err_set(err, REDRIVE_E_IO, "cannot start a thread");
     }
-    return 0;
+    return rc;
 }
 
 int http_server_start(const struct http_server_options *options, struct http_server **ret,
@@ -390,6 +394,7 @@ void http_server_stop(struct http_server *server)
     pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
     (void)pthread_join(server->sweeper, NULL);
+    http_loop_stop(server);
     MHD_stop_daemon(server->daemon);
     close(server->listen_fd);
     pthread_mutex_lock(&server->lock);

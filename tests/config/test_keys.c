@@ -15,6 +15,7 @@ static const struct sample {
     {"store", "memory:", "store", NULL},
     {"listen.http", "127.0.0.1:80", "listen.http", NULL},
     {"listen.faktory", "[::1]:7419", "listen.faktory", NULL},
+    {"listen.max_connections", "500", "listen.max_connections", NULL},
     {"log.level", "debug", "log.level", NULL},
     {"log.format", "json", "log.format", NULL},
     {"strict_tasks", "true", "strict_tasks", NULL},

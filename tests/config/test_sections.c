@@ -27,6 +27,7 @@ static void built_in_defaults_hold(void **state)
     assert_string_equal(c->defaults.breaker.key, "{task}");
     assert_string_equal(c->listen.http, "127.0.0.1:7070");
     assert_string_equal(c->listen.faktory, "127.0.0.1:7419");
+    assert_int_equal(c->listen.max_connections, 10000);
     assert_int_equal(c->log.level, LOG_LEVEL_INFO);
     assert_int_equal(c->log.format, LOG_TEXT);
     assert_false(c->strict_tasks);

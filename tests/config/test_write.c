@@ -19,7 +19,7 @@ static void a_dump_can_be_loaded_again(void **state)
     sandbox_good(
         s,
         "store: postgres://db.example.com/jobs\n"
-        "listen: {http: off, faktory: localhost:7419}\n"
+        "listen: {http: off, faktory: localhost:7419, max_connections: 500}\n"
         "strict_tasks: true\n"
         "defaults:\n"
         "  retry: {profile: faktory, give_up_on: [validation, Bad*]}\n"

@@ -2,6 +2,8 @@
 #include "bench.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static void one_connection_serves_many_requests(void **state)
 {
@@ -41,6 +43,40 @@ static void pipelined_requests_are_answered_in_order(void **state)
     check_str(buf_str(&client.body), "GET /c\n");
     client_close(&client);
     bench_stop(&bench);
+}
+
+/* Libraries take what has happened in groups; 128 are a full one. The server is kept busy with one
+ * request until all the others are there. */
+static void a_full_group_of_connections_is_answered(void **state)
+{
+    enum {
+        GROUP = 128
+    };
+    struct bench bench;
+    struct client first;
+    struct client *clients = calloc(GROUP, sizeof *clients);
+    (void)state;
+    assert_non_null(clients);
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&first, bench.port);
+    assert_int_equal(client_get(&first, "/echo"), 200);
+    for (int i = 0; i < GROUP; i++) {
+        client_connect(&clients[i], bench.port);
+        assert_int_equal(client_get(&clients[i], "/echo"), 200);
+    }
+    pthread_mutex_lock(&bench.lock);
+    client_say(&first, "GET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+    usleep(50000);
+    for (int i = 0; i < GROUP; i++)
+        client_say(&clients[i], "GET /echo HTTP/1.1\r\nHost: x\r\n\r\n");
+    pthread_mutex_unlock(&bench.lock);
+    for (int i = 0; i < GROUP; i++) {
+        assert_int_equal(client_read(&clients[i], false), 200);
+        client_close(&clients[i]);
+    }
+    client_close(&first);
+    bench_stop(&bench);
+    free(clients);
 }
 
 static void chunked_bodies_are_put_together(void **state)
@@ -258,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(one_connection_serves_many_requests),
         T(pipelined_requests_are_answered_in_order),
+        T(a_full_group_of_connections_is_answered),
         T(chunked_bodies_are_put_together),
         T(a_body_may_hold_any_bytes),
         T(paths_and_parameters_are_decoded),
