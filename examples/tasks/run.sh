@@ -22,7 +22,7 @@ stop() {
     wait
 }
 trap stop EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP PIPE
 
 # start NAME WORD COMMAND...: in the background, its log in NAME.log, until that has the word.
 start() {

@@ -18,7 +18,7 @@ query() {
 "$redrive" work &
 worker=$!
 trap 'kill $worker 2>/dev/null || true; wait' EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP PIPE
 
 ./make-pictures
 for picture in dawn rings stripes missing; do

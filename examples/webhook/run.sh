@@ -16,7 +16,7 @@ stop() {
     wait
 }
 trap stop EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP PIPE
 
 # until_true WHAT COMMAND...: waits for it, but not for ever.
 until_true() {

@@ -1,6 +1,7 @@
 """The small systems among the examples, as their READMEs start them, on each store."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -39,6 +40,18 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def processes_of_session(session):
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, sid = stat.read_text().rpartition(")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue  # it has just ended
+        if int(sid) == session and state != "Z":
+            found.append(stat.parent.name)
+    return found
 
 
 class System:
@@ -325,3 +338,20 @@ def test_port_that_is_taken_ends_an_example_with_the_reason(tmp_path):
                               capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 1
     assert "server did not start" in done.stderr and str(system.port) in done.stderr
+
+
+def test_example_whose_reader_goes_away_leaves_nothing_running(tmp_path):
+    system = System("webhook", Place("sqlite", tmp_path), tmp_path)
+    script = subprocess.Popen(["./run.sh"], cwd=system.dir, env=system.env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        for _ in range(4):  # what comes next is written by the shell itself
+            script.stdout.readline()
+        script.stdout.close()
+        assert script.wait(LIMIT_S) != 0
+        # All of them were in the session that the script began.
+        wait_for(lambda: not processes_of_session(script.pid), "the end of its processes")
+    finally:
+        for pid in processes_of_session(script.pid):
+            os.kill(int(pid), signal.SIGKILL)
+        script.wait()
