@@ -16,8 +16,11 @@ FUZZ_TIME ?= 20
 FUZZ_SEED ?= 0
 # How often workers, and batches, are killed; the server three times for each five of these.
 KILLS ?= 500
+# Where an example keeps its jobs: sqlite, postgres, redis; not set: what suits it best.
+STORE ?=
+EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo test install bench lint format coverage fuzz asan tsan torture clean help
+.PHONY: all demo $(EXAMPLES) test install bench lint format coverage fuzz asan tsan torture clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -34,6 +37,10 @@ demo: $(BUILD)/build.ninja
 	@echo "building redrive"
 	@ninja --quiet -C $(BUILD) redrive
 	@tools/demo $(BUILD)
+
+$(EXAMPLES): $(BUILD)/build.ninja
+	@ninja --quiet -C $(BUILD) redrive
+	@tools/example $(BUILD) $(@:example-%=%) $(STORE)
 
 test:
 	@tools/bootstrap build test
@@ -83,6 +90,8 @@ clean:
 
 help:
 	@sed -n 's/^#   //p' Makefile
+	@echo 'make example-tasks, example-thumbnail, example-webhook'
+	@echo '                small systems, on a throw-away server; STORE=sqlite|postgres|redis'
 	@echo 'make format     apply the house format'
 	@echo 'make coverage   line and branch coverage; writes build-coverage/'
 	@echo 'make asan tsan  the unit suite under sanitizers'

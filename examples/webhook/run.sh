@@ -1,18 +1,74 @@
 #!/bin/sh
-# One job against the flaky server: refused, failed, done. Takes about seven seconds.
+# Jobs against the flaky server: one that needs three attempts, one whose worker is killed, one of
+# the timetable. Takes about ten seconds.
 set -eu
 cd "$(dirname "$0")"
 redrive=${REDRIVE:-redrive}
+export REDRIVE_STORE="${REDRIVE_STORE:-sqlite:webhooks.db}"
+export REDRIVE_LISTEN_HTTP="${REDRIVE_LISTEN_HTTP:-127.0.0.1:7070}"
+api=http://$REDRIVE_LISTEN_HTTP
+report=report-$(date +%s)
 
-./flaky-server 8700 >server.log &
-server=$!
-until grep -q listening server.log; do sleep 0.1; done
-"$redrive" work &
-worker=$!
-trap 'kill $worker $server; wait' EXIT
+running=
+stop() {
+    # shellcheck disable=SC2086
+    [ -z "$running" ] || kill $running 2>/dev/null || true
+    wait
+}
+trap stop EXIT
+trap 'exit 130' INT TERM HUP PIPE
 
-"$redrive" enqueue fetch-joke '{"topic":"queues"}' --id joke-1
+# until_true WHAT COMMAND...: waits for it, but not for ever.
+until_true() {
+    what=$1 tries=0
+    shift
+    until "$@"; do
+        tries=$((tries + 1))
+        [ $tries -le 200 ] || { echo "run.sh: waited in vain for $what" >&2; exit 1; }
+        sleep 0.2
+    done
+}
+
+is() { "$redrive" jobs show "$1" --json | grep -q "\"state\":\"$2\""; }
+says() { grep -q "$1" "$2" || { kill -0 "$pid" 2>/dev/null || { cat "$2" >&2; exit 1; }; false; }; }
+
+# start LOG WORD COMMAND...: in the background, until its log has the word.
+start() {
+    log=$1 word=$2
+    shift 2
+    : >"$log"
+    "$@" >>"$log" 2>&1 </dev/null &
+    pid=$!
+    running="$running $pid"
+    until_true "$word in $log" says "$word" "$log"
+}
+
+start server.log listening ./flaky-server 8700
+
+echo "1. A worker takes $report, waits for the answer, and is killed"
+start doomed.log worker_started "$redrive" work --worker doomed
+"$redrive" enqueue report '{"kind":"monthly"}' --id "$report"
+until_true "the start of $report" is "$report" running
+kill -9 "$pid"
+"$redrive" jobs list --task report
+
+printf '\n2. The server starts, with workers of its own, and is given a job over HTTP\n'
+start redrive.log serving "$redrive" serve --worker api
+echo "\$ curl -X POST $api/tasks/fetch-joke -H 'Idempotency-Key: joke-1' -d '{\"topic\":\"queues\"}'"
+curl -sS -X POST "$api/tasks/fetch-joke" -H 'Idempotency-Key: joke-1' -d '{"topic":"queues"}'
+echo
+
+printf '\n3. A periodic task that does not wait for its time\n'
+"$redrive" cron list
 "$redrive" cron run digest-every-two-minutes
 
-until "$redrive" jobs show joke-1 --json | grep -q '"state":"completed"'; do sleep 0.5; done
+printf '\n4. Refused, failed, done: three attempts\n'
+until_true "the end of joke-1" is joke-1 completed
+echo "\$ curl $api/jobs/joke-1"
+curl -sS "$api/jobs/joke-1"
+echo
 "$redrive" jobs show joke-1
+
+printf "\n5. The job of the dead worker was taken back when its lease of two seconds had ended\n"
+until_true "the end of $report" is "$report" completed
+"$redrive" jobs show "$report"

@@ -219,3 +219,11 @@ class Redis(Server):
 
 
 KINDS = {"postgres": Postgres, "redis": Redis}
+NOWHERE = {"postgres": "postgres://nobody@127.0.0.1:1/none", "redis": "redis://127.0.0.1:1"}
+
+
+def knows(redrive, kind):
+    """Whether this redrive was built with such a store: it looks for the server, in vain."""
+    answer = subprocess.run([str(redrive), "doctor", "--store", NOWHERE[kind]], stdin=subprocess.DEVNULL,
+                            capture_output=True, text=True, timeout=START_S)
+    return "there is no store" not in answer.stdout + answer.stderr

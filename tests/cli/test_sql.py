@@ -1,0 +1,127 @@
+"""The queries of docs/sql.md, asked of a store in which something has gone wrong.
+
+Blocks of ```sql run in SQLite; those that are for PostgreSQL only follow theirs as ```plpgsql.
+"""
+import re
+import subprocess
+
+import pytest
+
+import stores_kit
+from conftest import BINARY, ROOT
+from stores_kit import LIMIT_S, Place
+
+DOC = (ROOT / "docs" / "sql.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```(sql|plpgsql)\n(.*?)^```", DOC, re.M | re.S)
+DATES = re.compile(r"datetime\('now'|julianday\(")
+
+CONFIG = """
+tasks:
+  thumbnail: {run: {exec: [sh, -c, "printf 'Traceback:\\\\nValueError: no picture\\\\n' >&2; exit 65"]}}
+  fine: {run: {exec: ["true"]}}
+  late: {run: {exec: [sh, -c, exit 75]}, retry: {strategy: fixed, initial_delay: 1h, max_delay: 1h, total_timeout: 0}}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers_end_with_the_tests():
+    yield
+    stores_kit.stop_servers()
+
+
+def fill(place, directory):
+    """A job that is done, one that is dead, one that has failed three times and waits."""
+    config = directory / "redrive.yaml"
+    config.write_text(CONFIG)
+
+    def call(*words, codes=(0,)):
+        done = subprocess.run([str(BINARY), *words, "-c", str(config), "--store", place.url], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False, timeout=LIMIT_S)
+        assert done.returncode in codes, done.stderr
+
+    for task, job in (("fine", "done"), ("thumbnail", "job-id"), ("late", "waits")):
+        call("enqueue", task, '{"n":1}', "--id", job)
+        call("work", "--until-idle", "--worker", "w", codes=(0, 3))
+    for _ in range(2):
+        call("jobs", "retry", "waits")
+        call("work", "--until-idle", "--worker", "w")
+
+
+def forms(kind):
+    """Every query, in the form that the store understands."""
+    found = []
+    for n, (language, sql) in enumerate(BLOCKS):
+        if language == "sql" and kind == "postgres" and DATES.search(sql):
+            assert BLOCKS[n + 1][0] == "plpgsql", f"no form for PostgreSQL:\n{sql}"
+            found.append(BLOCKS[n + 1][1])
+        elif language == "sql":
+            found.append(sql)
+    return found
+
+
+def plain(cell):
+    """What is the same in every store: times and averages of times are not."""
+    if cell is None:
+        return None
+    if re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", cell):
+        return "TIME"
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+def answers(place, kind):
+    rows = []
+    for sql in forms(kind):
+        width = 2 if "avg_s" in sql else None
+        rows.append(sorted(([plain(cell) for cell in row][:width] for row in place.query(sql)), key=repr))
+    return rows
+
+
+@pytest.fixture
+def on_a_file(tmp_path):
+    place = Place("sqlite", tmp_path)
+    fill(place, tmp_path)
+    return place
+
+
+def test_queries_find_what_went_wrong(on_a_file):
+    found = dict(zip(forms("sqlite"), answers(on_a_file, "sqlite"), strict=True))
+    assert len(found) >= 20
+
+    def of(words):
+        sql, = [sql for sql in found if words in sql]
+        return found[sql]
+
+    assert of("total_waiting") == [[1, 3, 3, "TIME"]]
+    assert [row[:2] for row in of("WHERE retry_count >= 3")] == [["waits", 3]]
+    assert of("AS failed_count") == [["thumbnail", 1]]
+    assert of("SELECT error_stacktrace FROM") == [["Traceback:\nValueError: no picture\n"]]
+    assert of("SELECT job_id, last_error, created_at") == [["job-id", "ValueError: no picture", "TIME"]]
+    assert len(of("'deferred_for_retry'")) == 3
+    # Nothing here is old.
+    assert len([sql for sql, rows in found.items() if not rows]) == 2
+
+
+def test_forms_for_both_differ_in_nothing_but_dates():
+    def without_dates(sql):
+        sql = re.sub(r"datetime\('now', '-(\d+ \w+)'\)|now\(\) - interval '(\d+ \w+)'",
+                     lambda m: f"AGO({m[1] or m[2]})", sql)
+        return sql.replace("(julianday(ended_at) - julianday(started_at)) * 86400", "SECONDS").replace(
+            "extract(epoch FROM ended_at - started_at)", "SECONDS")
+
+    assert len([1 for language, _ in BLOCKS if language == "plpgsql"]) == sum(
+        1 for language, sql in BLOCKS if language == "sql" and DATES.search(sql))
+    for sqlite_form, postgres_form in zip(forms("sqlite"), forms("postgres"), strict=True):
+        assert without_dates(sqlite_form) == without_dates(postgres_form)
+
+
+def test_queries_find_the_same_in_postgres(tmp_path, on_a_file):
+    directory = tmp_path / "postgres"
+    directory.mkdir()
+    place = Place("postgres", directory)
+    fill(place, directory)
+    for sql, expected, found in zip(forms("postgres"), answers(on_a_file, "sqlite"), answers(place, "postgres"),
+                                    strict=True):
+        assert found == expected, sql
