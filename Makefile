@@ -14,7 +14,7 @@ DESTDIR ?=
 # Seconds for each fuzz target, and the seed (0: another one each time).
 FUZZ_TIME ?= 20
 FUZZ_SEED ?= 0
-# How often workers, and batches, are killed; the server three times for each five of these.
+# How often workers, and batches, are killed; servers three times for each five of these.
 KILLS ?= 500
 # Where an example keeps its jobs: sqlite, postgres, redis; not set: what suits it best.
 STORE ?=

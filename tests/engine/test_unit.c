@@ -4,7 +4,8 @@
 #include "base/err.h"
 
 static const struct store_ops *real;
-static int fail_commit;        /* code of the next commit */
+static int fail_commit;        /* code of the next commits */
+static unsigned fail_times;    /* of how many */
 static bool commit_came_first; /* the store had already done it */
 static unsigned commits;
 
@@ -22,7 +23,10 @@ static int commit_or_fail(struct store *store, struct redrive_err *err)
 {
     int code = fail_commit;
     commits++;
-    fail_commit = 0;
+    if (code != 0 && --fail_times == 0) {
+        fail_commit = 0;
+        fail_times = 1;
+    }
     if (code == 0)
         return real->commit(store, err);
     if (commit_came_first)
@@ -50,6 +54,7 @@ static void make_fragile(struct bed *bed)
     engine_options.store = store;
     assert_int_equal(engine_open(&engine_options, &bed->engine, NULL), 0);
     fail_commit = 0;
+    fail_times = 1;
     commits = 0;
 }
 
@@ -113,6 +118,20 @@ static void unit_that_others_were_in_the_way_of_is_tried_again_though_it_is_alon
     assert_int_equal(commits, 2);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
     assert_int_equal(bed_counter(&bed, "jobs_received", ""), 1);
+    bed_release(&bed);
+}
+
+static void unit_is_not_given_up_because_others_were_faster_many_times(void **state)
+{
+    (void)state;
+    struct bed bed;
+    make_fragile(&bed);
+    fail_commit = REDRIVE_E_CANCELLED;
+    fail_times = 20;
+    commit_came_first = false;
+    bed_submit(&bed, "a", "{}");
+    assert_int_equal(commits, 21);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
     bed_release(&bed);
 }
 
@@ -195,6 +214,7 @@ int main(void)
         T(operations_share_one_commit),
         T(bad_operation_fails_alone),
         T(unit_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone),
+        T(unit_is_not_given_up_because_others_were_faster_many_times),
         T(failed_commit_that_did_nothing_is_tried_again),
         T(unclear_commit_is_told_to_all_and_not_repeated),
         T(breaker_forgets_what_was_rolled_back),

@@ -180,6 +180,18 @@ class Postgres(Server):
             check=True, text=True, capture_output=True).stdout.strip()
 
 
+def redis_reply(connection, *words):
+    """To a command that answers with a line or a bulk string."""
+    parts = [str(word).encode() for word in words]
+    request = b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
+    connection.sendall(request)
+    with connection.makefile("rb") as reply:
+        line = reply.readline().decode()
+        if line.startswith("$") and line[1] != "-":
+            return reply.read(int(line[1:]) + 2)[:-2].decode()
+        return line[1:].strip()
+
+
 class Redis(Server):
     name = "redis"
 
@@ -204,16 +216,9 @@ class Redis(Server):
 
     def call(self, *words):
         """The reply to a command that answers with a line or a bulk string; None: no server."""
-        parts = [str(word).encode() for word in words]
-        request = b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=5) as s:
-                s.sendall(request)
-                with s.makefile("rb") as reply:
-                    line = reply.readline().decode()
-                    if line.startswith("$") and line[1] != "-":
-                        return reply.read(int(line[1:])).decode()
-                    return line[1:].strip()
+                return redis_reply(s, *words)
         except OSError:
             return None
 

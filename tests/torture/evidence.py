@@ -189,6 +189,7 @@ class Remains:
         return complaints(Evidence(self.store, self.testimony()), self.stops)
 
     def copy(self, place):
-        """For somebody to tamper with; of a SQLite store."""
+        """For somebody to tamper with."""
         shutil.copytree(self.logs, place / "logs")
-        return Remains(self.store.copy(place / "jobs.db"), place / "logs", self.stops)
+        store = self.store.copy(place / "jobs.db") if self.store.kind == "sqlite" else self.store.copy()
+        return Remains(store, place / "logs", self.stops)

@@ -2,18 +2,20 @@
 
 Used by test_torture.py and test_server_torture.py (a few kills) and by `make torture` (hundreds):
 
-    tests/torture/rig.py [--mode workers|batch|server] [--kills N] [--store URL]
+    tests/torture/rig.py [--mode workers|batch|server] [--kills N] [--store URL|postgres|redis]
                          [--servers N] [--workers N] [--seed N] [--sabotage KIND]
 
 `workers` are `redrive work` processes; jobs come from the command line. `server` kills `redrive serve`
 under the load of clients (client.py), and starts it again at once, as a supervisor would. With
 --servers and --workers there are more of them, and a random one is killed; a SQLite store has one
-server. `batch` kills the same `redrive batch` again and again. A store that is given must be empty.
+server. `batch` kills the same `redrive batch` again and again. A store that is given must be empty;
+`postgres` and `redis` mean one in a server of its own, which is gone in the end.
 
 Nothing but SIGKILL, SIGSTOP and SIGCONT is done to processes until the kills are over, and only to
 those that the rig itself has started.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -27,10 +29,12 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "servers"))
+import servers  # noqa: E402
 import testimony  # noqa: E402
 from client import FaktoryClient  # noqa: E402
 from evidence import Remains  # noqa: E402
-from sabotage import OF_SERVERS, OF_WORKERS  # noqa: E402
+from sabotage import OF_SERVERS, OF_SHARED, OF_WORKERS  # noqa: E402
 from stores import open_store  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -355,30 +359,42 @@ MODES = {"workers": {"servers": 0, "workers": 2}, "batch": {"servers": 0, "worke
          "server": {"servers": 1, "workers": 0}}
 
 
+def planted(args, kind):
+    """The sabotage that was asked for."""
+    if not args.sabotage:
+        return None
+    known = OF_SHARED[kind] if kind in OF_SHARED else OF_SERVERS if args.servers else OF_WORKERS
+    if args.sabotage not in known:
+        sys.exit(f"rig: no sabotage '{args.sabotage}' here; known: {', '.join(sorted(known))}")
+    return known[args.sabotage]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--mode", choices=MODES, default="workers")
     parser.add_argument("--kills", type=int, default=500)
-    parser.add_argument("--store", metavar="URL", help="an empty one; a SQLite file of its own unless given")
+    parser.add_argument("--store", metavar="URL", help="an empty one, or postgres, or redis; a SQLite file of its own unless given")
     parser.add_argument("--servers", type=int, help="as the mode says unless given")
     parser.add_argument("--workers", type=int, help="as the mode says unless given")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--sabotage", choices=sorted(OF_WORKERS.keys() | OF_SERVERS.keys()), help="of a SQLite store")
+    parser.add_argument("--sabotage", metavar="KIND")
     args = parser.parse_args()
-    size = {name: MODES[args.mode][name] if getattr(args, name) is None else getattr(args, name) for name in ("servers", "workers")}
-    planted = (OF_SERVERS if size["servers"] else OF_WORKERS).get(args.sabotage)
-    rig = Rig(args.seed, store=args.store, **size)
+    for name, size in MODES[args.mode].items():
+        if getattr(args, name) is None:
+            setattr(args, name, size)
+    sabotage = planted(args, (args.store or "sqlite").split(":", maxsplit=1)[0])
     started = time.monotonic()
-    try:
+    with contextlib.ExitStack() as house:
+        if args.store in servers.KINDS:
+            args.store = house.enter_context(servers.KINDS[args.store](durable=True)).url
+        rig = house.enter_context(contextlib.closing(Rig(args.seed, store=args.store, servers=args.servers, workers=args.workers)))
         if args.mode == "batch":
             rig.torture_batch(args.kills)
         else:
-            rig.torture(args.kills, planted)
+            rig.torture(args.kills, sabotage)
         found = rig.judge()
         jobs = len({entry["id"] for entry in rig.testimony() if entry["event"] == "acknowledged"})
-    finally:
-        rig.close()
-    print(f"{args.mode}: {rig.kills} kills, {rig.stops} stops, {jobs} jobs, "
+    print(f"{args.mode} on {rig.store.kind}: {rig.kills} kills, {rig.stops} stops, {jobs} jobs, "
           f"{time.monotonic() - started:.0f} s, seed {args.seed}: {len(found)} complaints")
     for complaint in found[:20]:
         print("  " + complaint)

@@ -1,7 +1,7 @@
 """sabotage.py - bugs that are planted on purpose, and the words in which the rig must complain of them.
 
-The rig is worth something only if it notices. A sabotage is a statement for the SQLite store, or a
-function of a rig; what it gives says whether there was anything to spoil.
+The rig is worth something only if it notices. A sabotage is a statement for the store (SQL, or a script
+for Redis), or a function of a rig; what it gives says whether there was anything to spoil.
 """
 import dataclasses
 import json
@@ -11,20 +11,75 @@ import typing
 
 DEAD_LETTER = 7
 
-REPEAT = """UPDATE jobs SET state = 2, attempts = 0, rank = line_id << 32 | 2147483647 -
-            (SELECT priority FROM specs WHERE specs.seq = jobs.seq) WHERE state = 5"""
 OPEN = """UPDATE jobs SET process_after_ms = 1, rank = 1 WHERE state = 1
           AND process_after_ms > (julianday('now') - 2440587.5) * 86400000 + 150"""
-FIRST_COMPLETED = "seq IN (SELECT seq FROM jobs WHERE state = 5 ORDER BY seq LIMIT 10)"
+FIRST_COMPLETED = "seq IN (SELECT seq FROM {jobs} WHERE state = 5 ORDER BY seq LIMIT 10)"
+
+SQLITE = {
+    "lose": "DELETE FROM jobs WHERE seq = (SELECT min(seq) FROM jobs WHERE state = 5)",
+    "repeat": """UPDATE jobs SET state = 2, attempts = 0, rank = line_id << 32 | 2147483647 -
+                 (SELECT priority FROM specs WHERE specs.seq = jobs.seq) WHERE state = 5""",
+    "extra": "UPDATE jobs SET attempts = attempts - 1 WHERE state = 1 AND attempts > 1",
+    "phantom": """UPDATE jobs SET state = 5, attempts = 1, started_ms = updated_ms, rank = updated_ms
+                  WHERE seq = (SELECT max(seq) FROM jobs WHERE state = 2 AND attempts = 0)""",
+    "lose_some": "DELETE FROM jobs WHERE " + FIRST_COMPLETED.format(jobs="jobs"),
+    "unsettle": "UPDATE jobs SET state = 2 WHERE " + FIRST_COMPLETED.format(jobs="jobs"),
+    "turn": f"UPDATE jobs SET state = {DEAD_LETTER} WHERE " + FIRST_COMPLETED.format(jobs="jobs"),
+    "excuse": "DELETE FROM history WHERE outcome = 1",
+    "overrun": "UPDATE jobs SET attempts = 6 WHERE " + FIRST_COMPLETED.format(jobs="jobs"),
+    "miscount": "UPDATE lines SET completed = completed + 1 WHERE task = 'remote'",
+}
+
+POSTGRES = {
+    "lose": "DELETE FROM redrive.jobs WHERE seq = (SELECT min(seq) FROM redrive.jobs WHERE state = 5)",
+    "repeat": "UPDATE redrive.jobs SET state = 2, attempts = 0 WHERE state = 5",
+    "lose_some": "DELETE FROM redrive.jobs WHERE " + FIRST_COMPLETED.format(jobs="redrive.jobs"),
+    "unsettle": "UPDATE redrive.jobs SET state = 2 WHERE " + FIRST_COMPLETED.format(jobs="redrive.jobs"),
+    "turn": f"UPDATE redrive.jobs SET state = {DEAD_LETTER} WHERE " + FIRST_COMPLETED.format(jobs="redrive.jobs"),
+    "excuse": "DELETE FROM redrive.history WHERE outcome = 1",
+    "overrun": "UPDATE redrive.jobs SET attempts = 6 WHERE " + FIRST_COMPLETED.format(jobs="redrive.jobs"),
+    "miscount": """INSERT INTO redrive.tallies SELECT line_id, 0, 0, 0, 0, 0, 1, 0, 0, 0
+                   FROM redrive.lines WHERE task = 'remote'""",
+}
+
+# A row starts with its state.
+REDIS_ROWS = """
+    local changed = 0
+    for _, bucket in ipairs(redis.call('ZRANGE', '{redrive}:b', 0, -1)) do
+        local key = '{redrive}:j:' .. bucket
+        local rows = redis.call('HGETALL', key)
+        for i = 1, #rows, 2 do
+            if changed < 10 and string.byte(rows[i + 1]) == 5 then
+                ACT
+                changed = changed + 1
+            end
+        end
+    end
+    return changed"""
+
+REDIS = {
+    "lose_some": REDIS_ROWS.replace("ACT", "redis.call('HDEL', key, rows[i])"),
+    "unsettle": REDIS_ROWS.replace("ACT", r"redis.call('HSET', key, rows[i], '\2' .. string.sub(rows[i + 1], 2))"),
+    "turn": REDIS_ROWS.replace("ACT", rf"redis.call('HSET', key, rows[i], '\{DEAD_LETTER}' .. string.sub(rows[i + 1], 2))"),
+    "miscount": "return redis.call('HINCRBY', '{redrive}:n:1', 5, 1)",
+}
+
+STATEMENTS = {"sqlite": SQLITE, "postgres": POSTGRES, "redis": REDIS}
 
 
 @dataclasses.dataclass
 class Sabotage:
-    act: typing.Union[str, typing.Callable]
+    act: typing.Union[str, typing.Callable]  # the name of a statement, or what does it
     noticed: str  # a pattern in one of the complaints
 
     def attempt(self, rig):
-        return rig.store.change(self.act) > 0 if isinstance(self.act, str) else self.act(rig)
+        if callable(self.act):
+            return self.act(rig)
+        return rig.store.change(STATEMENTS[rig.store.kind][self.act]) > 0
+
+    def is_for(self, kind):
+        """Whether it can be done to a store of this kind."""
+        return callable(self.act) or self.act in STATEMENTS[kind]
 
 
 def open_locks(rig):
@@ -73,35 +128,37 @@ def second_winner(rig):
 # While workers are killed.
 OF_WORKERS = {
     # A completed job disappears.
-    "lose": Sabotage("DELETE FROM jobs WHERE seq = (SELECT min(seq) FROM jobs WHERE state = 5)",
-                     "acknowledged, but not in the store"),
+    "lose": Sabotage("lose", "acknowledged, but not in the store"),
     # Completed jobs are run once more; if the first of these runs is lost with its worker, only the
     # counters know.
-    "twice": Sabotage(REPEAT, "an attempt was started twice|jobs_completed is"),
+    "twice": Sabotage("repeat", "an attempt was started twice|jobs_completed is"),
     "early": Sabotage(open_locks, "s early"),
     # Every retry has its attempts back.
-    "extra": Sabotage("UPDATE jobs SET attempts = attempts - 1 WHERE state = 1 AND attempts > 1",
-                      "an attempt (was started|is in the history) twice"),
+    "extra": Sabotage("extra", "an attempt (was started|is in the history) twice"),
     # A job that has never run is called completed.
-    "phantom": Sabotage("""UPDATE jobs SET state = 5, attempts = 1, started_ms = updated_ms, rank = updated_ms
-                           WHERE seq = (SELECT max(seq) FROM jobs WHERE state = 2 AND attempts = 0)""",
-                        "its work was never done"),
+    "phantom": Sabotage("phantom", "its work was never done"),
 }
 
 # While servers are killed: between the kill and the next start.
 OF_SERVERS = {
     "forget": Sabotage(forget, "acknowledged, but not in the store"),
-    "twice": Sabotage(REPEAT, "run again after it was taken as completed"),
+    "twice": Sabotage("repeat", "run again after it was taken as completed"),
+}
+
+# The same where others are at it.
+OF_SHARED = {
+    "postgres": {"twice": OF_SERVERS["twice"]},
+    "redis": {"lose": Sabotage("lose_some", "acknowledged, but not in the store")},
 }
 
 # When all is over.
 OF_WHAT_IS_LEFT = {
-    "lose": Sabotage(f"DELETE FROM jobs WHERE {FIRST_COMPLETED}", "acknowledged, but not in the store"),
-    "unsettle": Sabotage(f"UPDATE jobs SET state = 2 WHERE {FIRST_COMPLETED}", "taken as completed, is queued"),
-    "turn": Sabotage(f"UPDATE jobs SET state = {DEAD_LETTER} WHERE {FIRST_COMPLETED}", "taken as completed, is dead_letter"),
-    "excuse": Sabotage("DELETE FROM history WHERE outcome = 1", "was taken as"),
-    "overrun": Sabotage(f"UPDATE jobs SET attempts = 6 WHERE {FIRST_COMPLETED}", "6 of 5 attempts"),
-    "miscount": Sabotage("UPDATE lines SET completed = completed + 1 WHERE task = 'remote'", "figures: .* jobs completed"),
+    "lose": Sabotage("lose_some", "acknowledged, but not in the store"),
+    "unsettle": Sabotage("unsettle", "taken as completed, is queued"),
+    "turn": Sabotage("turn", "taken as completed, is dead_letter"),
+    "excuse": Sabotage("excuse", "was taken as"),
+    "overrun": Sabotage("overrun", "6 of 5 attempts"),
+    "miscount": Sabotage("miscount", "figures: .* jobs completed"),
     "invent": Sabotage(invent, "nobody has submitted it"),
     "second_winner": Sabotage(second_winner, "taken as completed 2 times"),
 }

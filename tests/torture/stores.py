@@ -1,7 +1,8 @@
 """stores.py - what a store says of its jobs, for the rig and for the evidence.
 
-`AnyStore` asks through the program, and so works with every kind of store. `SqliteStore` reads the
-file itself, so that the program is not its own witness where that can be avoided.
+`AnyStore` asks through the program, and so works with every kind of store. `SqliteStore` and
+`PostgresStore` read the tables themselves, so that the program is not its own witness where that can be
+avoided.
 """
 import datetime
 import http.client
@@ -9,9 +10,12 @@ import json
 import os
 import re
 import shutil
+import socket
 import sqlite3
 import subprocess
 import urllib.parse
+
+from servers import find_postgres, redis_reply
 
 LIVE = ("scheduled", "retrying", "queued", "running", "parked")
 LIMIT_S = 120
@@ -19,9 +23,8 @@ LIMIT_S = 120
 
 def open_store(url, command):
     """`command` is the program with its configuration."""
-    if url.startswith("sqlite:"):
-        return SqliteStore(url, command)
-    return AnyStore(url, command)
+    kinds = {"sqlite": SqliteStore, "postgres": PostgresStore, "redis": RedisStore}
+    return kinds.get(url.split(":", maxsplit=1)[0], AnyStore)(url, command)
 
 
 def _ms(text):
@@ -31,9 +34,12 @@ def _ms(text):
 
 
 class AnyStore:
+    kind = None
+
     def __init__(self, url, command):
         self.url = url
         self.command = [*command, "--store", url]
+        self.copies = 0
 
     def _ask(self, *words):
         done = subprocess.run([*self.command, *words], stdin=subprocess.DEVNULL, capture_output=True,
@@ -83,10 +89,15 @@ class AnyStore:
 
     def health(self):
         """What is wrong with the store itself; None if nothing is."""
-        return None
+        done = subprocess.run([*self.command, "doctor", "--json"], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, check=False, timeout=LIMIT_S)
+        said = {item["check"]: item for item in json.loads(done.stdout)["items"]}
+        return None if said["integrity"]["status"] == "ok" else said["integrity"]["text"]
 
 
 class SqliteStore(AnyStore):
+    kind = "sqlite"
+
     def __init__(self, url, command):
         super().__init__(url, command)
         self.path = url.removeprefix("sqlite:")
@@ -144,3 +155,78 @@ class SqliteStore(AnyStore):
             except FileNotFoundError:
                 pass
         return SqliteStore(f"sqlite:{path}", self.command[:-2])
+
+
+class PostgresStore(AnyStore):
+    kind = "postgres"
+
+    def _sql(self, statement):
+        """What psql prints, without headings."""
+        done = subprocess.run([find_postgres("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", self.url],
+                              input=statement, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def _rows(self, query):
+        """None as long as the first process has not made the store."""
+        if self._sql("SELECT to_regclass('redrive.jobs') IS NULL").strip() == "t":
+            return []
+        return [json.loads(line) for line in self._sql(f"SELECT row_to_json(r) FROM ({query}) r").splitlines()]
+
+    def jobs(self, states=()):
+        named = ",".join(f"'{state}'" for state in states)
+        return self._rows("""SELECT s.id, l.task, l.queue, n.name AS state, j.attempts, s.max_attempts, j.worker,
+                                    s.unique_key
+                             FROM redrive.jobs j JOIN redrive.specs s ON s.seq = j.seq
+                             JOIN redrive.lines l ON l.line_id = j.line_id
+                             JOIN redrive.states n ON n.state = j.state""" + (f" WHERE n.name IN ({named})" if named else ""))
+
+    def attempts(self, ids):
+        by_job = {job_id: [] for job_id in ids}
+        for row in self._rows("""SELECT s.id, h.number, n.name AS outcome, h.next_ms
+                                 FROM redrive.history h JOIN redrive.specs s ON s.seq = h.seq
+                                 JOIN redrive.states n ON n.state = h.outcome ORDER BY h.seq, h.n"""):
+            by_job.setdefault(row.pop("id"), []).append(row)
+        return by_job
+
+    # ---- For those who tamper with it ------------------------------------------------------------
+
+    def change(self, statement):
+        return int(self._sql(f"WITH changed AS ({statement} RETURNING 1) SELECT count(*) FROM changed"))
+
+    def copy(self):
+        """Of a store that nobody uses; another database of the same server."""
+        self.copies += 1
+        name = f"copy_{self.copies}"
+        self._sql(f"CREATE DATABASE {name} TEMPLATE {self.url.rsplit('/', maxsplit=1)[1]}")
+        return PostgresStore(f"{self.url.rsplit('/', maxsplit=1)[0]}/{name}", self.command[:-2])
+
+
+class RedisStore(AnyStore):
+    kind = "redis"
+
+    def __init__(self, url, command):
+        super().__init__(url, command)
+        parts = urllib.parse.urlsplit(url)
+        self.address = (parts.hostname, parts.port)
+        self.database = int(parts.path.lstrip("/") or 0)
+
+    # ---- For those who tamper with it ------------------------------------------------------------
+
+    def call(self, *words):
+        with socket.create_connection(self.address, timeout=LIMIT_S) as s:
+            redis_reply(s, "SELECT", self.database)
+            return redis_reply(s, *words)
+
+    def change(self, script):
+        """A Lua script that gives how much it has changed."""
+        return int(self.call("EVAL", script, 0))
+
+    def copy(self):
+        """Of a store that nobody uses; another database of the same server."""
+        self.copies += 1
+        self.change(f"""for _, key in ipairs(redis.call('KEYS', '*')) do
+                            redis.call('COPY', key, key, 'DB', {self.copies}, 'REPLACE')
+                        end
+                        return 1""")
+        return RedisStore(f"redis://{self.address[0]}:{self.address[1]}/{self.copies}", self.command[:-2])

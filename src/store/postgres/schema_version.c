@@ -44,19 +44,21 @@ static int belongs_to_another(struct store *store, struct redrive_err *err)
     return REDRIVE_E_STATE;
 }
 
+/* The tables are counted first: somebody may be setting the store up, and what was made between two
+ * statements must not look like somebody else's. */
 int pg_schema_read(struct store *store, int64_t *ret_version, struct redrive_err *err)
 {
     int64_t has_meta = 0, tables = 0;
     *ret_version = 0;
-    int rc = read_number(store, "SELECT (to_regclass('redrive.meta') IS NOT NULL)::int::text",
-                         &has_meta, err);
-    if (rc == 0 && has_meta)
-        return read_number(store, "SELECT version::text FROM redrive.meta", ret_version, err);
-    if (rc == 0)
-        rc = read_number(store,
+    int rc = read_number(store,
                          "SELECT count(*)::text FROM pg_class c JOIN pg_namespace n "
                          "ON n.oid = c.relnamespace WHERE n.nspname = 'redrive'",
                          &tables, err);
+    if (rc == 0)
+        rc = read_number(store, "SELECT (to_regclass('redrive.meta') IS NOT NULL)::int::text",
+                         &has_meta, err);
+    if (rc == 0 && has_meta)
+        return read_number(store, "SELECT version::text FROM redrive.meta", ret_version, err);
     return rc == 0 && tables > 0 ? belongs_to_another(store, err) : rc;
 }
 
