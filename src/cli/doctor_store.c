@@ -64,9 +64,11 @@ static void check_whole(struct doctor *d)
 static void check_durability(struct doctor *d)
 {
     const enum store_durability durability = store_base(d->store)->durability;
-    doctor_say(d, durability == STORE_FORGETS ? DOCTOR_WARN : DOCTOR_OK, "durability",
-               "%s; a crash loses %s", store_durability_text(durability),
-               d->facts.loss ? d->facts.loss : store_loss_text(durability));
+    const char *loss = d->facts.loss ? d->facts.loss : store_loss_text(durability);
+    if (d->facts.server)
+        doctor_say(d, DOCTOR_OK, "server", "%s", d->facts.server);
+    doctor_say(d, durability == STORE_FORGETS || d->facts.loss ? DOCTOR_WARN : DOCTOR_OK,
+               "durability", "%s; a crash loses %s", store_durability_text(durability), loss);
     if (durability == STORE_FORGETS)
         doctor_hint(d, "name a file to keep jobs: store: sqlite:redrive.db");
 }

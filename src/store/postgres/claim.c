@@ -3,8 +3,11 @@
 
 /* A claim looks at the best jobs of each line that it wants, merges these, and locks as many as
  * were asked for. Jobs that another unit has locked are passed over, and count as looked at: when
- * too few are left, more are looked at, up to this many. */
-#define LOOK_MAX ((int64_t)65536)
+ * too few are left, more are looked at, up to this many. Where that has happened it will happen
+ * again, so that the next claims look at more from the start. */
+#define LOOK_MAX      ((int64_t)65536)
+#define CROWDED_FOR   32
+#define CROWDED_LOOKS 4
 
 /* Beside the columns of a job, in a result. */
 enum {
@@ -62,13 +65,24 @@ static void pass_turn(struct store *store, const PGresult *result, int64_t given
     store->last_tenant = last;
 }
 
+/* How many to look at: blocked lanes may hide four times as many as are given. */
+static int64_t first_look(struct store *store, const struct claim_filter *filter, int64_t limit)
+{
+    if (filter->n_skip_lanes > 0)
+        return 5 * limit;
+    if (store->crowded == 0)
+        return limit;
+    store->crowded--;
+    return CROWDED_LOOKS * limit;
+}
+
 int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                    struct redrive_err *err)
 {
     const PGresult *result = NULL;
     const int64_t limit = filter->limit < (size_t)LOOK_MAX ? (int64_t)filter->limit : LOOK_MAX;
     /* One more than may be looked at tells whether there are more. */
-    int64_t look = (filter->n_skip_lanes > 0 ? 5 * limit : 2 * limit) + 1;
+    int64_t look = first_look(store, filter, limit) + 1;
     int64_t turns = limit, given = 0, looked = 0, tenants = 0;
     job_page_release(ret);
     int rc = pg_unit_needed(store, err);
@@ -86,6 +100,8 @@ int postgres_ready(struct store *store, const struct claim_filter *filter, struc
         /* Passing over jobs of blocked lanes has its bounds, others' jobs are their own affair. */
         if (look >= LOOK_MAX || (filter->n_skip_lanes > 0 && looked == look))
             break;
+        if (looked == look)
+            store->crowded = CROWDED_FOR;
         look = look * 4 < LOOK_MAX ? look * 4 : LOOK_MAX;
         turns = tenants;
     }

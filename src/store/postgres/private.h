@@ -131,8 +131,10 @@ struct store {
 
     struct lines lines;
     int64_t last_tenant; /* that had a turn in a claim */
+    unsigned crowded;    /* claims that are to look further */
     size_t to_fold;      /* rows that were appended since rows were last put together */
     bool is_listening;
+    bool has_news; /* for the next wait */
     struct rng rng;
 };
 

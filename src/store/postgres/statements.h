@@ -66,16 +66,20 @@ enum row_column {
     JOB_COLUMN_COUNT,
 };
 
-#define JOB_COLUMNS                                                                         \
-    ROW_COLUMNS ", s.created_ms, s.max_attempts, s.unique_forever, s.id, s.unique_key, "    \
-                "s.breaker_key, s.limit_key, s.user_name, s.project, s.service, s.policy, " \
-                "s.payload, h.error_code, h.error_type, h.error_message, h.stacktrace, r.result"
+#define SPEC_COLUMNS(s)                                                                       \
+    s ".created_ms, " s ".max_attempts, " s ".unique_forever, " s ".id, " s ".unique_key, " s \
+      ".breaker_key, " s ".limit_key, " s ".user_name, " s ".project, " s ".service, " s      \
+      ".policy, " s ".payload"
+
+#define ERROR_COLUMNS "h.error_code, h.error_type, h.error_message, h.stacktrace, r.result"
+
+#define JOB_COLUMNS ROW_COLUMNS ", " SPEC_COLUMNS("s") ", " ERROR_COLUMNS
 
 /* To a job j: its spec s, its latest error h, its result r. */
-#define JOB_JOINS                                                       \
-    " JOIN redrive.specs s ON s.seq = j.seq"                            \
+#define ERROR_JOINS                                                     \
     " LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n" \
     " LEFT JOIN redrive.results r ON r.seq = j.seq"
+#define JOB_JOINS " JOIN redrive.specs s ON s.seq = j.seq" ERROR_JOINS
 
 /* A page of locked jobs: the CTE j has locked them, and tells them as they now are. */
 #define LOCKED_JOBS(condition, order)                                             \
@@ -94,24 +98,29 @@ enum row_column {
 #define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4)"
 
 /* Candidates of a claim, from the CTE wanted (line_id, rank, turn): the best of each line, every
- * tenant's first, then every tenant's second. $2 lines' tasks … see claim.c for the numbers. */
-#define READY_CANDIDATES                                                                  \
-    "cand AS MATERIALIZED ("                                                              \
-    "SELECT c.seq, w.turn, row_number() OVER (PARTITION BY w.turn "                       \
-    "ORDER BY w.rank, c.priority DESC, c.seq) AS nth "                                    \
-    "FROM wanted w CROSS JOIN LATERAL (SELECT q.seq, q.priority FROM redrive.jobs q "     \
-    "WHERE q.state = 2 AND q.line_id = w.line_id "                                        \
-    "ORDER BY q.priority DESC, q.seq LIMIT $5::bigint) c "                                \
-    "WHERE w.turn <= $7::bigint ORDER BY nth, w.turn LIMIT $5::bigint), "                 \
-    "j AS (SELECT q.*, cand.nth, cand.turn FROM cand "                                    \
-    "JOIN redrive.specs s ON s.seq = cand.seq JOIN redrive.jobs q ON q.seq = cand.seq "   \
-    "WHERE q.state = 2 AND (s.breaker_key IS NULL OR s.breaker_key <> ALL ($4::text[])) " \
-    "AND (s.limit_key IS NULL OR s.limit_key <> ALL ($4::text[])) "                       \
-    "ORDER BY cand.nth, cand.turn LIMIT $6::bigint FOR UPDATE OF q SKIP LOCKED) "         \
-    "SELECT " JOB_COLUMNS ", l.tenant_id, (SELECT count(*) FROM cand), "                  \
-    "(SELECT max(turn) FROM wanted) "                                                     \
-    "FROM (VALUES (1)) AS one LEFT JOIN (j" JOB_JOINS                                     \
-    " JOIN redrive.lines l ON l.line_id = j.line_id) ON true ORDER BY j.nth, j.turn"
+ * tenant's first, then every tenant's second. $4 are lanes to be skipped, $5 how many to look at,
+ * $6 how many to give, $7 of how many tenants. */
+#define READY_CANDIDATES                                                                           \
+    "cand AS MATERIALIZED ("                                                                       \
+    "SELECT c.seq, w.turn, row_number() OVER (PARTITION BY w.turn "                                \
+    "ORDER BY w.rank, c.priority DESC, c.seq) AS nth "                                             \
+    "FROM wanted w CROSS JOIN LATERAL (SELECT q.seq, q.priority FROM redrive.jobs q "              \
+    "WHERE q.state = 2 AND q.line_id = w.line_id "                                                 \
+    "ORDER BY q.priority DESC, q.seq LIMIT $5::bigint) c "                                         \
+    "WHERE w.turn <= $7::bigint ORDER BY nth, w.turn LIMIT $5::bigint), "                          \
+    "j AS (SELECT q.*, " SPEC_COLUMNS(                                                             \
+        "s") ", cand.nth, cand.turn FROM cand "                                                    \
+             "JOIN redrive.specs s ON s.seq = cand.seq JOIN redrive.jobs q ON q.seq = cand.seq "   \
+             "WHERE q.state = 2 AND (s.breaker_key IS NULL OR s.breaker_key <> ALL ($4::text[])) " \
+             "AND (s.limit_key IS NULL OR s.limit_key <> ALL ($4::text[])) "                       \
+             "ORDER BY cand.nth, cand.turn LIMIT $6::bigint FOR UPDATE OF q SKIP LOCKED) "         \
+             "SELECT " ROW_COLUMNS                                                                 \
+             ", " SPEC_COLUMNS("j") ", " ERROR_COLUMNS                                             \
+                                    ", l.tenant_id, (SELECT count(*) FROM cand), "                 \
+                                    "(SELECT max(turn) FROM wanted) "                              \
+                                    "FROM (VALUES (1)) AS one LEFT JOIN (j" ERROR_JOINS            \
+                                    " JOIN redrive.lines l ON l.line_id = j.line_id) ON true "     \
+                                    "ORDER BY j.nth, j.turn"
 
 #define READY_WANTS                                                                        \
     "(cardinality($2::text[]) = 0 OR l.queue = ANY ($2::text[])) "                         \

@@ -17,12 +17,16 @@ static bool was_told(struct store *store)
     return told;
 }
 
-/* What came before it listened was not heard: the first wait on a connection is none. */
+/* Whoever waits tells a change from the end of his time by how long it took. What is noticed late,
+ * or took long, is told again by the next wait, which then returns at once. */
+#define LATE_MS 20
+
+/* What came before it listened was not heard, and is news. */
 static int start_listening(struct store *store, struct redrive_err *err)
 {
     const PGresult *ignored;
     int rc = pg_read(store, STATEMENT_LISTEN, NULL, &ignored, err);
-    store->is_listening = rc == 0;
+    store->is_listening = store->has_news = rc == 0;
     return rc;
 }
 
@@ -34,9 +38,12 @@ int postgres_wait(struct store *store, int64_t timeout_ms, struct redrive_err *e
         return start_listening(store, err);
     const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
     for (;;) {
-        if (was_told(store) || !pg_is_connected(store))
-            return 0;
+        const bool told = was_told(store);
         const int64_t left_ms = until_ms - clock_monotonic_ms();
+        if (told || store->has_news || !pg_is_connected(store)) {
+            store->has_news = told && left_ms < LATE_MS;
+            return 0;
+        }
         if (left_ms <= 0)
             return 0;
         struct pollfd fd = {.fd = PQsocket(store->conn), .events = POLLIN};

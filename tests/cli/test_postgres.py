@@ -1,0 +1,156 @@
+"""Commands on a PostgreSQL store: a server that restarts, applications that submit in SQL, doors
+that stay shut."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import BINARY, ROOT, clean_environment
+
+sys.path.insert(0, str(ROOT / "tests" / "servers"))
+import servers  # noqa: E402
+
+# For anything that has to happen some time; a loaded machine may be slow.
+LIMIT_S = 60
+
+CONFIG = """
+log: {{level: info}}
+tasks:
+  quick:
+    queue: fast
+    run: {{exec: [sh, -c, 'echo $REDRIVE_JOB_ID >> {dir}/effects']}}
+"""
+
+
+def wait_for(condition, what):
+    until = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < until, f"not in time: {what}"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def server():
+    try:
+        postgres = servers.Postgres()
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+    with postgres:
+        yield postgres
+
+
+class Place:
+    """A database, a folder, and workers on both."""
+
+    def __init__(self, server, folder, name):
+        self.server, self.dir, self.name = server, folder, name
+        server.sql(f"CREATE DATABASE {name}")
+        self.url = server.url.rsplit("/", 1)[0] + "/" + name
+        self.config = folder / "redrive.yaml"
+        self.config.write_text(CONFIG.format(dir=folder))
+        self.workers = []
+
+    def work(self):
+        log = open(self.dir / f"log-{len(self.workers)}", "wb")
+        worker = subprocess.Popen(
+            [BINARY, "work", "--config", self.config, "--store", self.url],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=clean_environment())
+        self.workers.append((worker, log))
+        return worker
+
+    def sql(self, text):
+        return self.server.sql(text, self.name)
+
+    def effects(self):
+        path = self.dir / "effects"
+        return path.read_text().split() if path.exists() else []
+
+    def states(self):
+        return dict(line.split("|") for line in self.sql(
+            "SELECT status, count(*) FROM redrive.jobs_by_status GROUP BY 1").splitlines())
+
+    def close(self):
+        for worker, log in self.workers:
+            worker.kill()
+            worker.wait()
+            log.close()
+
+
+@pytest.fixture
+def place(server, tmp_path, request):
+    place = Place(server, tmp_path, "cli_" + str(abs(hash(request.node.name))))
+    yield place
+    place.close()
+
+
+def test_a_job_that_an_application_submits_in_its_transaction_is_run(redrive, place):
+    place.work()
+    wait_for(lambda: place.sql("SELECT to_regclass('redrive.tasks') IS NOT NULL") == "t"
+             and place.sql("SELECT count(*) FROM redrive.tasks") == "1", "the task is published")
+    place.sql("BEGIN; SELECT redrive.submit('quick', '{}', id => 'never'); ROLLBACK")
+    place.sql("BEGIN; SELECT redrive.submit('quick', '{}', id => 'once'); COMMIT")
+    wait_for(lambda: place.states() == {"completed": "1"}, "the job is done")
+    assert place.effects() == ["once"]
+    assert place.sql("SELECT queue FROM redrive.final_results") == "fast"
+
+
+def start_again(server):
+    # A server that was killed leaves its children to find that out for themselves.
+    until = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            server.start()
+            return
+        except RuntimeError:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+
+
+def test_a_worker_outlives_restarts_of_the_server(redrive, server, tmp_path):
+    del server  # it skips where there is none
+    with servers.Postgres(durable=True) as own:
+        place = Place(own, tmp_path, "jobs")
+        try:
+            redrive.output("enqueue", "quick", "{}", "--id", "0", "--store", place.url)
+            worker = place.work()
+            for number, stop in enumerate((own.stop, own.kill), 1):
+                wait_for(lambda n=number: place.states() == {"completed": str(n)}, "all is done")
+                stop()
+                wait_for(lambda: not own.answers(), "the server is gone")
+                start_again(own)
+                redrive.output("enqueue", "quick", "{}", "--id", str(number), "--store", place.url)
+                assert worker.poll() is None
+            wait_for(lambda: place.states() == {"completed": "3"}, "all is done")
+            assert place.effects() == ["0", "1", "2"]
+        finally:
+            place.close()
+
+
+def test_doctor_names_the_server_and_what_can_be_lost(redrive, place):
+    redrive.output("enqueue", "quick", "{}", "--store", place.url)
+    told = redrive("doctor", "--config", str(place.config), "--store", place.url)
+    assert "PostgreSQL" in told.stdout
+    assert "fsync is off" in told.stdout
+
+
+def test_a_wrong_password_is_said_to_be_wrong_and_not_shown(redrive, tmp_path):
+    with servers.Postgres() as locked:
+        locked.sql("ALTER ROLE redrive PASSWORD 'right'")
+        hba = pathlib.Path(locked.data) / "pg_hba.conf"
+        hba.write_text("host all all 127.0.0.1/32 scram-sha-256\n")
+        locked.stop()
+        locked.start()
+        for user, words in (("redrive:wrong", "refused the password"),
+                            ("redrive", "asks for a password")):
+            url = f"postgres://{user}@127.0.0.1:{locked.port}/postgres"
+            told = redrive("jobs", "list", "--store", url, env={"HOME": str(tmp_path)})
+            assert told.returncode == 1
+            assert words in told.stderr
+            assert "wrong" not in told.stderr
+        url = f"postgres://redrive:right@127.0.0.1:{locked.port}/postgres"
+        redrive.output("enqueue", "quick", "{}", "--store", url)
+        assert json.loads(redrive.output("jobs", "list", "--json", "--store", url))["items"]
