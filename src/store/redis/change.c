@@ -251,8 +251,8 @@ static int ended_after(struct store *store, uint32_t states, int64_t at_ms, int6
 int redis_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                 size_t *ret_removed, struct redrive_err *err)
 {
-    struct entry **entries;
-    size_t n, removed = 0;
+    struct entry **entries = NULL;
+    size_t n = 0, removed = 0;
     limit = limit < SWEEP_MAX ? limit : SWEEP_MAX;
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
@@ -281,8 +281,8 @@ static bool is_swept(const struct sweep_walk *walk, struct str task)
 int redis_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
 {
     const size_t limit = walk->limit < SWEEP_MAX ? walk->limit : SWEEP_MAX;
-    struct entry **entries;
-    size_t n, looked = 0, removed = 0;
+    struct entry **entries = NULL;
+    size_t n = 0, looked = 0, removed = 0;
     walk->removed = 0;
     walk->more = false;
     int rc = rd_unit_needed(store, err);

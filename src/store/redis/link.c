@@ -237,7 +237,7 @@ static int exchange(struct store *store, redisReply **ret, struct redrive_err *e
 
 static bool is_error(const redisReply *reply, const char *word)
 {
-    return reply->type == REDIS_REPLY_ERROR && strstr(reply->str, word) != NULL;
+    return reply && reply->type == REDIS_REPLY_ERROR && strstr(reply->str, word) != NULL;
 }
 
 /* The same, with a new connection or a new library if that helps. Nothing is asked twice that may
@@ -262,6 +262,8 @@ static int exchange_well(struct store *store, redisReply **ret, struct redrive_e
 
 static int finish(struct store *store, redisReply **ret, struct redrive_err *err)
 {
+    if (!*ret)
+        return rd_link_broken(store, err);
     if ((*ret)->type != REDIS_REPLY_ERROR)
         return 0;
     int rc = rd_link_error((struct str){(*ret)->str, (*ret)->len}, err);
