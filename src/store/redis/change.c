@@ -172,7 +172,12 @@ int redis_change(struct store *store, const struct change_move *moves, size_t n,
     struct entry **entries = calloc(n + 1, sizeof(struct entry *));
     for (size_t i = 0; seqs && i < n; i++)
         seqs[i] = moves[i].seq;
-    rc = seqs && entries ? rd_entries_get(store, seqs, n, entries, err) : err_nomem(err);
+    if (!seqs || !entries) {
+        free(seqs);
+        free(entries);
+        return err_nomem(err);
+    }
+    rc = rd_entries_get(store, seqs, n, entries, err);
     if (rc == 0)
         rc = look_ahead(store, moves, n, entries, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
@@ -205,7 +210,9 @@ static int ended_after(struct store *store, uint32_t states, int64_t at_ms, int6
 {
     struct entry **entries = calloc(REDRIVE_STATE_COUNT * limit + 1, sizeof(struct entry *));
     size_t n = 0;
-    int rc = entries ? 0 : err_nomem(err);
+    int rc = 0;
+    if (!entries)
+        return err_nomem(err);
     for (int state = 0; rc == 0 && state < REDRIVE_STATE_COUNT; state++) {
         const char key[] = {'e', ':', (char)('0' + state), '\0'};
         redisReply *reply = NULL;
@@ -244,8 +251,8 @@ static int ended_after(struct store *store, uint32_t states, int64_t at_ms, int6
 int redis_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                 size_t *ret_removed, struct redrive_err *err)
 {
-    struct entry **entries;
-    size_t n, removed = 0;
+    struct entry **entries = NULL;
+    size_t n = 0, removed = 0;
     limit = limit < SWEEP_MAX ? limit : SWEEP_MAX;
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
@@ -274,8 +281,8 @@ static bool is_swept(const struct sweep_walk *walk, struct str task)
 int redis_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
 {
     const size_t limit = walk->limit < SWEEP_MAX ? walk->limit : SWEEP_MAX;
-    struct entry **entries;
-    size_t n, looked = 0, removed = 0;
+    struct entry **entries = NULL;
+    size_t n = 0, looked = 0, removed = 0;
     walk->removed = 0;
     walk->more = false;
     int rc = rd_unit_needed(store, err);

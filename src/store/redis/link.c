@@ -6,91 +6,8 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-/* A request has its bounds, whatever the unit. */
-#define WORDS_MAX ((size_t)512 << 20)
-
 /* How long a read outside of a unit waits for one that has written, before it looks past it. */
 #define LOOK_PAST_MS 20
-
-/* ---- Requests ---------------------------------------------------------------------------------
- */
-
-void rd_ask_command(struct store *store, const char *command)
-{
-    if (!store->words.data)
-        buf_init(&store->words, WORDS_MAX);
-    buf_reset(&store->words);
-    store->n_words = 0;
-    rd_ask_text(store, command);
-}
-
-void rd_ask(struct store *store, const char *function)
-{
-    rd_ask_command(store, "FCALL");
-    rd_ask_text(store, function);
-    rd_ask_text(store, "1");
-    rd_ask_text(store, store->root);
-}
-
-void rd_ask_read(struct store *store, const char *what)
-{
-    rd_ask(store, FUNCTION("read"));
-    rd_ask_int(store, store->in_unit ? store->unit : 0);
-    rd_ask_text(store, store->me);
-    rd_ask_text(store, "0");
-    rd_ask_text(store, what);
-}
-
-/* printf would cost more than all the rest. */
-size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX])
-{
-    char reversed[RD_DIGITS_MAX];
-    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    size_t n = 0, len = 0;
-    do
-        reversed[n++] = (char)('0' + left % 10);
-    while ((left /= 10) > 0);
-    if (number < 0)
-        ret[len++] = '-';
-    while (n > 0)
-        ret[len++] = reversed[--n];
-    ret[len] = '\0';
-    return len;
-}
-
-void rd_add_word(struct buf *b, struct str word)
-{
-    char head[RD_DIGITS_MAX + 3] = "$";
-    size_t len = 1 + rd_digits((int64_t)word.len, head + 1);
-    head[len++] = '\r';
-    head[len++] = '\n';
-    char *at = buf_reserve(b, len + word.len + 2);
-    if (!at)
-        return;
-    memcpy(at, head, len);
-    if (word.len > 0)
-        memcpy(at + len, word.ptr, word.len);
-    memcpy(at + len + word.len, "\r\n", 2);
-    buf_commit(b, len + word.len + 2);
-}
-
-void rd_ask_str(struct store *store, struct str word)
-{
-    rd_add_word(&store->words, word);
-    store->n_words++;
-}
-
-void rd_ask_text(struct store *store, const char *word)
-{
-    rd_ask_str(store, str_of(word));
-}
-
-void rd_ask_int(struct store *store, int64_t number)
-{
-    char text[RD_DIGITS_MAX];
-    const size_t len = rd_digits(number, text);
-    rd_ask_str(store, (struct str){text, len});
-}
 
 /* ---- Replies ----------------------------------------------------------------------------------
  */
@@ -313,14 +230,14 @@ static int exchange(struct store *store, redisReply **ret, struct redrive_err *e
         return rd_link_broken(store, err);
     if (rc != 0)
         return rc;
-    if (catch_up(store) != 0 || redisGetReply(store->link, (void **)ret) != REDIS_OK)
+    if (catch_up(store) != 0 || redisGetReply(store->link, (void **)ret) != REDIS_OK || !*ret)
         return rd_link_broken(store, err);
     return 0;
 }
 
 static bool is_error(const redisReply *reply, const char *word)
 {
-    return reply->type == REDIS_REPLY_ERROR && strstr(reply->str, word) != NULL;
+    return reply && reply->type == REDIS_REPLY_ERROR && strstr(reply->str, word) != NULL;
 }
 
 /* The same, with a new connection or a new library if that helps. Nothing is asked twice that may
@@ -345,6 +262,8 @@ static int exchange_well(struct store *store, redisReply **ret, struct redrive_e
 
 static int finish(struct store *store, redisReply **ret, struct redrive_err *err)
 {
+    if (!*ret)
+        return rd_link_broken(store, err);
     if ((*ret)->type != REDIS_REPLY_ERROR)
         return 0;
     int rc = rd_link_error((struct str){(*ret)->str, (*ret)->len}, err);

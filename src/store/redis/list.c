@@ -238,8 +238,13 @@ static int offer_seqs(struct listing *l, int64_t *seqs, size_t n, struct redrive
     struct row *rows = calloc(n + 1, sizeof *rows);
     struct str(*bigs)[BIG_COUNT] = calloc(n + 1, sizeof *bigs);
     redisReply *reply = NULL;
-    int rc = rows && bigs ? 0 : err_nomem(err);
-    if (rc == 0 && n > 0) {
+    int rc = 0;
+    if (!rows || !bigs) {
+        free(rows);
+        free(bigs);
+        return err_nomem(err);
+    }
+    if (n > 0) {
         rd_ask_read(l->store, "rows");
         rd_ask_text(l->store, "1");
         for (size_t i = 0; i < n; i++)

@@ -105,7 +105,10 @@ int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part par
         rc = rd_cell_put_new(store, name[0], name[1], value, err);
     }
     entry->now.big = (entry->now.big & ~(1u << part)) | (unsigned)is_outside << part;
-    *rd_row_big_part(&entry->now, part) = is_outside ? (struct str){0} : rd_unit_dup(store, value);
+    struct str inside = {0};
+    if (!is_outside)
+        inside = rd_unit_dup(store, value);
+    *rd_row_big_part(&entry->now, part) = inside;
     return rc == 0 && store->arena.failed ? err_nomem(err) : rc;
 }
 

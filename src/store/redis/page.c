@@ -63,6 +63,7 @@ int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struc
     const int64_t seq = rd_reply_int(reply, *at);
     const struct str bytes = rd_reply_str(reply, *at + 1);
     *at += 2;
+    *ret = (struct row){0};
     if (bytes.len == 0)
         return err_set(err, REDRIVE_E_CORRUPT, "an index names job %lld, which there is not",
                        (long long)seq);

@@ -72,9 +72,9 @@ static int64_t key_score(const struct row *row)
     return row->job.status.seq + (counts ? 0 : COUNTS_NO_LONGER);
 }
 
-static void key_diff(struct ops *ops, const struct row *old, const struct row *new_)
+static void key_diff(struct ops *ops, const struct row *any, const struct row *old,
+                     const struct row *new_)
 {
-    const struct row *any = new_ ? new_ : old;
     if (any->job.spec.unique_key.len == 0 || (old && new_ && key_score(old) == key_score(new_)))
         return;
     char key[2 + DIGEST_BYTES] = "k:";
@@ -128,13 +128,14 @@ static const int64_t *score_in(const struct row *row, uint32_t states, int64_t m
     return in_states(row, states) ? score : NULL;
 }
 
-static void times_diff(struct ops *ops, const struct row *old, const struct row *new_)
+static void times_diff(struct ops *ops, const struct row *any, const struct row *old,
+                       const struct row *new_)
 {
     static const struct job NONE = {0};
     const struct job *a = old ? &old->job : &NONE, *b = new_ ? &new_->job : &NONE;
-    const int64_t seq = new_ ? b->status.seq : a->status.seq;
+    const int64_t seq = any->job.status.seq;
     const uint32_t locked = IN(SCHEDULED) | IN(RETRYING);
-    const struct word line = NUMBER((new_ ? new_ : old)->line->id);
+    const struct word line = NUMBER(any->line->id);
     int64_t x, y;
     ranked(ops, "WV", str_of(line.text), seq, score_in(old, locked, a->status.process_after_ms, &x),
            score_in(new_, locked, b->status.process_after_ms, &y));
@@ -209,13 +210,14 @@ static void state_diff(struct ops *ops, const struct row *row, bool is_there)
 void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_,
                     struct str bytes)
 {
-    if (!old && !new_)
+    const struct row *any = new_ ? new_ : old;
+    if (!any)
         return;
-    put_row(ops, new_ ? new_ : old, bytes);
+    put_row(ops, any, bytes);
     if (!old || !new_)
-        id_diff(ops, new_ ? new_ : old, new_ != NULL);
-    key_diff(ops, old, new_);
-    times_diff(ops, old, new_);
+        id_diff(ops, any, new_ != NULL);
+    key_diff(ops, any, old, new_);
+    times_diff(ops, any, old, new_);
     if (stays(old, new_))
         return;
     if (old)

@@ -53,7 +53,7 @@ static void a_waiting_job_costs_little_more_than_its_bytes(void **state)
         assert_int_equal(store_ops(store)->commit(store, NULL), 0);
     }
     const long each = (used(&s) - before) / JOBS;
-    print_message("%ld bytes a waiting job\n", each);
+    print_message("# %ld bytes a waiting job\n", each);
     assert_in_range(each, 100, BYTES_MAX);
     arena_release(&arena);
     store_close(store);

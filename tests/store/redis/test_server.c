@@ -1,5 +1,6 @@
 /* Processes that die or stop in mid-unit, and a server that goes away or has no memory left. */
 #include "kit.h"
+#include "proxy.h"
 #include "server.h"
 
 #include <signal.h>
@@ -244,6 +245,39 @@ static void a_connection_that_breaks_before_the_commit_is_told_exactly(void **st
     server_stop(&s);
 }
 
+/* The server has made the commit, and knows it when it is asked. */
+static void a_commit_whose_answer_is_lost_is_told_exactly(void **state)
+{
+    (void)state;
+    struct server s;
+    struct proxy proxy;
+    struct redrive_err err = {0};
+    server_start(&s, NULL);
+    proxy_start(&proxy, s.port);
+    struct server through = s;
+    snprintf(through.url, sizeof through.url, "redis://127.0.0.1:%d", proxy.port);
+    struct store *store = open_at(&through), *other = open_at(&s);
+    assert_int_equal(begin(store, &err), 0);
+    assert_int_equal(put(store, "kept", &err), 0);
+    atomic_store(&proxy.loses, true);
+    assert_int_equal(store_ops(store)->commit(store, &err), 0);
+    assert_int_equal(count_jobs(store), 1);
+    put_committed(store, "next");
+
+    /* The answer to a move is lost: the unit is, too, and nobody has to wait for it. */
+    assert_int_equal(begin(store, &err), 0);
+    atomic_store(&proxy.loses, true);
+    assert_int_equal(put(store, "lost", &err), REDRIVE_E_IO);
+    store_ops(store)->rollback(store);
+    put_committed(other, "of another");
+    put_committed(store, "after");
+    assert_int_equal(count_jobs(other), 4);
+    store_close(store);
+    store_close(other);
+    proxy_stop(&proxy);
+    server_stop(&s);
+}
+
 /* ---- Memory -----------------------------------------------------------------------------------
  */
 
@@ -398,6 +432,7 @@ int main(void)
         T(a_handle_survives_a_server_that_was_away),
         T(functions_that_are_gone_come_back),
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
+        T(a_commit_whose_answer_is_lost_is_told_exactly),
         T(full_memory_refuses_new_jobs_and_loses_none),
         T(a_commit_wakes_those_who_wait),
         T(three_processes_start_each_job_once),

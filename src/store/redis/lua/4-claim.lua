@@ -1,5 +1,20 @@
 -- Ready jobs: by tenant, line, and within a line by chunks of the same priority and bucket.
 
+-- The seqs of a chunk in their order, in which the server keeps small sets of numbers anyway.
+local function seqs_of_chunk(key, base)
+    local seqs = redis.call('SMEMBERS', key)
+    local last, is_sorted = -1, true
+    for k = 1, #seqs do
+        local seq = base + seqs[k]
+        is_sorted = is_sorted and seq > last
+        seqs[k], last = seq, seq
+    end
+    if not is_sorted then
+        table.sort(seqs)
+    end
+    return seqs
+end
+
 -- A walk over the ready jobs of a line, best first.
 local function runner_new(P, line, rank)
     return {key = P .. 'r:' .. line, rank = rank, chunk = -1, seqs = {}, rows = {}, at = 0}
@@ -15,14 +30,9 @@ local function runner_advance(P, r, n)
             r.seq = nil
             return
         end
-        local base = number % RANK * BUCKET
         r.priority = math.floor(number / RANK)
-        local lows = redis.call('SMEMBERS', r.key .. ':' .. number)
-        for k = 1, #lows do
-            lows[k] = base + lows[k]
-        end
-        table.sort(lows)
-        r.seqs, r.rows, r.at = lows, {}, 1
+        r.seqs = seqs_of_chunk(r.key .. ':' .. number, number % RANK * BUCKET)
+        r.rows, r.at = {}, 1
     end
     r.seq = r.seqs[r.at]
     if not r.rows[r.at] then
@@ -201,7 +211,6 @@ function READS.ready(P, a, i)
         for k = 1, #all do
             if not is_full(f) and take(P, f, all[k]) then
                 moved = true
-                f.turn = f.tenant == '' and f.turn or f.turn
             end
         end
     end
@@ -221,17 +230,15 @@ function READS.line(P, a, i)
     local chunks = redis.call('ZRANGEBYSCORE', key, number, '+inf', 'LIMIT', 0, limit + 1)
     local places = {}
     for k = 1, #chunks do
-        local base = chunks[k] % RANK * BUCKET
-        local lows = redis.call('SMEMBERS', key .. ':' .. chunks[k])
-        for n = 1, #lows do
-            lows[n] = base + lows[n]
-        end
-        table.sort(lows)
-        for n = 1, #lows do
-            if #seqs < limit and (chunks[k] ~= number or lows[n] > after) then
-                seqs[#seqs + 1] = lows[n]
+        local own = seqs_of_chunk(key .. ':' .. chunks[k], chunks[k] % RANK * BUCKET)
+        for n = 1, #own do
+            if #seqs < limit and (chunks[k] ~= number or own[n] > after) then
+                seqs[#seqs + 1] = own[n]
                 places[#places + 1] = chunks[k]
             end
+        end
+        if #seqs == limit then
+            break
         end
     end
     local out, rows = {}, rows_of(P, seqs)
@@ -252,13 +259,9 @@ function READS.chunks(P, a, i)
         if not chunk then
             break
         end
-        local lows = redis.call('SMEMBERS', key .. ':' .. chunk)
-        for n = 1, #lows do
-            lows[n] = chunk * BUCKET + lows[n]
-        end
-        table.sort(lows)
-        for n = 1, math.min(#lows, limit - #seqs) do
-            seqs[#seqs + 1] = lows[n]
+        local own = seqs_of_chunk(key .. ':' .. chunk, chunk * BUCKET)
+        for n = 1, math.min(#own, limit - #seqs) do
+            seqs[#seqs + 1] = own[n]
         end
         from = from + 1
     end
@@ -273,11 +276,8 @@ local function oldest_ready(P, line)
         if not chunk then
             return oldest
         end
-        local lows = redis.call('SMEMBERS', key .. ':' .. chunk)
-        for n = 1, #lows do
-            local seq = chunk % RANK * BUCKET + lows[n]
-            oldest = (not oldest or seq < oldest) and seq or oldest
-        end
+        local seq = seqs_of_chunk(key .. ':' .. chunk, chunk % RANK * BUCKET)[1]
+        oldest = (not oldest or seq < oldest) and seq or oldest
         from = string.format('%.0f', (math.floor(chunk / RANK) + 1) * RANK)
     end
 end

@@ -184,5 +184,5 @@ int main(void)
         T(data_of_a_newer_version_is_refused_but_may_be_looked_at),
         T(durability_is_what_the_server_is_set_to),
     };
-    return cmocka_run_group_tests_name("redis open", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("redis refusals", tests, NULL, NULL);
 }
