@@ -209,6 +209,8 @@ enum row_column {
     XX(IDS_FIND, "SELECT u.n, s.seq, j.state, s.id FROM unnest($1::int[], $2::int[], "             \
                  "$3::text[]) AS u(n, tenant_id, id) JOIN redrive.specs s ON s.id = u.id "         \
                  "AND s.tenant_id = u.tenant_id JOIN redrive.jobs j ON j.seq = s.seq")             \
+    XX(KEYS_QUEUE_UP, "SELECT pg_advisory_xact_lock(1919247218, x.h) FROM (SELECT DISTINCT "       \
+                      "hashtext(k) AS h FROM unnest($1::text[]) AS k ORDER BY h) x")               \
     XX(JOBS_ADD,                                                                                   \
        "SELECT a.taken, a.seq, a.state, a.id FROM unnest($1::redrive.specs[], $2::int[], "         \
        "$3::bigint[], $4::bigint[], $5::int[]) AS u(seq, tenant_id, created_ms, max_attempts, "    \

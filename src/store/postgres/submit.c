@@ -2,7 +2,7 @@
 #include "store/postgres/private.h"
 
 /* As many rows of a batch as one statement takes. */
-#define TOGETHER_MAX 1000
+#define TOGETHER_MAX 256
 
 /* In the order of the columns of redrive.specs; the seq is given there. */
 static void add_specs(struct store *store, const struct job_spec *specs, struct line *const *lines,
@@ -155,7 +155,8 @@ static int submit_plain(struct store *store, const struct job_spec *specs,
     return rc == 0 ? find_holders(store, specs, lines, n, ret, arena, err) : rc;
 }
 
-/* ---- Jobs with a key: one by one, on the server ------------------------------------------------
+/* ---- Jobs of which some have a key: one by one, on the server
+ * ------------------------------------------------
  */
 
 static int submit_keyed(struct store *store, const struct job_spec *specs,
@@ -201,29 +202,41 @@ static int submit_keyed(struct store *store, const struct job_spec *specs,
     return rc == 0 && arena->failed ? err_nomem(err) : rc;
 }
 
-static bool has_key(const struct job_spec *spec)
+/* Units that want the same keys get them in the same order, whatever the order of their jobs. Two
+ * that waited for each other crosswise would find that out after a second only. */
+static int queue_up(struct store *store, const struct job_spec *specs, size_t n, bool *ret_any,
+                    struct redrive_err *err)
 {
-    return spec->unique_key.len > 0;
+    struct args *args = &store->args;
+    *ret_any = false;
+    for (size_t i = 0; i < n && !*ret_any; i++)
+        *ret_any = specs[i].unique_key.len > 0;
+    if (!*ret_any)
+        return 0;
+    pg_args_array(args, ARG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        if (specs[i].unique_key.len > 0)
+            pg_item_name(args, specs[i].unique_key);
+    pg_args_array_end(args);
+    return pg_send(store, STATEMENT_KEYS_QUEUE_UP, false, err);
 }
 
 int postgres_submit(struct store *store, const struct job_spec *specs, size_t n,
                     struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     struct line *lines[TOGETHER_MAX];
+    bool any_key = false;
     int rc = pg_unit_needed(store, err);
-    for (size_t i = 0; rc == 0 && i < n;) {
-        size_t run = 0;
-        while (run < TOGETHER_MAX && i + run < n &&
-               has_key(&specs[i + run]) == has_key(&specs[i])) {
-            const struct job_spec *spec = &specs[i + run];
-            rc = pg_line_named(store, spec->tenant, spec->queue, spec->task, &lines[run], err);
-            if (rc != 0)
-                return rc;
-            run++;
-        }
-        rc = has_key(&specs[i]) ? submit_keyed(store, &specs[i], lines, run, &ret[i], arena, err)
-                                : submit_plain(store, &specs[i], lines, run, &ret[i], arena, err);
-        i += run;
+    for (size_t i = 0; rc == 0 && i < n; i += TOGETHER_MAX) {
+        const size_t some = n - i < TOGETHER_MAX ? n - i : TOGETHER_MAX;
+        for (size_t k = 0; rc == 0 && k < some; k++)
+            rc = pg_line_named(store, specs[i + k].tenant, specs[i + k].queue, specs[i + k].task,
+                               &lines[k], err);
+        if (rc == 0)
+            rc = queue_up(store, &specs[i], some, &any_key, err);
+        if (rc == 0)
+            rc = any_key ? submit_keyed(store, &specs[i], lines, some, &ret[i], arena, err)
+                         : submit_plain(store, &specs[i], lines, some, &ret[i], arena, err);
     }
     return rc;
 }
