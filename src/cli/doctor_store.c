@@ -129,7 +129,7 @@ void doctor_check_store(struct doctor *d)
         rc = store_ops(d->store)->facts(d->store, &d->facts, &err);
     if (rc < 0) {
         doctor_blame(d, "store", &err);
-        if (rc == REDRIVE_E_NOT_FOUND)
+        if (rc == REDRIVE_E_NOT_FOUND && !strstr(d->config->store, "://"))
             doctor_hint(d, "make its folder first");
         return;
     }

@@ -16,29 +16,6 @@
 #define IDLE_IN_UNIT_MS 30000
 #define STATEMENT_MS    60000
 
-void pg_url_without_password(struct str url, char *ret, size_t size)
-{
-    const char *end = url.ptr + url.len;
-    const char *start = memmem(url.ptr, url.len, "://", 3);
-    const char *query = memchr(url.ptr, '?', url.len);
-    const char *at = NULL, *colon = NULL;
-    if (query)
-        end = query; /* passwords and keys may stand among the options as well */
-    start = start && start < end ? start + 3 : url.ptr;
-    for (const char *p = start; p < end; p++)
-        if (*p == '@')
-            at = p;
-    for (const char *p = start; at && !colon && p < at; p++)
-        if (*p == ':')
-            colon = p;
-    if (!colon)
-        (void)snprintf(ret, size, "%.*s", (int)(end - url.ptr), url.ptr);
-    else
-        (void)snprintf(ret, size, "%.*s:***%.*s", (int)(colon - url.ptr), url.ptr, (int)(end - at),
-                       at);
-    utf8_make_printable(ret);
-}
-
 bool pg_is_connected(const struct store *store)
 {
     return store->conn && PQstatus(store->conn) == CONNECTION_OK;

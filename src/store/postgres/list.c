@@ -131,7 +131,7 @@ int postgres_list(struct store *store, const struct job_filter *filter, struct j
                   struct redrive_err *err)
 {
     struct buf sql;
-    const PGresult *result;
+    const PGresult *result = NULL;
     job_page_release(ret);
     if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
         return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d jobs, not %zu", STORE_PAGE_MAX,
@@ -195,7 +195,7 @@ int postgres_groups(struct store *store, const struct job_filter *filter, struct
                     struct redrive_err *err)
 {
     struct buf sql;
-    const PGresult *result;
+    const PGresult *result = NULL;
     group_page_release(ret);
     if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
         return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d groups, not %zu", STORE_PAGE_MAX,

@@ -1,10 +1,12 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/url_mask.h"
 #include "base/utf8.h"
 #include "store/postgres/private.h"
 
 #define BUSY_DEFAULT_MS 5000
+#define URL_MAX         65536
 
 /* Rows of counts are put together after about so many, by whoever comes to it. */
 #define FOLD_EVERY 512
@@ -44,11 +46,15 @@ static struct store *store_new(struct str place, const struct store_options *opt
     arena_init(&store->arena);
     pg_lines_init(&store->lines);
     map_init(&store->rows.by_seq, rng_system_seed());
-    buf_init(&url, 65536);
+    buf_init(&url, URL_MAX);
     (void)buf_puts(&url, "postgres:");
     (void)buf_add_str(&url, place);
-    pg_url_without_password(buf_str(&url), store->shown, sizeof store->shown);
     store->url = str_dup(buf_str(&url));
+    buf_reset(&url);
+    if (store->url)
+        url_mask(&url, str_of(store->url));
+    (void)str_copy(store->shown, sizeof store->shown, buf_str(&url));
+    utf8_make_printable(store->shown);
     buf_release(&url);
     return store;
 }

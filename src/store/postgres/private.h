@@ -149,8 +149,6 @@ int pg_damaged(struct store *store, int64_t seq, const char *what, struct redriv
 
 /* ---- connect.c ---------------------------------------------------------------------------- */
 
-/* What errors may show of an URL: everything but the password. */
-void pg_url_without_password(struct str url, char *ret, size_t size);
 /* Connects and sets the session up, once or until the time for it is over. */
 int pg_connect(struct store *store, bool patiently, struct redrive_err *err);
 void pg_disconnect(struct store *store);
