@@ -40,10 +40,12 @@ def token_hash(token):
 class Server:
     """One process. Its log is a file; its ports are read from there."""
 
+    command = "serve"
+
     def __init__(self, bench, *words, env=None):
         self.log_path = bench.dir / f"log-{len(bench.servers)}"
         self.process = subprocess.Popen(
-            [str(BINARY), "serve", "-c", str(bench.config), *words],
+            [str(BINARY), self.command, "-c", str(bench.config), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=open(self.log_path, "wb"),

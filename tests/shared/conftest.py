@@ -5,10 +5,11 @@ import sys
 import pytest
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-for folder in ("torture", "servers", "doors"):
+for folder in ("torture", "servers", "doors", "shared"):
     sys.path.insert(0, str(TESTS / folder))
 
 import servers  # noqa: E402
+from fleet import Fleet  # noqa: E402
 
 KINDS = ("postgres", "redis")
 
@@ -25,6 +26,28 @@ def durable(request):
     """A server that keeps what it has answered; a module's own."""
     with start(request.param, durable=True) as server:
         yield server
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def quick(request):
+    """A server that does not wait for the disk; a module's own."""
+    with start(request.param) as server:
+        server.stores = 0
+        yield server
+
+
+@pytest.fixture
+def fleet(quick, tmp_path):
+    """Processes on an empty store of that server."""
+    quick.stores += 1
+    if quick.name == "redis":
+        url = f"{quick.url}?prefix=s{quick.stores}"
+    else:
+        quick.sql(f"CREATE DATABASE s{quick.stores}")
+        url = quick.url.removesuffix("postgres") + f"s{quick.stores}"
+    one = Fleet(tmp_path, url)
+    yield one
+    one.close()
 
 
 @pytest.fixture

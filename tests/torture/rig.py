@@ -226,14 +226,17 @@ class Rig(Remains):
 
     # ---- Workers and servers -----------------------------------------------------------------
 
-    def torture(self, kills, sabotage=None, limit_s=1800):
-        """One of them is killed, or stopped for a while, and replaced at once, until there were enough
-        and somebody has tampered with the store, if somebody is to; then all comes to its end."""
-        end = time.monotonic() + limit_s
+    def begin(self):
         for member in self.members:
             member.process = self.start(*member.words)
         if self.doors:
             self.start_clients()
+
+    def torture(self, kills, sabotage=None, limit_s=1800):
+        """One of them is killed, or stopped for a while, and replaced at once, until there were enough
+        and somebody has tampered with the store, if somebody is to; then all comes to its end."""
+        end = time.monotonic() + limit_s
+        self.begin()
         while self.kills < kills or sabotage:
             assert time.monotonic() < end, f"only {self.kills} kills, sabotage {sabotage}"
             self.keep_busy()
@@ -261,10 +264,14 @@ class Rig(Remains):
         """Until clients are served again, but for a few servers that are killed on their way to that; then
         for a moment that nobody can foresee."""
         if member.port and self.random.random() < 0.9:
-            self.wait_for(member.is_reached, 60)
-            sizes = self.log_sizes()
-            self.wait_for(lambda: all(now > before for now, before in zip(self.log_sizes(), sizes)), 2)
+            self.let_clients_work(member)
         time.sleep(self.random.uniform(0.02, 0.35))
+
+    def let_clients_work(self, member, limit_s=2):
+        """Until the server is there and each client has come on since."""
+        self.wait_for(member.is_reached, 60)
+        sizes = self.log_sizes()
+        self.wait_for(lambda: all(now > before for now, before in zip(self.log_sizes(), sizes)), limit_s)
 
     def log_sizes(self):
         logs = [self.logs / f"{name}.log" for name in self.clients]

@@ -33,7 +33,8 @@ def read(directory):
     entries = []
     for path in sorted(directory.glob("*.log")):
         with open(path, encoding="utf-8") as lines:
-            entries += [json.loads(line) for line in lines]
+            # The last one may be half written.
+            entries += [json.loads(line) for line in lines if line.endswith("\n")]
     return sorted(entries, key=lambda entry: entry["at"])
 
 

@@ -82,6 +82,15 @@ int postgres_overdue(struct store *store, size_t limit, struct job_page *ret, in
     return page_of(store, STATEMENT_OVERDUE, STATEMENT_OVERDUE_NEXT, limit, ret, ret_next_ms, err);
 }
 
+static void ask_parked(struct store *store, struct str tenant, struct str lane, size_t limit)
+{
+    pg_args_name(&store->args, tenant);
+    pg_args_name(&store->args, lane);
+    pg_args_int8(&store->args, (int64_t)limit + 1);
+}
+
+/* Whoever is told that a lane has no more jobs does not look there again. Those that another unit
+ * has locked were passed over, and that unit may yet fail: they count. */
 int postgres_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
                     size_t limit, struct job_page *ret, struct redrive_err *err)
 {
@@ -91,9 +100,7 @@ int postgres_parked(struct store *store, struct str tenant, struct str lane, boo
     int rc = pg_unit_needed(store, err);
     if (rc != 0)
         return rc;
-    pg_args_name(&store->args, tenant);
-    pg_args_name(&store->args, lane);
-    pg_args_int8(&store->args, (int64_t)limit + 1);
+    ask_parked(store, tenant, lane, limit);
     rc = pg_read(store, probe_order ? STATEMENT_PARKED_PROBES : STATEMENT_PARKED_OLDEST, NULL,
                  &result, err);
     if (rc == 0)
@@ -101,6 +108,11 @@ int postgres_parked(struct store *store, struct str tenant, struct str lane, boo
     ret->more = rc == 0 && ret->n > limit;
     if (ret->more)
         ret->n = limit;
+    if (rc != 0 || ret->more)
+        return rc;
+    ask_parked(store, tenant, lane, limit);
+    rc = pg_read(store, STATEMENT_PARKED_ANY, NULL, &result, err);
+    ret->more = rc == 0 && pg_get_int(result, 0, 0) > (int64_t)ret->n;
     return rc;
 }
 

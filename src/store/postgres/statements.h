@@ -260,6 +260,10 @@ enum row_column {
        "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 "                            \
        "ORDER BY p.attempts_left DESC, p.seq LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED) "       \
        "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY j.attempts_left DESC, j.seq")          \
+    XX(PARKED_ANY, "SELECT count(*) FROM (SELECT 1 FROM redrive.tenants t JOIN redrive.parked p "  \
+                   "ON p.tenant_id = t.tenant_id JOIN redrive.jobs j ON j.seq = p.seq WHERE "      \
+                   "t.name = $1::text "                                                            \
+                   "AND p.lane = $2::text AND j.state = 4 LIMIT $3::bigint) AS found")             \
     XX(PAUSED_JOBS, "SELECT " ROW_COLUMNS " FROM (SELECT l.line_id FROM redrive.tenants t "        \
                     "JOIN redrive.lines l ON l.tenant_id = t.tenant_id WHERE t.name = $1::text "   \
                     "AND l.queue = $2::text AND l.line_id >= $3::int ORDER BY l.line_id) l "       \

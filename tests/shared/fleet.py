@@ -1,0 +1,82 @@
+"""fleet.py - servers and workers on one store, all of one configuration, and what their handlers saw."""
+import http.client
+import json
+import pathlib
+import subprocess
+import sys
+
+import testimony
+from serve_kit import BINARY, LIMIT_S, Bench, Server, environment
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# A task's `run`, whose places are `processes` in each process.
+WITNESS = "run: {{stream: [{python}, {handler}, DIR/logs/witness.log], processes: {processes}}}"
+
+
+def run_by_witness(processes):
+    return WITNESS.format(python=sys.executable, handler=HERE / "witness.py", processes=processes)
+
+
+class Worker(Server):
+    command = "work"
+
+
+class Fleet(Bench):
+    def __init__(self, directory, url):
+        self.url = url
+        self.logs = directory / "logs"
+        self.logs.mkdir()
+        super().__init__(directory)
+
+    def configure(self, text="", listen="{http: '127.0.0.1:0', faktory: 'off'}"):
+        self.config.write_text(f"store: {self.url}\nlisten: {listen}\nlog: {{level: info}}\n" + text.replace("DIR", str(self.dir)),
+                               "utf-8")
+
+    def work(self, *words, **options):
+        worker = Worker(self, *words, **options)
+        self.servers.append(worker)
+        return worker
+
+    def submit(self, task, payloads):
+        """Many at once; their ids."""
+        lines = "".join(json.dumps(payload) + "\n" for payload in payloads)
+        done = subprocess.run([str(BINARY), "enqueue", task, "--lines", "-c", str(self.config)], input=lines, text=True,
+                              capture_output=True, env=environment(), timeout=LIMIT_S, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    def jobs(self, *states):
+        named = ["--state", ",".join(states)] if states else []
+        done = self.redrive("jobs", "export", *named)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def seen(self, event):
+        """What witnesses have written down, in the order in which it happened."""
+        return [entry for entry in testimony.read(self.logs) if entry["event"] == event]
+
+
+class Client:
+    """A connection to one server."""
+
+    def __init__(self, server):
+        self.connection = http.client.HTTPConnection("127.0.0.1", server.port(), timeout=LIMIT_S)
+
+    def ask(self, method, path, body=None):
+        """Status, body and headers."""
+        self.connection.request(method, path, json.dumps(body) if body is not None else None,
+                                {"Content-Type": "application/json"})
+        answer = self.connection.getresponse()
+        text = answer.read()
+        return answer.status, json.loads(text) if text else None, answer.headers
+
+    def claim(self, n=1, queue="default", worker="w", lease=30):
+        status, body, _ = self.ask("POST", "/claim", {"queues": [queue], "n": n, "worker": worker, "lease": lease})
+        assert status == 200, body
+        return body["jobs"]
+
+    def settle(self, jobs, status="SUCCESS"):
+        items = [{"id": job["id"], "token": job["token"], "status": status} for job in jobs]
+        code, body, _ = self.ask("POST", "/settle", {"items": items})
+        assert code == 200 and all(item["status"] == 200 for item in body["items"]), body

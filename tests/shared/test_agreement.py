@@ -1,0 +1,241 @@
+"""What processes on one store agree upon: ticks, breakers, limits, pauses, and who is dead."""
+import datetime
+import json
+import threading
+import time
+
+from evidence import counts
+from fleet import Client, run_by_witness
+from rig import Rig
+from serve_kit import wait_for
+
+REMOTE_BREAKER = """
+tasks:
+  call:
+    retry: {strategy: fixed, initial_delay: 10ms, min_delay: 10ms, jitter: none, max_attempts: 50, total_timeout: 0}
+    breaker: {failure_threshold: 3, recovery_timeout: 1s, recovery_jitter: 0, half_open_max: 2, success_threshold: 2,
+              release_rate: 10, release_growth: 0}
+"""
+
+
+def most_at_once(fleet):
+    """How many jobs were run at one time, by the clock of the handlers."""
+    running = most = 0
+    events = sorted([(e["at"], 1) for e in fleet.seen("start")] + [(e["at"], -1) for e in fleet.seen("end")])
+    for _, step in events:
+        running += step
+        most = max(most, running)
+    return most
+
+
+def all_completed(fleet, n):
+    wait_for(lambda: len(fleet.seen("end")) >= n, lambda: f"{n} ends; there are {len(fleet.seen('end'))}")
+    wait_for(lambda: not fleet.jobs("queued", "running", "parked", "retrying", "scheduled"),
+             "all have ended")
+    ids = [entry["id"] for entry in fleet.seen("end")]
+    assert len(ids) == len(set(ids)) == n
+
+
+# ---- Setting up ----------------------------------------------------------------------------------
+
+
+def test_empty_store_is_set_up_by_many_at_once(fleet):
+    for _ in range(6):
+        fleet.serve()
+    for server in fleet.servers:
+        server.ready()
+        assert server.stop() == 0
+
+
+# ---- The timetable -------------------------------------------------------------------------------
+
+
+ENTRIES = 8
+ROUNDS = 3
+
+
+def move_marks(fleet, quick, to_ms):
+    """As if the last tick of every entry had been at that time."""
+    if quick.name == "postgres":
+        database = fleet.url.rsplit("/", maxsplit=1)[1]
+        quick.sql(f"""UPDATE redrive.shared SET version = version + 1, value = convert_to(regexp_replace(
+                          convert_from(value, 'UTF8'), '"last_tick_ms":[0-9]+', '"last_tick_ms":{to_ms}'), 'UTF8')
+                      WHERE kind = 4; UPDATE redrive.shared_version SET version = version + 1""", database)
+    else:
+        prefix = "{" + fleet.url.rsplit("=", maxsplit=1)[1] + "}:"
+        quick.call("EVAL", f"""local rows = redis.call('HGETALL', '{prefix}s:4')
+            for i = 1, #rows, 2 do
+                local version, json = string.match(rows[i + 1], '^(%d+) (.*)$')
+                json = string.gsub(json, '"last_tick_ms":%d+', '"last_tick_ms":{to_ms}')
+                redis.call('HSET', '{prefix}s:4', rows[i], (version + 1) .. ' ' .. json)
+            end
+            return redis.call('HINCRBY', '{prefix}root', 'shared', 1)""", 0)
+
+
+def ticks(fleet):
+    jobs = [job for job in fleet.jobs() if job["task"] == "pulse"]
+    return sorted(json.loads(job["payload"])["entry"] if isinstance(job["payload"], str) else job["payload"]["entry"]
+                  for job in jobs)
+
+
+def test_each_tick_is_made_once_by_three_servers(fleet, quick):
+    now = datetime.datetime.now(datetime.timezone.utc)
+    minute = (now.minute - 5) % 60  # the next one is most of an hour away
+    entries = [f"entry-{i}" for i in range(ENTRIES)]
+    fleet.configure("tasks: {pulse: {}, wake: {}}\ncron:\n" + "".join(
+        f"  {name}: {{task: pulse, schedule: '{minute} * * * *', overlap: allow, payload: {{entry: {name}}}}}\n" for name in entries))
+    for _ in range(3):
+        fleet.serve().ready()
+    for done in range(1, ROUNDS + 1):
+        move_marks(fleet, quick, int((now.timestamp() - 3 * 3600) * 1000))
+
+        def all_ticked(wanted=sorted(entries * done)):
+            fleet.enqueue("wake")  # whoever sleeps hears of it
+            found = ticks(fleet)
+            assert len(found) <= len(wanted), found
+            return found == wanted
+
+        wait_for(all_ticked, lambda: f"ticks: {ticks(fleet)}")
+    for server in fleet.servers:
+        assert server.stop() == 0
+    assert ticks(fleet) == sorted(entries * ROUNDS)
+
+
+# ---- Breakers ------------------------------------------------------------------------------------
+
+
+def claim_at_once(clients, until, enough):
+    """All of them claim one job after the other until the time has come or there are enough; (time, client,
+    job) of each."""
+    taken = []
+
+    def go(client):
+        while time.monotonic() < until and len(taken) < enough:
+            taken.extend((time.monotonic(), client, job) for job in client.claim(1))
+
+    threads = [threading.Thread(target=go, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return taken
+
+
+def test_breaker_holds_for_all_processes(fleet):
+    fleet.configure(REMOTE_BREAKER)
+    clients = [Client(fleet.serve("--no-work").ready()) for _ in range(3)]
+    fleet.submit("call", [{}] * 40)
+    first, second, _ = clients
+
+    failing = first.claim(3)
+    assert len(failing) == 3
+    opened = time.monotonic()
+    first.settle(failing, "network")
+    assert second.claim(10) == [], "opened in one process, it is open in all"
+    assert len(fleet.jobs("parked")) >= 10
+
+    # Two probes over all, however many ask.
+    probes = claim_at_once(clients, opened + 2.5, 1000)
+    assert len(probes) == 2, probes
+    assert min(at for at, _, _ in probes) >= opened + 0.95
+
+    # It closes, and lets ten a second go, over all.
+    closed = time.monotonic()
+    for _, client, job in probes:
+        client.settle([job])
+    released = claim_at_once(clients, closed + 30, 25)
+    assert len(released) >= 25
+    took = released[-1][0] - closed
+    assert 1.5 <= took, f"25 jobs were released in {took:.2f} s"
+    for at, _, _ in released:
+        among = sum(at <= other < at + 1 for other, _, _ in released)
+        assert among <= 16, f"{among} jobs were released within a second"
+    assert len({job["id"] for _, _, job in released}) == len(released)
+
+
+# ---- Limits --------------------------------------------------------------------------------------
+
+
+def test_concurrency_is_limited_over_all_processes(fleet):
+    fleet.configure("tasks:\n  slow: {limits: {concurrency: 3}, " + run_by_witness(4) + "}\n")
+    fleet.work()
+    fleet.work()
+    fleet.submit("slow", [{"sleep": 0.05}] * 40)
+    all_completed(fleet, 40)
+    assert most_at_once(fleet) == 3
+    assert len({entry["pid"] for entry in fleet.seen("start")}) > 4, "both have worked"
+
+
+def test_rate_is_limited_over_all_processes(fleet):
+    fleet.configure("tasks:\n  paced: {limits: {rate: 10/s, burst: 5}, " + run_by_witness(4) + "}\n")
+    fleet.work()
+    fleet.work()
+    fleet.submit("paced", [{}] * 25)
+    all_completed(fleet, 25)
+    # Handlers may take a while to start; the store's own clock has the moment of the claim.
+    starts = sorted(datetime.datetime.fromisoformat(job["started_at"]).timestamp() for job in fleet.jobs())
+    for i, earlier in enumerate(starts):
+        for n, later in enumerate(starts[i:], start=1):
+            assert n <= 5 + 10 * (later - earlier) + 1.1, f"{n} jobs started within {later - earlier:.3f} s"
+    assert starts[-1] - starts[0] >= 1.5
+
+
+# ---- Pauses --------------------------------------------------------------------------------------
+
+
+def test_pause_by_one_process_stops_the_others_within_a_second(fleet):
+    fleet.configure("tasks:\n  short: {" + run_by_witness(2) + "}\n")
+    fleet.work()
+    fleet.work()
+    fleet.submit("short", [{"sleep": 0.02}] * 400)
+    wait_for(lambda: len({entry["pid"] for entry in fleet.seen("start")}) == 4, "both work")
+    assert fleet.redrive("queues", "pause", "default").returncode == 0
+    paused = time.time()
+    wait_for(lambda: time.time() > paused + 1.5, "a while")
+    late = [entry["at"] - paused for entry in fleet.seen("start") if entry["at"] > paused + 1]
+    assert late == []
+    before = len(fleet.seen("start"))
+    assert 0 < before < 400
+    assert fleet.redrive("queues", "resume", "default").returncode == 0
+    all_completed(fleet, 400)
+
+
+# ---- Deaths --------------------------------------------------------------------------------------
+
+
+def test_jobs_of_a_killed_worker_come_back_after_their_lease(fleet):
+    fleet.configure("tasks:\n  long: {lease: 1s, heartbeat: 300ms, " + run_by_witness(2) + "}\n")
+    dying = fleet.work()
+    jobs = fleet.submit("long", [{"sleep": 2}] * 2)
+    wait_for(lambda: len(fleet.seen("start")) == 2, "both run")
+    dying.kill()
+    killed = time.time()
+    fleet.work()
+    wait_for(lambda: len(fleet.seen("start")) == 4, "they run again")
+    again = fleet.seen("start")[2:]
+    assert {entry["id"] for entry in again} == set(jobs)
+    assert all(entry["attempt"] == 2 for entry in again)
+    first_lease = min(entry["at"] for entry in fleet.seen("start")) + 1
+    assert all(entry["at"] >= max(first_lease, killed + 0.5) for entry in again), "not before their lease was over"
+    assert all(entry["at"] <= killed + 8 for entry in again)
+
+
+def test_rolling_restart_loses_nothing(durable, tmp_path):
+    """Two servers are stopped in good order and started again in turn; clients go on with the other one."""
+    rig = Rig(seed=3, place=tmp_path, store=durable.url, servers=2, workers=0)
+    def settled():
+        load = counts(rig.testimony())
+        return min(load[door, "settled"] for door in ("http", "faktory"))
+
+    try:
+        rig.begin()
+        for i, member in enumerate(rig.members * 2, start=1):
+            rig.let_clients_work(member)
+            rig.wait_for(lambda wanted=6 * i: settled() >= wanted, 30)
+            rig.end(member.process)
+            member.process = rig.start(*member.words)
+        rig.drain()
+        assert rig.judge() == []
+        assert settled() >= 24
+    finally:
+        rig.close()
