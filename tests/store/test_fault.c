@@ -38,12 +38,21 @@ static bool run_with(unsigned long fail_at, bool from_then_on, bool after_commit
     return met;
 }
 
-static unsigned long run_all(bool from_then_on, bool after_commit)
+/* Faults at every `step`th call, from the first on; how many of them were met. */
+static unsigned long run_all(bool from_then_on, bool after_commit, unsigned long step)
 {
-    unsigned long n = 1;
-    while (run_with(n, from_then_on, after_commit))
+    unsigned long n = 0;
+    while (run_with(1 + n * step, from_then_on, after_commit))
         n++;
-    return n - 1;
+    return n;
+}
+
+/* A new place on a server takes its time, so that not every call has its turn there. */
+static unsigned long step_of_calls(void)
+{
+    const char *text = getenv("REDRIVE_FAULT_STEP");
+    unsigned long step = text ? strtoul(text, NULL, 10) : 0;
+    return step > 0 ? step : 1;
 }
 
 static void nothing_breaks_without_a_fault(void **state)
@@ -56,25 +65,27 @@ static void nothing_breaks_when_any_call_fails_once(void **state)
 {
     (void)state;
     /* Each step begins, does something, and commits. */
-    assert_true(run_all(false, false) > 28 * 3);
+    unsigned long step = step_of_calls();
+    assert_true(run_all(false, false, step) > 28 * 3 / step);
 }
 
 static void nothing_breaks_when_every_call_fails_from_some_point_on(void **state)
 {
     (void)state;
-    assert_true(run_all(true, false) > 28 * 3);
+    unsigned long step = step_of_calls();
+    assert_true(run_all(true, false, step) > 28 * 3 / step);
 }
 
 static void nothing_breaks_when_the_answer_of_a_commit_is_lost(void **state)
 {
     (void)state;
-    assert_int_equal(run_all(false, true), 28);
+    assert_int_equal(run_all(false, true, 1), 28);
 }
 
 static void nothing_breaks_when_the_store_goes_away_after_a_commit(void **state)
 {
     (void)state;
-    assert_int_equal(run_all(true, true), 28);
+    assert_int_equal(run_all(true, true, 1), 28);
 }
 
 static void a_fault_comes_when_it_is_due(void **state)

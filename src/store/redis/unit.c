@@ -281,7 +281,7 @@ static int learn_fate(struct store *store, const char *run_id, struct redrive_er
     if (fate == 1)
         return 0;
     if (fate == 0)
-        return err_set(err, REDRIVE_E_STATE,
+        return err_set(err, REDRIVE_E_CANCELLED,
                        "the connection to the Redis server broke before the commit");
     return REDRIVE_E_IO;
 }
@@ -303,8 +303,8 @@ static int send_commit(struct store *store, struct redrive_err *err)
     else if (!store->link)
         rc = learn_fate(store, run_id, err);
     else if (rc == REDRIVE_E_IO && store->is_lost)
-        rc = REDRIVE_E_STATE; /* given up: none of it has happened */
-    if (rc == REDRIVE_E_STATE && err) {
+        rc = REDRIVE_E_CANCELLED; /* given up: none of it has happened */
+    if (rc == REDRIVE_E_CANCELLED && err) {
         err->code = rc;
         err_detail(err, "none of the unit's moves was made");
         err_hint(err, "do it again");
@@ -316,7 +316,7 @@ int redis_commit(struct store *store, struct redrive_err *err)
 {
     int rc = rd_unit_needed(store, err);
     if (rc == REDRIVE_E_IO)
-        return err_set(err, REDRIVE_E_STATE, "the unit is lost: none of its moves was made");
+        return err_set(err, REDRIVE_E_CANCELLED, "the unit is lost: none of its moves was made");
     if (rc == 0)
         rc = collect(store, false, err);
     if (rc == 0)

@@ -97,7 +97,7 @@ static void live(const struct server *s, int says, int told)
     if (rc == 0)
         rc = store_ops(store)->commit(store, &err);
     /* 3: the commit was refused and is known not to have happened; 4: a move was. */
-    _exit(rc == REDRIVE_E_STATE ? 3 : rc == REDRIVE_E_IO ? 4 : rc == 0 ? 0 : 5);
+    _exit(rc == REDRIVE_E_CANCELLED ? 3 : rc == REDRIVE_E_IO ? 4 : rc == 0 ? 0 : 5);
 }
 
 static struct child child_start(const struct server *s)
@@ -180,7 +180,7 @@ static void a_server_that_dies_in_mid_unit_comes_back_without_it(void **state)
     assert_int_equal(count_ready(store), 2); /* which makes the unit write */
     server_restart(&s);
     assert_int_equal(count_jobs(other), 1);
-    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_STATE);
+    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_CANCELLED);
     store_ops(store)->rollback(store);
     put_committed(other, "after");
     put_committed(store, "of the same handle");
@@ -235,7 +235,7 @@ static void a_connection_that_breaks_before_the_commit_is_told_exactly(void **st
     assert_int_equal(begin(store, &err), 0);
     assert_int_equal(put(store, "lost", &err), 0);
     server_call(&s, "CLIENT KILL TYPE normal");
-    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_STATE);
+    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_CANCELLED);
     assert_non_null(strstr(err.detail, "none"));
     store_ops(store)->rollback(store);
     assert_int_equal(count_jobs(store), 0);
