@@ -101,6 +101,11 @@ static int adopt_some(struct store *store, const struct adopted_job *jobs, size_
         if (results[i].code == 0)
             rc = adopt_one(store, &jobs[i], lines[i], results[i].seq, &ret[i], err);
     }
+    if (rc == 0)
+        rc = pg_ids_find(store, specs, lines, n, results, &store->arena, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (results[i].code != 0)
+            ret[i].state = results[i].state;
     return rc;
 }
 

@@ -265,6 +265,10 @@ int pg_specs_add(struct store *store, const struct job_spec *specs, struct line 
                  const int64_t *created_ms, size_t n, struct submit_result *ret,
                  struct redrive_err *err);
 
+/* Fills the answers in that have REDRIVE_E_EXISTS, with the jobs that have these ids. */
+int pg_ids_find(struct store *store, const struct job_spec *specs, struct line *const *lines,
+                size_t n, struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+
 /* ---- the slots ----------------------------------------------------------------------------- */
 
 int postgres_open(struct str place, const struct store_options *options, struct store **ret,
