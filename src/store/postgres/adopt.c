@@ -96,14 +96,16 @@ static int adopt_some(struct store *store, const struct adopted_job *jobs, size_
     }
     if (rc == 0)
         rc = pg_specs_add(store, specs, lines, created_ms, n, results, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        ret[i] = (struct move_result){.code = results[i].code, .state = jobs[i].job->status.state};
         if (results[i].code == 0)
             rc = adopt_one(store, &jobs[i], lines[i], results[i].seq, &ret[i], err);
+    }
     if (rc == 0)
-        rc = pg_specs_holders(store, specs, lines, n, results, &store->arena, err);
+        rc = pg_ids_find(store, specs, lines, n, results, &store->arena, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (results[i].code != 0)
-            ret[i] = (struct move_result){.code = results[i].code, .state = results[i].state};
+            ret[i].state = results[i].state;
     return rc;
 }
 

@@ -264,10 +264,9 @@ int pg_page_fill_locked(struct store *store, const PGresult *result, struct job_
 int pg_specs_add(struct store *store, const struct job_spec *specs, struct line *const *lines,
                  const int64_t *created_ms, size_t n, struct submit_result *ret,
                  struct redrive_err *err);
-/* For those, the seq, id (in the arena) and state of the job that has it. */
-int pg_specs_holders(struct store *store, const struct job_spec *specs, struct line *const *lines,
-                     size_t n, struct submit_result *ret, struct arena *arena,
-                     struct redrive_err *err);
+/* Fills the answers in that have REDRIVE_E_EXISTS, with the jobs that have these ids. */
+int pg_ids_find(struct store *store, const struct job_spec *specs, struct line *const *lines,
+                size_t n, struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 
 /* ---- the slots ----------------------------------------------------------------------------- */
 

@@ -90,9 +90,8 @@ static int note_seqs(struct store *store, const PGresult *result, const struct j
     return rc;
 }
 
-int pg_specs_holders(struct store *store, const struct job_spec *specs, struct line *const *lines,
-                     size_t n, struct submit_result *ret, struct arena *arena,
-                     struct redrive_err *err)
+int pg_ids_find(struct store *store, const struct job_spec *specs, struct line *const *lines,
+                size_t n, struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     struct args *args = &store->args;
     const PGresult *result;
@@ -151,7 +150,7 @@ static int submit_plain(struct store *store, const struct job_spec *specs,
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (ret[i].code == 0)
             rc = accept(store, &specs[i], lines[i], ret[i].seq, true, &ret[i], arena, err);
-    return rc == 0 ? pg_specs_holders(store, specs, lines, n, ret, arena, err) : rc;
+    return rc == 0 ? pg_ids_find(store, specs, lines, n, ret, arena, err) : rc;
 }
 
 /* ---- Jobs of which some have a key: one by one, on the server
