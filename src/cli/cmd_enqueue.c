@@ -160,6 +160,17 @@ static int read_times(const struct cli *cli, const struct enqueue_options *o, st
     return rc;
 }
 
+/* What was asked for as a span counts from now by the clock of the store. */
+static void go_by_store(const struct cli *cli, const struct session *session, struct job_spec *spec)
+{
+    const struct enqueue_options *o = invocation_options(&cli->invocation);
+    const int64_t ahead_ms = engine_now_ms(session->engine) - clock_wall_ms();
+    if (invocation_given(&cli->invocation, "delay"))
+        spec->process_after_ms += ahead_ms;
+    if (o->deadline && !when_looks_like_date(o->deadline))
+        spec->deadline_ms += ahead_ms;
+}
+
 /* --max-attempts is a key of the policy like any other. */
 static void write_policy(const struct enqueue_options *o, struct buf *out)
 {
@@ -326,6 +337,8 @@ static int run_one(struct cli *cli, struct session *session, struct job_spec *sp
     if (rc == 0)
         rc = session_connect(session, &options, err);
     if (rc == 0)
+        go_by_store(cli, session, spec);
+    if (rc == 0)
         rc = submit_one(cli, session, spec, o->wait_ms, err);
     buf_release(&text);
     return rc;
@@ -363,6 +376,8 @@ static int run_lines(struct cli *cli, struct session *session, struct job_spec *
         warn_of_typo(cli, session->config, spec->task);
     if (rc == 0)
         rc = session_connect(session, &options, err);
+    if (rc == 0)
+        go_by_store(cli, session, spec);
     if (rc == 0)
         rc = enqueue_lines(cli, session, spec, input, err);
     if (input != stdin)

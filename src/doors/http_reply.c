@@ -7,6 +7,9 @@
 /* The slowest at which a long answer may be taken, after the time that every answer has. */
 #define SLOWEST_BYTES_PER_MS 64
 
+/* Of a 503: what is away for a moment only, is back by then. */
+#define RETRY_AFTER_S "1"
+
 static const struct http_header SECURITY[] = {
     {"Cache-Control", "no-store"},
     {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
@@ -78,6 +81,8 @@ void http_give(struct http_request *request, int status, struct MHD_Response *re
     request->status = (unsigned)status;
     request->connection->phase = phase;
     request->connection->deadline_ms = deadline_ms;
+    if (response && status == 503 && !MHD_get_response_header(response, "Retry-After"))
+        (void)MHD_add_response_header(response, "Retry-After", RETRY_AFTER_S);
     if (response && request->server->quiesced)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     http_resume(request);

@@ -3,11 +3,11 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "doors/job_body.h"
 #include "doors/rest_kit.h"
 #include "doors/views.h"
+#include "engine/engine.h"
 
 struct submission {
     struct submit_op submit; /* first */
@@ -115,7 +115,8 @@ static void post_jobs(struct rest_call *call)
     struct redrive_err err = {0};
     struct job_body body;
     int rc = job_body_read(http_body(call->request), call->principal.tenant, idempotency_key(call),
-                           clock_wall_ms(), http_arena(call->request), &body, &err);
+                           engine_now_ms(committer_engine(rest_committer(call))),
+                           http_arena(call->request), &body, &err);
     if (rc < 0) {
         kit_fail(call, &err, body.field);
         return;

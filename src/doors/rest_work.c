@@ -10,6 +10,7 @@
 #include "doors/rest_kit.h"
 #include "doors/views.h"
 #include "doors/work_body.h"
+#include "engine/engine.h"
 
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
@@ -166,7 +167,7 @@ static void settled(struct rest_call *call, struct op *op)
         return;
     }
     struct json_writer *w = rest_json(call);
-    const int64_t now_ms = clock_wall_ms();
+    const int64_t now_ms = engine_now_ms(committer_engine(rest_committer(call)));
     json_begin_object(w);
     json_key(w, "items");
     json_begin_array(w);

@@ -47,6 +47,25 @@ static int build(struct engine *e, struct redrive_err *err)
     return classifier_new(config->classify, config->n_classify, &e->classifier, err);
 }
 
+/* Of a store that has a clock: what is asked for by a delay, before there was any unit, goes by it
+ * as well. One that does not answer now says so to whoever needs it. */
+static void learn_time(struct engine *e)
+{
+    int64_t now_ms, version;
+    const int64_t asked_ms = engine_clock_ms(e);
+    if (!(e->ops->capabilities & STORE_SERVER_TIME) ||
+        e->ops->begin(e->store, asked_ms, &now_ms, &version, NULL) != 0)
+        return;
+    e->ops->rollback(e->store);
+    engine_note_time(e, asked_ms, now_ms);
+}
+
+void engine_note_time(struct engine *e, int64_t asked_ms, int64_t now_ms)
+{
+    const int64_t skew_ms = now_ms == asked_ms ? 0 : now_ms - engine_clock_ms(e);
+    atomic_store_explicit(&e->skew_ms, skew_ms, memory_order_relaxed);
+}
+
 int engine_open(const struct engine_options *options, struct engine **ret, struct redrive_err *err)
 {
     *ret = NULL;
@@ -64,6 +83,7 @@ int engine_open(const struct engine_options *options, struct engine **ret, struc
         engine_close(e);
         return rc;
     }
+    learn_time(e);
     *ret = e;
     return 0;
 }

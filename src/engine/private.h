@@ -71,6 +71,11 @@ static inline void engine_want(struct engine *e, int64_t at_ms)
 /* This process's own clock, or the one that it was given. */
 int64_t engine_clock_ms(const struct engine *e);
 
+/* How far that one is off, from what a unit was asked with and what it has answered. Waiting for
+ * the unit must not look like a clock that is off; a store without a clock gives back what it was
+ * asked with. */
+void engine_note_time(struct engine *e, int64_t asked_ms, int64_t now_ms);
+
 /* Reads one job, by its number or, when that is 0, by tenant and id: 1, 0 when there is none, or a
  * negative code. The page is the caller's to release. */
 int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,

@@ -88,10 +88,7 @@ static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stag
     int rc = e->ops->begin(e->store, asked_ms, &e->now_ms, &version, err);
     if (rc < 0)
         return rc;
-    /* Waiting for the unit must not look like a clock that is off; a store without a clock gives
-     * back what it was asked with. */
-    const int64_t skew_ms = e->now_ms == asked_ms ? 0 : e->now_ms - engine_clock_ms(e);
-    atomic_store_explicit(&e->skew_ms, skew_ms, memory_order_relaxed);
+    engine_note_time(e, asked_ms, e->now_ms);
     *ret_stage = STAGE_MOVES;
     rc = engine_refresh(e, version, err);
     if (rc == 0)

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "engine/change.h"
+#include "engine/engine.h"
 #include "engine/submit.h"
 #include "lib/pack.h"
 
@@ -62,7 +62,7 @@ static struct job_spec spec_of(const struct redrive_queue *q, const struct redri
 static int prepare(const struct redrive_queue *q, const struct redrive_job_spec *jobs, size_t n,
                    struct submit_op *op, struct redrive_err *err)
 {
-    const int64_t now_ms = clock_wall_ms();
+    const int64_t now_ms = engine_now_ms(committer_engine(q->committer));
     struct job_spec *specs = calloc(n, sizeof *specs);
     if (!specs)
         return err_nomem(err);

@@ -94,6 +94,8 @@ class FaktoryDoor:
             reply = self._line()
             if reply == "$-1":
                 return None
+            if reply.startswith("-") and "not found" not in reply:
+                raise Gone(reply)  # the store cannot be reached now
             if not reply.startswith("$"):
                 return reply
             text = self.stream.read(int(reply[1:]) + 2)

@@ -80,7 +80,7 @@ class AnyStore:
         answer = connection.getresponse()
         body = json.loads(answer.read())
         assert answer.status == 200, body
-        return [{"number": row["number"], "outcome": row["outcome"], "next_ms": _ms(row["process_after"])}
+        return [{"number": row["number"] or 0, "outcome": row["outcome"], "next_ms": _ms(row["process_after"])}
                 for row in body["history"]]
 
     def figures(self):

@@ -50,6 +50,9 @@ int rd_link_error(struct str text, struct redrive_err *err)
 {
     if (says(text, "FENCED"))
         return refused(REDRIVE_E_IO, "the unit was given up: it took too long", text, NULL, err);
+    if (says(text, "EMPTY"))
+        return refused(REDRIVE_E_NOT_FOUND, "the store is gone from the Redis server", text,
+                       "restore a backup, or start again with an empty one", err);
     if (says(text, "OOM"))
         return refused(REDRIVE_E_NOMEM, "the memory of the Redis server is full", text,
                        "raise its maxmemory, or let jobs finish and be swept", err);

@@ -79,6 +79,17 @@ static int read_version(struct store *store, struct redrive_err *err)
     return 0;
 }
 
+int rd_set_up(struct store *store, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    rd_ask(store, FUNCTION("setup"));
+    rd_ask_int(store, SCHEMA_VERSION);
+    int rc = rd_link_call(store, &reply, err);
+    if (reply)
+        freeReplyObject(reply);
+    return rc;
+}
+
 static int set_up(struct store *store, const struct store_options *options, struct redrive_err *err)
 {
     int rc = read_version(store, err);
@@ -90,12 +101,9 @@ static int set_up(struct store *store, const struct store_options *options, stru
         return 0;
     if (store->version_found > SCHEMA_VERSION)
         return found_newer(store->version_found, err);
-    redisReply *reply = NULL;
-    rd_ask(store, FUNCTION("setup"));
-    rd_ask_int(store, SCHEMA_VERSION);
-    rc = rd_link_call(store, &reply, err);
-    if (reply)
-        freeReplyObject(reply);
+    /* One that is there can be looked at though the server has no memory left to set one up. */
+    if (store->version_found == 0)
+        rc = rd_set_up(store, err);
     return rc == 0 ? rd_lines_refresh(store, err) : rc;
 }
 
@@ -130,6 +138,7 @@ static void init(struct store *store, const struct store_options *options)
     store->base = (struct store_base){.ops = &STORE_REDIS};
     store->caller_time = options->caller_time;
     store->is_as_is = options->as_is;
+    store->creates = options->create && !options->as_is;
     store->busy_wait_ms = options->busy_wait_ms > 0 ? options->busy_wait_ms : DEFAULT_BUSY_WAIT_MS;
     store->pauses_version = -1;
     rng_seed(&store->rng, seed);
@@ -162,6 +171,7 @@ static int redis_open(struct str place, const struct store_options *options, str
         rc = rd_facts_learn(store, err);
     if (rc == 0)
         rc = set_up(store, options, err);
+    memcpy(store->known_run, store->run_id, sizeof store->known_run);
     if (rc != 0) {
         redis_close(store);
         return rc;

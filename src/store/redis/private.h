@@ -102,6 +102,7 @@ struct store {
     struct place place;
     bool caller_time;
     bool is_as_is;
+    bool creates; /* one that is gone is set up again */
     int64_t busy_wait_ms;
     int64_t version_found;
     struct rng rng;
@@ -111,6 +112,7 @@ struct store {
     redisContext *link;
     redisContext *ear; /* subscribed to commits */
     char run_id[48];
+    char known_run[48]; /* of the server that what is cached was read from */
     int64_t client_id;
     struct buf words; /* of the request in the making */
     size_t n_words;
@@ -201,6 +203,8 @@ int64_t rd_reply_int(const redisReply *reply, size_t i);
 int rd_place_parse(struct str text, struct place *ret, struct redrive_err *err);
 void rd_place_release(struct place *place);
 int rd_library_load(struct store *store, struct redrive_err *err);
+/* Sets an empty place up; one that is not empty stays as it is. */
+int rd_set_up(struct store *store, struct redrive_err *err);
 /* What the server's settings mean for what is kept; refuses one that throws keys away. */
 int rd_facts_learn(struct store *store, struct redrive_err *err);
 int redis_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);

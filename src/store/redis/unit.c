@@ -127,11 +127,26 @@ static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply 
     return 0;
 }
 
+/* A server that was started again may have less than it had, or nothing: what is cached of it may
+ * not be so, here and in the engine, for which no version is the one that it knows. */
+static void forget_before_restart(struct store *store, int64_t *ret_shared_version)
+{
+    if (strcmp(store->known_run, store->run_id) == 0)
+        return;
+    memcpy(store->known_run, store->run_id, sizeof store->known_run);
+    rd_lines_release(store);
+    map_init(&store->lines_by_name, rng_next(&store->rng));
+    map_init(&store->lines_by_tenant, rng_next(&store->rng));
+    store->pauses_version = -1;
+    *ret_shared_version = INT64_MIN / 2;
+}
+
 int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                 int64_t *ret_shared_version, struct redrive_err *err)
 {
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is open already");
+    bool is_set_up = !store->creates;
     const int64_t since_ms = clock_monotonic_ms();
     int64_t dead = -1, look_at_ms = since_ms + 5;
     redisReply *reply = NULL;
@@ -141,6 +156,10 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
         if (looks)
             look_at_ms = at_ms + LOOK_EVERY_MS;
         int rc = try_begin(store, &dead, looks, &reply, err);
+        if (rc == REDRIVE_E_NOT_FOUND && !is_set_up) {
+            is_set_up = true;
+            rc = rd_set_up(store, err);
+        }
         if (rc != 0)
             return rc;
         if (reply)
@@ -161,6 +180,7 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     freeReplyObject(reply);
     *ret_now_ms = store->now_ms;
     *ret_shared_version = store->shared_version;
+    forget_before_restart(store, ret_shared_version);
     return 0;
 }
 
