@@ -4,7 +4,7 @@
 #   make demo       see it work; KEEP=1 keeps its folder
 #   make test       all tests; the last line is "N passed, N failed"
 #   make install    PREFIX=/usr/local DESTDIR=
-#   make bench      measure, in one run with the rivals; writes build/bench.json
+#   make bench      measure, in one run with the rivals; writes build/bench.json; QUICK=1: one short round
 #   make lint       format, static analysis, layers
 #   make help       the rest
 
@@ -54,7 +54,7 @@ install: all
 
 bench:
 	@tools/bootstrap build bench
-	@tools/bench $(BUILD)
+	@tools/bench $(BUILD) $(if $(QUICK),--quick)
 
 lint:
 	@tools/bootstrap build test lint
