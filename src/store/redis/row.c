@@ -75,7 +75,7 @@ struct str *rd_row_big_part(struct row *row, enum big_part part)
 
 static uint64_t fold(int64_t n)
 {
-    return (uint64_t)n << 1 ^ (uint64_t)(n >> 63);
+    return (uint64_t)n << 1 ^ (n < 0 ? UINT64_MAX : 0);
 }
 
 static int64_t unfold(uint64_t n)
