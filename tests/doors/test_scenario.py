@@ -1,18 +1,20 @@
 """An outage from beginning to end, over HTTP: a server, a worker beside it, and whoever is on duty.
 
-Runs on every store that processes can share: on a file of SQLite always, on others when their URL is
-given in REDRIVE_TEST_REDIS_URL or REDRIVE_TEST_POSTGRES_URL. Those must be empty.
+Runs on every store that processes can share: a file of SQLite, and throw-away servers of PostgreSQL and
+Redis.
 """
 
 import json
-import os
+import pathlib
 import subprocess
+import sys
 
 import pytest
 
 from serve_kit import BINARY, LIMIT_S, Bench, environment, wait_for
 
-OTHERS = [os.environ[name] for name in ("REDRIVE_TEST_REDIS_URL", "REDRIVE_TEST_POSTGRES_URL") if name in os.environ]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "servers"))
+import servers  # noqa: E402
 
 TASKS = """
 defaults: {retry: {strategy: fixed, initial_delay: 10ms, min_delay: 0s, jitter: false}}
@@ -27,9 +29,17 @@ tasks:
 """
 
 
-@pytest.fixture(params=["sqlite", *OTHERS], ids=lambda param: param.split(":")[0])
+@pytest.fixture(params=["sqlite", *servers.KINDS])
 def store_url(request, tmp_path):
-    return f"sqlite:{tmp_path}/jobs.db" if request.param == "sqlite" else request.param
+    if request.param == "sqlite":
+        yield f"sqlite:{tmp_path}/jobs.db"
+        return
+    try:
+        server = servers.KINDS[request.param]()
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+    with server:
+        yield server.url
 
 
 class Site:
