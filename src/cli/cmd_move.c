@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json_writer.h"
+#include "base/url_mask.h"
 #include "cli/cli.h"
 #include "cli/figures.h"
 #include "cli/interrupt.h"
@@ -69,17 +70,21 @@ static void end_release(struct end *end)
     buf_release(&end->name);
 }
 
-/* KIND://USER:PASSWORD@HOST loses everything up to the @. */
+/* KIND://USER:PASSWORD@HOST/PLACE?QUERY loses what may be secret, and who it is. */
 static void name_url(struct end *end)
 {
-    const char *start = strstr(end->url, "://");
-    const char *at = start ? strchr(start, '@') : NULL;
-    if (!at) {
-        buf_puts(&end->name, end->url);
-        return;
+    struct buf shown;
+    buf_init(&shown, NAME_MAX_BYTES);
+    url_mask(&shown, str_of(end->url));
+    const char *text = buf_cstr(&shown), *start = strstr(text, "://"), *at = strrchr(text, '@');
+    const size_t len = strcspn(text, "?");
+    if (start && at && at > start && at < text + len) {
+        buf_add(&end->name, text, (size_t)(start + 3 - text));
+        buf_add(&end->name, at + 1, (size_t)(text + len - at - 1));
+    } else {
+        buf_add(&end->name, text, len);
     }
-    buf_add(&end->name, end->url, (size_t)(start + 3 - end->url));
-    buf_puts(&end->name, at + 1);
+    buf_release(&shown);
 }
 
 static void name_file(struct end *end, const struct store *store)

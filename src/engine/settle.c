@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/fingerprint.h"
+#include "core/state.h"
 #include "engine/facts.h"
 #include "engine/private.h"
 
@@ -101,7 +102,7 @@ static int settled(struct engine *e, const struct job *job, const struct settlem
     if (d->state == REDRIVE_STATE_RETRYING || d->state == REDRIVE_STATE_SCHEDULED)
         engine_want(e, e->now_ms + d->delay_ms);
     /* While it ran its deadline asked for nothing. */
-    if (job->spec.deadline_ms <= e->now_ms)
+    if (!state_has_ended(d->state))
         engine_want(e, job->spec.deadline_ms);
     e->made_ready |= d->state == REDRIVE_STATE_QUEUED;
     return settle_lanes(e, job, d->breaker, err);

@@ -200,6 +200,14 @@ static int slot_init(struct timetable_slot *slot, struct str tenant, struct str 
     return slot->tenant && slot->name ? 0 : err_nomem(err);
 }
 
+/* The version alone does not tell: a row that was removed and put again starts at the first. */
+static bool is_as_known(const struct timetable_slot *known, const struct shared_row *row,
+                        const struct timetable_row *says)
+{
+    return known->version == row->version && known->last_ms == says->last_ms &&
+           str_eq(str_of(known->definition), says->definition);
+}
+
 /* One entry at the end of `table`, or none if the row is a mark that nobody needs. */
 static int take_row(struct engine *e, struct timetable *table, const struct shared_row *row,
                     struct redrive_err *err)
@@ -208,16 +216,16 @@ static int take_row(struct engine *e, struct timetable *table, const struct shar
     struct timetable_slot *known = timetable_find(&e->timetable, row->tenant, row->key);
     struct timetable_slot *slot = &table->slots[table->n];
     struct timetable_row says;
-    if (known && known->version == row->version && known->own == own) {
+    if (!timetable_row_read(row->value, &says))
+        return own ? err_set(err, REDRIVE_E_CORRUPT, "the row of the periodic task '%s' is damaged",
+                             own->name)
+                   : 0;
+    if (known && known->own == own && is_as_known(known, row, &says)) {
         table->n++;
         *slot = *known;
         known->has_moved = true;
         return 0;
     }
-    if (!timetable_row_read(row->value, &says))
-        return own ? err_set(err, REDRIVE_E_CORRUPT, "the row of the periodic task '%s' is damaged",
-                             own->name)
-                   : 0;
     if (!own && says.definition.len == 0)
         return 0;
     table->n++;

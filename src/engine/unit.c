@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "engine/private.h"
 
@@ -11,6 +12,12 @@
 #define CONFLICT_TRIES  50
 #define STEP_BACK_MS    32
 #define NANOS_IN_MILLIS 1000000
+
+/* A try may last as long as a store waits for a lock of others, and everybody waits with it: then
+ * a unit is given up after about one such wait, and operations are no longer tried one by one after
+ * a few. */
+#define CONFLICT_MS 5000
+#define ALONE_MS    20000
 
 /* How far a unit came before it failed. */
 enum stage {
@@ -123,8 +130,11 @@ static void step_back(struct engine *e, int tries)
 static int run_until_alone(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
                            struct redrive_err *err)
 {
+    const int64_t start_ms = clock_monotonic_ms();
     int rc = 0;
     for (int i = 0; i < CONFLICT_TRIES; i++) {
+        if (i > 0 && clock_monotonic_ms() - start_ms >= CONFLICT_MS)
+            break;
         step_back(e, i);
         rc = run_unit(e, ops, n, ret_stage, err);
         if (rc == 0 || *ret_stage != STAGE_CONFLICT)
@@ -143,23 +153,49 @@ static void fail_all(struct op *const *ops, size_t n, const struct redrive_err *
     }
 }
 
+/* Nobody else's turn would go better. */
+static bool nobody_can(enum stage stage, int code)
+{
+    return stage == STAGE_BEGIN || (stage == STAGE_COMMIT && code == REDRIVE_E_IO);
+}
+
+static int run_or_tell(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
+                       struct redrive_err *err)
+{
+    int rc = run_until_alone(e, ops, n, ret_stage, err);
+    if (rc == 0)
+        return 0;
+    err->code = rc;
+    if (*ret_stage == STAGE_COMMIT && rc == REDRIVE_E_IO)
+        err_hint(err, "it may or may not have happened: look before you repeat it");
+    if (n <= 1 || nobody_can(*ret_stage, rc))
+        fail_all(ops, n, err);
+    return rc;
+}
+
+static void apply_one_by_one(struct engine *e, struct op *const *ops, size_t n)
+{
+    const int64_t start_ms = clock_monotonic_ms();
+    for (size_t i = 0; i < n; i++) {
+        struct redrive_err err = {0};
+        enum stage stage;
+        int rc = run_or_tell(e, &ops[i], 1, &stage, &err);
+        if (rc == 0)
+            continue;
+        if (stage == STAGE_BEGIN || clock_monotonic_ms() - start_ms >= ALONE_MS) {
+            fail_all(&ops[i + 1], n - i - 1, &err);
+            return;
+        }
+    }
+}
+
 void engine_apply(struct engine *e, struct op *const *ops, size_t n)
 {
     struct redrive_err err = {0};
     enum stage stage;
-    int rc = run_until_alone(e, ops, n, &stage, &err);
-    if (rc == 0)
-        return;
-    err.code = rc;
-    if (stage == STAGE_COMMIT && rc == REDRIVE_E_IO)
-        err_hint(&err, "it may or may not have happened: look before you repeat it");
-    bool nobody_can = stage == STAGE_BEGIN || (stage == STAGE_COMMIT && rc == REDRIVE_E_IO);
-    if (n <= 1 || nobody_can) {
-        fail_all(ops, n, &err);
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
-        engine_apply(e, &ops[i], 1);
+    int rc = run_or_tell(e, ops, n, &stage, &err);
+    if (rc < 0 && n > 1 && !nobody_can(stage, rc))
+        apply_one_by_one(e, ops, n);
 }
 
 int engine_apply_one(struct engine *e, struct op *op, struct redrive_err *err)
