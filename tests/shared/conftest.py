@@ -1,4 +1,5 @@
 """Several processes on one store: PostgreSQL and Redis servers of their own, which tests may harm."""
+import os
 import pathlib
 import sys
 
@@ -12,6 +13,19 @@ import servers  # noqa: E402
 from fleet import Fleet  # noqa: E402
 
 KINDS = ("postgres", "redis")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes long; run by make torture, or with REDRIVE_SLOW=1")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Slow ones are left out rather than skipped, so that what is skipped is what could not be tested."""
+    if os.environ.get("REDRIVE_SLOW"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]
 
 
 def start(kind, **options):

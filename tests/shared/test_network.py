@@ -1,0 +1,93 @@
+"""A worker is cut off from its store, in the middle of whatever it is doing. Others go on, have its jobs when
+their leases are over, and it works again when the network is back, without a restart."""
+import socket
+import time
+
+import pytest
+
+import servers
+from load import goes_on
+from network import Cable, Unavailable
+from rig import Rig
+
+CUTS = 2
+CUT_S = 4  # longer than the leases of the rig
+BACK_S = 100  # a request to Redis whose answer is lost is given up after 30 s, and each may lose one
+
+
+class OpenPostgres(servers.Postgres):
+    """One that also listens at the end of a cable."""
+
+    def __init__(self, address, **options):
+        self.address = address
+        super().__init__(settings={"listen_addresses": f"127.0.0.1,{address}"}.items(), **options)
+
+    def prepare(self):
+        super().prepare()
+        with open(self.data / "pg_hba.conf", "a", encoding="utf-8") as rules:
+            rules.write("host all all 198.18.0.0/15 trust\n")
+
+    def url_from(self, address):
+        # A dead connection is noticed soon.
+        return (self.url.replace("127.0.0.1", address) +
+                "?tcp_user_timeout=2000&keepalives_idle=1&keepalives_interval=1&keepalives_count=2")
+
+
+class OpenRedis(servers.Redis):
+    def __init__(self, address, **options):
+        super().__init__(settings={"bind": f"127.0.0.1 {address}", "protected-mode": "no"}.items(), **options)
+
+    def url_from(self, address):
+        return self.url.replace("127.0.0.1", address)
+
+
+@pytest.fixture
+def cable():
+    try:
+        made = Cable()
+    except Unavailable as missing:
+        pytest.skip(str(missing))
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=[OpenPostgres, OpenRedis], ids=["postgres", "redis"])
+def server(request, cable):
+    try:
+        with request.param(cable.here, durable=True) as made:
+            yield made
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+
+
+def works(rig, worker):
+    """How many jobs it has completed."""
+    return sum(job["worker"] == worker and job["state"] == "completed" for job in rig.store.jobs())
+
+
+@pytest.mark.slow
+def test_worker_that_is_cut_off_harms_nobody_and_comes_back(server, cable, tmp_path):
+    rig = Rig(seed=7, place=tmp_path, store=server.url, servers=1, workers=1)
+    try:
+        rig.begin()
+        goes_on(rig)
+        far = rig.start_process(cable.command(rig.command("--store", server.url_from(cable.here), "work")))
+        name = f"{socket.gethostname()}:{far.pid}"
+        rig.wait_for(lambda: works(rig, name) > 3, 30)
+        for _ in range(CUTS):
+            before = works(rig, name)
+            assert before > 3, "it has worked"
+            cable.pull()
+            rig.stops += 1  # it may wake up with jobs that others have by now
+            end = time.monotonic() + CUT_S
+            goes_on(rig, 40)
+            time.sleep(max(0, end - time.monotonic()))
+            cable.plug()
+            rig.wait_for(lambda wanted=before + 3: works(rig, name) >= wanted, BACK_S)
+            assert works(rig, name) >= before + 3, "it works again"
+            goes_on(rig)
+        rig.end(far)
+        rig.drain()
+        assert rig.judge() == []
+    finally:
+        rig.close()
