@@ -79,15 +79,29 @@ static int read_version(struct store *store, struct redrive_err *err)
     return 0;
 }
 
-int rd_set_up(struct store *store, struct redrive_err *err)
+static int call(struct store *store, struct redrive_err *err)
 {
     redisReply *reply = NULL;
-    rd_ask(store, FUNCTION("setup"));
-    rd_ask_int(store, SCHEMA_VERSION);
     int rc = rd_link_call(store, &reply, err);
     if (reply)
         freeReplyObject(reply);
     return rc;
+}
+
+int rd_set_up(struct store *store, struct redrive_err *err)
+{
+    rd_ask(store, FUNCTION("setup"));
+    rd_ask_int(store, SCHEMA_VERSION);
+    return call(store, err);
+}
+
+/* Whether functions may be called, by one that changes nothing for somebody who waits for nothing.
+ */
+static int try_functions(struct store *store, struct redrive_err *err)
+{
+    rd_ask(store, FUNCTION("leave"));
+    rd_ask_text(store, store->me);
+    return call(store, err);
 }
 
 static int set_up(struct store *store, const struct store_options *options, struct redrive_err *err)
@@ -102,8 +116,7 @@ static int set_up(struct store *store, const struct store_options *options, stru
     if (store->version_found > SCHEMA_VERSION)
         return found_newer(store->version_found, err);
     /* One that is there can be looked at though the server has no memory left to set one up. */
-    if (store->version_found == 0)
-        rc = rd_set_up(store, err);
+    rc = store->version_found == 0 ? rd_set_up(store, err) : try_functions(store, err);
     return rc == 0 ? rd_lines_refresh(store, err) : rc;
 }
 
