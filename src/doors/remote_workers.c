@@ -181,9 +181,11 @@ void remote_workers_event(const struct engine_event *event, void *ctx)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
+/* Jobs in hand keep a silent worker for a while only: they may have ended in another process. */
 static bool is_gone(const struct remote *one, int64_t now_ms)
 {
-    return one->has_gone || (one->running == 0 && one->alive_until_ms <= now_ms);
+    const int64_t until_ms = one->alive_until_ms + (one->running > 0 ? REMOTE_HOLDS_MS : 0);
+    return one->has_gone || until_ms <= now_ms;
 }
 
 static bool is_due(const struct remote *one, int64_t now_ms)

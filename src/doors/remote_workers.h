@@ -18,8 +18,9 @@
 
 #define REMOTE_WORKERS_MAX 1000
 #define REMOTE_BATCH_MAX   256
-#define REMOTE_EVERY_MS    10000 /* between two rows of a worker, at least */
-#define REMOTE_REFRESH_MS  20000 /* at most, also when nothing has changed */
+#define REMOTE_EVERY_MS    10000   /* between two rows of a worker, at least */
+#define REMOTE_REFRESH_MS  20000   /* at most, also when nothing has changed */
+#define REMOTE_HOLDS_MS    3600000 /* after the last word of a worker with jobs in hand */
 
 struct remote_workers;
 

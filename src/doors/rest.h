@@ -102,6 +102,8 @@ void rest_stop(struct rest *rest);
 void rest_free(struct rest *rest);
 
 struct committer *rest_committer(const struct rest_call *call);
+/* The time that jobs go by: the store's, where it has a clock. */
+int64_t rest_now_ms(const struct rest_call *call);
 const struct log *rest_log(const struct rest_call *call);
 bool rest_is_ready(const struct rest_call *call);
 /* The claims that wait, and the redrives that go on at a rate. */

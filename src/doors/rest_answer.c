@@ -96,6 +96,11 @@ struct committer *rest_committer(const struct rest_call *call)
     return call->rest->committer;
 }
 
+int64_t rest_now_ms(const struct rest_call *call)
+{
+    return engine_now_ms(committer_engine(call->rest->committer));
+}
+
 const struct log *rest_log(const struct rest_call *call)
 {
     return call->rest->log;

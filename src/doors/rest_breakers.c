@@ -1,7 +1,6 @@
 /* rest_breakers.c - circuit breakers: look at all of them, and move one by hand. */
 #include "doors/rest_routes.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "doors/body.h"
 #include "doors/rest_kit.h"
@@ -19,7 +18,7 @@ static void get_breakers(struct rest_call *call)
     struct store *store = rest_store(call);
     struct breaker_page page = {0};
     struct redrive_err err = {0};
-    int rc = breakers_read(store, call->principal.tenant, clock_wall_ms(), &page, &err);
+    int rc = breakers_read(store, call->principal.tenant, rest_now_ms(call), &page, &err);
     if (rc == 0)
         rc = breakers_count_parked(store, call->principal.tenant, &page, &err);
     kit_send_items(call, rc, &err, &page, page.n, write_breaker);

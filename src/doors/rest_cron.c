@@ -1,7 +1,6 @@
 /* rest_cron.c - the timetable: look at it, set an entry, remove one. */
 #include "doors/rest_routes.h"
 
-#include "base/clock.h"
 #include "doors/rest_kit.h"
 #include "engine/cron_entry.h"
 
@@ -9,8 +8,8 @@ static void get_cron(struct rest_call *call)
 {
     struct cron_page page = {0};
     struct redrive_err err = {0};
-    int rc = cron_page_read(rest_store(call), call->config, call->principal.tenant, clock_wall_ms(),
-                            &page, &err);
+    int rc = cron_page_read(rest_store(call), call->config, call->principal.tenant,
+                            rest_now_ms(call), &page, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
     } else {

@@ -1,7 +1,6 @@
 /* rest_dead.c - dead letters one by one and in pages: list, show, edit, remove, retry, groups. */
 #include "doors/rest_routes.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "doors/body.h"
 #include "doors/dead_counts.h"
@@ -15,7 +14,7 @@
 
 static bool read_query(struct rest_call *call, unsigned allows, struct job_query *query)
 {
-    job_query_init(query, call->principal.tenant, allows, ORDER_FINISHED, clock_wall_ms(),
+    job_query_init(query, call->principal.tenant, allows, ORDER_FINISHED, rest_now_ms(call),
                    http_arena(call->request));
     query->filter.states = DEAD;
     return kit_query(call, query);
@@ -184,7 +183,7 @@ static void delete_letter(struct rest_call *call)
         kit_nomem(call);
         return;
     }
-    bulk_init(&bulk, CHANGE_REMOVE, &filter, clock_wall_ms());
+    bulk_init(&bulk, CHANGE_REMOVE, &filter, rest_now_ms(call));
     bulk_op_init(op, &bulk, 1);
     rest_commit(call, &op->op, removed);
 }

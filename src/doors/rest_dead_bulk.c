@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "doors/body.h"
 #include "doors/bulk_runs.h"
@@ -173,7 +172,7 @@ static void post_retry(struct rest_call *call)
         kit_nomem(call);
         return;
     }
-    job_query_init(&query, call->principal.tenant, 0, ORDER_OLDEST, clock_wall_ms(), arena);
+    job_query_init(&query, call->principal.tenant, 0, ORDER_OLDEST, rest_now_ms(call), arena);
     query.filter.states = DEAD;
     body_open(&b, http_body(call->request), arena, 0, &err);
     int rc = read_retry(call, &b, &body, &rate, &query);
@@ -182,7 +181,7 @@ static void post_retry(struct rest_call *call)
         kit_fail(call, &err, b.field);
         return;
     }
-    bulk_init(&bulk->bulk, CHANGE_REDRIVE, &query.filter, clock_wall_ms());
+    bulk_init(&bulk->bulk, CHANGE_REDRIVE, &query.filter, rest_now_ms(call));
     bulk->done = "redriven";
     bulk->filter = body.filter;
     start(call, bulk, body.dry_run, &rate);
@@ -240,7 +239,7 @@ static void delete_letters(struct rest_call *call)
         kit_nomem(call);
         return;
     }
-    job_query_init(&p.query, call->principal.tenant, 0, ORDER_OLDEST, clock_wall_ms(), arena);
+    job_query_init(&p.query, call->principal.tenant, 0, ORDER_OLDEST, rest_now_ms(call), arena);
     p.query.filter.states = DEAD;
     http_each_query(call->request, add_param, &p);
     if (p.rc == 0)
@@ -253,7 +252,7 @@ static void delete_letters(struct rest_call *call)
         kit_fail(call, &p.err, p.field);
         return;
     }
-    bulk_init(&bulk->bulk, CHANGE_REMOVE, &p.query.filter, clock_wall_ms());
+    bulk_init(&bulk->bulk, CHANGE_REMOVE, &p.query.filter, rest_now_ms(call));
     bulk->done = "removed";
     start(call, bulk, p.dry_run, &AT_ONCE);
 }

@@ -1,7 +1,6 @@
 /* rest_figures.c - figures, queues, workers. */
 #include "doors/rest_routes.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "doors/body.h"
 #include "doors/rest_kit.h"
@@ -17,7 +16,7 @@ static void send_stats(struct rest_call *call,
     struct stats stats = {0};
     struct redrive_err err = {0};
     int rc = stats_read(rest_store(call), call->principal.tenant, &call->config->health,
-                        clock_wall_ms(), &stats, &err);
+                        rest_now_ms(call), &stats, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
     } else {
@@ -111,7 +110,7 @@ static void get_workers(struct rest_call *call)
 {
     struct worker_page page = {0};
     struct redrive_err err = {0};
-    int rc = workers_read(rest_store(call), call->principal.tenant, clock_wall_ms(), &page, &err);
+    int rc = workers_read(rest_store(call), call->principal.tenant, rest_now_ms(call), &page, &err);
     kit_send_items(call, rc, &err, &page, page.n, write_worker);
     worker_page_release(&page);
 }

@@ -1,7 +1,6 @@
 /* rest_jobs.c - jobs one by one and in pages: show, list, cancel, run now. */
 #include "doors/rest_routes.h"
 
-#include "base/clock.h"
 #include "doors/rest_kit.h"
 #include "doors/views.h"
 #include "engine/change.h"
@@ -12,7 +11,7 @@ static void get_jobs(struct rest_call *call)
 {
     struct job_query query;
     job_query_init(&query, call->principal.tenant, JOB_QUERY_STATE | JOB_QUERY_PAGE, ORDER_NEWEST,
-                   clock_wall_ms(), http_arena(call->request));
+                   rest_now_ms(call), http_arena(call->request));
     if (kit_query(call, &query))
         kit_send_page(call, &query.filter, view_job);
 }

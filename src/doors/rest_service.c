@@ -1,6 +1,5 @@
 #include "doors/rest_routes.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "doors/openapi.h"
 #include "engine/stats.h"
@@ -24,7 +23,7 @@ static void get_health(struct rest_call *call)
     struct redrive_health health;
     struct worker_page workers = {0};
     struct redrive_err err;
-    int rc = stats_health(rest_store(call), &call->config->health, clock_wall_ms(), &health,
+    int rc = stats_health(rest_store(call), &call->config->health, rest_now_ms(call), &health,
                           &workers, &err);
     if (rc == 0)
         health_write_json(rest_json(call), &health, &workers);

@@ -1,7 +1,6 @@
 /* rest_watch.c - for those who look on: metrics, and a stream of events. */
 #include "doors/rest_routes.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "doors/events.h"
 #include "doors/metrics.h"
@@ -18,7 +17,7 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
     struct stats stats = {0};
     struct run_time *rows = NULL;
     int rc = stats_read(rest_store(call), call->principal.tenant, &call->config->health,
-                        clock_wall_ms(), &stats, err);
+                        rest_now_ms(call), &stats, err);
     if (rc < 0)
         return rc;
     size_t n = times ? run_times_read(times, call->principal.tenant, arena, &rows) : 0;
