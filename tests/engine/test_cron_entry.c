@@ -488,9 +488,30 @@ static void entries_are_bounded_in_size_and_number(void **state)
     bed_release(&bed);
 }
 
+/* Its version starts anew, and says nothing about what it was before. */
+static void an_entry_that_is_removed_and_set_again_is_the_new_one_everywhere(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    struct engine *other = bed_second_engine(&bed);
+    assert_int_equal(put(&bed, "beat", BEAT), 1);
+    tick_engine(&bed, other);
+    assert_int_equal(remove_as(&bed, TENANT, "beat", NULL), 0);
+    assert_int_equal(put(&bed, "beat", HOURLY), 1);
+    for (int i = 0; i < 5; i++) {
+        bed.now_ms += 60000;
+        tick_engine(&bed, other);
+    }
+    assert_int_equal(queued(&bed), 0);
+    engine_close(other);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(an_entry_that_is_removed_and_set_again_is_the_new_one_everywhere),
         T(stored_entry_ticks_from_the_next_time_on),
         T(two_engines_make_each_tick_of_a_stored_entry_once),
         T(an_entry_is_noticed_by_an_engine_that_did_not_set_it),

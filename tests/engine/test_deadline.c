@@ -53,6 +53,22 @@ static void a_retrying_job_ends_at_its_deadline(void **state)
     bed_release(&bed);
 }
 
+/* A tick while it ran has looked at those that wait only. */
+static void a_job_that_waits_again_asks_for_its_deadline(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, RETRY);
+    const int64_t deadline_ms = bed.now_ms + 5400000;
+    submit_until(&bed, deadline_ms, 0);
+    struct job job = *bed_claim_one(&bed);
+    bed_pass(&bed, 1000);
+    const struct outcome released = {.ending = ENDING_RELEASED};
+    assert_int_equal(bed_settle(&bed, &job, &released), 0);
+    assert_true(engine_next_ms(bed.engine) <= deadline_ms);
+    bed_release(&bed);
+}
+
 static void a_parked_job_ends_at_its_deadline(void **state)
 {
     (void)state;
@@ -163,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_scheduled_job_ends_at_its_deadline),
         T(a_retrying_job_ends_at_its_deadline),
+        T(a_job_that_waits_again_asks_for_its_deadline),
         T(a_parked_job_ends_at_its_deadline),
         T(a_job_in_a_paused_queue_ends_at_its_deadline),
         T(a_running_job_may_finish_after_its_deadline),

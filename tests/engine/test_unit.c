@@ -1,6 +1,8 @@
 /* Units that fail: who is told what, and what is left. */
 #include "engine/bed.h"
 
+#include <limits.h>
+
 #include "base/err.h"
 
 static const struct store_ops *real;
@@ -8,6 +10,8 @@ static int fail_commit;        /* code of the next commits */
 static unsigned fail_times;    /* of how many */
 static bool commit_came_first; /* the store had already done it */
 static unsigned commits;
+static unsigned begins;
+static unsigned begins_left; /* after so many the store is gone */
 
 static int submit_unless_bad(struct store *store, const struct job_spec *specs, size_t n,
                              struct submit_result *ret, struct arena *arena,
@@ -17,6 +21,14 @@ static int submit_unless_bad(struct store *store, const struct job_spec *specs, 
         if (str_is(specs[i].task, "bad"))
             return err_set(err, REDRIVE_E_CORRUPT, "the store chokes on it");
     return real->submit(store, specs, n, ret, arena, err);
+}
+
+static int begin_or_fail(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                         int64_t *ret_version, struct redrive_err *err)
+{
+    if (begins++ >= begins_left)
+        return err_set(err, REDRIVE_E_IO, "the store is gone");
+    return real->begin(store, now_ms, ret_now_ms, ret_version, err);
 }
 
 static int commit_or_fail(struct store *store, struct redrive_err *err)
@@ -48,10 +60,12 @@ static void make_fragile(struct bed *bed)
     assert_int_equal(store_open("memory:fragile", &options, &store, NULL), 0);
     real = store_ops(store);
     fragile = *real;
+    fragile.begin = begin_or_fail;
     fragile.submit = submit_unless_bad;
     fragile.commit = commit_or_fail;
     ((struct store_base *)(void *)store)->ops = &fragile;
     engine_options.store = store;
+    begins_left = UINT_MAX;
     assert_int_equal(engine_open(&engine_options, &bed->engine, NULL), 0);
     fail_commit = 0;
     fail_times = 1;
@@ -135,6 +149,26 @@ static void unit_is_not_given_up_because_others_were_faster_many_times(void **st
     bed_release(&bed);
 }
 
+/* Each would wait in vain for the store, and everybody with it. */
+static void operations_are_not_tried_one_by_one_on_a_store_that_is_gone(void **state)
+{
+    (void)state;
+    static const char *const TASKS[] = {"bad", "good", "good"};
+    struct bed bed;
+    struct submit_op ops[3];
+    make_fragile(&bed);
+    begins = 0;
+    begins_left = 1;
+    submit_three(&bed, TASKS, ops);
+    assert_int_equal(begins, 2);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ops[i].op.code, REDRIVE_E_IO);
+        assert_string_equal(ops[i].op.err.message, "the store is gone");
+    }
+    release_three(ops);
+    bed_release(&bed);
+}
+
 static void failed_commit_that_did_nothing_is_tried_again(void **state)
 {
     (void)state;
@@ -215,6 +249,7 @@ int main(void)
         T(bad_operation_fails_alone),
         T(unit_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone),
         T(unit_is_not_given_up_because_others_were_faster_many_times),
+        T(operations_are_not_tried_one_by_one_on_a_store_that_is_gone),
         T(failed_commit_that_did_nothing_is_tried_again),
         T(unclear_commit_is_told_to_all_and_not_repeated),
         T(breaker_forgets_what_was_rolled_back),
