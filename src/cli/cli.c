@@ -26,7 +26,7 @@ const struct option GLOBAL_OPTIONS[] = {
     {.name = "store",
      INTO_STRING(struct globals, store),
      .placeholder = "URL",
-     .help = "where jobs are kept: sqlite:FILE, postgres://..., redis://..."},
+     .help = "where jobs are kept: sqlite:FILE, or a postgres:// or redis:// URL"},
     {.name = "json",
      INTO_FLAG(struct globals, json),
      .help = "print data, and errors too, as JSON"},

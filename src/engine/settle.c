@@ -189,10 +189,25 @@ static int apply_settle(struct engine *e, struct op *base, struct redrive_err *e
 
 static const struct op_kind SETTLE = {.rank = 0, .apply = settle_ops};
 
+/* A token was given with a claim that has been answered. Without one, the claim may be on its way
+ * in the same unit, and must be made first. */
+static bool all_have_tokens(const struct settlement *items, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (items[i].token == 0)
+            return false;
+    return true;
+}
+
 void settle_op_init(struct settle_op *op, struct settlement *items, size_t n)
 {
     *op = (struct settle_op){
-        .op = {.apply = apply_settle, .kind = &SETTLE, .weight = n}, .items = items, .n = n};
+        .op = {.apply = apply_settle,
+               .kind = all_have_tokens(items, n) ? &SETTLE : NULL,
+               .weight = n},
+        .items = items,
+        .n = n,
+    };
 }
 
 /* Fills in what an extension by id leaves open; a refusal stands in its result. */

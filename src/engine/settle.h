@@ -32,6 +32,7 @@ struct settle_op {
     struct settlement *items; /* borrowed */
     size_t n;
 };
+/* The items are complete. */
 void settle_op_init(struct settle_op *op, struct settlement *items, size_t n);
 
 /* A heartbeat: the lease lasts for so long from now. By number, or by tenant and id: then the job's

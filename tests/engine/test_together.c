@@ -218,6 +218,30 @@ static void what_has_ended_makes_room_for_what_starts(void **state)
     bed_release(&bed);
 }
 
+/* Whoever sends commands ahead of the answers names the job and not a token. */
+static void a_settlement_without_a_token_comes_after_the_claim_before_it(void **state)
+{
+    struct bed bed;
+    struct submit_op submit;
+    struct claim_op claim;
+    struct settle_op settle;
+    const struct job_spec spec = {.id = STR("j"), .task = STR("mail")};
+    struct settlement done = {
+        .id = STR("j"), .worker = STR("w"), .outcome = {.ending = ENDING_RAN}};
+    (void)state;
+    bed_init(&bed, NULL);
+    assert_int_equal(submit_op_init(&submit, bed.engine, &spec, 1, NULL), 0);
+    claim_init(&claim, 1, "w");
+    settle_op_init(&settle, &done, 1);
+    engine_apply(bed.engine, (struct op *[]){&submit.op, &claim.op, &settle.op}, 3);
+    assert_int_equal(claim.n, 1);
+    assert_int_equal(done.ret.code, 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 1);
+    submit_op_release(&submit);
+    claim_op_release(&claim);
+    bed_release(&bed);
+}
+
 static void an_operation_of_another_kind_keeps_its_place(void **state)
 {
     struct bed bed;
@@ -278,6 +302,7 @@ int main(void)
         cmocka_unit_test(settlements_reach_the_store_together),
         cmocka_unit_test(submits_reach_the_store_together),
         cmocka_unit_test(what_has_ended_makes_room_for_what_starts),
+        cmocka_unit_test(a_settlement_without_a_token_comes_after_the_claim_before_it),
         cmocka_unit_test(an_operation_of_another_kind_keeps_its_place),
         cmocka_unit_test(jobs_over_a_limit_are_parked_together),
         cmocka_unit_test(a_start_that_is_refused_takes_nothing),
