@@ -226,7 +226,7 @@ static int check_entry_name(struct str name, char *ret_field, struct redrive_err
     char shown[NODE_SHOW_MAX];
     if (type_name_valid(name) && utf8_valid(name))
         return 0;
-    (void)strcpy(ret_field, "name");
+    memcpy(ret_field, "name", sizeof "name");
     (void)err_set(err, REDRIVE_E_INVALID, "name: %s cannot be a name", node_show(name, shown));
     err_detail(err, "expected a name of at most %d bytes without spaces", TYPE_NAME_MAX);
     return REDRIVE_E_INVALID;

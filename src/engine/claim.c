@@ -112,8 +112,10 @@ static int claim_ops(struct engine *e, struct op *const *ops, size_t n, struct r
 {
     struct claim_op **alike = arena_array(&e->arena, n, sizeof(struct claim_op *));
     struct claim_op **left = arena_array(&e->arena, n, sizeof(struct claim_op *));
-    int rc = alike && left ? 0 : err_nomem(err);
-    for (size_t i = 0; i < n && rc == 0; i++) {
+    int rc = 0;
+    if (!alike || !left)
+        return err_nomem(err);
+    for (size_t i = 0; i < n; i++) {
         left[i] = (struct claim_op *)ops[i];
         clear(left[i]);
     }

@@ -69,10 +69,13 @@ int cron_page_read(struct store *store, const struct config *config, struct str 
     if (rc < 0)
         return rc;
     ret->items = calloc(rows.n + (has_own ? config->n_cron : 0) + 1, sizeof *ret->items);
-    ret->boxes = calloc(rows.n + 1, sizeof *ret->boxes);
-    if (!ret->items || !ret->boxes)
-        rc = err_nomem(err);
-    if (rc == 0 && has_own)
+    ret->boxes = calloc(rows.n + 1, sizeof(struct cron_box *));
+    if (!ret->items || !ret->boxes) {
+        shared_page_release(&rows);
+        cron_page_release(ret);
+        return err_nomem(err);
+    }
+    if (has_own)
         add_own(config, &rows, now_ms, ret);
     for (size_t i = 0; i < rows.n && rc == 0; i++)
         rc = add_stored(config, &rows.rows[i], now_ms, ret, err);
@@ -84,7 +87,7 @@ int cron_page_read(struct store *store, const struct config *config, struct str 
 
 void cron_page_release(struct cron_page *page)
 {
-    for (size_t i = 0; i < page->n_boxes; i++)
+    for (size_t i = 0; page->boxes && i < page->n_boxes; i++)
         cron_box_free(page->boxes[i]);
     free(page->boxes);
     free(page->items);

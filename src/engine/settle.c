@@ -144,7 +144,7 @@ static int settle_unknown(struct engine *e, struct settle_batch *batch, struct s
     if (rc == 0)
         rc = engine_find(e, s->tenant, s->id, s->seq, &page, err);
     s->ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
-    if (rc > 0) {
+    if (rc > 0 && page.jobs) {
         const struct job *job = &page.jobs[0];
         const bool holds = holds_lease(s, &job->status);
         rc = holds ? settle_batch_add(e, batch, job, NULL, s, err) : 0;

@@ -272,10 +272,12 @@ int timetable_load(struct engine *e, struct redrive_err *err)
     struct timetable table = {0};
     struct shared_page page = {0};
     int rc = e->ops->shared_list(e->store, SHARED_CRON, (struct str){0}, &page, err);
-    const size_t room = page.n + (config ? config->n_cron : 0);
-    if (rc == 0 && room > 0) {
-        table.slots = calloc(room, sizeof *table.slots);
-        rc = table.slots ? 0 : err_nomem(err);
+    if (rc < 0)
+        return rc;
+    table.slots = calloc(page.n + (config ? config->n_cron : 0) + 1, sizeof *table.slots);
+    if (!table.slots) {
+        shared_page_release(&page);
+        return err_nomem(err);
     }
     for (size_t i = 0; i < page.n && rc == 0; i++)
         rc = take_row(e, &table, &page.rows[i], err);

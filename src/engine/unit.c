@@ -41,7 +41,9 @@ static void start_clean(struct engine *e)
 static int make_together(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
 {
     struct op **alike = arena_array(&e->arena, n, sizeof(struct op *));
-    int rc = alike ? 0 : err_nomem(err);
+    int rc = 0;
+    if (!alike)
+        return err_nomem(err);
     for (int rank = 0; rank < OP_RANKS && rc == 0; rank++) {
         size_t count = 0;
         for (size_t i = 0; i < n; i++)

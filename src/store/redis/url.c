@@ -53,10 +53,16 @@ static char *decoded(struct str text)
     char *copy = str_dup(text);
     size_t n = 0;
     for (size_t i = 0; copy && i < text.len; i++) {
-        bool is_hex = text.ptr[i] == '%' && i + 2 < text.len && hex(text.ptr[i + 1]) >= 0 &&
-                      hex(text.ptr[i + 2]) >= 0;
-        copy[n++] = is_hex ? (char)(hex(text.ptr[i + 1]) << 4 | hex(text.ptr[i + 2])) : text.ptr[i];
-        i += is_hex ? 2 : 0;
+        const bool is_escape = text.ptr[i] == '%' && i + 2 < text.len;
+        const int high = is_escape ? hex(text.ptr[i + 1]) : -1;
+        const int low = is_escape ? hex(text.ptr[i + 2]) : -1;
+        const unsigned char byte = (unsigned char)(high * 16 + low);
+        if (high < 0 || low < 0) {
+            copy[n++] = text.ptr[i];
+            continue;
+        }
+        memcpy(&copy[n++], &byte, 1);
+        i += 2;
     }
     if (copy)
         copy[n] = '\0';
@@ -81,7 +87,7 @@ static int parse_query(struct str query, struct place *ret, struct redrive_err *
         return wrong("a setting that is not known", query, err);
     struct str prefix = {query.ptr + 7, query.len - 7};
     for (size_t i = 0; i < prefix.len; i++)
-        if (memchr("{}:&?#", prefix.ptr[i], 6) || (unsigned char)prefix.ptr[i] <= ' ')
+        if (strchr("{}:&?#", prefix.ptr[i]) || (unsigned char)prefix.ptr[i] <= ' ')
             return wrong("a prefix that cannot be part of a key", prefix, err);
     if (prefix.len == 0 || prefix.len >= PREFIX_MAX)
         return wrong("a prefix that is empty or too long", prefix, err);
