@@ -213,6 +213,24 @@ static void a_newer_program_that_came_meanwhile_is_noticed(void **state)
                      REDRIVE_E_STATE);
 }
 
+static void reads_that_failed_leave_nothing_behind(void **state)
+{
+    struct kit *k = *state;
+    struct job_page page = {0};
+    const struct job_filter filter = {.id = STR("x"), .limit = 10};
+    int64_t seq = PUT(k, .id = STR("x"));
+    sql(k, "CREATE TABLE public.before AS SELECT version FROM redrive.meta; "
+           "UPDATE redrive.meta SET version = 4711");
+    sql(k, KILL_ALL);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(store_ops(k->store)->list(k->store, &filter, &page, NULL),
+                         REDRIVE_E_STATE);
+    job_page_release(&page);
+    sql(k, "UPDATE redrive.meta SET version = (SELECT version FROM public.before)");
+    check_seqs(LIST(k, .id = STR("x")), seq);
+    kit_start(k, seq);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +248,7 @@ int main(void)
         F(of_a_commit_that_got_no_answer_nobody_knows),
         F(between_units_nobody_notices),
         F(a_newer_program_that_came_meanwhile_is_noticed),
+        F(reads_that_failed_leave_nothing_behind),
     };
     return cmocka_run_group_tests_name("postgres connection", tests, NULL, NULL);
 }
