@@ -166,6 +166,36 @@ static void ids_within_one_batch_count_too(void **state)
     check_str(r[3].id, "y");
 }
 
+static void of_equal_ids_in_one_batch_the_first_is_taken(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec specs[] = {
+        {.tenant = STR("acme"),
+         .id = STR("z"),
+         .queue = STR("q"),
+         .task = STR("A"),
+         .payload = STR("1")},
+        {.tenant = STR("acme"), .id = STR("a"), .queue = STR("q"), .task = STR("A")},
+        {.tenant = STR("acme"),
+         .id = STR("z"),
+         .queue = STR("q"),
+         .task = STR("B"),
+         .payload = STR("2")},
+    };
+    struct submit_result r[3];
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->submit(k->store, specs, 3, r, &k->arena, NULL), 0);
+    kit_commit(k);
+    assert_int_equal(r[0].code, 0);
+    assert_int_equal(r[1].code, 0);
+    assert_int_equal(r[2].code, REDRIVE_E_EXISTS);
+    assert_int_equal(r[2].seq, r[0].seq);
+    check_str(r[2].id, "z");
+    const struct job *job = kit_job(k, r[0].seq);
+    check_str(job->spec.payload, "1");
+    check_str(job->spec.task, "A");
+}
+
 /* Invariant 4. */
 static void a_key_is_held_in_every_live_state_and_in_no_other(void **state)
 {
@@ -333,6 +363,7 @@ int main(void)
         F(an_id_is_held_until_its_job_is_gone),
         F(tenants_do_not_share_ids_or_keys),
         F(ids_within_one_batch_count_too),
+        F(of_equal_ids_in_one_batch_the_first_is_taken),
         F(a_key_is_held_in_every_live_state_and_in_no_other),
         F(jobs_without_a_key_do_not_meet),
         F(an_id_is_asked_before_a_key),

@@ -188,7 +188,13 @@ int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
         rc = pg_schema_types(store, err);
     if (rc == 0 && patiently && !PQenterPipelineMode(store->conn))
         rc = pg_connection_error(store, err);
-    if (rc != 0)
+    if (rc != 0) {
         pg_disconnect(store);
-    return rc;
+        return rc;
+    }
+    /* A standby that took over, or a dump that was restored, may have given the numbers of lines
+     * to others. No unit is open here, so that nothing points to the lines. */
+    pg_lines_release(&store->lines);
+    pg_lines_init(&store->lines);
+    return 0;
 }

@@ -3,6 +3,9 @@
 
 #define PAGE_MAX ((size_t)65536)
 
+/* When to look again for jobs that another unit has locked. */
+#define LOCKED_AGAIN_MS 100
+
 static size_t bounded(size_t limit)
 {
     return limit < PAGE_MAX ? limit : PAGE_MAX;
@@ -25,10 +28,17 @@ static int look(struct store *store, enum statement jobs, enum statement next, s
 }
 
 /* When the next one's time comes. If the limit was not reached, those whose time has come and that
- * were not given are locked by others, who see to them. */
+ * were not given are locked by others, who see to them unless they fail: a moment later that is
+ * known. */
 static int64_t next_of(const struct store *store, size_t given, size_t limit)
 {
-    return pg_get_int(store->results[1], 0, given == limit ? 0 : 1);
+    const PGresult *times = store->results[1];
+    if (given == limit)
+        return pg_get_int(times, 0, 0);
+    const int64_t next_ms = pg_get_int(times, 0, 1);
+    const int64_t again_ms = store->now_ms + LOCKED_AGAIN_MS;
+    const bool some_are_locked = pg_get_int(times, 0, 2) > (int64_t)given;
+    return some_are_locked && (next_ms == 0 || again_ms < next_ms) ? again_ms : next_ms;
 }
 
 int postgres_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,

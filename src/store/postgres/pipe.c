@@ -45,7 +45,17 @@ static int give_up(struct store *store, struct redrive_err *err)
 {
     int rc = pg_connection_error(store, err);
     pg_disconnect(store);
+    pg_args_reset(&store->args);
     return rc;
+}
+
+/* Arguments that could not be put together are of no use to the next statement either. */
+static int args_failed(struct store *store, struct redrive_err *err)
+{
+    const bool too_big = buf_failed(&store->args.bytes) == REDRIVE_E_TOO_BIG;
+    pg_args_reset(&store->args);
+    return too_big ? err_set(err, REDRIVE_E_TOO_BIG, "a unit has more than the store can take")
+                   : err_nomem(err);
 }
 
 static int send(struct store *store, const char *name, const char *sql, struct redrive_err *err)
@@ -55,9 +65,7 @@ static int send(struct store *store, const char *name, const char *sql, struct r
     int formats[ARGS_MAX];
     int n = args->n;
     if (buf_failed(&args->bytes))
-        return buf_failed(&args->bytes) == REDRIVE_E_TOO_BIG
-                   ? err_set(err, REDRIVE_E_TOO_BIG, "a unit has more than the store can take")
-                   : err_nomem(err);
+        return args_failed(store, err);
     for (int i = 0; i < n; i++) {
         values[i] = args->len[i] < 0   ? NULL
                     : args->bytes.data ? args->bytes.data + args->at[i]
@@ -86,8 +94,10 @@ int pg_send(struct store *store, enum statement which, bool is_wanted, struct re
     if (!is_known) {
         if (!PQsendPrepare(store->conn, NAMES[which], TEXTS[which], 0, NULL))
             return give_up(store, err);
-        if (!note_sent(store, (struct sent){.statement = (int)which, .is_prepare = true}))
+        if (!note_sent(store, (struct sent){.statement = (int)which, .is_prepare = true})) {
+            pg_args_reset(&store->args);
             return err_nomem(err);
+        }
     }
     int rc = send(store, NAMES[which], NULL, err);
     if (rc == 0 &&
@@ -216,7 +226,7 @@ static bool keep_args(const struct args *from, struct args *to)
     to->n = from->n;
     memcpy(to->at, from->at, sizeof to->at);
     memcpy(to->len, from->len, sizeof to->len);
-    return buf_add(&to->bytes, from->bytes.data, from->bytes.len) == 0;
+    return !buf_failed(&from->bytes) && buf_add(&to->bytes, from->bytes.data, from->bytes.len) == 0;
 }
 
 static int read_once(struct store *store, enum statement which, const char *sql,
@@ -236,8 +246,7 @@ int pg_read(struct store *store, enum statement which, const char *sql, const PG
     struct args again;
     if (!keep_args(&store->args, &again)) {
         pg_args_release(&again);
-        pg_args_reset(&store->args);
-        return err_nomem(err);
+        return args_failed(store, err);
     }
     int rc = 0;
     if (store->in_unit) {
@@ -247,6 +256,8 @@ int pg_read(struct store *store, enum statement which, const char *sql, const PG
         store->args = again;
         if (rc == 0)
             rc = read_once(store, which, sql, ret, err);
+        else
+            pg_args_reset(&store->args);
         store->is_lost |= rc != 0;
         return rc;
     }
@@ -256,9 +267,12 @@ int pg_read(struct store *store, enum statement which, const char *sql, const PG
         rc = read_once(store, which, sql, ret, err);
     if (rc != 0 && !pg_is_connected(store)) {
         rc = pg_connect(store, true, err);
-        pg_args_release(&store->args);
-        store->args = again;
-        return rc == 0 ? read_once(store, which, sql, ret, err) : rc;
+        if (rc == 0) {
+            pg_args_release(&store->args);
+            store->args = again;
+            return read_once(store, which, sql, ret, err);
+        }
+        pg_args_reset(&store->args);
     }
     pg_args_release(&again);
     return rc;

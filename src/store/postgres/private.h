@@ -9,7 +9,7 @@
  *   3. Statements are sent without waiting; pg_sync waits for all of them. Between two calls of the
  *      engine nothing is under way.
  *   4. A line that the handle knows has been committed, or belongs to the open unit: a rollback
- *      forgets those.
+ *      forgets those. A new connection, which is never made within a unit, forgets all of them.
  */
 #ifndef STORE_POSTGRES_PRIVATE_H
 #define STORE_POSTGRES_PRIVATE_H

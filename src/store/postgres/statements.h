@@ -87,12 +87,15 @@ enum row_column {
     " LIMIT $2::bigint FOR UPDATE SKIP LOCKED) "                                  \
     "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY " order
 
-/* The time of the job after $2 others, and the first that is later than $1. */
+/* The time of the job after $2 others, the first that is later than $1, and how many are not, up to
+ * $2. */
 #define NEXT_TIMES(condition, column)                                                        \
     "SELECT (SELECT j." column " FROM redrive.jobs j WHERE " condition " ORDER BY j." column \
     ", j.seq OFFSET $2::bigint LIMIT 1), "                                                   \
     "(SELECT j." column " FROM redrive.jobs j WHERE " condition " AND j." column             \
-    " > $1::bigint ORDER BY j." column ", j.seq LIMIT 1)"
+    " > $1::bigint ORDER BY j." column ", j.seq LIMIT 1), "                                  \
+    "(SELECT count(*) FROM (SELECT 1 FROM redrive.jobs j WHERE " condition " AND j." column  \
+    " <= $1::bigint ORDER BY j." column ", j.seq LIMIT $2::bigint) x)"
 
 #define IS_TIME_LOCKED "j.state IN (0, 1)"
 #define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4)"

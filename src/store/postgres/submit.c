@@ -52,39 +52,41 @@ static int accept(struct store *store, const struct job_spec *spec, struct line 
 
 /* ---- Jobs without a key ---------------------------------------------------------------------- */
 
-/* The number of the spec that a row of the answer is about: of equal ids the first was taken. */
+/* The number of the spec that a row of the answer is about: of equal ids the first was taken. Those
+ * before `first` have their answer, as have those without a code. */
 static size_t spec_of(const PGresult *result, int i, const struct job_spec *specs,
-                      struct line *const *lines, size_t n, struct arena *arena)
+                      struct line *const *lines, const struct submit_result *answers, size_t first,
+                      size_t n, struct arena *arena)
 {
     const struct str id = pg_get_text(result, i, 2, arena);
     const int64_t tenant_id = pg_get_int(result, i, 1);
-    size_t at = 0;
-    while (at < n && (lines[at]->tenant_id != tenant_id || !str_eq(specs[at].id, id)))
+    size_t at = first;
+    while (at < n && (answers[at].code == 0 || lines[at]->tenant_id != tenant_id ||
+                      !str_eq(specs[at].id, id)))
         at++;
     return at;
 }
 
-/* Answers come in the order of ids, mostly that of the request: ids are made in order. */
+/* Answers come in the order of ids, mostly that of the request, because ids are made in order: then
+ * the first spec without an answer is the one. */
 static int note_seqs(struct store *store, const PGresult *result, const struct job_spec *specs,
                      struct line *const *lines, size_t n, struct submit_result *ret,
                      struct redrive_err *err)
 {
     struct arena scratch;
-    size_t next = 0;
+    size_t first = 0;
     int rc = 0;
     arena_init(&scratch);
     for (int i = 0; rc == 0 && i < PQntuples(result); i++) {
-        size_t at =
-            next < n ? next + spec_of(result, i, specs + next, lines + next, 1, &scratch) : n;
-        if (at == next + 1 || at >= n)
-            at = spec_of(result, i, specs, lines, n, &scratch);
+        while (first < n && ret[first].code == 0)
+            first++;
+        const size_t at = spec_of(result, i, specs, lines, ret, first, n, &scratch);
         if (at < n)
             ret[at] = (struct submit_result){.seq = pg_get_int(result, i, 0)};
         else
             rc = scratch.failed
                      ? err_nomem(err)
                      : pg_damaged(store, pg_get_int(result, i, 0), "nobody asked for it", err);
-        next = at + 1;
     }
     arena_release(&scratch);
     return rc;

@@ -213,6 +213,41 @@ static void a_newer_program_that_came_meanwhile_is_noticed(void **state)
                      REDRIVE_E_STATE);
 }
 
+static void reads_that_failed_leave_nothing_behind(void **state)
+{
+    struct kit *k = *state;
+    struct job_page page = {0};
+    const struct job_filter filter = {.id = STR("x"), .limit = 10};
+    int64_t seq = PUT(k, .id = STR("x"));
+    sql(k, "CREATE TABLE public.before AS SELECT version FROM redrive.meta; "
+           "UPDATE redrive.meta SET version = 4711");
+    sql(k, KILL_ALL);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(store_ops(k->store)->list(k->store, &filter, &page, NULL),
+                         REDRIVE_E_STATE);
+    job_page_release(&page);
+    sql(k, "UPDATE redrive.meta SET version = (SELECT version FROM public.before)");
+    check_seqs(LIST(k, .id = STR("x")), seq);
+    kit_start(k, seq);
+}
+
+/* As when a standby takes over that had not yet heard of everything. */
+static void lines_are_learnt_anew_from_a_server_that_lost_them(void **state)
+{
+    struct kit *k = *state;
+    char answer[64];
+    PUT(k, .tenant = STR("default"), .task = STR("lost"));
+    sql(k, "TRUNCATE redrive.jobs, redrive.specs, redrive.tallies, redrive.lines, redrive.tenants "
+           "RESTART IDENTITY");
+    sql(k, "SELECT redrive.submit('other', '{}', id => 'a')");
+    sql(k, KILL_ALL);
+    PUT(k, .tenant = STR("default"), .id = STR("b"), .task = STR("lost"));
+    stores_postgres_sql(k->url, "SELECT id, task_name FROM redrive.jobs_by_status ORDER BY id",
+                        answer, sizeof answer);
+    assert_string_equal(answer, "a|other\nb|lost");
+    check_str(LIST(k, .id = STR("a"))->jobs[0].spec.task, "other");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +265,8 @@ int main(void)
         F(of_a_commit_that_got_no_answer_nobody_knows),
         F(between_units_nobody_notices),
         F(a_newer_program_that_came_meanwhile_is_noticed),
+        F(reads_that_failed_leave_nothing_behind),
+        F(lines_are_learnt_anew_from_a_server_that_lost_them),
     };
     return cmocka_run_group_tests_name("postgres connection", tests, NULL, NULL);
 }

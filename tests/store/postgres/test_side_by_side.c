@@ -52,6 +52,38 @@ static void an_expired_job_is_given_to_one_of_two(void **state)
     kit_close(&b);
 }
 
+/* Whoever has locked them may fail: nobody else would look at them for a long time. */
+static void jobs_that_another_has_locked_are_looked_at_again_soon(void **state)
+{
+    struct kit *a = *state, b;
+    int64_t next_ms;
+    kit_join(&b, a);
+    int64_t leased = PUT(a, .id = STR("leased"));
+    kit_start(a, leased);
+    PUT(a, .id = STR("due"), .process_after_ms = KIT_START_MS + 10);
+    PUT(a, .id = STR("later"), .process_after_ms = KIT_START_MS + 90000);
+    int64_t overdue = PUT(a, .id = STR("overdue"), .deadline_ms = KIT_START_MS + 20);
+    a->now_ms = b.now_ms = KIT_START_MS + 30000;
+    kit_begin(a);
+    kit_begin(&b);
+    assert_int_equal(kit_promote(a, 10, &next_ms), 1);
+    assert_int_equal(next_ms, KIT_START_MS + 90000);
+    check_seqs(kit_expired(a, 10, &next_ms), leased);
+    assert_int_equal(next_ms, 0);
+    check_seqs(kit_overdue(a, 10, &next_ms), overdue);
+    assert_int_equal(next_ms, 0);
+    assert_int_equal(kit_promote(&b, 10, &next_ms), 0);
+    assert_int_equal(next_ms, b.now_ms + 100);
+    assert_int_equal(kit_expired(&b, 10, &next_ms)->n, 0);
+    assert_int_equal(next_ms, b.now_ms + 100);
+    assert_int_equal(kit_overdue(&b, 10, &next_ms)->n, 0);
+    assert_int_equal(next_ms, b.now_ms + 100);
+    kit_rollback(a);
+    assert_int_equal(kit_promote(&b, 10, &next_ms), 1);
+    kit_rollback(&b);
+    kit_close(&b);
+}
+
 static void a_move_of_a_locked_job_waits_and_then_gives_up_the_unit(void **state)
 {
     struct kit *a = *state, b;
@@ -250,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         F(two_claims_at_once_get_different_jobs),
         F(an_expired_job_is_given_to_one_of_two),
+        F(jobs_that_another_has_locked_are_looked_at_again_soon),
         F(a_move_of_a_locked_job_waits_and_then_gives_up_the_unit),
         F(a_put_of_a_row_that_another_has_put_is_refused_when_that_commits),
         F(many_units_at_once_lose_nothing_and_do_nothing_twice),

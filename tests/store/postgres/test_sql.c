@@ -257,6 +257,17 @@ static void views_show_each_job_where_it_belongs(void **state)
                  "deferred|0\nstarted|1\ndeferred_for_retry|1\nstarted|2\ndead_letter|2");
 }
 
+static void the_names_of_others_do_not_get_into_views(void **state)
+{
+    struct kit *k = *state;
+    check_answer(k,
+                 "CREATE SCHEMA other; CREATE FUNCTION other.to_timestamp(numeric) "
+                 "RETURNS timestamptz LANGUAGE sql AS 'SELECT NULL::timestamptz'; "
+                 "SET search_path = other, pg_catalog; "
+                 "SELECT extract(epoch FROM redrive.at(5000))::int",
+                 "5");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +279,7 @@ int main(void)
         F(a_cancel_in_sql_is_a_cancel),
         F(a_role_that_may_submit_may_do_nothing_else),
         F(views_show_each_job_where_it_belongs),
+        F(the_names_of_others_do_not_get_into_views),
     };
     return cmocka_run_group_tests_name("postgres sql", tests, NULL, NULL);
 }

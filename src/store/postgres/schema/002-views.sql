@@ -2,7 +2,9 @@
 -- are those of the SQLite store; times are of type timestamptz.
 
 CREATE FUNCTION redrive.at(ms bigint) RETURNS timestamptz
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT to_timestamp(nullif(ms, 0) / 1000.0) $$;
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT to_timestamp(nullif(ms, 0) / 1000.0)
+$$;
 
 -- Jobs that wait for another attempt. retry_count is the number of failures so far.
 CREATE VIEW redrive.retry_queue AS
