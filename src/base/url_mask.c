@@ -12,7 +12,7 @@ static struct str until(struct str text, const char *set)
 
 static struct str after(struct str text, size_t len)
 {
-    return (struct str){text.ptr + len, text.len - len};
+    return text.ptr ? (struct str){text.ptr + len, text.len - len} : text;
 }
 
 /* Writes the scheme and gives what follows; {NULL, 0}: there is no authority, all is written. */

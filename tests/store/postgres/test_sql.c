@@ -39,6 +39,7 @@ static void a_job_of_a_transaction_is_there_when_it_commits(void **state)
     const struct job_page *page = LIST(k, .limit = 10);
     assert_int_equal(page->n, 1);
     const struct job *job = &page->jobs[0];
+    const int64_t seq = job->status.seq;
     check_str(job->spec.tenant, "default");
     check_str(job->spec.queue, "default");
     check_str(job->spec.task, "mail");
@@ -47,7 +48,7 @@ static void a_job_of_a_transaction_is_there_when_it_commits(void **state)
     assert_int_equal(job->spec.max_attempts, 6);
     assert_int_equal(job->status.state, REDRIVE_STATE_QUEUED);
     assert_int_equal(kit_queues(k, STR("default"))->queues[0].by_state[REDRIVE_STATE_QUEUED], 1);
-    check_seqs(READY(k, .tenant = STR("default")), job->status.seq);
+    check_seqs(READY(k, .tenant = STR("default")), seq);
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
 }
 
