@@ -127,8 +127,18 @@ static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply 
     return 0;
 }
 
+/* Forgets rows that may not be as the server has them: nothing was kept, somebody else had a unit
+ * in between, or it is another server by now. */
+static void forget_rows(struct store *store)
+{
+    if (store->kept_unit == 0 || store->unit != store->kept_unit + 1 ||
+        strcmp(store->known_run, store->run_id) != 0)
+        rd_unit_forget(store);
+}
+
 /* A server that was started again may have less than it had, or nothing: what is cached of it may
- * not be so, here and in the engine, for which no version is the one that it knows. */
+ * not be so, here and in the engine, for which no version is the one that it knows. No row may be
+ * known any more, for rows point to lines. */
 static void forget_before_restart(struct store *store, int64_t *ret_shared_version)
 {
     if (strcmp(store->known_run, store->run_id) == 0)
@@ -170,8 +180,7 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
             nap(store);
     }
     store->unit = rd_reply_int(reply, 1);
-    if (store->unit != store->kept_unit + 1)
-        rd_unit_forget(store);
+    forget_rows(store);
     store->in_unit = true;
     store->last_seq = rd_reply_int(reply, 2);
     store->shared_version = rd_reply_int(reply, 3);

@@ -210,6 +210,44 @@ static void a_handle_survives_a_server_that_was_away(void **state)
     server_stop(&s);
 }
 
+static int settle(struct store *store, int64_t seq, uint64_t token)
+{
+    static const struct decision DONE = {.state = REDRIVE_STATE_COMPLETED, .uses_attempt = true};
+    const struct settle_move move = {.seq = seq, .token = token, .decision = &DONE};
+    struct move_result result;
+    const int rc = store_ops(store)->settle(store, &move, 1, &result, NULL);
+    return rc < 0 ? rc : result.code;
+}
+
+static void start_committed(struct store *store, int64_t seq, uint64_t token)
+{
+    const struct start_move move = {.seq = seq, .token = token, .lease_until_ms = INT64_MAX / 4};
+    struct move_result result;
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->start(store, &move, 1, &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+}
+
+static void a_handle_knows_no_job_that_the_server_has_lost(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "lost");
+    start_committed(store, 1, 7);
+    server_restart(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(put(store, "new", NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(count_jobs(store), 1);
+    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+    store_close(store);
+    server_stop(&s);
+}
+
 /* A library that somebody has thrown away is loaded again. */
 static void functions_that_are_gone_come_back(void **state)
 {
@@ -430,6 +468,7 @@ int main(void)
         T(a_holder_that_sleeps_past_its_lease_is_fenced_off),
         T(a_server_that_dies_in_mid_unit_comes_back_without_it),
         T(a_handle_survives_a_server_that_was_away),
+        T(a_handle_knows_no_job_that_the_server_has_lost),
         T(functions_that_are_gone_come_back),
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
         T(a_commit_whose_answer_is_lost_is_told_exactly),
