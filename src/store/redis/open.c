@@ -90,9 +90,29 @@ static int call(struct store *store, struct redrive_err *err)
 
 int rd_set_up(struct store *store, struct redrive_err *err)
 {
+    char id[24];
     rd_ask(store, FUNCTION("setup"));
     rd_ask_int(store, SCHEMA_VERSION);
+    snprintf(id, sizeof id, "%016" PRIx64, rng_next(&store->rng));
+    rd_ask_text(store, id);
     return call(store, err);
+}
+
+/* Before anything is cached. */
+static int learn_id(struct store *store, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    rd_ask_command(store, "HGET");
+    rd_ask_text(store, store->root);
+    rd_ask_text(store, "id");
+    int rc = rd_link_call(store, &reply, err);
+    if (rc != 0)
+        return rc;
+    if (reply->type == REDIS_REPLY_STRING)
+        str_copy(store->known_id, sizeof store->known_id, (struct str){reply->str, reply->len});
+    freeReplyObject(reply);
+    memcpy(store->known_run, store->run_id, sizeof store->known_run);
+    return 0;
 }
 
 /* Whether functions may be called, by one that changes nothing for somebody who waits for nothing.
@@ -117,6 +137,8 @@ static int set_up(struct store *store, const struct store_options *options, stru
         return found_newer(store->version_found, err);
     /* One that is there can be looked at though the server has no memory left to set one up. */
     rc = store->version_found == 0 ? rd_set_up(store, err) : try_functions(store, err);
+    if (rc == 0)
+        rc = learn_id(store, err);
     return rc == 0 ? rd_lines_refresh(store, err) : rc;
 }
 
@@ -184,7 +206,6 @@ static int redis_open(struct str place, const struct store_options *options, str
         rc = rd_facts_learn(store, err);
     if (rc == 0)
         rc = set_up(store, options, err);
-    memcpy(store->known_run, store->run_id, sizeof store->known_run);
     if (rc != 0) {
         redis_close(store);
         return rc;

@@ -112,7 +112,9 @@ struct store {
     redisContext *link;
     redisContext *ear; /* subscribed to commits */
     char run_id[48];
+    char id[24];        /* of the store, a new one each time that it is set up */
     char known_run[48]; /* of the server that what is cached was read from */
+    char known_id[24];  /* of the store in it */
     int64_t client_id;
     struct buf words; /* of the request in the making */
     size_t n_words;

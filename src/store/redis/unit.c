@@ -127,23 +127,30 @@ static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply 
     return 0;
 }
 
+/* Whether what is cached was read from this store: the same one, in a server that was not started
+ * again since. */
+static bool is_known(const struct store *store)
+{
+    return strcmp(store->known_run, store->run_id) == 0 && strcmp(store->known_id, store->id) == 0;
+}
+
 /* Forgets rows that may not be as the server has them: nothing was kept, somebody else had a unit
- * in between, or it is another server by now. */
+ * in between, or it is another store by now. */
 static void forget_rows(struct store *store)
 {
-    if (store->kept_unit == 0 || store->unit != store->kept_unit + 1 ||
-        strcmp(store->known_run, store->run_id) != 0)
+    if (store->kept_unit == 0 || store->unit != store->kept_unit + 1 || !is_known(store))
         rd_unit_forget(store);
 }
 
-/* A server that was started again may have less than it had, or nothing: what is cached of it may
- * not be so, here and in the engine, for which no version is the one that it knows. No row may be
- * known any more, for rows point to lines. */
-static void forget_before_restart(struct store *store, int64_t *ret_shared_version)
+/* A server that was started again may have less than it had, and a store that was emptied has
+ * nothing: what is cached of it may not be so, here and in the engine, for which no version is the
+ * one that it knows. No row may be known any more, for rows point to lines. */
+static void forget_another(struct store *store, int64_t *ret_shared_version)
 {
-    if (strcmp(store->known_run, store->run_id) == 0)
+    if (is_known(store))
         return;
     memcpy(store->known_run, store->run_id, sizeof store->known_run);
+    memcpy(store->known_id, store->id, sizeof store->known_id);
     rd_lines_release(store);
     map_init(&store->lines_by_name, rng_next(&store->rng));
     map_init(&store->lines_by_tenant, rng_next(&store->rng));
@@ -180,6 +187,7 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
             nap(store);
     }
     store->unit = rd_reply_int(reply, 1);
+    str_copy(store->id, sizeof store->id, rd_reply_str(reply, 6));
     forget_rows(store);
     store->in_unit = true;
     store->last_seq = rd_reply_int(reply, 2);
@@ -189,7 +197,7 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     freeReplyObject(reply);
     *ret_now_ms = store->now_ms;
     *ret_shared_version = store->shared_version;
-    forget_before_restart(store, ret_shared_version);
+    forget_another(store, ret_shared_version);
     return 0;
 }
 

@@ -30,12 +30,12 @@ static int begin(struct store *store, struct redrive_err *err)
     return store_ops(store)->begin(store, 0, &now, &version, err);
 }
 
-static int put(struct store *store, const char *id, struct redrive_err *err)
+static int put_in(struct store *store, const char *queue, const char *id, struct redrive_err *err)
 {
     const struct job_spec spec = {.tenant = STR("acme"),
                                   .id = str_of(id),
                                   .task = STR("mail"),
-                                  .queue = STR("main"),
+                                  .queue = str_of(queue),
                                   .payload = STR("{\"to\":\"somebody\"}")};
     struct submit_result result;
     struct arena arena;
@@ -43,6 +43,11 @@ static int put(struct store *store, const char *id, struct redrive_err *err)
     int rc = store_ops(store)->submit(store, &spec, 1, &result, &arena, err);
     arena_release(&arena);
     return rc < 0 ? rc : result.code;
+}
+
+static int put(struct store *store, const char *id, struct redrive_err *err)
+{
+    return put_in(store, "main", id, err);
 }
 
 static size_t count_ready(struct store *store)
@@ -54,14 +59,19 @@ static size_t count_ready(struct store *store)
     return n;
 }
 
-static size_t count_jobs(struct store *store)
+static size_t count_in(struct store *store, const char *queue)
 {
     struct job_page page = {0};
-    const struct job_filter filter = {.limit = 1000};
+    const struct job_filter filter = {.queue = str_of(queue), .limit = 1000};
     assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
     const size_t n = page.n;
     job_page_release(&page);
     return n;
+}
+
+static size_t count_jobs(struct store *store)
+{
+    return count_in(store, "");
 }
 
 static void put_committed(struct store *store, const char *id)
@@ -245,6 +255,41 @@ static void a_handle_knows_no_job_that_the_server_has_lost(void **state)
     assert_int_equal(count_jobs(store), 1);
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(store);
+    server_stop(&s);
+}
+
+/* The server goes on: only what is in it tells. */
+static void a_handle_notices_that_another_has_set_up_an_emptied_store(void **state)
+{
+    (void)state;
+    struct server s;
+    int64_t now, before, first, second;
+    server_start(&s, NULL);
+    struct store *other = open_at(&s), *store = open_at(&s);
+    put_committed(store, "lost"); /* in the first line of the store */
+    start_committed(store, 1, 7);
+    assert_int_equal(store_ops(store)->begin(store, 0, &now, &before, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    server_call(&s, "FLUSHALL");
+    for (int i = 0; i < 3; i++) { /* as many units as the first handle has had */
+        assert_int_equal(begin(other, NULL), 0);
+        assert_int_equal(i > 0 ? 0 : put_in(other, "else", "elsewhere", NULL), 0);
+        assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    }
+
+    assert_int_equal(store_ops(store)->begin(store, 0, &now, &first, NULL), 0);
+    assert_int_not_equal(first, before);
+    assert_int_equal(settle(store, 1, 7), REDRIVE_E_STATE);
+    assert_int_equal(put(store, "new", NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(store_ops(store)->begin(store, 0, &now, &second, NULL), 0);
+    assert_int_not_equal(second, before);
+    store_ops(store)->rollback(store);
+    assert_int_equal(count_in(other, "main"), 1);
+    assert_int_equal(count_in(other, "else"), 1);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
     server_stop(&s);
 }
 
@@ -469,6 +514,7 @@ int main(void)
         T(a_server_that_dies_in_mid_unit_comes_back_without_it),
         T(a_handle_survives_a_server_that_was_away),
         T(a_handle_knows_no_job_that_the_server_has_lost),
+        T(a_handle_notices_that_another_has_set_up_an_emptied_store),
         T(functions_that_are_gone_come_back),
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
         T(a_commit_whose_answer_is_lost_is_told_exactly),
