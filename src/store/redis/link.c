@@ -49,7 +49,8 @@ static int refused(int code, const char *fact, struct str text, const char *hint
 int rd_link_error(struct str text, struct redrive_err *err)
 {
     if (says(text, "FENCED"))
-        return refused(REDRIVE_E_IO, "the unit was given up: it took too long", text, NULL, err);
+        return refused(REDRIVE_E_CANCELLED, "the unit was given up: it took too long", text,
+                       "do it again", err);
     if (says(text, "EMPTY"))
         return refused(REDRIVE_E_NOT_FOUND, "the store is gone from the Redis server", text,
                        "restore a backup, or start again with an empty one", err);
@@ -188,7 +189,9 @@ void rd_link_close(struct store *store)
 
 int rd_link_broken(struct store *store, struct redrive_err *err)
 {
-    int rc = err_set(err, REDRIVE_E_IO, "the connection to the Redis server is broken");
+    /* Nothing of a unit has happened before its commit. */
+    const int code = store->in_unit ? REDRIVE_E_CANCELLED : REDRIVE_E_IO;
+    int rc = err_set(err, code, "the connection to the Redis server is broken");
     if (store->link && store->link->err)
         err_detail(err, "%s", store->link->errstr);
     rd_link_close(store);

@@ -195,6 +195,7 @@ int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
 void rd_link_tell(struct store *store);
 /* What an error reply means. */
 int rd_link_error(struct str text, struct redrive_err *err);
+/* Closes what has broken. REDRIVE_E_CANCELLED in a unit, which is lost; else REDRIVE_E_IO. */
 int rd_link_broken(struct store *store, struct redrive_err *err);
 
 struct str rd_reply_str(const redisReply *reply, size_t i);
@@ -303,7 +304,7 @@ int redis_commit(struct store *store, struct redrive_err *err);
 void redis_rollback(struct store *store);
 int redis_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err);
 
-/* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_IO when it is lost. */
+/* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_CANCELLED when it is lost. */
 int rd_unit_needed(struct store *store, struct redrive_err *err);
 /* Tells the server the moves so far, if there is a unit that has made any. */
 int rd_unit_write(struct store *store, struct redrive_err *err);

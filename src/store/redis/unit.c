@@ -23,8 +23,9 @@ int rd_unit_needed(struct store *store, struct redrive_err *err)
         return err_set(err, REDRIVE_E_STATE, "there is no open unit");
     if (!store->is_lost)
         return 0;
-    int rc = err_set(err, REDRIVE_E_IO, "the unit is lost");
+    int rc = err_set(err, REDRIVE_E_CANCELLED, "the unit is lost: none of its moves was made");
     err_detail(err, "its connection has broken, or it took too long and was given up");
+    err_hint(err, "do it again");
     return rc;
 }
 
@@ -300,19 +301,26 @@ int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct r
 /* ---- The end ----------------------------------------------------------------------------------
  */
 
+static int nobody_knows(struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_IO, "the connection to the Redis server broke at the commit");
+    err_detail(err, "nobody knows whether the unit's moves were made: all were, or none");
+    return rc;
+}
+
 /* The connection has broken on the commit: the server knows whether it came that far. */
 static int learn_fate(struct store *store, const char *run_id, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     struct redrive_err ignored;
     if (rd_link_open(store, &ignored) != 0)
-        return REDRIVE_E_IO;
+        return nobody_knows(err);
     rd_ask(store, FUNCTION("fate"));
     rd_ask_int(store, store->unit);
     rd_ask_text(store, store->me);
     rd_ask_text(store, strcmp(run_id, store->run_id) == 0 ? "1" : "0");
     if (rd_link_call(store, &reply, &ignored) != 0)
-        return REDRIVE_E_IO;
+        return nobody_knows(err);
     const long long fate = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
     freeReplyObject(reply);
     if (fate == 1)
@@ -320,7 +328,7 @@ static int learn_fate(struct store *store, const char *run_id, struct redrive_er
     if (fate == 0)
         return err_set(err, REDRIVE_E_CANCELLED,
                        "the connection to the Redis server broke before the commit");
-    return REDRIVE_E_IO;
+    return nobody_knows(err);
 }
 
 static int send_commit(struct store *store, struct redrive_err *err)
@@ -339,10 +347,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
         freeReplyObject(reply);
     else if (!store->link)
         rc = learn_fate(store, run_id, err);
-    else if (rc == REDRIVE_E_IO && store->is_lost)
-        rc = REDRIVE_E_CANCELLED; /* given up: none of it has happened */
     if (rc == REDRIVE_E_CANCELLED && err) {
-        err->code = rc;
         err_detail(err, "none of the unit's moves was made");
         err_hint(err, "do it again");
     }
@@ -352,8 +357,6 @@ static int send_commit(struct store *store, struct redrive_err *err)
 int redis_commit(struct store *store, struct redrive_err *err)
 {
     int rc = rd_unit_needed(store, err);
-    if (rc == REDRIVE_E_IO)
-        return err_set(err, REDRIVE_E_CANCELLED, "the unit is lost: none of its moves was made");
     if (rc == 0)
         rc = collect(store, false, err);
     if (rc == 0)
