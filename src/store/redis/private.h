@@ -16,9 +16,8 @@
 #include "base/rng.h"
 #include "store/store.h"
 
-/* The version of the keys and of what stands in them, and of the library's functions. */
+/* The version of the keys and of what stands in them. */
 #define SCHEMA_VERSION 1
-#define FUNCTION(name) "redrive_1_" name
 
 #define PREFIX_MAX   64
 #define DIGEST_BYTES 16
@@ -108,6 +107,7 @@ struct store {
     struct rng rng;
     char me[24]; /* this handle's name among all */
     char root[PREFIX_MAX + 16];
+    char library[32]; /* its name, with which the names of its functions begin */
 
     redisContext *link;
     redisContext *ear; /* subscribed to commits */
@@ -181,7 +181,7 @@ void rd_ask_int(struct store *store, int64_t number);
 size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX]);
 /* Adds a word as requests have it. */
 void rd_add_word(struct buf *b, struct str word);
-/* Starts a read: FUNCTION("read") in this unit, or outside of one. */
+/* Starts a read: "read" in this unit, or outside of one. */
 void rd_ask_read(struct store *store, const char *what);
 
 /* Sends it and gives the reply, which the caller frees with freeReplyObject. An error reply is an

@@ -97,7 +97,7 @@ static void nap(struct store *store)
 static int too_busy(struct store *store, struct redrive_err *err)
 {
     redisReply *reply = NULL;
-    rd_ask(store, FUNCTION("leave"));
+    rd_ask(store, "leave");
     rd_ask_text(store, store->me);
     if (rd_link_call(store, &reply, NULL) == 0)
         freeReplyObject(reply);
@@ -111,7 +111,7 @@ static int too_busy(struct store *store, struct redrive_err *err)
 static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply **ret,
                      struct redrive_err *err)
 {
-    rd_ask(store, FUNCTION("begin"));
+    rd_ask(store, "begin");
     rd_ask_text(store, store->me);
     rd_ask_int(store, store->client_id);
     rd_ask_text(store, store->run_id);
@@ -265,7 +265,7 @@ int rd_unit_write(struct store *store, struct redrive_err *err)
     int rc = collect(store, true, err);
     if (rc != 0)
         return rc;
-    rd_ask(store, store->has_new_jobs ? FUNCTION("apply") : FUNCTION("apply_full"));
+    rd_ask(store, store->has_new_jobs ? "apply" : "apply_full");
     rd_ask_int(store, store->unit);
     rd_ask_text(store, store->me);
     rd_ask_int(store, (int64_t)rd_ops_count(&store->back));
@@ -315,7 +315,7 @@ static int learn_fate(struct store *store, const char *run_id, struct redrive_er
     struct redrive_err ignored;
     if (rd_link_open(store, &ignored) != 0)
         return nobody_knows(err);
-    rd_ask(store, FUNCTION("fate"));
+    rd_ask(store, "fate");
     rd_ask_int(store, store->unit);
     rd_ask_text(store, store->me);
     rd_ask_text(store, strcmp(run_id, store->run_id) == 0 ? "1" : "0");
@@ -336,7 +336,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
     char run_id[sizeof store->run_id];
     redisReply *reply = NULL;
     memcpy(run_id, store->run_id, sizeof run_id);
-    rd_ask(store, store->has_new_jobs ? FUNCTION("commit") : FUNCTION("commit_full"));
+    rd_ask(store, store->has_new_jobs ? "commit" : "commit_full");
     rd_ask_int(store, store->unit);
     rd_ask_text(store, store->me);
     rd_ask_int(store, store->last_seq);
@@ -373,7 +373,7 @@ void redis_rollback(struct store *store)
     if (!store->in_unit)
         return;
     if (store->link) {
-        rd_ask(store, FUNCTION("abort"));
+        rd_ask(store, "abort");
         rd_ask_int(store, store->unit);
         rd_ask_text(store, store->me);
         rd_link_tell(store);

@@ -3,6 +3,7 @@
 #include "proxy.h"
 #include "server.h"
 
+#include <hiredis/hiredis.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -308,6 +309,29 @@ static void functions_that_are_gone_come_back(void **state)
     server_stop(&s);
 }
 
+/* Every word of a library counts, not only the version of the schema. */
+static void programs_with_other_scripts_bring_their_own(void **state)
+{
+    (void)state;
+    static const char OTHER[] =
+        "#!lua name=redrive_1\nredis.register_function('redrive_1_begin', function() return 7 end)";
+    struct server s;
+    server_start(&s, NULL);
+    redisContext *c = redisConnect("127.0.0.1", s.port);
+    redisReply *reply = redisCommand(c, "FUNCTION LOAD %s", OTHER);
+    assert_non_null(reply);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s", reply->str);
+    freeReplyObject(reply);
+    redisFree(c);
+    struct store *store = open_at(&s);
+    put_committed(store, "one");
+    assert_int_equal(count_jobs(store), 1);
+    assert_int_equal(atoi(server_call(&s, "FCALL redrive_1_begin 0")), 7);
+    store_close(store);
+    server_stop(&s);
+}
+
 static void a_connection_that_breaks_before_the_commit_is_told_exactly(void **state)
 {
     (void)state;
@@ -518,6 +542,7 @@ int main(void)
         T(a_handle_knows_no_job_that_the_server_has_lost),
         T(a_handle_notices_that_another_has_set_up_an_emptied_store),
         T(functions_that_are_gone_come_back),
+        T(programs_with_other_scripts_bring_their_own),
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
         T(a_commit_whose_answer_is_lost_is_told_exactly),
         T(full_memory_refuses_new_jobs_and_loses_none),
