@@ -387,6 +387,46 @@ static void a_commit_whose_answer_is_lost_is_told_exactly(void **state)
     server_stop(&s);
 }
 
+/* ---- Many -------------------------------------------------------------------------------------
+ */
+
+#define MANY 4200
+
+/* One call has its bounds, and says that there is more. */
+static void what_one_call_leaves_out_is_said_to_be_left(void **state)
+{
+    (void)state;
+    static struct job_spec specs[MANY];
+    static struct submit_result results[MANY];
+    static struct start_move moves[MANY];
+    static struct move_result moved[MANY];
+    static char ids[MANY][8];
+    struct server s;
+    struct arena arena;
+    struct job_page page = {0};
+    int64_t next_ms = 0;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    arena_init(&arena);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(ids[i], sizeof ids[i], "%d", i);
+        specs[i] = (struct job_spec){
+            .tenant = STR("acme"), .id = str_of(ids[i]), .task = STR("mail"), .queue = STR("main")};
+        moves[i] = (struct start_move){.seq = i + 1, .token = 7, .lease_until_ms = 1};
+    }
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->submit(store, specs, MANY, results, &arena, NULL), 0);
+    assert_int_equal(store_ops(store)->start(store, moves, MANY, moved, NULL), 0);
+    assert_int_equal(store_ops(store)->expired(store, 2 * MANY, &page, &next_ms, NULL), 0);
+    assert_true(page.more || page.n == MANY);
+    assert_true(next_ms == 1 || page.n == MANY);
+    job_page_release(&page);
+    store_ops(store)->rollback(store);
+    arena_release(&arena);
+    store_close(store);
+    server_stop(&s);
+}
+
 /* ---- Memory -----------------------------------------------------------------------------------
  */
 
@@ -545,6 +585,7 @@ int main(void)
         T(programs_with_other_scripts_bring_their_own),
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
         T(a_commit_whose_answer_is_lost_is_told_exactly),
+        T(what_one_call_leaves_out_is_said_to_be_left),
         T(full_memory_refuses_new_jobs_and_loses_none),
         T(a_commit_wakes_those_who_wait),
         T(three_processes_start_each_job_once),
