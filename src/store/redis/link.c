@@ -246,22 +246,29 @@ static bool is_error(const redisReply *reply, const char *word)
     return reply && reply->type == REDIS_REPLY_ERROR && strstr(reply->str, word) != NULL;
 }
 
-/* The same, with a new connection or a new library if that helps. Nothing is asked twice that may
- * have been done: outside of a unit all requests are reads, or attempts to begin one. */
-static int exchange_well(struct store *store, redisReply **ret, struct redrive_err *err)
+/* The same, with a new library if that helps. */
+static int exchange_functions(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     int rc = exchange(store, ret, err);
-    if (rc == REDRIVE_E_IO && !store->link && !store->in_unit) {
-        rc = rd_link_open(store, err);
-        if (rc == 0)
-            rc = exchange(store, ret, err);
-    }
     if (rc == 0 && is_error(*ret, "Function not found") && !store->is_as_is) {
         freeReplyObject(*ret);
         *ret = NULL;
         rc = rd_library_load(store, err);
         if (rc == 0)
             rc = exchange(store, ret, err);
+    }
+    return rc;
+}
+
+/* The same, with a new connection if that helps. Nothing is asked twice that may have been done:
+ * outside of a unit all requests are reads, or can be made twice. */
+static int exchange_well(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    int rc = exchange_functions(store, ret, err);
+    if (rc == REDRIVE_E_IO && !store->link && !store->in_unit) {
+        rc = rd_link_open(store, err);
+        if (rc == 0)
+            rc = exchange_functions(store, ret, err);
     }
     return rc;
 }
@@ -283,6 +290,12 @@ static int finish(struct store *store, redisReply **ret, struct redrive_err *err
 int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     int rc = exchange_well(store, ret, err);
+    return rc == 0 ? finish(store, ret, err) : rc;
+}
+
+int rd_link_call_here(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    int rc = exchange_functions(store, ret, err);
     return rc == 0 ? finish(store, ret, err) : rc;
 }
 

@@ -188,6 +188,8 @@ void rd_ask_read(struct store *store, const char *what);
  * error here. Connects again when the connection has gone, outside of a unit; within one the unit
  * is lost. */
 int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err);
+/* The same on this connection and no other, for a request that speaks of it. */
+int rd_link_call_here(struct store *store, redisReply **ret, struct redrive_err *err);
 /* The same for a read that ask_read has started: outside of a unit it waits for one that has
  * written, and then looks past it. */
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err);

@@ -106,19 +106,29 @@ static int too_busy(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* One attempt; *ret is NULL when it is somebody else's turn. `dead` is the number of a unit whose
- * holder is gone. */
-static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply **ret,
-                     struct redrive_err *err)
+static int call_begin(struct store *store, int64_t dead, redisReply **ret, struct redrive_err *err)
 {
     rd_ask(store, "begin");
     rd_ask_text(store, store->me);
     rd_ask_int(store, store->client_id);
     rd_ask_text(store, store->run_id);
     rd_ask_int(store, LEASE_MS);
-    rd_ask_int(store, *dead);
+    rd_ask_int(store, dead);
+    return rd_link_call_here(store, ret, err);
+}
+
+/* One attempt; *ret is NULL when it is somebody else's turn. `dead` is the number of a unit whose
+ * holder is gone. A new connection has another name, by which others see that its holder lives. */
+static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply **ret,
+                     struct redrive_err *err)
+{
+    int rc = call_begin(store, *dead, ret, err);
     *dead = -1;
-    int rc = rd_link_call(store, ret, err);
+    if (rc == REDRIVE_E_IO && !store->link) {
+        rc = rd_link_open(store, err);
+        if (rc == 0)
+            rc = call_begin(store, -1, ret, err);
+    }
     if (rc != 0 || rd_reply_int(*ret, 0) == 1)
         return rc;
     if (looks && rd_reply_int(*ret, 2) > 0 && is_gone(store, rd_reply_str(*ret, 2)))

@@ -352,6 +352,28 @@ static void a_connection_that_breaks_before_the_commit_is_told_exactly(void **st
     server_stop(&s);
 }
 
+/* Others see by the name of its connection that a unit's holder lives. */
+static void a_unit_that_begins_on_a_new_connection_is_not_taken_for_dead(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err = {0};
+    struct store *other = NULL;
+    const struct store_options hasty = {.busy_wait_ms = 300};
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    server_call(&s, "CLIENT KILL TYPE normal");
+    assert_int_equal(begin(store, &err), 0);
+    assert_int_equal(store_open(s.url, &hasty, &other, &err), 0);
+    assert_int_equal(begin(other, &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.message, "busy"));
+    assert_int_equal(put(store, "kept", &err), 0);
+    assert_int_equal(store_ops(store)->commit(store, &err), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
 /* The server has made the commit, and knows it when it is asked. */
 static void a_commit_whose_answer_is_lost_is_told_exactly(void **state)
 {
@@ -584,6 +606,7 @@ int main(void)
         T(functions_that_are_gone_come_back),
         T(programs_with_other_scripts_bring_their_own),
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
+        T(a_unit_that_begins_on_a_new_connection_is_not_taken_for_dead),
         T(a_commit_whose_answer_is_lost_is_told_exactly),
         T(what_one_call_leaves_out_is_said_to_be_left),
         T(full_memory_refuses_new_jobs_and_loses_none),
