@@ -1,4 +1,6 @@
 /* ask.c - requests, written as the server reads them. */
+#include <stdio.h>
+
 #include "store/redis/private.h"
 
 /* A request has its bounds, whatever the unit. */
@@ -15,15 +17,17 @@ void rd_ask_command(struct store *store, const char *command)
 
 void rd_ask(struct store *store, const char *function)
 {
+    char name[64];
+    snprintf(name, sizeof name, "%s_%s", store->library, function);
     rd_ask_command(store, "FCALL");
-    rd_ask_text(store, function);
+    rd_ask_text(store, name);
     rd_ask_text(store, "1");
     rd_ask_text(store, store->root);
 }
 
 void rd_ask_read(struct store *store, const char *what)
 {
-    rd_ask(store, FUNCTION("read"));
+    rd_ask(store, "read");
     rd_ask_int(store, store->in_unit ? store->unit : 0);
     rd_ask_text(store, store->me);
     rd_ask_text(store, "0");

@@ -5,7 +5,8 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-/* Any number may be asked for; a request has its bounds. */
+/* Any number may be asked for; a request has its bounds. Who is given less is told that there is
+ * more. */
 #define AT_ONCE_MAX ((size_t)4096)
 
 static size_t at_once(size_t limit)
@@ -19,6 +20,7 @@ int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int6
     redisReply *reply = NULL;
     size_t moved = 0;
     int64_t next_ms = 0;
+    limit = at_once(limit);
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
         rc = rd_unit_write_for(store, IN(SCHEDULED) | IN(RETRYING), true, err);
@@ -26,7 +28,7 @@ int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int6
         return rc;
     rd_ask_read(store, "locked");
     rd_ask_int(store, rd_score_of(store->now_ms));
-    rd_ask_int(store, (int64_t)at_once(limit));
+    rd_ask_int(store, (int64_t)limit);
     rc = rd_link_read(store, &reply, err);
     for (size_t at = 0; rc == 0 && at < reply->elements; at += 2) {
         struct entry *e =
@@ -58,6 +60,7 @@ static int read_due(struct store *store, const char *set, uint32_t states,
 {
     struct page_maker maker;
     redisReply *reply = NULL;
+    limit = at_once(limit);
     rd_page_start(&maker, store, ret);
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
@@ -67,7 +70,7 @@ static int read_due(struct store *store, const char *set, uint32_t states,
     rd_ask_read(store, "due");
     rd_ask_text(store, set);
     rd_ask_int(store, rd_score_of(store->now_ms));
-    rd_ask_int(store, (int64_t)at_once(limit));
+    rd_ask_int(store, (int64_t)limit);
     rd_ask_text(store, "1");
     rc = rd_link_read(store, &reply, err);
     int64_t next_ms = 0;
@@ -123,6 +126,7 @@ int redis_parked(struct store *store, struct str tenant, struct str lane, bool p
     struct page_maker maker;
     redisReply *reply = NULL;
     struct buf key;
+    limit = at_once(limit);
     rd_page_start(&maker, store, ret);
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
@@ -140,7 +144,7 @@ int redis_parked(struct store *store, struct str tenant, struct str lane, bool p
         rd_ask_text(store, "");
         rd_ask_text(store, "");
     }
-    rd_ask_int(store, (int64_t)at_once(limit) + 1);
+    rd_ask_int(store, (int64_t)limit + 1);
     rd_ask_text(store, "1");
     buf_release(&key);
     rc = rd_link_read(store, &reply, err);
@@ -175,7 +179,7 @@ static int credit_job(struct store *store, const struct pause_credit *credit, st
 /* The ready jobs of a line after the place that it has come to, which moves: the line's number, the
  * number of a chunk, a seq. */
 static int credit_line(struct store *store, struct pause_credit *credit, const struct line *line,
-                       size_t *looked, struct redrive_err *err)
+                       size_t limit, size_t *looked, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     if (credit->at_line != line->id) {
@@ -186,10 +190,10 @@ static int credit_line(struct store *store, struct pause_credit *credit, const s
     rd_ask_int(store, line->id);
     rd_ask_int(store, credit->at_priority);
     rd_ask_int(store, credit->at_seq);
-    rd_ask_int(store, (int64_t)at_once(credit->limit - *looked) + 1);
+    rd_ask_int(store, (int64_t)(limit - *looked) + 1);
     int rc = rd_link_read(store, &reply, err);
     for (size_t at = 0; rc == 0 && at < reply->elements; at += 3) {
-        credit->more = *looked == credit->limit;
+        credit->more = *looked == limit;
         if (credit->more)
             break;
         ++*looked;
@@ -205,6 +209,7 @@ static int credit_line(struct store *store, struct pause_credit *credit, const s
 
 int redis_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err)
 {
+    const size_t limit = at_once(credit->limit);
     size_t looked = 0;
     credit->more = false;
     int rc = rd_unit_needed(store, err);
@@ -218,7 +223,7 @@ int redis_credit_pause(struct store *store, struct pause_credit *credit, struct 
     for (uint32_t i = first; rc == 0 && i <= store->n_lines && !credit->more; i++) {
         const struct line *line = store->lines[i];
         if (line && str_eq(line->tenant, credit->tenant) && str_eq(line->queue, credit->queue))
-            rc = credit_line(store, credit, line, &looked, err);
+            rc = credit_line(store, credit, line, limit, &looked, err);
     }
     return rc;
 }

@@ -1,7 +1,8 @@
 /* library.h - the scripts of lua/, embedded when the program is built.
  *
- * Together they are one library of functions in the server. What is released never changes under
- * the same version of the schema, but for repairs that older processes may run as well.
+ * Together they are one library of functions in the server, whose name follows from its text. Under
+ * the same version of the schema processes of several releases work on the same store, each with
+ * its own library: what a unit is, and what stands in the keys, never changes under it.
  */
 #ifndef STORE_REDIS_LIBRARY_H
 #define STORE_REDIS_LIBRARY_H

@@ -49,7 +49,8 @@ static int refused(int code, const char *fact, struct str text, const char *hint
 int rd_link_error(struct str text, struct redrive_err *err)
 {
     if (says(text, "FENCED"))
-        return refused(REDRIVE_E_IO, "the unit was given up: it took too long", text, NULL, err);
+        return refused(REDRIVE_E_CANCELLED, "the unit was given up: it took too long", text,
+                       "do it again", err);
     if (says(text, "EMPTY"))
         return refused(REDRIVE_E_NOT_FOUND, "the store is gone from the Redis server", text,
                        "restore a backup, or start again with an empty one", err);
@@ -188,7 +189,9 @@ void rd_link_close(struct store *store)
 
 int rd_link_broken(struct store *store, struct redrive_err *err)
 {
-    int rc = err_set(err, REDRIVE_E_IO, "the connection to the Redis server is broken");
+    /* Nothing of a unit has happened before its commit. */
+    const int code = store->in_unit ? REDRIVE_E_CANCELLED : REDRIVE_E_IO;
+    int rc = err_set(err, code, "the connection to the Redis server is broken");
     if (store->link && store->link->err)
         err_detail(err, "%s", store->link->errstr);
     rd_link_close(store);
@@ -243,22 +246,29 @@ static bool is_error(const redisReply *reply, const char *word)
     return reply && reply->type == REDIS_REPLY_ERROR && strstr(reply->str, word) != NULL;
 }
 
-/* The same, with a new connection or a new library if that helps. Nothing is asked twice that may
- * have been done: outside of a unit all requests are reads, or attempts to begin one. */
-static int exchange_well(struct store *store, redisReply **ret, struct redrive_err *err)
+/* The same, with a new library if that helps. */
+static int exchange_functions(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     int rc = exchange(store, ret, err);
-    if (rc == REDRIVE_E_IO && !store->link && !store->in_unit) {
-        rc = rd_link_open(store, err);
-        if (rc == 0)
-            rc = exchange(store, ret, err);
-    }
     if (rc == 0 && is_error(*ret, "Function not found") && !store->is_as_is) {
         freeReplyObject(*ret);
         *ret = NULL;
         rc = rd_library_load(store, err);
         if (rc == 0)
             rc = exchange(store, ret, err);
+    }
+    return rc;
+}
+
+/* The same, with a new connection if that helps. Nothing is asked twice that may have been done:
+ * outside of a unit all requests are reads, or can be made twice. */
+static int exchange_well(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    int rc = exchange_functions(store, ret, err);
+    if (rc == REDRIVE_E_IO && !store->link && !store->in_unit) {
+        rc = rd_link_open(store, err);
+        if (rc == 0)
+            rc = exchange_functions(store, ret, err);
     }
     return rc;
 }
@@ -280,6 +290,12 @@ static int finish(struct store *store, redisReply **ret, struct redrive_err *err
 int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     int rc = exchange_well(store, ret, err);
+    return rc == 0 ? finish(store, ret, err) : rc;
+}
+
+int rd_link_call_here(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    int rc = exchange_functions(store, ret, err);
     return rc == 0 ? finish(store, ret, err) : rc;
 }
 

@@ -8,6 +8,9 @@
 #include "core/state.h"
 #include "store/redis/private.h"
 
+/* Of how many jobs a request asks for what stands beside their rows, which may be long. */
+#define BESIDE_AT_ONCE ((size_t)64)
+
 /* ---- Rows ---------------------------------------------------------------------------------------
  */
 
@@ -165,8 +168,8 @@ static struct str *list_beside(struct store *store, struct entry *const *entries
     return store->arena.failed ? NULL : names;
 }
 
-static int look_beside(struct store *store, struct entry *const *entries, size_t n, bool removes,
-                       struct redrive_err *err)
+static int look_beside_some(struct store *store, struct entry *const *entries, size_t n,
+                            bool removes, struct redrive_err *err)
 {
     size_t count;
     const struct str *names = list_beside(store, entries, n, &count);
@@ -177,6 +180,16 @@ static int look_beside(struct store *store, struct entry *const *entries, size_t
     int rc = rd_cells_get(store, names, count, cells, err);
     for (size_t i = 0; rc == 0 && removes && i < count; i++)
         rc = rd_cell_put(store, cells[i], (struct str){0}, err);
+    return rc;
+}
+
+static int look_beside(struct store *store, struct entry *const *entries, size_t n, bool removes,
+                       struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t at = 0; rc == 0 && at < n; at += BESIDE_AT_ONCE)
+        rc = look_beside_some(store, entries + at,
+                              n - at < BESIDE_AT_ONCE ? n - at : BESIDE_AT_ONCE, removes, err);
     return rc;
 }
 

@@ -234,7 +234,7 @@ static int lines_intern(struct store *store, const struct job_spec *specs, size_
                         struct redrive_err *err)
 {
     redisReply *reply = NULL;
-    rd_ask(store, FUNCTION("intern"));
+    rd_ask(store, "intern");
     for (size_t i = 0; i < n; i++) {
         line_name(store, &specs[i]);
         if (map_get(&store->lines_by_name, buf_str(&store->row)))

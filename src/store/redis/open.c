@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/sha256.h"
 #include "store/redis/library.h"
 #include "store/redis/private.h"
 
@@ -12,14 +13,33 @@
 /* ---- The library --------------------------------------------------------------------------------
  */
 
-/* All scripts as one, with the version of the schema in their names. */
-static void library_text(struct buf *ret)
+/* Gives it its name: the version of the schema, and a digest of the scripts, so that programs with
+ * other scripts work beside this one, each with its own. */
+static int name_library(struct store *store, struct redrive_err *err)
 {
-    buf_printf(ret, "#!lua name=redrive_%d\n", SCHEMA_VERSION);
+    uint8_t sum[SHA256_BYTES];
+    struct buf text;
+    buf_init(&text, LIBRARY_MAX);
+    for (int i = 0; i < REDIS_LIBRARY_COUNT; i++)
+        buf_puts(&text, REDIS_LIBRARY[i]);
+    int rc = buf_failed(&text) ? err_nomem(err) : 0;
+    if (rc == 0) {
+        sha256(text.data, text.len, sum);
+        snprintf(store->library, sizeof store->library, "redrive_%d_%02x%02x%02x%02x",
+                 SCHEMA_VERSION, sum[0], sum[1], sum[2], sum[3]);
+    }
+    buf_release(&text);
+    return rc;
+}
+
+/* All scripts as one, with its name for the @ in them. */
+static void library_text(const struct store *store, struct buf *ret)
+{
+    buf_printf(ret, "#!lua name=%s\n", store->library);
     for (int i = 0; i < REDIS_LIBRARY_COUNT; i++)
         for (const char *p = REDIS_LIBRARY[i]; *p; p++)
             if (*p == '@')
-                buf_printf(ret, "%d", SCHEMA_VERSION);
+                buf_puts(ret, store->library);
             else
                 buf_putc(ret, *p);
 }
@@ -29,7 +49,7 @@ int rd_library_load(struct store *store, struct redrive_err *err)
     struct buf text;
     int rc = 0;
     buf_init(&text, LIBRARY_MAX);
-    library_text(&text);
+    library_text(store, &text);
     const char *argv[] = {"FUNCTION", "LOAD", "REPLACE", buf_cstr(&text)};
     const size_t lens[] = {8, 4, 7, text.len};
     redisReply *reply = buf_failed(&text) ? NULL : redisCommandArgv(store->link, 4, argv, lens);
@@ -90,16 +110,36 @@ static int call(struct store *store, struct redrive_err *err)
 
 int rd_set_up(struct store *store, struct redrive_err *err)
 {
-    rd_ask(store, FUNCTION("setup"));
+    char id[24];
+    rd_ask(store, "setup");
     rd_ask_int(store, SCHEMA_VERSION);
+    snprintf(id, sizeof id, "%016" PRIx64, rng_next(&store->rng));
+    rd_ask_text(store, id);
     return call(store, err);
+}
+
+/* Before anything is cached. */
+static int learn_id(struct store *store, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    rd_ask_command(store, "HGET");
+    rd_ask_text(store, store->root);
+    rd_ask_text(store, "id");
+    int rc = rd_link_call(store, &reply, err);
+    if (rc != 0)
+        return rc;
+    if (reply->type == REDIS_REPLY_STRING)
+        str_copy(store->known_id, sizeof store->known_id, (struct str){reply->str, reply->len});
+    freeReplyObject(reply);
+    memcpy(store->known_run, store->run_id, sizeof store->known_run);
+    return 0;
 }
 
 /* Whether functions may be called, by one that changes nothing for somebody who waits for nothing.
  */
 static int try_functions(struct store *store, struct redrive_err *err)
 {
-    rd_ask(store, FUNCTION("leave"));
+    rd_ask(store, "leave");
     rd_ask_text(store, store->me);
     return call(store, err);
 }
@@ -117,6 +157,8 @@ static int set_up(struct store *store, const struct store_options *options, stru
         return found_newer(store->version_found, err);
     /* One that is there can be looked at though the server has no memory left to set one up. */
     rc = store->version_found == 0 ? rd_set_up(store, err) : try_functions(store, err);
+    if (rc == 0)
+        rc = learn_id(store, err);
     return rc == 0 ? rd_lines_refresh(store, err) : rc;
 }
 
@@ -175,7 +217,9 @@ static int redis_open(struct str place, const struct store_options *options, str
     if (!store)
         return err_nomem(err);
     init(store, options);
-    int rc = rd_place_parse(place, &store->place, err);
+    int rc = name_library(store, err);
+    if (rc == 0)
+        rc = rd_place_parse(place, &store->place, err);
     if (rc == 0) {
         snprintf(store->root, sizeof store->root, "{%s}:root", store->place.prefix);
         rc = rd_link_open(store, err);
@@ -184,7 +228,6 @@ static int redis_open(struct str place, const struct store_options *options, str
         rc = rd_facts_learn(store, err);
     if (rc == 0)
         rc = set_up(store, options, err);
-    memcpy(store->known_run, store->run_id, sizeof store->known_run);
     if (rc != 0) {
         redis_close(store);
         return rc;

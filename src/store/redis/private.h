@@ -16,9 +16,8 @@
 #include "base/rng.h"
 #include "store/store.h"
 
-/* The version of the keys and of what stands in them, and of the library's functions. */
+/* The version of the keys and of what stands in them. */
 #define SCHEMA_VERSION 1
-#define FUNCTION(name) "redrive_1_" name
 
 #define PREFIX_MAX   64
 #define DIGEST_BYTES 16
@@ -108,11 +107,14 @@ struct store {
     struct rng rng;
     char me[24]; /* this handle's name among all */
     char root[PREFIX_MAX + 16];
+    char library[32]; /* its name, with which the names of its functions begin */
 
     redisContext *link;
     redisContext *ear; /* subscribed to commits */
     char run_id[48];
+    char id[24];        /* of the store, a new one each time that it is set up */
     char known_run[48]; /* of the server that what is cached was read from */
+    char known_id[24];  /* of the store in it */
     int64_t client_id;
     struct buf words; /* of the request in the making */
     size_t n_words;
@@ -179,13 +181,15 @@ void rd_ask_int(struct store *store, int64_t number);
 size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX]);
 /* Adds a word as requests have it. */
 void rd_add_word(struct buf *b, struct str word);
-/* Starts a read: FUNCTION("read") in this unit, or outside of one. */
+/* Starts a read: "read" in this unit, or outside of one. */
 void rd_ask_read(struct store *store, const char *what);
 
 /* Sends it and gives the reply, which the caller frees with freeReplyObject. An error reply is an
  * error here. Connects again when the connection has gone, outside of a unit; within one the unit
  * is lost. */
 int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err);
+/* The same on this connection and no other, for a request that speaks of it. */
+int rd_link_call_here(struct store *store, redisReply **ret, struct redrive_err *err);
 /* The same for a read that ask_read has started: outside of a unit it waits for one that has
  * written, and then looks past it. */
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err);
@@ -193,6 +197,7 @@ int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
 void rd_link_tell(struct store *store);
 /* What an error reply means. */
 int rd_link_error(struct str text, struct redrive_err *err);
+/* Closes what has broken. REDRIVE_E_CANCELLED in a unit, which is lost; else REDRIVE_E_IO. */
 int rd_link_broken(struct store *store, struct redrive_err *err);
 
 struct str rd_reply_str(const redisReply *reply, size_t i);
@@ -301,7 +306,7 @@ int redis_commit(struct store *store, struct redrive_err *err);
 void redis_rollback(struct store *store);
 int redis_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err);
 
-/* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_IO when it is lost. */
+/* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_CANCELLED when it is lost. */
 int rd_unit_needed(struct store *store, struct redrive_err *err);
 /* Tells the server the moves so far, if there is a unit that has made any. */
 int rd_unit_write(struct store *store, struct redrive_err *err);

@@ -23,8 +23,9 @@ int rd_unit_needed(struct store *store, struct redrive_err *err)
         return err_set(err, REDRIVE_E_STATE, "there is no open unit");
     if (!store->is_lost)
         return 0;
-    int rc = err_set(err, REDRIVE_E_IO, "the unit is lost");
+    int rc = err_set(err, REDRIVE_E_CANCELLED, "the unit is lost: none of its moves was made");
     err_detail(err, "its connection has broken, or it took too long and was given up");
+    err_hint(err, "do it again");
     return rc;
 }
 
@@ -96,7 +97,7 @@ static void nap(struct store *store)
 static int too_busy(struct store *store, struct redrive_err *err)
 {
     redisReply *reply = NULL;
-    rd_ask(store, FUNCTION("leave"));
+    rd_ask(store, "leave");
     rd_ask_text(store, store->me);
     if (rd_link_call(store, &reply, NULL) == 0)
         freeReplyObject(reply);
@@ -105,19 +106,29 @@ static int too_busy(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-/* One attempt; *ret is NULL when it is somebody else's turn. `dead` is the number of a unit whose
- * holder is gone. */
-static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply **ret,
-                     struct redrive_err *err)
+static int call_begin(struct store *store, int64_t dead, redisReply **ret, struct redrive_err *err)
 {
-    rd_ask(store, FUNCTION("begin"));
+    rd_ask(store, "begin");
     rd_ask_text(store, store->me);
     rd_ask_int(store, store->client_id);
     rd_ask_text(store, store->run_id);
     rd_ask_int(store, LEASE_MS);
-    rd_ask_int(store, *dead);
+    rd_ask_int(store, dead);
+    return rd_link_call_here(store, ret, err);
+}
+
+/* One attempt; *ret is NULL when it is somebody else's turn. `dead` is the number of a unit whose
+ * holder is gone. A new connection has another name, by which others see that its holder lives. */
+static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply **ret,
+                     struct redrive_err *err)
+{
+    int rc = call_begin(store, *dead, ret, err);
     *dead = -1;
-    int rc = rd_link_call(store, ret, err);
+    if (rc == REDRIVE_E_IO && !store->link) {
+        rc = rd_link_open(store, err);
+        if (rc == 0)
+            rc = call_begin(store, -1, ret, err);
+    }
     if (rc != 0 || rd_reply_int(*ret, 0) == 1)
         return rc;
     if (looks && rd_reply_int(*ret, 2) > 0 && is_gone(store, rd_reply_str(*ret, 2)))
@@ -127,13 +138,30 @@ static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply 
     return 0;
 }
 
-/* A server that was started again may have less than it had, or nothing: what is cached of it may
- * not be so, here and in the engine, for which no version is the one that it knows. */
-static void forget_before_restart(struct store *store, int64_t *ret_shared_version)
+/* Whether what is cached was read from this store: the same one, in a server that was not started
+ * again since. */
+static bool is_known(const struct store *store)
 {
-    if (strcmp(store->known_run, store->run_id) == 0)
+    return strcmp(store->known_run, store->run_id) == 0 && strcmp(store->known_id, store->id) == 0;
+}
+
+/* Forgets rows that may not be as the server has them: nothing was kept, somebody else had a unit
+ * in between, or it is another store by now. */
+static void forget_rows(struct store *store)
+{
+    if (store->kept_unit == 0 || store->unit != store->kept_unit + 1 || !is_known(store))
+        rd_unit_forget(store);
+}
+
+/* A server that was started again may have less than it had, and a store that was emptied has
+ * nothing: what is cached of it may not be so, here and in the engine, for which no version is the
+ * one that it knows. No row may be known any more, for rows point to lines. */
+static void forget_another(struct store *store, int64_t *ret_shared_version)
+{
+    if (is_known(store))
         return;
     memcpy(store->known_run, store->run_id, sizeof store->known_run);
+    memcpy(store->known_id, store->id, sizeof store->known_id);
     rd_lines_release(store);
     map_init(&store->lines_by_name, rng_next(&store->rng));
     map_init(&store->lines_by_tenant, rng_next(&store->rng));
@@ -170,8 +198,8 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
             nap(store);
     }
     store->unit = rd_reply_int(reply, 1);
-    if (store->unit != store->kept_unit + 1)
-        rd_unit_forget(store);
+    str_copy(store->id, sizeof store->id, rd_reply_str(reply, 6));
+    forget_rows(store);
     store->in_unit = true;
     store->last_seq = rd_reply_int(reply, 2);
     store->shared_version = rd_reply_int(reply, 3);
@@ -180,7 +208,7 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     freeReplyObject(reply);
     *ret_now_ms = store->now_ms;
     *ret_shared_version = store->shared_version;
-    forget_before_restart(store, ret_shared_version);
+    forget_another(store, ret_shared_version);
     return 0;
 }
 
@@ -247,7 +275,7 @@ int rd_unit_write(struct store *store, struct redrive_err *err)
     int rc = collect(store, true, err);
     if (rc != 0)
         return rc;
-    rd_ask(store, store->has_new_jobs ? FUNCTION("apply") : FUNCTION("apply_full"));
+    rd_ask(store, store->has_new_jobs ? "apply" : "apply_full");
     rd_ask_int(store, store->unit);
     rd_ask_text(store, store->me);
     rd_ask_int(store, (int64_t)rd_ops_count(&store->back));
@@ -283,19 +311,26 @@ int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct r
 /* ---- The end ----------------------------------------------------------------------------------
  */
 
+static int nobody_knows(struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_IO, "the connection to the Redis server broke at the commit");
+    err_detail(err, "nobody knows whether the unit's moves were made: all were, or none");
+    return rc;
+}
+
 /* The connection has broken on the commit: the server knows whether it came that far. */
 static int learn_fate(struct store *store, const char *run_id, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     struct redrive_err ignored;
     if (rd_link_open(store, &ignored) != 0)
-        return REDRIVE_E_IO;
-    rd_ask(store, FUNCTION("fate"));
+        return nobody_knows(err);
+    rd_ask(store, "fate");
     rd_ask_int(store, store->unit);
     rd_ask_text(store, store->me);
     rd_ask_text(store, strcmp(run_id, store->run_id) == 0 ? "1" : "0");
     if (rd_link_call(store, &reply, &ignored) != 0)
-        return REDRIVE_E_IO;
+        return nobody_knows(err);
     const long long fate = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
     freeReplyObject(reply);
     if (fate == 1)
@@ -303,7 +338,7 @@ static int learn_fate(struct store *store, const char *run_id, struct redrive_er
     if (fate == 0)
         return err_set(err, REDRIVE_E_CANCELLED,
                        "the connection to the Redis server broke before the commit");
-    return REDRIVE_E_IO;
+    return nobody_knows(err);
 }
 
 static int send_commit(struct store *store, struct redrive_err *err)
@@ -311,7 +346,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
     char run_id[sizeof store->run_id];
     redisReply *reply = NULL;
     memcpy(run_id, store->run_id, sizeof run_id);
-    rd_ask(store, store->has_new_jobs ? FUNCTION("commit") : FUNCTION("commit_full"));
+    rd_ask(store, store->has_new_jobs ? "commit" : "commit_full");
     rd_ask_int(store, store->unit);
     rd_ask_text(store, store->me);
     rd_ask_int(store, store->last_seq);
@@ -322,10 +357,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
         freeReplyObject(reply);
     else if (!store->link)
         rc = learn_fate(store, run_id, err);
-    else if (rc == REDRIVE_E_IO && store->is_lost)
-        rc = REDRIVE_E_CANCELLED; /* given up: none of it has happened */
     if (rc == REDRIVE_E_CANCELLED && err) {
-        err->code = rc;
         err_detail(err, "none of the unit's moves was made");
         err_hint(err, "do it again");
     }
@@ -335,8 +367,6 @@ static int send_commit(struct store *store, struct redrive_err *err)
 int redis_commit(struct store *store, struct redrive_err *err)
 {
     int rc = rd_unit_needed(store, err);
-    if (rc == REDRIVE_E_IO)
-        return err_set(err, REDRIVE_E_CANCELLED, "the unit is lost: none of its moves was made");
     if (rc == 0)
         rc = collect(store, false, err);
     if (rc == 0)
@@ -353,7 +383,7 @@ void redis_rollback(struct store *store)
     if (!store->in_unit)
         return;
     if (store->link) {
-        rd_ask(store, FUNCTION("abort"));
+        rd_ask(store, "abort");
         rd_ask_int(store, store->unit);
         rd_ask_text(store, store->me);
         rd_link_tell(store);

@@ -82,7 +82,7 @@ local function begin(keys, argv)
     local P = prefix(keys)
     local me, client, run, lease_ms, dead = argv[1], argv[2], argv[3], argv[4], argv[5]
     local r = redis.call('HMGET', keys[1], 'unit', 'open', 'client', 'run', 'lease', 'seq', 'shared',
-        'commits', 'schema')
+        'commits', 'schema', 'id')
     if not r[9] then
         return redis.error_reply('EMPTY there is no store here')
     end
@@ -105,7 +105,7 @@ local function begin(keys, argv)
     local unit = text(r[1] + 1)
     redis.call('HSET', keys[1], 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
         'lease', text(now + lease_ms), 'lease_ms', lease_ms)
-    return {1, unit, r[6], r[7], r[8], text(now)}
+    return {1, unit, r[6], r[7], r[8], text(now), r[10] or ''}
 end
 
 -- me: one who waits no longer
@@ -198,12 +198,13 @@ local function intern(keys, argv)
     return ids
 end
 
--- Sets an empty place up; gives the version of the one that is there.
+-- schema, id: sets an empty place up; gives the version of the one that is there. The shared version
+-- starts where no one that was here before has come to, for processes may have seen that one's.
 local function setup(keys, argv)
     local schema = redis.call('HGET', keys[1], 'schema')
     if not schema then
-        redis.call('HSET', keys[1], 'schema', argv[1], 'unit', '0', 'open', '0', 'seq', '0', 'shared', '0',
-            'commits', '0', 'lines', '0', 'tenants', '0')
+        redis.call('HSET', keys[1], 'schema', argv[1], 'unit', '0', 'open', '0', 'seq', '0',
+            'shared', text(now_ms()), 'commits', '0', 'lines', '0', 'tenants', '0', 'id', argv[2])
         return '0'
     end
     return schema
