@@ -122,7 +122,7 @@ static int list_walk(struct listing *l, struct walk *walk, struct redrive_err *e
 
 /* The ended jobs of a state, the latest first. */
 struct source {
-    char key[4];
+    char key[8];
     redisReply *reply;
     size_t at;
     bool is_over;
