@@ -95,6 +95,9 @@ struct decision decision_cancelled(void);
 /* Puts a job and takes it to a state, by the shortest way. */
 int64_t kit_put_in(struct kit *kit, enum redrive_state state, const struct job_spec *spec);
 
+/* One job in every state that a view shows: what the views of the SQL stores are read with. */
+void kit_fill_views(struct kit *kit);
+
 /* -- Reads; a limit that is left out is 100 -- */
 
 const struct job *kit_job(struct kit *kit, int64_t seq); /* NULL: there is none */

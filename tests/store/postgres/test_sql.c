@@ -187,42 +187,10 @@ static void a_role_that_may_submit_may_do_nothing_else(void **state)
 /* ---- Views
  * ---------------------------------------------------------------------------------------- */
 
-static void fail_once(struct kit *kit, int64_t seq, struct decision d)
-{
-    const struct settle_move move = {
-        .seq = seq,
-        .token = kit_start(kit, seq),
-        .decision = &d,
-        .error = {REDRIVE_CLASS_NETWORK, STR("ConnectError"), STR("refused"), STR("at f()"), 111},
-        .fingerprint = 0xfeed,
-    };
-    check_move(kit_settle_with(kit, &move), 0, d.state);
-}
-
-/* One job in every state that a view shows. */
-static void fill(struct kit *kit)
-{
-    int64_t a = PUT(kit, .id = STR("waits"), .task = STR("thumbnail"), .payload = STR("[1]"));
-    fail_once(kit, a, decision_retrying(60000));
-    int64_t b = PUT(kit, .id = STR("dies"), .task = STR("thumbnail"), .payload = STR("[2]"));
-    fail_once(kit, b, decision_retrying(0));
-    kit_promote(kit, 1, &(int64_t){0});
-    kit->now_ms += 1500;
-    fail_once(kit, b, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
-    int64_t c = PUT(kit, .id = STR("works"), .payload = STR("[3]"));
-    const struct decision done = decision_completed();
-    const struct settle_move move = {
-        .seq = c, .token = kit_start(kit, c), .decision = &done, .result = STR("{\"ok\":1}")};
-    check_move(kit_settle_with(kit, &move), 0, REDRIVE_STATE_COMPLETED);
-    kit_start(kit, PUT(kit, .id = STR("runs"), .payload = STR("[4]")));
-    int64_t e = PUT(kit, .id = STR("fails"), .payload = STR("[5]"));
-    fail_once(kit, e, decision_ended(REDRIVE_STATE_FAILED, REDRIVE_REASON_NOT_RETRIABLE));
-}
-
 static void views_show_each_job_where_it_belongs(void **state)
 {
     struct kit *kit = *state;
-    fill(kit);
+    kit_fill_views(kit);
     check_answer(kit,
                  "SET TimeZone = 'UTC'; SELECT sample_id, payload, error_msg, retry_count, "
                  "process_after FROM redrive.retry_queue",
