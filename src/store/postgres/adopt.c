@@ -75,7 +75,7 @@ static int adopt_one(struct store *store, const struct adopted_job *adopted, str
     row->is_new = row->is_dirty = true;
     store->rows.n_dirty++;
     store->makes_ready |= job->status.state <= REDRIVE_STATE_QUEUED;
-    pg_line_count(store, line, -1, (int)job->status.state);
+    lines_count(&store->lines, line, -1, (int)job->status.state);
     if (!own(&store->arena, &row->s.worker) || !own(&store->arena, &row->result))
         return err_nomem(err);
     return keep_history(store, row, adopted, err);

@@ -101,7 +101,7 @@ static int remove_one(struct store *store, struct row *row, struct redrive_err *
     int rc = pg_rows_flush(store, err);
     if (rc != 0)
         return rc;
-    pg_line_count(store, row->line, (int)row->s.state, -1);
+    lines_count(&store->lines, row->line, (int)row->s.state, -1);
     pg_args_array(&store->args, ARG_INT8);
     pg_item_int8(&store->args, row->seq);
     pg_args_array_end(&store->args);

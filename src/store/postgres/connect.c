@@ -194,7 +194,7 @@ int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
     }
     /* A standby that took over, or a dump that was restored, may have given the numbers of lines
      * to others. No unit is open here, so that nothing points to the lines. */
-    pg_lines_release(&store->lines);
-    pg_lines_init(&store->lines);
+    lines_release(&store->lines);
+    lines_init(&store->lines);
     return 0;
 }

@@ -44,7 +44,7 @@ static struct store *store_new(struct str place, const struct store_options *opt
     store->to_fold = rng_below(&store->rng, FOLD_EVERY);
     pg_args_init(&store->args);
     arena_init(&store->arena);
-    pg_lines_init(&store->lines);
+    lines_init(&store->lines);
     map_init(&store->rows.by_seq, rng_system_seed());
     buf_init(&url, URL_MAX);
     (void)buf_puts(&url, "postgres:");
@@ -90,7 +90,7 @@ void postgres_close(struct store *store)
     pg_forget_results(store);
     pg_disconnect(store);
     pg_rows_release(store);
-    pg_lines_release(&store->lines);
+    lines_release(&store->lines);
     arena_release(&store->arena);
     pg_args_release(&store->args);
     free(store->results);

@@ -21,31 +21,11 @@
 #include "base/rng.h"
 #include "store/postgres/args.h"
 #include "store/postgres/statements.h"
+#include "store/sql_lines.h"
 #include "store/store.h"
 
 /* The oldest server that is used. */
 #define SERVER_OLDEST 130000
-
-/* Jobs of one task in one queue of one tenant. */
-struct line {
-    int64_t id;
-    int64_t tenant_id;
-    struct str tenant; /* the line's own copies */
-    struct str queue;
-    struct str task;
-    bool touched; /* by this unit */
-    int64_t moved[REDRIVE_STATE_COUNT];
-    struct line *next_touched;
-};
-
-struct lines {
-    struct map by_name;
-    struct line **by_id; /* index: id; NULL: not read yet */
-    size_t n_by_id;
-    struct line *touched;
-    bool added; /* by this unit: a rollback takes them away */
-    struct buf key;
-};
 
 /* The part of a job that moves, locked by the open unit. */
 struct row {
@@ -194,19 +174,12 @@ struct str pg_get_text(const PGresult *result, int row, int column, struct arena
 
 /* ---- lines.c ------------------------------------------------------------------------------ */
 
-void pg_lines_init(struct lines *lines);
-void pg_lines_release(struct lines *lines);
 int pg_line_named(struct store *store, struct str tenant, struct str queue, struct str task,
                   struct line **ret, struct redrive_err *err);
 /* Makes sure that all lines which a column of a result names are known. */
 int pg_lines_know(struct store *store, const PGresult *result, int column, struct redrive_err *err);
-struct line *pg_line_numbered(const struct store *store, int64_t id);
-/* A job has come (from < 0), gone (to < 0) or moved. */
-void pg_line_count(struct store *store, struct line *line, int from, int to);
 /* Sends what was counted. */
 int pg_lines_flush(struct store *store, struct redrive_err *err);
-void pg_lines_forget(struct store *store);
-void pg_lines_settled(struct store *store);
 
 /* ---- rows.c ------------------------------------------------------------------------------- */
 

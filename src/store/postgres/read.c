@@ -43,7 +43,7 @@ static struct str own(struct arena *arena, struct str s)
 int pg_job_read(struct store *store, const PGresult *r, int i, struct arena *arena, struct job *ret,
                 struct redrive_err *err)
 {
-    const struct line *line = pg_line_numbered(store, pg_get_int(r, i, COLUMN_LINE_ID));
+    const struct line *line = lines_at(&store->lines, pg_get_int(r, i, COLUMN_LINE_ID));
     if (!line)
         return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "it stands in no line", err);
     read_spec(r, i, arena, &ret->spec);

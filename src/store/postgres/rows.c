@@ -71,7 +71,7 @@ struct row *pg_row_keep(struct store *store, const PGresult *r, int i)
         return known;
     struct row row = {
         .seq = seq,
-        .line = pg_line_numbered(store, pg_get_int(r, i, COLUMN_LINE_ID)),
+        .line = lines_at(&store->lines, pg_get_int(r, i, COLUMN_LINE_ID)),
         .priority = (int32_t)pg_get_int(r, i, COLUMN_PRIORITY),
         .deadline_ms = pg_get_int(r, i, COLUMN_DEADLINE),
         .history_n = (uint32_t)pg_get_int(r, i, COLUMN_HISTORY_N),
@@ -202,7 +202,7 @@ void pg_row_become(struct store *store, struct row *row, enum redrive_state to,
                    struct move_result *ret)
 {
     leave(store, row);
-    pg_line_count(store, row->line, (int)row->s.state, (int)to);
+    lines_count(&store->lines, row->line, (int)row->s.state, (int)to);
     row->s.state = to;
     pg_row_touch(store, row);
     if (to <= REDRIVE_STATE_QUEUED)

@@ -44,7 +44,7 @@ static int accept(struct store *store, const struct job_spec *spec, struct line 
         row->is_new = row->is_dirty = true;
         store->rows.n_dirty++;
     }
-    pg_line_count(store, line, -1, (int)row->s.state);
+    lines_count(&store->lines, line, -1, (int)row->s.state);
     store->makes_ready = true;
     *ret = (struct submit_result){.seq = seq, .state = row->s.state, .id = {id, spec->id.len}};
     return 0;

@@ -21,8 +21,8 @@ static int forget(struct store *store, const PGresult *result, size_t *removed,
     for (int i = 0; rc == 0 && i < PQntuples(result); i++) {
         if (PQgetisnull(result, i, 2))
             continue;
-        pg_line_count(store, pg_line_numbered(store, pg_get_int(result, i, 1)),
-                      (int)pg_get_int(result, i, 2), -1);
+        lines_count(&store->lines, lines_at(&store->lines, pg_get_int(result, i, 1)),
+                    (int)pg_get_int(result, i, 2), -1);
         pg_row_drop(store, pg_get_int(result, i, 0));
         ++*removed;
     }

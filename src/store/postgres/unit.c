@@ -131,7 +131,7 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         return rc;
     }
     const bool tells = store->makes_ready || store->bumps > 0;
-    pg_lines_settled(store);
+    store->lines.added = false;
     end(store);
     if (tells)
         (void)pg_run(store, STATEMENT_NOTIFY, NULL, NULL);
@@ -148,6 +148,6 @@ void postgres_rollback(struct store *store)
         (void)pg_sync(store, NULL);
     if (pg_is_connected(store) && pg_run(store, STATEMENT_ROLLBACK, NULL, NULL) != 0)
         pg_disconnect(store);
-    pg_lines_forget(store);
+    lines_forget(&store->lines);
     end(store);
 }

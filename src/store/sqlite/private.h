@@ -16,32 +16,12 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "store/sqlite/statements.h"
+#include "store/sql_lines.h"
 #include "store/store.h"
 
 /* The numbers that STATEMENT_ROW_WRITE binds from 1 on, and which of them is NULL rather than 0. */
 #define ROW_NUMBERS  14
 #define ROW_ERROR_AT 13
-
-/* Jobs of one task in one queue of one tenant. */
-struct line {
-    int64_t id;
-    int64_t tenant_id;
-    struct str tenant; /* the line's own copies */
-    struct str queue;
-    struct str task;
-    bool touched; /* by this unit */
-    int64_t moved[REDRIVE_STATE_COUNT];
-    struct line *next_touched;
-};
-
-struct lines {
-    struct map by_name;
-    struct line **by_id; /* index: id; NULL: not read yet */
-    size_t n_by_id;
-    struct line *touched;
-    bool added; /* by this unit: a rollback takes them away */
-    struct buf key;
-};
 
 struct store {
     struct store_base base;
@@ -102,16 +82,12 @@ struct str column_dup(sqlite3_stmt *st, int i, struct arena *arena);
 
 /* ---- lines.c ------------------------------------------------------------------------------ */
 
-void lines_init(struct lines *lines);
-void lines_release(struct lines *lines);
 /* Finds it, and with `add` makes it; *ret is NULL when there is none. */
 int line_named(struct store *store, struct str tenant, struct str queue, struct str task, bool add,
                struct line **ret, struct redrive_err *err);
 int line_numbered(struct store *store, int64_t id, struct line **ret, struct redrive_err *err);
-/* A job has come (from < 0), gone (to < 0) or moved. */
-void line_count(struct store *store, struct line *line, int from, int to);
+/* Writes what was counted. */
 int lines_flush(struct store *store, struct redrive_err *err);
-void lines_forget(struct store *store);
 
 /* ---- unit.c ------------------------------------------------------------------------------- */
 

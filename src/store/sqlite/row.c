@@ -104,7 +104,7 @@ static int follow(struct store *store, const struct row *row, struct redrive_err
     int rc = 0;
     if (from == to)
         return 0;
-    line_count(store, row->line, (int)from, (int)to);
+    lines_count(&store->lines, row->line, (int)from, (int)to);
     if (row->has_key && state_has_ended(from) != state_has_ended(to))
         rc = run_for(store, state_has_ended(to) ? STATEMENT_KEY_FREE : STATEMENT_KEY_TAKE, row->seq,
                      err);
@@ -179,7 +179,7 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
 /* Beside the keys and the deadline, which are the spec's. */
 static int stand_beside(struct store *store, const struct row *row, struct redrive_err *err)
 {
-    line_count(store, row->line, -1, (int)row->s.state);
+    lines_count(&store->lines, row->line, -1, (int)row->s.state);
     if (row->s.state < REDRIVE_STATE_QUEUED)
         return time_lock(store, row->line, row->s.process_after_ms, row->seq, err);
     if (row->s.state != REDRIVE_STATE_PARKED)
@@ -272,7 +272,7 @@ int row_remove(struct store *store, struct row *row, struct redrive_err *err)
             return rc;
     }
     kept_drop(store, row->seq);
-    line_count(store, row->line, (int)row->was, -1);
+    lines_count(&store->lines, row->line, (int)row->was, -1);
     return 0;
 }
 

@@ -199,7 +199,7 @@ static int settle_in(struct store *store, const struct job_spec *spec, struct li
         return rc;
     store->next_seq++;
     store->meta_moved = true;
-    line_count(store, line, -1, (int)state);
+    lines_count(&store->lines, line, -1, (int)state);
     char *id = arena_dup(arena, spec->id);
     if (!id)
         return err_nomem(err);

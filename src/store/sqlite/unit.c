@@ -146,7 +146,7 @@ void sqlite_rollback(struct store *store)
     store->in_unit = false;
     store->pauses_version = -1;
     kept_forget(store);
-    lines_forget(store);
+    lines_forget(&store->lines);
 }
 
 int view_begin(struct store *store, struct redrive_err *err)
