@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "connection.h"
 
 #define WINDOW_MAX      1024
 #define CONNECTIONS_MAX 64
@@ -117,26 +118,11 @@ static void start_server(const struct options *options, int port)
 
 /* ---- A connection ---------------------------------------------------------------------------- */
 
-struct connection {
-    int fd;
-    char in[65536];
-    size_t from, to;
-};
-
 static void connect_to(struct connection *c, int port)
 {
-    const struct sockaddr_in address = {.sin_family = AF_INET,
-                                        .sin_port = htons((uint16_t)port),
-                                        .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    const int one = 1;
-    c->from = c->to = 0;
     for (int i = 0; i < 500; i++) {
-        c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(c->fd, (const struct sockaddr *)&address, sizeof address) == 0) {
-            setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        if (connection_open(c, port))
             return;
-        }
-        close(c->fd);
         if (waitpid(server, NULL, WNOHANG) != 0) {
             server = 0;
             fail("beanstalkd does not start");
@@ -144,47 +130,6 @@ static void connect_to(struct connection *c, int port)
         usleep(10000);
     }
     fail("beanstalkd does not answer");
-}
-
-static void send_all(struct connection *c, const char *bytes, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(c->fd, bytes, len);
-        if (n <= 0)
-            fail("write");
-        bytes += n;
-        len -= (size_t)n;
-    }
-}
-
-static void receive(struct connection *c)
-{
-    if (c->from == c->to)
-        c->from = c->to = 0;
-    if (c->to == sizeof c->in) {
-        memmove(c->in, c->in + c->from, c->to - c->from);
-        c->to -= c->from;
-        c->from = 0;
-    }
-    ssize_t n = read(c->fd, c->in + c->to, sizeof c->in - c->to);
-    if (n <= 0)
-        fail("beanstalkd has closed the connection");
-    c->to += (size_t)n;
-}
-
-/* The next line without its end, terminated. */
-static char *read_line(struct connection *c)
-{
-    for (;;) {
-        char *start = c->in + c->from;
-        char *end = memchr(start, '\n', c->to - c->from);
-        if (end) {
-            c->from = (size_t)(end - c->in) + 1;
-            end[-1] = '\0';
-            return start;
-        }
-        receive(c);
-    }
 }
 
 static void skip(struct connection *c, size_t len)

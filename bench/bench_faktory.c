@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "connection.h"
 
 #define WINDOW_MAX      1024
 #define CONNECTIONS_MAX 64
@@ -50,53 +51,6 @@ static void fail(const char *what)
 }
 
 /* ---- A connection ---------------------------------------------------------------------------- */
-
-struct connection {
-    int fd;
-    char in[131072];
-    size_t from, to;
-};
-
-static void send_all(struct connection *c, const char *bytes, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(c->fd, bytes, len);
-        if (n <= 0)
-            fail("write");
-        bytes += n;
-        len -= (size_t)n;
-    }
-}
-
-static void receive(struct connection *c)
-{
-    if (c->from == c->to)
-        c->from = c->to = 0;
-    if (c->to == sizeof c->in) {
-        memmove(c->in, c->in + c->from, c->to - c->from);
-        c->to -= c->from;
-        c->from = 0;
-    }
-    ssize_t n = read(c->fd, c->in + c->to, sizeof c->in - c->to);
-    if (n <= 0)
-        fail("the server has closed the connection");
-    c->to += (size_t)n;
-}
-
-/* The next line without its end, terminated. */
-static char *read_line(struct connection *c)
-{
-    for (;;) {
-        char *start = c->in + c->from;
-        char *end = memchr(start, '\n', c->to - c->from);
-        if (end) {
-            c->from = (size_t)(end - c->in) + 1;
-            end[-1] = '\0';
-            return start;
-        }
-        receive(c);
-    }
-}
 
 /* A bulk answer, terminated; NULL when it is nil. It stays until the next read. */
 static char *read_bulk(struct connection *c)
@@ -128,16 +82,9 @@ static void expect_ok(struct connection *c)
 
 static void connect_to(struct connection *c, int port, int number)
 {
-    const struct sockaddr_in address = {.sin_family = AF_INET,
-                                        .sin_port = htons((uint16_t)port),
-                                        .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    const int one = 1;
     char hello[128];
-    c->from = c->to = 0;
-    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(c->fd, (const struct sockaddr *)&address, sizeof address) != 0)
+    if (!connection_open(c, port))
         fail("the server does not answer");
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (strncmp(read_line(c), "+HI ", 4) != 0)
         fail("the server does not speak Faktory");
     int len = snprintf(hello, sizeof hello,
