@@ -49,7 +49,7 @@ static int wait_for_end(struct store *store, const struct job_spec *job, int64_t
         const int64_t left_ms = until_ms - clock_monotonic_ms();
         if (left_ms <= 0)
             return not_in_time(*ret, timeout_ms, err);
-        rc = store_ops(store)->wait(store, left_ms < LOOK_MS ? left_ms : LOOK_MS, err);
+        rc = store_ops(store)->wait(store, left_ms < LOOK_MS ? left_ms : LOOK_MS, NULL, err);
         if (rc < 0)
             return rc;
     }

@@ -1,17 +1,18 @@
 #include "cli/session.h"
 
+#include "base/rng.h"
 #include "cli/load_config.h"
 #include "engine/tasks.h"
 
-static int open_store(const struct config *config, struct store **ret, struct redrive_err *err)
+static int open_store(const struct session *session, struct store **ret, struct redrive_err *err)
 {
-    const struct store_options options = {.create = true};
-    return store_open(config->store, &options, ret, err);
+    const struct store_options options = {.create = true, .origin = session->origin};
+    return store_open(session->config->store, &options, ret, err);
 }
 
 int session_load(struct cli *cli, struct session *ret, struct redrive_err *err)
 {
-    *ret = (struct session){0};
+    *ret = (struct session){.origin = rng_system_seed()};
     int rc = load_config(cli, &ret->config, err);
     if (rc < 0)
         return rc;
@@ -29,7 +30,7 @@ int session_connect(struct session *session, const struct engine_options *option
     struct engine_options all = *options;
     all.config = session->config;
     all.log = &session->log;
-    int rc = open_store(session->config, &all.store, err);
+    int rc = open_store(session, &all.store, err);
     if (rc == 0)
         rc = engine_open(&all, &session->engine, err);
     if (rc == 0)
@@ -70,7 +71,7 @@ void session_close(struct session *session)
 int session_another_store(const struct session *session, struct store **ret,
                           struct redrive_err *err)
 {
-    return open_store(session->config, ret, err);
+    return open_store(session, ret, err);
 }
 
 int session_committer(struct session *session, void (*on_ready)(void *ctx), void *ready_ctx,

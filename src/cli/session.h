@@ -23,6 +23,7 @@ struct session {
     struct log log;        /* standard error, as the configuration says */
     struct engine *engine; /* NULL once a committer has it */
     struct store *store;   /* the engine's, for reads */
+    uint64_t origin;       /* of all handles on its store */
 };
 
 /* For a command that does one thing: it logs nothing below a warning, unless --log-level asks for

@@ -8,7 +8,8 @@ static void tell(struct engine *e, const struct job *job, enum change_kind kind)
 {
     struct engine_event event;
     e->touched = true;
-    e->made_ready |= kind == CHANGE_REDRIVE || kind == CHANGE_RUN_NOW;
+    if (kind == CHANGE_REDRIVE || kind == CHANGE_RUN_NOW)
+        engine_made_some_ready(e);
     switch (kind) {
     case CHANGE_CANCEL: event = event_of(e, ENGINE_EVENT_CANCELLED, job); break;
     case CHANGE_REDRIVE: event = event_of(e, ENGINE_EVENT_REDRIVEN, job); break;

@@ -11,6 +11,10 @@
 /* How long the watcher waits before it looks whether it should end. */
 #define WATCH_MS 250
 
+/* How often time is kept at the least on a store where others are at work who need not tell: they
+ * may have died with jobs in hand, whose leases nobody else has heard of. */
+#define OTHERS_MS 1000
+
 /* The longest sleep, so that a wall clock that was set is noticed. */
 #define SLEEP_MAX_MS 60000
 
@@ -21,12 +25,13 @@ struct committer {
     void *ready_ctx;
     pthread_t thread;
     pthread_t watcher;
+    int64_t look_at_ms; /* the thread's own, monotonic: when to look after others at the latest */
 
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t wake;
     struct list waiting;
     bool stopping;
-    bool changed_outside;
+    uint32_t news; /* from outside, bits of enum store_news */
 };
 
 /* ---- The thread ------------------------------------------------------------------------------ */
@@ -68,17 +73,18 @@ static void answer(struct op *const *ops, size_t n)
         ops[i]->done(ops[i], ops[i]->done_ctx);
 }
 
-/* A tick is due by the clock, or because somebody else was at the store. */
-static bool wants_tick(struct committer *c)
+/* A tick is due by the clock, or because others may have something for it. */
+static bool wants_tick(const struct committer *c)
 {
-    bool outside = c->changed_outside;
-    c->changed_outside = false;
-    return outside || engine_next_ms(c->engine) <= engine_now_ms(c->engine);
+    return c->news & STORE_NEWS_TIME || clock_monotonic_ms() >= c->look_at_ms ||
+           engine_next_ms(c->engine) <= engine_now_ms(c->engine);
 }
 
 static void tick(struct committer *c)
 {
     int64_t next_ms;
+    if (c->look_at_ms != INT64_MAX)
+        c->look_at_ms = clock_monotonic_ms() + OTHERS_MS;
     /* It has been logged, and is tried again soon. */
     (void)engine_tick(c->engine, &next_ms, NULL);
 }
@@ -86,7 +92,16 @@ static void tick(struct committer *c)
 /* The mutex is held. True when there is something to do. */
 static bool has_work(const struct committer *c)
 {
-    return c->stopping || c->changed_outside || !list_empty(&c->waiting);
+    return c->stopping || c->news & (STORE_NEWS_READY | STORE_NEWS_TIME) ||
+           !list_empty(&c->waiting);
+}
+
+/* How long nobody is in a hurry. */
+static int64_t rest_ms(const struct committer *c)
+{
+    const int64_t tick_ms = engine_next_ms(c->engine) - engine_now_ms(c->engine);
+    const int64_t look_ms = c->look_at_ms - clock_monotonic_ms();
+    return tick_ms < look_ms ? tick_ms : look_ms;
 }
 
 static void *run(void *arg)
@@ -95,9 +110,10 @@ static void *run(void *arg)
     struct op *ops[COMMITTER_MAX_OPS];
     pthread_mutex_lock(&c->mutex);
     while (!c->stopping || !list_empty(&c->waiting)) {
-        bool outside = c->changed_outside;
         /* Whoever stops has no time for what time asks for. */
         bool is_time = wants_tick(c) && !c->stopping;
+        bool outside = c->news & (STORE_NEWS_READY | STORE_NEWS_TIME);
+        c->news = 0;
         size_t n = take(c, ops);
         pthread_mutex_unlock(&c->mutex);
         if (is_time)
@@ -108,7 +124,7 @@ static void *run(void *arg)
         answer(ops, n);
         if (c->on_ready && (made_ready || outside))
             c->on_ready(c->ready_ctx);
-        int64_t wait_ms = engine_next_ms(c->engine) - engine_now_ms(c->engine);
+        int64_t wait_ms = rest_ms(c);
         pthread_mutex_lock(&c->mutex);
         if (wait_ms > 0 && !has_work(c))
             sleep_until_ms(c, wait_ms);
@@ -122,15 +138,13 @@ static void *watch(void *arg)
     struct committer *c = arg;
     bool stopping = false;
     while (!stopping) {
-        int64_t since_ms = clock_monotonic_ms();
-        int rc = store_ops(c->watch)->wait(c->watch, WATCH_MS, NULL);
-        bool changed = clock_monotonic_ms() - since_ms < WATCH_MS;
+        uint32_t news = 0;
+        int rc = store_ops(c->watch)->wait(c->watch, WATCH_MS, &news, NULL);
         pthread_mutex_lock(&c->mutex);
         stopping = c->stopping;
-        if (changed) {
-            c->changed_outside = true;
+        c->news |= rc < 0 ? STORE_NEWS_ALL : news;
+        if (has_work(c))
             pthread_cond_broadcast(&c->wake);
-        }
         if (rc < 0 && !stopping)
             sleep_until_ms(c, WATCH_MS);
         pthread_mutex_unlock(&c->mutex);
@@ -244,6 +258,7 @@ int committer_start(const struct committer_options *options, struct committer **
     }
     c->engine = options->engine;
     c->watch = options->watch;
+    c->look_at_ms = c->watch && store_ops(c->watch)->capabilities & STORE_TELLS ? 0 : INT64_MAX;
     c->on_ready = options->on_ready;
     c->ready_ctx = options->ready_ctx;
     list_init(&c->waiting);

@@ -117,7 +117,8 @@ static int put_pause(struct engine *e, struct pause_op *op, struct str tenant, i
     if (rc < 0)
         return rc;
     e->touched = true;
-    e->made_ready |= !op->pause;
+    if (!op->pause)
+        engine_made_some_ready(e);
     e->puts += result.code == 0;
     op->op.code = result.code;
     if (result.code < 0)

@@ -24,8 +24,10 @@ static int unpark(struct engine *e, struct lane *lane, bool probe_order, uint32_
     for (size_t i = 0; i < page.n && rc == 0; i++)
         *ret_moved += results[i].code == 0;
     *ret_left = page.more;
-    if (rc == 0 && *ret_moved > 0)
-        e->touched = e->made_ready = true;
+    if (rc == 0 && *ret_moved > 0) {
+        e->touched = true;
+        engine_made_some_ready(e);
+    }
     job_page_release(&page);
     return rc;
 }

@@ -34,6 +34,7 @@ struct engine {
     int64_t now_ms;
     bool touched;    /* it has something to commit */
     bool made_ready; /* jobs have come into the queue, in this unit or a former one */
+    uint32_t news;   /* what it is to other processes; see store_tell */
     int64_t puts;    /* of shared rows */
     struct arena arena;
     struct engine_event *events;
@@ -66,6 +67,22 @@ static inline void engine_want(struct engine *e, int64_t at_ms)
 {
     if (at_ms != 0 && at_ms < e->wake_ms)
         e->wake_ms = at_ms;
+}
+
+/* The unit has put jobs into the queue. */
+static inline void engine_made_some_ready(struct engine *e)
+{
+    e->made_ready = true;
+    e->news |= STORE_NEWS_READY;
+}
+
+/* A job of the unit waits for that time: others must know, for this process may not live so long.
+ * 0: for none. */
+static inline void engine_waits_until(struct engine *e, int64_t at_ms)
+{
+    engine_want(e, at_ms);
+    if (at_ms != 0)
+        e->news |= STORE_NEWS_TIME;
 }
 
 /* This process's own clock, or the one that it was given. */

@@ -100,11 +100,12 @@ static int settled(struct engine *e, const struct job *job, const struct settlem
     e->touched = true;
     tell(e, job, s, error);
     if (d->state == REDRIVE_STATE_RETRYING || d->state == REDRIVE_STATE_SCHEDULED)
-        engine_want(e, e->now_ms + d->delay_ms);
+        engine_waits_until(e, e->now_ms + d->delay_ms);
     /* While it ran its deadline asked for nothing. */
     if (!state_has_ended(d->state))
-        engine_want(e, job->spec.deadline_ms);
-    e->made_ready |= d->state == REDRIVE_STATE_QUEUED;
+        engine_waits_until(e, job->spec.deadline_ms);
+    if (d->state == REDRIVE_STATE_QUEUED)
+        engine_made_some_ready(e);
     return settle_lanes(e, job, d->breaker, err);
 }
 

@@ -294,11 +294,11 @@ static int arrive(struct engine *e, const struct job_spec *spec, struct submit_a
     event_add(e, &event);
     if (a->lacks_payload)
         return engine_end_waiting(e, &job, ENDING_INVALID, &a->state, err);
-    engine_want(e, spec->deadline_ms);
+    engine_waits_until(e, spec->deadline_ms);
     if (a->state == REDRIVE_STATE_SCHEDULED)
-        engine_want(e, spec->process_after_ms);
+        engine_waits_until(e, spec->process_after_ms);
     else
-        e->made_ready = true;
+        engine_made_some_ready(e);
     return 0;
 }
 

@@ -21,8 +21,10 @@ static int apply_due(struct engine *e, struct op *op, struct redrive_err *err)
     int64_t next_ms = 0;
     (void)op;
     int rc = e->ops->promote_due(e->store, DUE_BATCH, &moved, &next_ms, err);
-    if (rc == 0 && moved > 0)
-        e->touched = e->made_ready = true;
+    if (rc == 0 && moved > 0) {
+        e->touched = true;
+        engine_made_some_ready(e);
+    }
     engine_want(e, next_ms);
     return rc;
 }

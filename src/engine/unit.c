@@ -34,6 +34,7 @@ static void start_clean(struct engine *e)
     e->n_events = 0;
     e->n_fired = 0;
     e->touched = false;
+    e->news = 0;
     e->puts = 0;
 }
 
@@ -87,6 +88,16 @@ static int make_moves(struct engine *e, struct op *const *ops, size_t n, enum st
     return rc;
 }
 
+/* That jobs have started, or that a lease is longer now, is news to nobody. */
+static uint32_t news_of(const struct engine *e)
+{
+    uint32_t news = e->news | (e->puts > 0 ? STORE_NEWS_TIME : 0);
+    for (size_t i = 0; i < e->n_events && !(news & STORE_NEWS_END); i++)
+        if (e->events[i].kind != ENGINE_EVENT_STARTED)
+            news |= STORE_NEWS_END;
+    return news;
+}
+
 static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
                     struct redrive_err *err)
 {
@@ -104,6 +115,7 @@ static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stag
         rc = make_moves(e, ops, n, ret_stage, err);
     if (rc == 0 && e->touched) {
         *ret_stage = STAGE_COMMIT;
+        store_tell(e->store, news_of(e));
         rc = e->ops->commit(e->store, err);
     }
     if (rc < 0 || !e->touched)

@@ -93,7 +93,8 @@ int memory_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
 int memory_commit(struct store *store, struct redrive_err *err);
 void memory_rollback(struct store *store);
-int memory_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err);
+int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+                struct redrive_err *err);
 
 /* 0, or REDRIVE_E_STATE when there is no unit. */
 int memory_need_unit(const struct memory *m, struct redrive_err *err);

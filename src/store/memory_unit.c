@@ -120,7 +120,8 @@ void memory_rollback(struct store *store)
     pthread_mutex_unlock(&m->place->mutex);
 }
 
-int memory_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err)
+int memory_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+                struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
     if (m->in_unit)
@@ -130,6 +131,8 @@ int memory_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err
     while (m->seen_commits == m->place->commits)
         if (pthread_cond_timedwait(&m->place->changed, &m->place->mutex, &until) != 0)
             break;
+    if (ret_news)
+        *ret_news = m->seen_commits == m->place->commits ? 0 : STORE_NEWS_ALL;
     m->seen_commits = m->place->commits;
     pthread_mutex_unlock(&m->place->mutex);
     return 0;

@@ -85,6 +85,16 @@ enum store_capability {
     STORE_SQL = 1 << 1,         /* people can query it: views exist */
     STORE_SERVER_TIME = 1 << 2, /* it has a clock of its own, and ignores `now_ms` */
     STORE_NOTIFIES = 1 << 3,    /* store_wait returns early when another process has changed it */
+    STORE_TELLS = 1 << 4, /* and says what is new as store_tell was told, which may be nothing */
+};
+
+/* What a unit means to others who wait for news of the store. */
+enum store_news {
+    STORE_NEWS_READY = 1 << 0, /* jobs have come into the queue */
+    STORE_NEWS_TIME = 1 << 1,  /* jobs wait for their time, or something shared has changed: whoever
+                                * keeps time must look */
+    STORE_NEWS_END = 1 << 2,   /* for lookers-on: jobs have come or ended */
+    STORE_NEWS_ALL = (1 << 3) - 1,
 };
 
 enum store_durability {
@@ -392,6 +402,7 @@ struct store; /* each store's own; starts with a struct store_base */
 struct store_base {
     const struct store_ops *ops;
     enum store_durability durability;
+    uint32_t news; /* of the open unit; STORE_NEWS_ALL from its begin on */
 };
 
 static inline const struct store_base *store_base(const struct store *store)
@@ -405,12 +416,21 @@ static inline const struct store_ops *store_ops(const struct store *store)
     return store_base(store)->ops;
 }
 
+/* What others are told when the open unit is committed, bits of enum store_news; nothing: they are
+ * not woken. For stores with STORE_TELLS; who has said nothing has said all. */
+static inline void store_tell(struct store *store, uint32_t news)
+{
+    ((struct store_base *)(void *)store)->news = news;
+}
+
 struct store_options {
     bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND */
     bool as_is;           /* change nothing: an older or newer store is opened for `facts` alone */
     bool caller_time;     /* the unit's time is begin's now_ms, whatever clock the store has: for
                            * tests that move time */
     int64_t busy_wait_ms; /* how long to wait for others before REDRIVE_E_IO; 0: 5 s */
+    uint64_t origin;      /* handles with the same one need not tell each other their news, if the
+                           * store can tell them apart (STORE_TELLS); 0: of nobody else */
 };
 
 /* What a store is, for people who look after it. */
@@ -597,8 +617,12 @@ struct store_ops {
 
     /* -- Waiting; outside of a unit -- */
 
-    /* Returns when another process may have changed something, or after `timeout_ms`. */
-    int (*wait)(struct store *store, int64_t timeout_ms, struct redrive_err *err);
+    /* Returns when another process may have changed something, or after `timeout_ms`. `ret_news`
+     * (may be NULL) has bits of enum store_news: what is new since this handle's last wait or unit,
+     * at the least; 0 when the time is over. News that may have been lost with a connection are
+     * STORE_NEWS_ALL. */
+    int (*wait)(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+                struct redrive_err *err);
 };
 
 /* Finds the store by the scheme of the URL. REDRIVE_E_UNKNOWN names the schemes there are. */

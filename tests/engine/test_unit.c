@@ -3,6 +3,7 @@
 
 #include <limits.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 static const struct store_ops *real;
@@ -10,6 +11,7 @@ static int fail_commit;        /* code of the next commits */
 static unsigned fail_times;    /* of how many */
 static bool commit_came_first; /* the store had already done it */
 static unsigned commits;
+static uint32_t told; /* by the last commit */
 static unsigned begins;
 static unsigned begins_left; /* after so many the store is gone */
 
@@ -35,6 +37,7 @@ static int commit_or_fail(struct store *store, struct redrive_err *err)
 {
     int code = fail_commit;
     commits++;
+    told = store_base(store)->news;
     if (code != 0 && --fail_times == 0) {
         fail_commit = 0;
         fail_times = 1;
@@ -99,6 +102,29 @@ static void operations_share_one_commit(void **state)
     submit_three(&bed, TASKS, ops);
     assert_int_equal(commits, 1);
     release_three(ops);
+    bed_release(&bed);
+}
+
+static void others_are_told_what_they_can_make_use_of(void **state)
+{
+    (void)state;
+    struct bed bed;
+    make_fragile(&bed);
+    bed_submit(&bed, "t", "{}");
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    assert_true(told & STORE_NEWS_TIME); /* of a breaker that is new */
+    bed_submit(&bed, "t", "{}");
+    assert_int_equal(told, STORE_NEWS_READY | STORE_NEWS_END);
+    const struct job *job = bed_claim_one(&bed);
+    assert_int_equal(told, 0);
+    assert_int_equal(bed_succeed(&bed, job), 0);
+    assert_int_equal(told, STORE_NEWS_END);
+    bed_submit(&bed, "t", "{}");
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
+    assert_int_equal(told & (STORE_NEWS_TIME | STORE_NEWS_READY), STORE_NEWS_TIME);
+    const struct job_spec later = {.task = STR("t"), .process_after_ms = clock_wall_ms() + 60000};
+    bed_submit_spec(&bed, &later);
+    assert_int_equal(told, STORE_NEWS_TIME | STORE_NEWS_END);
     bed_release(&bed);
 }
 
@@ -246,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(operations_share_one_commit),
+        T(others_are_told_what_they_can_make_use_of),
         T(bad_operation_fails_alone),
         T(unit_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone),
         T(unit_is_not_given_up_because_others_were_faster_many_times),

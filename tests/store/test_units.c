@@ -226,7 +226,7 @@ static void the_unit_says_its_time(void **state)
 static void waiting_ends_with_its_time(void **state)
 {
     struct kit *k = *state;
-    assert_int_equal(store_ops(k->store)->wait(k->store, 5, NULL), 0);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 5, NULL, NULL), 0);
 }
 
 static void a_wait_after_anothers_commit_is_short(void **state)
@@ -239,8 +239,68 @@ static void a_wait_after_anothers_commit_is_short(void **state)
     kit_rollback(k);
     PUT(&other, .id = STR("x"));
     /* Longer than the time that a test is given. */
-    assert_int_equal(store_ops(k->store)->wait(k->store, 600000, NULL), 0);
+    uint32_t news = 0;
+    assert_int_equal(store_ops(k->store)->wait(k->store, 600000, &news, NULL), 0);
+    assert_int_equal(news, STORE_NEWS_ALL);
     kit_close(&other);
+}
+
+/* Waits until news of this kind are there; gives all that came until then. */
+static uint32_t news_until(struct kit *k, uint32_t wanted)
+{
+    uint32_t all = 0;
+    for (int i = 0; i < 1000 && !(all & wanted); i++) {
+        uint32_t news = 0;
+        assert_int_equal(store_ops(k->store)->wait(k->store, 100, &news, NULL), 0);
+        all |= news;
+    }
+    assert_true(all & wanted);
+    return all;
+}
+
+static void put_and_tell(struct kit *k, struct str id, uint32_t news)
+{
+    kit_begin(k);
+    PUT(k, .id = id);
+    store_tell(k->store, news);
+    kit_commit(k);
+}
+
+static void a_wait_says_what_was_told(void **state)
+{
+    struct kit *k = *state, other;
+    if (!(store_ops(k->store)->capabilities & STORE_TELLS))
+        return; /* it has nothing to say */
+    kit_join(&other, k);
+    put_and_tell(&other, STR("a"), STORE_NEWS_TIME);
+    (void)news_until(k, STORE_NEWS_TIME); /* whatever a first wait has to say */
+    put_and_tell(&other, STR("b"), 0);
+    put_and_tell(&other, STR("c"), STORE_NEWS_READY);
+    assert_int_equal(news_until(k, STORE_NEWS_READY), STORE_NEWS_READY);
+    put_and_tell(&other, STR("d"), STORE_NEWS_END);
+    assert_int_equal(news_until(k, STORE_NEWS_END), STORE_NEWS_END);
+    kit_close(&other);
+}
+
+static void handles_of_one_origin_are_no_news_to_each_other(void **state)
+{
+    struct kit *stranger = *state, watcher, writer;
+    const struct store_options options = {.create = true, .caller_time = true, .origin = 7};
+    struct kit *const ours[] = {&watcher, &writer};
+    if (!(store_ops(stranger->store)->capabilities & STORE_TELLS))
+        return; /* it has nothing to say */
+    for (size_t i = 0; i < 2; i++) {
+        kit_join(ours[i], stranger);
+        store_close(ours[i]->store);
+        assert_int_equal(store_open(stranger->url, &options, &ours[i]->store, NULL), 0);
+    }
+    put_and_tell(stranger, STR("a"), STORE_NEWS_TIME);
+    (void)news_until(&watcher, STORE_NEWS_TIME);
+    put_and_tell(&writer, STR("b"), STORE_NEWS_TIME);
+    put_and_tell(stranger, STR("c"), STORE_NEWS_READY);
+    assert_int_equal(news_until(&watcher, STORE_NEWS_READY), STORE_NEWS_READY);
+    kit_close(&watcher);
+    kit_close(&writer);
 }
 
 int main(void)
@@ -257,6 +317,8 @@ int main(void)
         F(the_unit_says_its_time),
         F(waiting_ends_with_its_time),
         F(a_wait_after_anothers_commit_is_short),
+        F(a_wait_says_what_was_told),
+        F(handles_of_one_origin_are_no_news_to_each_other),
     };
     return cmocka_run_group_tests_name("store units", tests, NULL, NULL);
 }

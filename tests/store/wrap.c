@@ -16,11 +16,13 @@ static void wrap_close(struct store *store)
 static int wrap_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                       int64_t *ret_shared_version, struct redrive_err *err)
 {
+    store_tell(store, STORE_NEWS_ALL);
     HAND_ON(begin, now_ms, ret_now_ms, ret_shared_version, err);
 }
 
 static int wrap_commit(struct store *store, struct redrive_err *err)
 {
+    store_tell(wrap_of(store)->inner, store_base(store)->news);
     HAND_ON(commit, err);
 }
 
@@ -208,9 +210,10 @@ static int wrap_counters_list(struct store *store, struct str tenant, struct cou
     HAND_ON(counters_list, tenant, ret, err);
 }
 
-static int wrap_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err)
+static int wrap_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+                     struct redrive_err *err)
 {
-    HAND_ON(wait, timeout_ms, err);
+    HAND_ON(wait, timeout_ms, ret_news, err);
 }
 
 void wrap_init(struct wrap *wrap, struct store *inner)

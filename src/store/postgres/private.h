@@ -114,7 +114,6 @@ struct store {
     unsigned crowded;    /* claims that are to look further */
     size_t to_fold;      /* rows that were appended since rows were last put together */
     bool is_listening;
-    bool has_news; /* for the next wait */
     struct rng rng;
 };
 
@@ -250,7 +249,8 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                    int64_t *ret_shared_version, struct redrive_err *err);
 int postgres_commit(struct store *store, struct redrive_err *err);
 void postgres_rollback(struct store *store);
-int postgres_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err);
+int postgres_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+                  struct redrive_err *err);
 int postgres_submit(struct store *store, const struct job_spec *specs, size_t n,
                     struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 int postgres_adopt(struct store *store, const struct adopted_job *jobs, size_t n,

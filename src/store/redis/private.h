@@ -304,7 +304,8 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                 int64_t *ret_shared_version, struct redrive_err *err);
 int redis_commit(struct store *store, struct redrive_err *err);
 void redis_rollback(struct store *store);
-int redis_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err);
+int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+               struct redrive_err *err);
 
 /* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_CANCELLED when it is lost. */
 int rd_unit_needed(struct store *store, struct redrive_err *err);

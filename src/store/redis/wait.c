@@ -78,13 +78,15 @@ static void ear_wait(struct store *store, int64_t until_ms)
     }
 }
 
-int redis_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err)
+int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news, struct redrive_err *err)
 {
     int64_t commits;
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is open: waiting would be for ever");
     const int64_t now_ms = clock_monotonic_ms();
     const int64_t until_ms = timeout_ms > INT64_MAX - now_ms ? INT64_MAX : now_ms + timeout_ms;
+    if (ret_news)
+        *ret_news = 0;
     ear_open(store);
     int rc = read_commits(store, &commits, err);
     if (rc == 0 && commits == store->commits_seen) {
@@ -94,6 +96,8 @@ int redis_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err)
             poll(NULL, 0, timeout_ms > 1000 ? 1000 : (int)timeout_ms);
         rc = read_commits(store, &commits, err);
     }
+    if (rc == 0 && ret_news && commits != store->commits_seen)
+        *ret_news = STORE_NEWS_ALL;
     if (rc == 0)
         store->commits_seen = commits;
     return rc;

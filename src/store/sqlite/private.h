@@ -95,7 +95,8 @@ int sqlite_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
 int sqlite_commit(struct store *store, struct redrive_err *err);
 void sqlite_rollback(struct store *store);
-int sqlite_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err);
+int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+                struct redrive_err *err);
 /* REDRIVE_E_STATE unless a unit is open. */
 int unit_needed(struct store *store, struct redrive_err *err);
 /* One view for a read of several statements; within a unit the unit's own. */

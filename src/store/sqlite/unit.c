@@ -160,23 +160,23 @@ void view_end(struct store *store)
         (void)sql_exec(store, STATEMENT_COMMIT, NULL);
 }
 
-int sqlite_wait(struct store *store, int64_t timeout_ms, struct redrive_err *err)
+int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+                struct redrive_err *err)
 {
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is open: nobody else can change anything");
     const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
+    uint32_t ignored, *news = ret_news ? ret_news : &ignored;
+    *news = 0;
     for (;;) {
         bool changed = false;
         int rc = look_around(store, &changed, err);
-        if (rc != 0 || changed)
-            return rc;
+        if (rc == 0 && !store->told_of_move && has_moved(store))
+            changed = store->told_of_move = true; /* once: whoever looks then sees it for himself */
+        *news = changed ? STORE_NEWS_ALL : 0;
         int64_t left_ms = until_ms - clock_monotonic_ms();
-        if (left_ms <= 0)
-            return 0;
-        if (!store->told_of_move && has_moved(store)) {
-            store->told_of_move = true; /* once: whoever looks then sees it for himself */
-            return 0;
-        }
+        if (rc != 0 || changed || left_ms <= 0)
+            return rc;
         int64_t nap_ms = left_ms < LOOK_EVERY_MS ? left_ms : LOOK_EVERY_MS;
         struct timespec nap = {.tv_nsec = nap_ms * 1000000};
         nanosleep(&nap, NULL);

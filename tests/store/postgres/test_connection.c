@@ -197,9 +197,9 @@ static void between_units_nobody_notices(void **state)
     sql(k, KILL_ALL);
     assert_int_equal(kit_state(k, seq), REDRIVE_STATE_RUNNING);
     sql(k, KILL_ALL);
-    assert_int_equal(store_ops(k->store)->wait(k->store, 1, NULL), 0);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 1, NULL, NULL), 0);
     sql(k, KILL_ALL);
-    assert_int_equal(store_ops(k->store)->wait(k->store, 600000, NULL), 0);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 600000, NULL, NULL), 0);
 }
 
 static void a_newer_program_that_came_meanwhile_is_noticed(void **state)

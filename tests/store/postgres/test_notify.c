@@ -27,7 +27,7 @@ static void *do_later(void *arg)
 static void start_listening(struct kit *k)
 {
     for (int i = 0; i < 3; i++)
-        assert_int_equal(store_ops(k->store)->wait(k->store, 100, NULL), 0);
+        assert_int_equal(store_ops(k->store)->wait(k->store, 100, NULL, NULL), 0);
 }
 
 /* How long a wait lasts while something else is done by another session. */
@@ -39,7 +39,7 @@ static int64_t wait_while(struct kit *k, struct kit *other, void (*what)(struct 
     start_listening(k);
     const int64_t start_ms = clock_monotonic_ms();
     assert_int_equal(pthread_create(&thread, NULL, do_later, &later), 0);
-    assert_int_equal(store_ops(k->store)->wait(k->store, limit_ms, NULL), 0);
+    assert_int_equal(store_ops(k->store)->wait(k->store, limit_ms, NULL, NULL), 0);
     const int64_t took_ms = clock_monotonic_ms() - start_ms;
     pthread_join(thread, NULL);
     return took_ms;
@@ -96,7 +96,7 @@ static void what_was_told_while_nobody_waited_is_not_lost(void **state)
     submit_one(&other);
     assert_int_equal(LIST(k, .limit = 5)->n, 1);
     const int64_t start_ms = clock_monotonic_ms();
-    assert_int_equal(store_ops(k->store)->wait(k->store, LONG_MS, NULL), 0);
+    assert_int_equal(store_ops(k->store)->wait(k->store, LONG_MS, NULL, NULL), 0);
     assert_true(clock_monotonic_ms() - start_ms < LONG_MS / 2);
     kit_close(&other);
 }
@@ -107,7 +107,7 @@ static void nobody_is_woken_by_himself(void **state)
     start_listening(k);
     submit_one(k);
     const int64_t start_ms = clock_monotonic_ms();
-    assert_int_equal(store_ops(k->store)->wait(k->store, 100, NULL), 0);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 100, NULL, NULL), 0);
     assert_true(clock_monotonic_ms() - start_ms >= 100);
 }
 
@@ -115,7 +115,7 @@ static void an_open_unit_cannot_wait(void **state)
 {
     struct kit *k = *state;
     kit_begin(k);
-    assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL), REDRIVE_E_STATE);
+    assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL, NULL), REDRIVE_E_STATE);
     kit_rollback(k);
 }
 

@@ -213,7 +213,7 @@ static void a_handle_survives_a_server_that_was_away(void **state)
     server_kill(&s);
     assert_int_equal(begin(store, &err), REDRIVE_E_IO);
     assert_non_null(strstr(err.message, "Redis server"));
-    assert_int_equal(store_ops(store)->wait(store, 5, &err), REDRIVE_E_IO);
+    assert_int_equal(store_ops(store)->wait(store, 5, NULL, &err), REDRIVE_E_IO);
     server_restart(&s);
     put_committed(store, "after");
     assert_int_equal(count_jobs(store), 2);
@@ -524,7 +524,7 @@ static void a_commit_wakes_those_who_wait(void **state)
                   : 1);
     }
     /* Longer than the time that a test is given. */
-    assert_int_equal(store_ops(store)->wait(store, 600000, NULL), 0);
+    assert_int_equal(store_ops(store)->wait(store, 600000, NULL, NULL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     assert_int_equal(count_jobs(store), 2);

@@ -145,10 +145,10 @@ static void a_file_that_is_removed_or_replaced_is_not_written_to(void **state)
     char aside[STORES_URL_MAX + 16];
     snprintf(aside, sizeof aside, "%s-aside", path_of(kit));
     PUT(kit, .id = STR("a"));
-    assert_int_equal(store_ops(kit->store)->wait(kit->store, 0, NULL), 0);
+    assert_int_equal(store_ops(kit->store)->wait(kit->store, 0, NULL, NULL), 0);
     assert_int_equal(rename(path_of(kit), aside), 0);
     int64_t start_ms = clock_monotonic_ms();
-    assert_int_equal(store_ops(kit->store)->wait(kit->store, 60000, NULL), 0);
+    assert_int_equal(store_ops(kit->store)->wait(kit->store, 60000, NULL, NULL), 0);
     assert_true(clock_monotonic_ms() - start_ms < 30000);
     check_gone(kit);
     write_file(path_of(kit), "", 0);

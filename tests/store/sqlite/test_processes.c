@@ -204,7 +204,7 @@ static void a_wait_ends_soon_after_another_process_commits(void **state)
         must(write(fds[1], &at_ms, sizeof at_ms) == sizeof at_ms);
         _exit(0);
     }
-    assert_int_equal(store_ops(kit->store)->wait(kit->store, 10000, NULL), 0);
+    assert_int_equal(store_ops(kit->store)->wait(kit->store, 10000, NULL, NULL), 0);
     int64_t woken_ms = clock_monotonic_ms(), at_ms;
     assert_int_equal(read(fds[0], &at_ms, sizeof at_ms), sizeof at_ms);
     /* 50 ms is the promise; the rest is for a machine that does other things too. */
@@ -213,7 +213,7 @@ static void a_wait_ends_soon_after_another_process_commits(void **state)
     /* What has been noticed is no news, nor is what one does oneself. */
     PUT(kit, .id = STR("mine too"));
     int64_t start_ms = clock_monotonic_ms();
-    assert_int_equal(store_ops(kit->store)->wait(kit->store, 60, NULL), 0);
+    assert_int_equal(store_ops(kit->store)->wait(kit->store, 60, NULL, NULL), 0);
     assert_true(clock_monotonic_ms() - start_ms >= 60);
     close(fds[0]);
     close(fds[1]);
