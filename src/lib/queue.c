@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/rng.h"
 #include "base/suggest.h"
 
 #define TASK_MAX_LEN 255
@@ -145,7 +146,7 @@ static int copy_options(struct redrive_queue *q, const struct redrive_queue_opti
 
 static int connect_store(struct redrive_queue *q, struct redrive_err *err)
 {
-    const struct store_options store_options = {.create = true};
+    const struct store_options store_options = {.create = true, .origin = rng_system_seed()};
     struct engine_options engine_options = {.config = q->config, .log = &q->log};
     struct committer_options options = {.on_ready = on_ready, .ready_ctx = q};
     int rc = store_open(q->config->store, &store_options, &engine_options.store, err);
