@@ -1,0 +1,98 @@
+/* Whether a store is whole is found out while others write to it. */
+#include "kit.h"
+#include "server.h"
+
+#include <stdio.h>
+
+/* More than are looked at in one unit. */
+#define JOBS 1200
+
+/* A kit on a server of its own, in which something can be spoilt. */
+static void fill(struct server *s, struct kit *k)
+{
+    const struct store_options options = {.create = true};
+    struct kit place = {0};
+    struct store *store;
+    server_start(s, NULL);
+    assert_int_equal(store_open(s->url, &options, &store, NULL), 0);
+    store_close(store);
+    snprintf(place.url, sizeof place.url, "%s", s->url);
+    kit_join(k, &place);
+    kit_begin(k);
+    for (int i = 0; i < JOBS; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "job-%d", i);
+        PUT(k, .id = str_of(id));
+    }
+    kit_commit(k);
+}
+
+static int verify(struct kit *k, struct redrive_err *err)
+{
+    return store_ops(k->store)->verify(k->store, NULL, NULL, err);
+}
+
+struct busy {
+    struct kit *kit;
+    int64_t victim;
+    unsigned units;
+};
+
+/* One job comes, another one goes. */
+static void write_something(void *ctx)
+{
+    struct busy *busy = ctx;
+    char id[16];
+    snprintf(id, sizeof id, "more-%u", busy->units++);
+    PUT(busy->kit, .id = str_of(id));
+    check_move(CHANGE(busy->kit, .seq = busy->victim, .kind = CHANGE_END,
+                      .to = REDRIVE_STATE_DEAD_LETTER, .reason = REDRIVE_REASON_MANUAL),
+               0, REDRIVE_STATE_DEAD_LETTER);
+    check_move(CHANGE(busy->kit, .seq = busy->victim--, .kind = CHANGE_REMOVE), 0,
+               REDRIVE_STATE_DEAD_LETTER);
+}
+
+static void others_go_on_meanwhile(void **state)
+{
+    (void)state;
+    struct server s;
+    struct kit k, other;
+    fill(&s, &k);
+    kit_join(&other, &k);
+    struct busy busy = {.kit = &other, .victim = JOBS};
+    assert_int_equal(store_ops(k.store)->verify(k.store, write_something, &busy, NULL), 0);
+    assert_true(busy.units > 2);
+    kit_close(&other);
+    kit_close(&k);
+    server_stop(&s);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    (void)state;
+    struct server s;
+    struct kit k;
+    struct redrive_err err = {0};
+    fill(&s, &k);
+    assert_int_equal(verify(&k, &err), 0);
+    server_call(&s, "HINCRBY {redrive}:n:1 %d 1", REDRIVE_STATE_QUEUED);
+    assert_int_equal(verify(&k, &err), REDRIVE_E_CORRUPT);
+    assert_string_equal(err.message, "1201 jobs are counted, 1200 are there");
+    server_call(&s, "HINCRBY {redrive}:n:1 %d -1", REDRIVE_STATE_QUEUED);
+    assert_int_equal(verify(&k, &err), 0);
+    for (int i = 0; i < 100; i++) /* of 16384, among which the ids are spread */
+        server_call(&s, "DEL {redrive}:i:%d", i);
+    assert_int_equal(verify(&k, &err), REDRIVE_E_CORRUPT);
+    assert_non_null(strstr(err.message, "is not found by its id"));
+    kit_close(&k);
+    server_stop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(others_go_on_meanwhile),
+        T(what_is_wrong_is_named),
+    };
+    return cmocka_run_group_tests_name("redis verify", tests, NULL, NULL);
+}
