@@ -32,7 +32,7 @@ def _said(*command, cwd=None):
         raise Absent(f"{command[0]} does not come to an end") from None
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise Absent(f"{command[0]}: {lines[0] if lines else f'exit code {done.returncode}'}")
+        raise Absent(f"{pathlib.Path(command[0]).name}: {lines[0] if lines else f'exit code {done.returncode}'}")
     return done.stdout
 
 
@@ -43,7 +43,10 @@ def _once(folder, unpack):
         with tempfile.TemporaryDirectory(dir=folder.parent) as made:
             part = pathlib.Path(made) / "part"
             part.mkdir(mode=0o755)  # PostgreSQL is run by another user
-            unpack(part)
+            try:
+                unpack(part)
+            except (OSError, KeyError, ValueError) as wrong:
+                raise Absent(f"its package is not as it was: {wrong}") from None
             part.rename(folder)
     return folder
 
