@@ -18,9 +18,11 @@ FUZZ_SEED ?= 0
 KILLS ?= 500
 # Where an example keeps its jobs: sqlite, postgres, redis; not set: what suits it best.
 STORE ?=
+# Servers for make versions: postgres-13, postgres-newest, valkey, …; not set: these and one more.
+VERSIONS ?=
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) test install bench lint format coverage fuzz asan tsan torture clean help
+.PHONY: all demo $(EXAMPLES) test install bench lint format coverage fuzz asan tsan torture versions clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -85,6 +87,13 @@ fuzz:
 torture: all
 	@tools/torture $(BUILD) --kills $(KILLS)
 
+versions:
+	@tools/bootstrap build test
+	@$(MAKE) --no-print-directory all
+	@meson configure $(BUILD) -Dtests=enabled >/dev/null
+	@ninja -C $(BUILD)
+	@tools/versions $(BUILD) $(VERSIONS)
+
 clean:
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-coverage build-bench
 
@@ -97,4 +106,5 @@ help:
 	@echo 'make asan tsan  the unit suite under sanitizers'
 	@echo 'make fuzz       every parser, FUZZ_TIME seconds each (20)'
 	@echo 'make torture    kill workers, batches and servers KILLS times (500), lose nothing'
+	@echo 'make versions   the stores on other versions of their servers, from package registries'
 	@echo 'make clean      remove what was built'

@@ -114,6 +114,10 @@ class Server:
 
 
 def find_postgres(program):
+    """An installation in the PATH goes first; Debian keeps the newest of its own elsewhere."""
+    chosen = shutil.which("initdb")
+    if chosen and pathlib.Path(chosen).with_name(program).exists():
+        return str(pathlib.Path(chosen).with_name(program))
     for folder in sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
         if (folder / program).exists():
             return str(folder / program)
@@ -146,7 +150,7 @@ class Postgres(Server):
 
     def prepare(self):
         self.run("initdb", "-D", self.data, "-U", self.superuser, "-A", "trust", "-E", "UTF8",
-                 "--locale=C", "--no-sync", "--no-instructions")
+                 "--locale=C", "--no-sync")
 
     def run(self, program, *arguments):
         """One of PostgreSQL's programs, in the folder and as the user of the server."""

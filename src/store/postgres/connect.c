@@ -31,18 +31,19 @@ void pg_disconnect(struct store *store)
 }
 
 /* What people may want otherwise comes before the URL, which then has the last word. */
-static PGconn *dial(const struct store *store)
+PGconn *pg_dial(const struct store *store, bool for_a_glance)
 {
     char seconds[16];
-    const int64_t wait_s = store->busy_wait_ms / 1000;
+    const int64_t wait_s = for_a_glance ? 0 : store->busy_wait_ms / 1000;
     (void)snprintf(seconds, sizeof seconds, "%d", wait_s < 2 ? 2 : wait_s < 60 ? (int)wait_s : 60);
     const char *const names[] = {"connect_timeout",           "keepalives_idle",
                                  "keepalives_interval",       "keepalives_count",
                                  "tcp_user_timeout",          "target_session_attrs",
                                  "fallback_application_name", "dbname",
                                  "client_encoding",           NULL};
-    const char *const values[] = {seconds,      "20",      "5",        "3",    "30000",
-                                  "read-write", "redrive", store->url, "UTF8", NULL};
+    const char *const values[] = {
+        seconds,   "20",       "5",    "3", "30000", for_a_glance ? "any" : "read-write",
+        "redrive", store->url, "UTF8", NULL};
     return PQconnectdbParams(names, values, 1);
 }
 
@@ -140,14 +141,16 @@ static void ignore_notice(void *ctx, const PGresult *notice)
     (void)notice;
 }
 
-static int connect_once(struct store *store, struct redrive_err *err)
+static int connect_once(struct store *store, bool is_first, struct redrive_err *err)
 {
-    PGconn *conn = dial(store);
+    PGconn *conn = pg_dial(store, false);
     if (!conn)
         return err_nomem(err);
     (void)PQsetNoticeReceiver(conn, ignore_notice, NULL);
     int rc = PQstatus(conn) == CONNECTION_OK ? check_server(store, conn, err)
                                              : refused(store, conn, err);
+    if (rc == 0)
+        rc = pg_session_learn(store, conn, is_first, err);
     if (rc == 0)
         rc = set_session(store, conn, err);
     if (rc != 0) {
@@ -171,7 +174,7 @@ int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
     int64_t version;
     pg_disconnect(store);
     for (;;) {
-        int rc = connect_once(store, err);
+        int rc = connect_once(store, !patiently, err);
         if (rc == 0)
             break;
         const int64_t left_ms = until_ms - clock_monotonic_ms();

@@ -20,6 +20,8 @@ static const struct meaning {
      "make one with createdb; the store then sets itself up in it"},
     {"42501", REDRIVE_E_DENIED, "this user may not do that",
      "docs/postgres.md lists the grants that a store needs"},
+    {"42P05", REDRIVE_E_STATE, POOL_MESSAGE, POOL_HINT},
+    {"26000", REDRIVE_E_STATE, POOL_MESSAGE, POOL_HINT},
     {"25006", REDRIVE_E_IO, "the server only reads: it is a standby", ""},
     {"25P03", REDRIVE_E_CANCELLED, "the unit was open for too long", ""},
     {"53100", REDRIVE_E_IO, "the disk of the server is full",

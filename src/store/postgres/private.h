@@ -64,7 +64,8 @@ struct attempt_end {
 
 struct store {
     struct store_base base;
-    PGconn *conn; /* NULL: there is none */
+    PGconn *conn;    /* NULL: there is none */
+    int session_pid; /* the process at its other end: behind a pool not the one that libpq knows */
     char *url;
     char shown[160]; /* what errors show of it: no password */
     char server[64]; /* name and version */
@@ -128,11 +129,24 @@ int pg_damaged(struct store *store, int64_t seq, const char *what, struct redriv
 
 /* ---- connect.c ---------------------------------------------------------------------------- */
 
+/* A new connection; for a glance at whoever answers, it is not tried for long. */
+PGconn *pg_dial(const struct store *store, bool for_a_glance);
 /* Connects and sets the session up, once or until the time for it is over. */
 int pg_connect(struct store *store, bool patiently, struct redrive_err *err);
 void pg_disconnect(struct store *store);
 /* Whether the connection stands. */
 bool pg_is_connected(const struct store *store);
+
+/* ---- session.c ---------------------------------------------------------------------------- */
+
+/* Statements are prepared, settings are made and notices are heard in a session. */
+#define POOL_MESSAGE "the pool in front of the server does not keep sessions"
+#define POOL_HINT \
+    "PgBouncer: set pool_mode = session for this database and user, or name the server itself"
+
+/* Learns who is at the other end of a new connection, before anything is set there. With `look` a
+ * pool that does not keep sessions is refused, if it shows. */
+int pg_session_learn(struct store *store, PGconn *conn, bool look, struct redrive_err *err);
 
 /* ---- schema_version.c --------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@ static bool was_told(struct store *store)
     if (!PQconsumeInput(store->conn))
         return true;
     for (PGnotify *notice = PQnotifies(store->conn); notice; notice = PQnotifies(store->conn)) {
-        told |= notice->be_pid != PQbackendPID(store->conn);
+        told |= notice->be_pid != store->session_pid;
         PQfreemem(notice);
     }
     return told;

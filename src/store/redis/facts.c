@@ -85,7 +85,7 @@ int rd_facts_learn(struct store *store, struct redrive_err *err)
     }
     if (version.len > 0 && strtol(version.ptr, NULL, 10) < 7)
         rc = refuse(err, "the Redis server is too old", store->server, "Redrive needs Redis 7");
-    else if (str_is(info_line(info, "redis_mode:"), "cluster"))
+    else if (str_is(info_line(info, "cluster_enabled:"), "1"))
         rc = refuse(err, "a Redis cluster is not supported",
                     "a store is one place with one writer, which a cluster would not speed up",
                     "name a server of its own");

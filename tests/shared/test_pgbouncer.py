@@ -1,0 +1,121 @@
+"""PgBouncer between processes and PostgreSQL: one that keeps sessions is as good as the server itself, any other
+is refused before anything happens."""
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+import servers
+from fleet import Fleet
+from pgbouncer import PgBouncer
+from serve_kit import LIMIT_S, wait_for
+
+BUILD = pathlib.Path(os.environ.get("REDRIVE_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build"))
+TASKS = "tasks: {quick: {run: {exec: ['true']}}}\n"
+REFUSED = "the pool in front of the server does not keep sessions"
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    try:
+        server = servers.Postgres()
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+    with server:
+        yield server
+
+
+@pytest.fixture
+def pooled(postgres, tmp_path):
+    """pooled("session"): processes whose store is behind a pool."""
+    made = []
+
+    def make(mode, **settings):
+        try:
+            pool = PgBouncer(postgres, mode, settings=settings.items())
+        except servers.Missing as missing:
+            pytest.skip(str(missing))
+        made.append(pool)
+        fleet = Fleet(tmp_path, pool.url)
+        made.append(fleet)
+        fleet.pool = pool
+        fleet.configure(TASKS)
+        return fleet
+
+    yield make
+    for one in reversed(made):
+        one.close()
+
+
+def through(pool, sql):
+    """A client of the pool, under way."""
+    return subprocess.Popen([servers.find_postgres("psql"), "-X", "-q", "-A", "-t", "-d", pool.url, "-c", sql],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+
+
+def test_jobs_are_submitted_and_run_through_sessions(pooled):
+    fleet = pooled("session")
+    fleet.work()
+    jobs = fleet.submit("quick", [{}] * 20)
+    wait_for(lambda: len(fleet.jobs("completed")) >= len(jobs), "all are done")
+    assert "INFO  completed" in fleet.servers[0].log()
+
+
+def test_notices_are_heard_through_sessions(pooled):
+    pool = pooled("session").pool
+    program = BUILD / "tests" / "store" / "postgres" / "test_postgres_notify"
+    if not program.exists():
+        pytest.skip("the unit tests are not built")
+    env = dict(os.environ, REDRIVE_TEST_STORE="postgres", REDRIVE_TEST_POSTGRES=pool.url)
+    done = subprocess.run([str(program)], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env,
+                          timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_last_session_of_a_pool_is_enough_for_a_command(pooled):
+    fleet = pooled("session", default_pool_size=1)
+    started = time.monotonic()
+    fleet.submit("quick", [{}])
+    assert time.monotonic() - started < LIMIT_S / 2, "it does not wait for a second one"
+
+
+@pytest.mark.parametrize("settings", [{}, {"server_round_robin": 1}, {"default_pool_size": 1}],
+                         ids=["last", "in_turn", "only"])
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+def test_pool_that_keeps_no_sessions_is_refused(pooled, mode, settings):
+    fleet = pooled(mode, **settings)
+    # Some sessions that can be given to anybody.
+    clients = [through(fleet.pool, "SELECT pg_sleep(0.2)") for _ in range(4)]
+    assert [client.wait(LIMIT_S) for client in clients] == [0] * 4
+    for command in ("enqueue", "quick"), ("work", "--until-idle"), ("jobs", "list"):
+        told = fleet.redrive(*command)
+        assert told.returncode == 1
+        assert REFUSED in told.stderr
+        assert "pool_mode = session" in told.stderr
+    assert REFUSED in fleet.redrive("doctor").stdout
+
+    # Whoever shares the pool finds sessions as they were.
+    clients = [through(fleet.pool, "SHOW enable_seqscan") for _ in range(4)]
+    assert [client.communicate(timeout=LIMIT_S)[0].strip() for client in clients] == ["on"] * 4
+
+
+def test_pool_that_lets_nobody_look_is_named_when_a_session_is_gone(pooled):
+    fleet = pooled("transaction", max_client_conn=1)
+    told = [fleet.redrive("enqueue", "quick") for _ in range(3)][-1]
+    assert told.returncode == 1
+    assert REFUSED in told.stderr
+    assert "prepared statement" in told.stderr
+
+
+def test_application_submits_in_sql_through_any_pool(pooled, postgres):
+    fleet = pooled("transaction")
+    fleet.url = postgres.url
+    fleet.configure(TASKS)
+    assert fleet.redrive("migrate").returncode == 0
+    clients = [through(fleet.pool, f"SELECT redrive.submit('quick', '{{}}', id => 'sql-{n}')") for n in range(5)]
+    ids = {client.communicate(timeout=LIMIT_S)[0].strip() for client in clients}
+    assert ids == {f"sql-{n}" for n in range(5)}
+    assert fleet.redrive("work", "--until-idle").returncode == 0
+    assert ids <= {job["id"] for job in fleet.jobs("completed")}
