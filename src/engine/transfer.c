@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/err.h"
+#include "engine/conflict.h"
 #include "engine/transfer_private.h"
 #include "engine/worker_row.h"
 
@@ -248,8 +249,9 @@ static int64_t growth(const struct transfer *t, const struct counter *source,
     return value < source->value ? source->value - value : 0;
 }
 
-static int add_counters(struct transfer *t, struct redrive_err *err)
+static int add_counters(struct transfer *t, const void *what, struct redrive_err *err)
 {
+    (void)what;
     const struct transfer_options *o = t->options;
     const struct counter mark = mark_of(t);
     struct counter_page here = {0}, there = {0};
@@ -273,16 +275,16 @@ static int add_counters(struct transfer *t, struct redrive_err *err)
 /* ---- Units ------------------------------------------------------------------------------------
  */
 
-static int begin(const struct transfer *t, struct redrive_err *err)
+/* Makes the moves of a unit; more than once, when others are in the way. */
+typedef int (*moves_fn)(struct transfer *t, const void *what, struct redrive_err *err);
+
+static int try_unit(struct transfer *t, moves_fn moves, const void *what, struct redrive_err *err)
 {
     int64_t now_ms, version;
     struct store *to = t->options->to;
-    return store_ops(to)->begin(to, t->options->now_ms, &now_ms, &version, err);
-}
-
-static int end(const struct transfer *t, int rc, struct redrive_err *err)
-{
-    struct store *to = t->options->to;
+    int rc = store_ops(to)->begin(to, t->options->now_ms, &now_ms, &version, err);
+    if (rc == 0)
+        rc = moves(t, what, err);
     if (rc == 0)
         rc = store_ops(to)->commit(to, err);
     if (rc < 0)
@@ -290,17 +292,33 @@ static int end(const struct transfer *t, int rc, struct redrive_err *err)
     return rc;
 }
 
-static int copy_page(struct transfer *t, const struct job_walk *walk, bool is_first,
-                     struct redrive_err *err)
+static int run_unit(struct transfer *t, moves_fn moves, const void *what, struct redrive_err *err)
 {
-    int rc = begin(t, err);
-    if (rc < 0)
-        return rc;
-    if (is_first)
-        rc = put_rows(t, err);
-    if (rc == 0)
-        rc = adopt(t, walk, err);
-    return end(t, rc, err);
+    const uint64_t copied = t->report->copied;
+    struct conflict conflict;
+    conflict_init(&conflict, &t->rng);
+    while (conflict_try(&conflict)) {
+        int rc = try_unit(t, moves, what, err);
+        if (rc < 0)
+            t->report->copied = copied;
+        if (rc != REDRIVE_E_CANCELLED)
+            return rc;
+    }
+    err_set(err, REDRIVE_E_IO, "other processes are in the way all the time");
+    err_hint(err, "what was copied is whole: the same command goes on with the rest");
+    return REDRIVE_E_IO;
+}
+
+struct page_to_copy {
+    const struct job_walk *walk;
+    bool is_first;
+};
+
+static int copy_page(struct transfer *t, const void *what, struct redrive_err *err)
+{
+    const struct page_to_copy *page = what;
+    int rc = page->is_first ? put_rows(t, err) : 0;
+    return rc < 0 ? rc : adopt(t, page->walk, err);
 }
 
 static int copy_jobs(struct transfer *t, struct redrive_err *err)
@@ -309,11 +327,11 @@ static int copy_jobs(struct transfer *t, struct redrive_err *err)
     if (!walk)
         return err_nomem(err);
     int rc = job_walk_next(walk, err);
-    bool is_first = true;
+    struct page_to_copy page = {.walk = walk, .is_first = true};
     /* The first unit is made even when there is no job, for the shared rows. */
-    while (rc > 0 || (rc == 0 && is_first)) {
-        rc = copy_page(t, walk, is_first, err);
-        is_first = false;
+    while (rc > 0 || (rc == 0 && page.is_first)) {
+        rc = run_unit(t, copy_page, &page, err);
+        page.is_first = false;
         if (rc == 0)
             rc = transfer_progress(t, "copy", walk->done, t->total, err);
         if (rc == 0)
@@ -323,28 +341,31 @@ static int copy_jobs(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
-static int copy_some_keys(struct transfer *t, const struct held_key *keys, size_t n,
-                          struct redrive_err *err)
+struct keys_to_copy {
+    struct held_key keys[KEYS_A_UNIT];
+    size_t n;
+};
+
+static int copy_some_keys(struct transfer *t, const void *what, struct redrive_err *err)
 {
+    const struct keys_to_copy *some = what;
     struct store *to = t->options->to;
-    int rc = begin(t, err);
-    return rc < 0 ? rc : end(t, store_ops(to)->adopt_keys(to, keys, n, err), err);
+    return store_ops(to)->adopt_keys(to, some->keys, some->n, err);
 }
 
 static int copy_keys(struct transfer *t, struct redrive_err *err)
 {
     struct key_walk walk = {.store = t->options->from};
     const struct held_key *key;
-    struct held_key keys[KEYS_A_UNIT];
-    size_t n = 0;
+    struct keys_to_copy some = {.n = 0};
     int rc;
     while ((rc = key_walk_next(&walk, &key, err)) > 0) {
-        keys[n++] = *key;
+        some.keys[some.n++] = *key;
         /* Before the page that they stand in is gone. */
-        if (n < KEYS_A_UNIT && walk.i < walk.pages[walk.current].n)
+        if (some.n < KEYS_A_UNIT && walk.i < walk.pages[walk.current].n)
             continue;
-        rc = copy_some_keys(t, keys, n, err);
-        n = 0;
+        rc = run_unit(t, copy_some_keys, &some, err);
+        some.n = 0;
         if (rc < 0)
             break;
     }
@@ -352,17 +373,12 @@ static int copy_keys(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
-static int copy_counters(struct transfer *t, struct redrive_err *err)
-{
-    int rc = begin(t, err);
-    return rc < 0 ? rc : end(t, add_counters(t, err), err);
-}
-
 int transfer_run(const struct transfer_options *options, struct transfer_report *ret,
                  struct redrive_err *err)
 {
     struct transfer t = {.options = options, .report = ret};
     *ret = (struct transfer_report){0};
+    rng_seed(&t.rng, rng_system_seed());
     buf_init(&t.a, CONTENT_MAX);
     buf_init(&t.b, CONTENT_MAX);
     int rc = look(&t, err);
@@ -371,7 +387,7 @@ int transfer_run(const struct transfer_options *options, struct transfer_report 
         if (rc == 0)
             rc = copy_keys(&t, err);
         if (rc == 0)
-            rc = copy_counters(&t, err);
+            rc = run_unit(&t, add_counters, NULL, err);
     }
     if (rc == 0)
         rc = transfer_check(&t, err);

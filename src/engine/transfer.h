@@ -73,8 +73,9 @@ static inline bool transfer_is_same(const struct transfer_report *report)
 int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
                         struct redrive_err *err);
 
-/* Looks, copies and checks. 0 when it came to an end, whether the stores are then the same or not;
- * REDRIVE_E_STATE when it was refused before anything was written. */
+/* Looks, copies and checks; a unit that others were in the way of is tried again for a while. 0
+ * when it came to an end, whether the stores are then the same or not; REDRIVE_E_STATE when it was
+ * refused before anything was written. */
 int transfer_run(const struct transfer_options *options, struct transfer_report *ret,
                  struct redrive_err *err);
 

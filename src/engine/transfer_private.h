@@ -2,6 +2,7 @@
 #ifndef ENGINE_TRANSFER_PRIVATE_H
 #define ENGINE_TRANSFER_PRIVATE_H
 
+#include "base/rng.h"
 #include "engine/transfer.h"
 
 /* ---- transfer_read.c: jobs with their history -------------------------------------------------
@@ -59,6 +60,7 @@ struct transfer {
     uint64_t total;    /* jobs of the source */
     bool starts_empty; /* the destination had no job */
     struct buf a, b;   /* contents that are compared */
+    struct rng rng;    /* how long it steps back from others */
 };
 
 /* How many jobs a store counts. */
