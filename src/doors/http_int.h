@@ -134,8 +134,9 @@ struct MHD_Response *http_response(const char *content_type, struct str body,
 void http_response_secure(struct MHD_Response *response);
 /* A problem document that ends the connection. */
 struct MHD_Response *http_response_refusal(int status, const char *why);
-/* Gives the answer, which may be NULL for none, unless there is one; under the lock. */
-void http_give(struct http_request *request, int status, struct MHD_Response *response,
+/* Gives the answer, which may be NULL for none, unless there is one; under the lock. Whether it is
+ * this one that will be sent. */
+bool http_give(struct http_request *request, int status, struct MHD_Response *response,
                enum http_phase phase, int64_t deadline_ms);
 /* Clears `suspended` and resumes, if it was set; under the lock. */
 void http_resume(struct http_request *request);

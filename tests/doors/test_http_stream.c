@@ -152,7 +152,7 @@ static void a_stop_answers_what_is_in_hand(void **state)
     assert_false(http_stream_write(stream, STR("x")));
     http_stream_close(stream);
     check_str(http_path(bench.kept[1]), "/later");
-    bench_release(&bench);
+    assert_int_equal(bench_release(&bench), 0);
     bench_stop(&bench);
 }
 
@@ -167,7 +167,7 @@ static void a_quiet_server_finishes_and_takes_no_more(void **state)
     bench_wait_kept(&bench, 1);
     http_server_quiesce(bench.server);
     http_server_quiesce(bench.server);
-    bench_release(&bench);
+    assert_int_equal(bench_release(&bench), 1);
     assert_int_equal(client_read(&client, false), 200);
     check_str(client_header(&client, "Connection"), "close");
     client_wait_close(&client);
