@@ -1,7 +1,6 @@
 /* cmd_cron_list.c - `redrive cron list` and `cron run`: the timetable. */
 #include "cli/commands.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "cli/listing.h"
 #include "cli/session.h"
@@ -63,8 +62,8 @@ static void put_table(const struct cron_page *page, const struct term *term, str
 static int read_page(const struct session *session, const char *tenant, struct cron_page *ret,
                      struct redrive_err *err)
 {
-    return cron_page_read(session->store, session->config, str_of(tenant), clock_wall_ms(), ret,
-                          err);
+    return cron_page_read(session->store, session->config, str_of(tenant),
+                          engine_now_ms(session->engine), ret, err);
 }
 
 static int run_list(struct cli *cli, struct redrive_err *err)

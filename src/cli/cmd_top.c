@@ -55,7 +55,8 @@ static int64_t look(struct top *top)
     bool count = began_ms >= top->parked_ms;
     top->problem = (struct redrive_err){0};
     (void)top_look(top->look, top->session.store, str_of(top->options->tenant),
-                   &top->session.config->health, count, clock_wall_ms(), &top->problem);
+                   &top->session.config->health, count, engine_now_ms(top->session.engine),
+                   &top->problem);
     int64_t ended_ms = clock_monotonic_ms();
     int64_t rest_ms = (ended_ms - began_ms) * LOOK_SHARE;
     if (count)

@@ -112,7 +112,7 @@ static struct str line_key(struct str tenant, const struct claim_body *body, str
 /* Before the claim, so that its jobs are counted. */
 static void tell_of_worker(const struct rest_call *call, const struct claim_body *body)
 {
-    const int64_t now_ms = clock_wall_ms();
+    const int64_t now_ms = rest_now_ms(call);
     if (body->worker.len > 0)
         remote_workers_seen(rest_remote(call), call->principal.tenant, body->worker, now_ms,
                             now_ms + body->wait_ms);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "engine/conflict.h"
+#include "engine/store_time.h"
 #include "engine/transfer_private.h"
 #include "engine/worker_row.h"
 
@@ -18,7 +19,7 @@ int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
                         struct redrive_err *err)
 {
     struct worker_page workers = {0};
-    int rc = workers_read(store, (struct str){0}, now_ms, &workers, err);
+    int rc = workers_read(store, (struct str){0}, store_time_ms(store, now_ms), &workers, err);
     if (rc == 0 && workers.n > 0) {
         const struct worker_info *first = &workers.workers[0];
         rc = err_set(err, REDRIVE_E_STATE, "%zu worker%s on the %s", workers.n,

@@ -30,9 +30,9 @@
 
 struct transfer_options {
     struct store *from;
-    struct store *to; /* NULL with dry_run: there is none yet */
-    const char *name; /* of the source, the same each time; no secrets in it */
-    int64_t now_ms;
+    struct store *to;     /* NULL with dry_run: there is none yet */
+    const char *name;     /* of the source, the same each time; no secrets in it */
+    int64_t now_ms;       /* for a store that has no clock */
     bool dry_run;         /* look at both, count the source, write nothing */
     bool despite_workers; /* even if some are alive */
     bool into_existing;   /* even if the destination has jobs that the source has not */
