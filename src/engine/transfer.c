@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "base/err.h"
-#include "engine/conflict.h"
 #include "engine/store_time.h"
 #include "engine/transfer_private.h"
 #include "engine/worker_row.h"
@@ -229,13 +228,15 @@ static int put_rows(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
-static int adopt(struct transfer *t, const struct job_walk *walk, struct redrive_err *err)
+static int adopt(const struct transfer *t, const struct job_walk *walk, uint64_t *ret_copied,
+                 struct redrive_err *err)
 {
     struct store *to = t->options->to;
     struct move_result results[TRANSFER_CHUNK_MAX];
     int rc = walk->n == 0 ? 0 : store_ops(to)->adopt(to, walk->jobs, walk->n, results, err);
+    *ret_copied = 0;
     for (size_t i = 0; rc == 0 && i < walk->n; i++)
-        t->report->copied += results[i].code == 0;
+        *ret_copied += results[i].code == 0;
     return rc;
 }
 
@@ -250,9 +251,9 @@ static int64_t growth(const struct transfer *t, const struct counter *source,
     return value < source->value ? source->value - value : 0;
 }
 
-static int add_counters(struct transfer *t, const void *what, struct redrive_err *err)
+static int add_counters(void *ctx, struct redrive_err *err)
 {
-    (void)what;
+    const struct transfer *t = ctx;
     const struct transfer_options *o = t->options;
     const struct counter mark = mark_of(t);
     struct counter_page here = {0}, there = {0};
@@ -276,50 +277,18 @@ static int add_counters(struct transfer *t, const void *what, struct redrive_err
 /* ---- Units ------------------------------------------------------------------------------------
  */
 
-/* Makes the moves of a unit; more than once, when others are in the way. */
-typedef int (*moves_fn)(struct transfer *t, const void *what, struct redrive_err *err);
-
-static int try_unit(struct transfer *t, moves_fn moves, const void *what, struct redrive_err *err)
-{
-    int64_t now_ms, version;
-    struct store *to = t->options->to;
-    int rc = store_ops(to)->begin(to, t->options->now_ms, &now_ms, &version, err);
-    if (rc == 0)
-        rc = moves(t, what, err);
-    if (rc == 0)
-        rc = store_ops(to)->commit(to, err);
-    if (rc < 0)
-        store_ops(to)->rollback(to);
-    return rc;
-}
-
-static int run_unit(struct transfer *t, moves_fn moves, const void *what, struct redrive_err *err)
-{
-    const uint64_t copied = t->report->copied;
-    struct conflict conflict;
-    conflict_init(&conflict, &t->rng);
-    while (conflict_try(&conflict)) {
-        int rc = try_unit(t, moves, what, err);
-        if (rc < 0)
-            t->report->copied = copied;
-        if (rc != REDRIVE_E_CANCELLED)
-            return rc;
-    }
-    err_set(err, REDRIVE_E_IO, "other processes are in the way all the time");
-    err_hint(err, "what was copied is whole: the same command goes on with the rest");
-    return REDRIVE_E_IO;
-}
-
 struct page_to_copy {
+    struct transfer *t;
     const struct job_walk *walk;
     bool is_first;
+    uint64_t copied; /* by this unit */
 };
 
-static int copy_page(struct transfer *t, const void *what, struct redrive_err *err)
+static int copy_page(void *ctx, struct redrive_err *err)
 {
-    const struct page_to_copy *page = what;
-    int rc = page->is_first ? put_rows(t, err) : 0;
-    return rc < 0 ? rc : adopt(t, page->walk, err);
+    struct page_to_copy *page = ctx;
+    int rc = page->is_first ? put_rows(page->t, err) : 0;
+    return rc < 0 ? rc : adopt(page->t, page->walk, &page->copied, err);
 }
 
 static int copy_jobs(struct transfer *t, struct redrive_err *err)
@@ -328,11 +297,12 @@ static int copy_jobs(struct transfer *t, struct redrive_err *err)
     if (!walk)
         return err_nomem(err);
     int rc = job_walk_next(walk, err);
-    struct page_to_copy page = {.walk = walk, .is_first = true};
+    struct page_to_copy page = {.t = t, .walk = walk, .is_first = true};
     /* The first unit is made even when there is no job, for the shared rows. */
     while (rc > 0 || (rc == 0 && page.is_first)) {
-        rc = run_unit(t, copy_page, &page, err);
+        rc = transfer_unit(t->options->to, t->options->now_ms, copy_page, &page, err);
         page.is_first = false;
+        t->report->copied += rc == 0 ? page.copied : 0;
         if (rc == 0)
             rc = transfer_progress(t, "copy", walk->done, t->total, err);
         if (rc == 0)
@@ -343,29 +313,29 @@ static int copy_jobs(struct transfer *t, struct redrive_err *err)
 }
 
 struct keys_to_copy {
+    struct store *to;
     struct held_key keys[KEYS_A_UNIT];
     size_t n;
 };
 
-static int copy_some_keys(struct transfer *t, const void *what, struct redrive_err *err)
+static int copy_some_keys(void *ctx, struct redrive_err *err)
 {
-    const struct keys_to_copy *some = what;
-    struct store *to = t->options->to;
-    return store_ops(to)->adopt_keys(to, some->keys, some->n, err);
+    const struct keys_to_copy *some = ctx;
+    return store_ops(some->to)->adopt_keys(some->to, some->keys, some->n, err);
 }
 
 static int copy_keys(struct transfer *t, struct redrive_err *err)
 {
     struct key_walk walk = {.store = t->options->from};
     const struct held_key *key;
-    struct keys_to_copy some = {.n = 0};
+    struct keys_to_copy some = {.to = t->options->to};
     int rc;
     while ((rc = key_walk_next(&walk, &key, err)) > 0) {
         some.keys[some.n++] = *key;
         /* Before the page that they stand in is gone. */
         if (some.n < KEYS_A_UNIT && walk.i < walk.pages[walk.current].n)
             continue;
-        rc = run_unit(t, copy_some_keys, &some, err);
+        rc = transfer_unit(some.to, t->options->now_ms, copy_some_keys, &some, err);
         some.n = 0;
         if (rc < 0)
             break;
@@ -379,7 +349,6 @@ int transfer_run(const struct transfer_options *options, struct transfer_report 
 {
     struct transfer t = {.options = options, .report = ret};
     *ret = (struct transfer_report){0};
-    rng_seed(&t.rng, rng_system_seed());
     buf_init(&t.a, CONTENT_MAX);
     buf_init(&t.b, CONTENT_MAX);
     int rc = look(&t, err);
@@ -388,7 +357,7 @@ int transfer_run(const struct transfer_options *options, struct transfer_report 
         if (rc == 0)
             rc = copy_keys(&t, err);
         if (rc == 0)
-            rc = run_unit(&t, add_counters, NULL, err);
+            rc = transfer_unit(options->to, options->now_ms, add_counters, &t, err);
     }
     if (rc == 0)
         rc = transfer_check(&t, err);

@@ -73,6 +73,12 @@ static inline bool transfer_is_same(const struct transfer_report *report)
 int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
                         struct redrive_err *err);
 
+/* Whether both are the same store, whatever they are called: a row is put through `b`, looked for
+ * through `a`, and taken away again. Should a crash leave it behind: it is that of a worker that
+ * has gone, which whoever ticks removes. */
+int transfer_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *ret,
+                           struct redrive_err *err);
+
 /* Looks, copies and checks; a unit that others were in the way of is tried again for a while. 0
  * when it came to an end, whether the stores are then the same or not; REDRIVE_E_STATE when it was
  * refused before anything was written. */

@@ -2,7 +2,6 @@
 #ifndef ENGINE_TRANSFER_PRIVATE_H
 #define ENGINE_TRANSFER_PRIVATE_H
 
-#include "base/rng.h"
 #include "engine/transfer.h"
 
 /* ---- transfer_read.c: jobs with their history -------------------------------------------------
@@ -60,8 +59,13 @@ struct transfer {
     uint64_t total;    /* jobs of the source */
     bool starts_empty; /* the destination had no job */
     struct buf a, b;   /* contents that are compared */
-    struct rng rng;    /* how long it steps back from others */
 };
+
+/* transfer_unit.c: makes a unit in a store; again for a while, when others are in the way: `moves`
+ * starts from the beginning each time. */
+typedef int (*transfer_moves_fn)(void *ctx, struct redrive_err *err);
+int transfer_unit(struct store *store, int64_t now_ms, transfer_moves_fn moves, void *ctx,
+                  struct redrive_err *err);
 
 /* How many jobs a store counts. */
 int transfer_count(struct store *store, uint64_t *ret, struct redrive_err *err);

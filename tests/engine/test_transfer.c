@@ -409,6 +409,34 @@ static void a_destination_that_is_never_free_is_given_up(void **state)
     pair_close(&p);
 }
 
+static void check_sameness(struct store *a, struct store *b, bool expected)
+{
+    bool is_same = !expected;
+    assert_int_equal(transfer_is_same_store(a, b, KIT_START_MS, &is_same, NULL), 0);
+    assert_int_equal(is_same, expected);
+}
+
+static void two_handles_on_one_store_are_found_out(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct kit again;
+    struct busy busy;
+    pair_open_busy(&p, &busy, 2);
+    kit_join(&again, &p.to);
+    put_row(&p.from, SHARED_WORKER, "worker", "{}");
+    put_row(&p.to, SHARED_WORKER, "worker", "{}");
+    check_sameness(p.to.store, again.store, true);
+    check_sameness(again.store, p.options.to, true);
+    check_sameness(p.from.store, p.to.store, false);
+    check_sameness(p.to.store, p.from.store, false);
+    /* And nothing of it stays. */
+    assert_int_equal(kit_shared(&p.to, SHARED_WORKER, (struct str){0})->n, 1);
+    assert_int_equal(kit_shared(&p.from, SHARED_WORKER, (struct str){0})->n, 1);
+    kit_close(&again);
+    pair_close(&p);
+}
+
 /* ---- What differs is told, and left ------------------------------------------------------------
  */
 
@@ -624,6 +652,7 @@ int main(void)
         T(whatever_fails_the_next_run_ends_it),
         T(units_that_others_were_in_the_way_of_are_tried_again),
         T(a_destination_that_is_never_free_is_given_up),
+        T(two_handles_on_one_store_are_found_out),
         T(a_job_that_was_worked_on_is_told_and_left),
         T(a_difference_in_the_history_is_found),
         T(a_planted_difference_is_found_in_every_part),
