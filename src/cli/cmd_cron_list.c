@@ -66,6 +66,18 @@ static int read_page(const struct session *session, const char *tenant, struct c
                           engine_now_ms(session->engine), ret, err);
 }
 
+/* Where there is no store, the entries of the configuration are all there is. */
+static int open_for_list(struct cli *cli, struct session *ret, struct redrive_err *err)
+{
+    struct redrive_err why = {0};
+    int rc = session_open_existing(cli, ret, &why);
+    if (rc == REDRIVE_E_NOT_FOUND && ret->config && ret->config->n_cron > 0)
+        return session_go_without(ret, err);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
 static int run_list(struct cli *cli, struct redrive_err *err)
 {
     const struct timetable_options *options = invocation_options(&cli->invocation);
@@ -73,7 +85,7 @@ static int run_list(struct cli *cli, struct redrive_err *err)
     struct cron_page page = {0};
     struct buf out;
     buf_init(&out, OUTPUT_MAX);
-    int rc = session_open(cli, &session, err);
+    int rc = open_for_list(cli, &session, err);
     if (rc == 0)
         rc = read_page(&session, options->tenant, &page, err);
     if (rc == 0 && cli->globals->json)

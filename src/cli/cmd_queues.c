@@ -131,7 +131,7 @@ static int run_list(struct cli *cli, struct redrive_err *err)
     struct queue_page page = {0};
     struct buf out;
     buf_init(&out, OUTPUT_MAX);
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
         rc = store_ops(session.store)->queues(session.store, str_of(options->tenant), &page, err);
     if (rc == 0 && cli->globals->json)

@@ -121,7 +121,7 @@ static int run_live(struct top *top, struct redrive_err *err)
 static int run_top(struct cli *cli, struct redrive_err *err)
 {
     struct top top = {.cli = cli, .options = invocation_options(&cli->invocation)};
-    int rc = session_open(cli, &top.session, err);
+    int rc = session_open_existing(cli, &top.session, err);
     if (rc == 0 && !(top.look = calloc(1, sizeof *top.look)))
         rc = err_nomem(err);
     if (rc == 0)

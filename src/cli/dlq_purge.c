@@ -83,7 +83,7 @@ static int run_purge(struct cli *cli, struct redrive_err *err)
     if (rc < 0)
         return rc;
     filter.states = DLQ_STATES;
-    rc = session_open(cli, &session, err);
+    rc = session_open_existing(cli, &session, err);
     if (rc == 0) {
         const int64_t now_ms = engine_now_ms(session.engine);
         job_select_date(&options->select, now_ms, &filter);

@@ -89,7 +89,7 @@ static int retry_all(struct cli *cli, const struct job_select *select, struct jo
 {
     struct session session;
     struct bulk bulk;
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0) {
         const int64_t now_ms = engine_now_ms(session.engine);
         job_select_date(select, now_ms, filter);

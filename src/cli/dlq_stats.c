@@ -149,7 +149,7 @@ static int run_stats(struct cli *cli, struct redrive_err *err)
     filter.states = DLQ_STATES;
     for (size_t i = 0; i < N_COUNTS; i++)
         tally_init(&stats.counts[i]);
-    rc = session_open(cli, &session, err);
+    rc = session_open_existing(cli, &session, err);
     if (rc == 0) {
         job_select_date(&options->select, engine_now_ms(session.engine), &filter);
         rc = count_jobs(session.store, &filter, &stats, err);
@@ -261,7 +261,7 @@ static int run_groups(struct cli *cli, struct redrive_err *err)
     filter.states = DLQ_STATES;
     filter.limit = (size_t)options->limit;
     buf_init(&out, OUTPUT_MAX);
-    rc = session_open(cli, &session, err);
+    rc = session_open_existing(cli, &session, err);
     const int64_t now_ms = rc == 0 ? engine_now_ms(session.engine) : 0;
     job_select_date(&options->select, now_ms, &filter);
     if (rc == 0)

@@ -124,7 +124,7 @@ void doctor_check_store(struct doctor *d)
     int rc = store_open(d->config->store, &options, &d->store, &err);
     if (rc == REDRIVE_E_NOT_FOUND && has_folder(d->config->store)) {
         doctor_say(d, DOCTOR_WARN, "store", "there is none at %s", d->config->store_shown);
-        doctor_hint(d, "the first command that uses it sets it up");
+        doctor_hint(d, "the first process that submits or serves sets it up");
         return;
     }
     if (rc == 0)

@@ -49,7 +49,7 @@ int export_run(struct cli *cli, uint32_t states, struct redrive_err *err)
         return rc;
     filter.states = states != 0 ? states : filter.states;
     filter.limit = (size_t)options->limit;
-    rc = session_open(cli, &session, err);
+    rc = session_open_existing(cli, &session, err);
     if (rc == 0) {
         job_select_date(&options->select, engine_now_ms(session.engine), &filter);
         if (to_file)

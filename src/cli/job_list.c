@@ -109,7 +109,7 @@ int job_list_run(struct cli *cli, const struct job_select *select, struct job_fi
     const char *next = NULL;
     struct job_page page = {0};
     struct session session;
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     const int64_t now_ms = rc == 0 ? engine_now_ms(session.engine) : 0;
     job_select_date(select, now_ms, filter);
     if (rc == 0)
