@@ -114,6 +114,7 @@ def test_what_commands_say_of_time_goes_by_the_clock_of_the_store(fleet, off):
 def test_a_worker_is_alive_by_the_clock_of_the_store(fleet, skew, off):
     """It has told of itself just now, whatever anybody's own clock says."""
     fleet.configure(MORTAL)
+    assert fleet.redrive("migrate").returncode == 0
     fleet.work(env=skew(HOUR))
     wait_for(lambda: json.loads(fleet.redrive("stats", "--json").stdout)["workers"], "the worker tells of itself")
     worker = json.loads(fleet.redrive("stats", "--json").stdout)["workers"][0]
