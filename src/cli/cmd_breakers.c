@@ -92,7 +92,7 @@ static int run_list(struct cli *cli, struct redrive_err *err)
 {
     struct session session;
     struct breaker_page page = {0};
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
         rc = read_all(&session, str_of(tenant_of(cli)), &page, err);
     if (rc == 0) {
@@ -221,7 +221,8 @@ static int run_verb(struct cli *cli, enum breaker_verb verb, struct redrive_err 
 {
     struct session session;
     struct breaker_page page = {0};
-    int rc = session_open(cli, &session, err);
+    int rc = verb == BREAKER_LOOK ? session_open_existing(cli, &session, err)
+                                  : session_open(cli, &session, err);
     if (rc == 0)
         rc = move(cli, &session, verb, &page, err);
     breaker_page_release(&page);

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "cli/doctor.h"
 #include "cli/listing.h"
@@ -135,7 +134,6 @@ static int run_doctor(struct cli *cli, struct redrive_err *err)
     if (!d)
         return err_nomem(err);
     d->cli = cli;
-    d->now_ms = clock_wall_ms();
     check_config(d);
     if (d->config) {
         doctor_check_store(d);

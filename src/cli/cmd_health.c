@@ -40,7 +40,7 @@ static int run_health(struct cli *cli, struct redrive_err *err)
     struct session session;
     struct redrive_health health = {.status = ""};
     struct worker_page workers = {0};
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
         rc = stats_health(session.store, &session.config->health, engine_now_ms(session.engine),
                           &health, &workers, err);

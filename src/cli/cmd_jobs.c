@@ -1,7 +1,6 @@
 /* cmd_jobs.c - `redrive jobs`: look at jobs, cancel them, run them now, take them elsewhere. */
 #include "cli/commands.h"
 
-#include "base/clock.h"
 #include "cli/export_jobs.h"
 #include "cli/job_change.h"
 #include "cli/job_find.h"
@@ -26,12 +25,11 @@ static const struct option LIST_OPTIONS[] = {
 static int run_list(struct cli *cli, struct redrive_err *err)
 {
     const struct list_options *options = invocation_options(&cli->invocation);
-    const int64_t now_ms = clock_wall_ms();
     struct job_filter filter;
-    int rc = job_select_read(&options->select, now_ms, &filter, err);
+    int rc = job_select_read(&options->select, &filter, err);
     if (rc == 0)
         rc = job_list_read(&options->list, &filter, err);
-    return rc < 0 ? rc : job_list_run(cli, &filter, now_ms, err);
+    return rc < 0 ? rc : job_list_run(cli, &options->select, &filter, err);
 }
 
 static const struct command CMD_LIST = {
@@ -68,11 +66,11 @@ static int run_show(struct cli *cli, struct redrive_err *err)
     const struct tenant_options *options = invocation_options(&cli->invocation);
     struct session session;
     struct job_page page = {0};
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
         rc = job_find(session.store, options->select.tenant, cli->invocation.args[0], &page, err);
     if (rc == 0)
-        rc = job_show(cli, session.store, &page.jobs[0], clock_wall_ms(), err);
+        rc = job_show(cli, session.store, &page.jobs[0], engine_now_ms(session.engine), err);
     job_page_release(&page);
     session_close(&session);
     return rc;

@@ -2,22 +2,19 @@
 #include "cli/commands.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json_writer.h"
-#include "base/url_mask.h"
 #include "cli/cli.h"
 #include "cli/figures.h"
 #include "cli/interrupt.h"
+#include "cli/move_ends.h"
 #include "cli/progress.h"
 #include "cli/text.h"
 #include "engine/transfer.h"
 
-#define OUTPUT_MAX     (64u * 1024)
-#define NAME_MAX_BYTES 4096
+#define OUTPUT_MAX (64u * 1024)
 
 struct move_options {
     const char *from;
@@ -49,151 +46,13 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
-/* ---- Both ends --------------------------------------------------------------------------------
- */
-
-/* One of both stores. Its name is its URL without secrets, the same however it was written. */
-struct end {
-    const char *url;
-    const char *side; /* "source", "destination" */
-    struct store *store;
-    struct store_facts facts;
-    bool is_there;
-    dev_t device; /* of its file, if it has one */
-    ino_t inode;
-    struct buf name;
-};
-
-static void end_release(struct end *end)
-{
-    store_close(end->store);
-    buf_release(&end->name);
-}
-
-/* KIND://USER:PASSWORD@HOST/PLACE?QUERY loses what may be secret, and who it is. */
-static void name_url(struct end *end)
-{
-    struct buf shown;
-    buf_init(&shown, NAME_MAX_BYTES);
-    url_mask(&shown, str_of(end->url));
-    const char *text = buf_cstr(&shown), *start = strstr(text, "://"), *at = strrchr(text, '@');
-    const size_t len = strcspn(text, "?");
-    if (start && at && at > start && at < text + len) {
-        buf_add(&end->name, text, (size_t)(start + 3 - text));
-        buf_add(&end->name, at + 1, (size_t)(text + len - at - 1));
-    } else {
-        buf_add(&end->name, text, len);
-    }
-    buf_release(&shown);
-}
-
-static void name_file(struct end *end, const struct store *store)
-{
-    struct stat st;
-    char *path = realpath(end->facts.path, NULL);
-    if (stat(end->facts.path, &st) == 0) {
-        end->device = st.st_dev;
-        end->inode = st.st_ino;
-    }
-    buf_printf(&end->name, "%s:%s", store_ops(store)->scheme, path ? path : end->facts.path);
-    free(path);
-}
-
-/* What is of no use at either end. */
-static int check_kind(const struct end *end, const struct store *store, struct redrive_err *err)
-{
-    if (store_base(store)->durability == STORE_FORGETS) {
-        err_set(err, REDRIVE_E_INVALID, "the %s would be gone with this process", end->side);
-        err_detail(err, "%s is memory", buf_cstr(&end->name));
-        err_hint(err, "name a store that lasts, such as sqlite:redrive.db");
-        return REDRIVE_E_INVALID;
-    }
-    if (end->facts.version_found != 0 && end->facts.version_found < end->facts.version_newest) {
-        err_set(err, REDRIVE_E_STATE,
-                "the %s has schema version %" PRId64 ", this program needs version %" PRId64,
-                end->side, end->facts.version_found, end->facts.version_newest);
-        err_hint(err, "bring it up to date first: redrive migrate --store %s",
-                 buf_cstr(&end->name));
-        return REDRIVE_E_STATE;
-    }
-    return 0;
-}
-
-/* Looks at a store without a change to it. One that is not there is no error here. */
-static int end_look(struct end *end, struct redrive_err *ret_absence, struct redrive_err *err)
-{
-    const struct store_options options = {.as_is = true};
-    struct redrive_err why = {0};
-    struct store *store = NULL;
-    int rc = store_open(end->url, &options, &store, &why);
-    if (rc == REDRIVE_E_NOT_FOUND) {
-        *ret_absence = why;
-        name_url(end);
-        return 0;
-    }
-    if (rc == 0)
-        rc = store_ops(store)->facts(store, &end->facts, &why);
-    if (rc < 0) {
-        store_close(store);
-        *err = why;
-        return rc;
-    }
-    if (end->facts.path)
-        name_file(end, store);
-    else
-        name_url(end);
-    end->is_there = end->facts.version_found != 0;
-    rc = check_kind(end, store, err);
-    store_close(store);
-    end->facts.path = NULL; /* the store's own */
-    return rc;
-}
-
-static int look_at_both(struct end *from, struct end *to, struct redrive_err *err)
-{
-    struct redrive_err absence = {0};
-    int rc = end_look(from, &absence, err);
-    if (rc < 0)
-        return rc;
-    if (!from->is_there) {
-        if (absence.code == 0) {
-            err_set(&absence, REDRIVE_E_NOT_FOUND, "the source is empty");
-            err_detail(&absence, "%s", buf_cstr(&from->name));
-        }
-        *err = absence;
-        return REDRIVE_E_NOT_FOUND;
-    }
-    rc = end_look(to, &absence, err);
-    const bool is_same_file =
-        from->inode != 0 && from->inode == to->inode && from->device == to->device;
-    if (rc == 0 && (is_same_file || str_eq(buf_str(&from->name), buf_str(&to->name)))) {
-        rc = err_set(err, REDRIVE_E_USAGE, "both ends are the same store");
-        err_detail(err, "%s", buf_cstr(&from->name));
-    }
-    return rc;
-}
-
-/* Neither a dry run nor one that is refused sets the destination up. */
-static int open_both(struct end *from, struct end *to, const struct move_options *options,
-                     struct redrive_err *err)
-{
-    const struct store_options as_it_is = {0}, set_up = {.create = true};
-    const bool dry_run = options->dry_run;
-    int rc = store_open(from->url, &as_it_is, &from->store, err);
-    if (rc == 0 && !options->force)
-        rc = transfer_check_idle(from->store, from->side, clock_wall_ms(), err);
-    if (rc == 0 && (to->is_there || !dry_run))
-        rc = store_open(to->url, dry_run ? &as_it_is : &set_up, &to->store, err);
-    return rc;
-}
-
 /* ---- Output -----------------------------------------------------------------------------------
  */
 
 struct move {
     const struct move_options *options;
-    const struct end *from;
-    const struct end *to;
+    const struct move_end *from;
+    const struct move_end *to;
     struct transfer_report report;
     int64_t took_ms;
 };
@@ -350,20 +209,19 @@ static int run_move(struct cli *cli, struct redrive_err *err)
         err_hint(err, "redrive move --from sqlite:old.db --to sqlite:new.db");
         return REDRIVE_E_USAGE;
     }
-    struct end from = {.url = options->from, .side = "source"};
-    struct end to = {.url = options->to, .side = "destination"};
+    struct move_end from, to;
     struct move move = {.options = options, .from = &from, .to = &to};
-    buf_init(&from.name, NAME_MAX_BYTES);
-    buf_init(&to.name, NAME_MAX_BYTES);
-    int rc = look_at_both(&from, &to, err);
+    move_end_init(&from, options->from, "source");
+    move_end_init(&to, options->to, "destination");
+    int rc = move_ends_look(&from, &to, err);
     if (rc == 0)
-        rc = open_both(&from, &to, options, err);
+        rc = move_ends_open(&from, &to, options->dry_run, options->force, err);
     if (rc == 0)
         rc = transfer(cli, &move, err);
     if (rc == 0)
         rc = print_move(cli, &move, err);
-    end_release(&from);
-    end_release(&to);
+    move_end_release(&from);
+    move_end_release(&to);
     return rc;
 }
 

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "cli/listing.h"
 #include "cli/session.h"
@@ -105,13 +104,13 @@ static void add_row(struct table *t, const struct queue_count *q, unsigned shown
         table_addf(t, "in %s", when_span(q->next_due_ms - now_ms, text));
 }
 
-static void put_table(const struct queue_page *page, const struct term *term, struct buf *out)
+static void put_table(const struct queue_page *page, int64_t now_ms, const struct term *term,
+                      struct buf *out)
 {
     struct table_column columns[3 + N_STATES + 2] = {
         {"QUEUE", ALIGN_LEFT}, {"TENANT", ALIGN_LEFT}, {"STATE", ALIGN_LEFT}};
     struct table t;
     size_t n = 3;
-    const int64_t now_ms = clock_wall_ms();
     const unsigned shown = states_to_show(page);
     for (size_t i = 0; i < N_STATES; i++)
         if (shown & 1u << STATES[i].state)
@@ -132,13 +131,13 @@ static int run_list(struct cli *cli, struct redrive_err *err)
     struct queue_page page = {0};
     struct buf out;
     buf_init(&out, OUTPUT_MAX);
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
         rc = store_ops(session.store)->queues(session.store, str_of(options->tenant), &page, err);
     if (rc == 0 && cli->globals->json)
         put_json(&page, &out);
     else if (rc == 0)
-        put_table(&page, &cli->out, &out);
+        put_table(&page, engine_now_ms(session.engine), &cli->out, &out);
     if (rc == 0)
         rc = cli_print(cli, &out, err);
     buf_release(&out);

@@ -121,7 +121,7 @@ static int run_stats(struct cli *cli, struct redrive_err *err)
     const struct stats_options *options = invocation_options(&cli->invocation);
     struct session session;
     struct stats stats = {0};
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
         rc = stats_read(session.store, str_of(options->tenant), &session.config->health,
                         engine_now_ms(session.engine), &stats, err);

@@ -55,7 +55,8 @@ static int64_t look(struct top *top)
     bool count = began_ms >= top->parked_ms;
     top->problem = (struct redrive_err){0};
     (void)top_look(top->look, top->session.store, str_of(top->options->tenant),
-                   &top->session.config->health, count, clock_wall_ms(), &top->problem);
+                   &top->session.config->health, count, engine_now_ms(top->session.engine),
+                   &top->problem);
     int64_t ended_ms = clock_monotonic_ms();
     int64_t rest_ms = (ended_ms - began_ms) * LOOK_SHARE;
     if (count)
@@ -120,7 +121,7 @@ static int run_live(struct top *top, struct redrive_err *err)
 static int run_top(struct cli *cli, struct redrive_err *err)
 {
     struct top top = {.cli = cli, .options = invocation_options(&cli->invocation)};
-    int rc = session_open(cli, &top.session, err);
+    int rc = session_open_existing(cli, &top.session, err);
     if (rc == 0 && !(top.look = calloc(1, sizeof *top.look)))
         rc = err_nomem(err);
     if (rc == 0)

@@ -189,7 +189,7 @@ static int run_edit(struct cli *cli, struct redrive_err *err)
     const struct edit_options *options = invocation_options(&cli->invocation);
     struct session session;
     struct job_page page = {0};
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
         rc = job_find_dead(session.store, options->select.tenant, cli->invocation.args[0], &page,
                            err);

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/json_writer.h"
 #include "cli/bulk_run.h"
@@ -80,13 +79,16 @@ static int run_purge(struct cli *cli, struct redrive_err *err)
         err_hint(err, "--older-than 30d, or --older-than 0 for all");
         return REDRIVE_E_USAGE;
     }
-    int rc = job_select_read(&options->select, clock_wall_ms(), &filter, err);
+    int rc = job_select_read(&options->select, &filter, err);
     if (rc < 0)
         return rc;
     filter.states = DLQ_STATES;
-    rc = session_open(cli, &session, err);
-    if (rc == 0)
-        bulk_init(&bulk, CHANGE_REMOVE, &filter, engine_now_ms(session.engine));
+    rc = session_open_existing(cli, &session, err);
+    if (rc == 0) {
+        const int64_t now_ms = engine_now_ms(session.engine);
+        job_select_date(&options->select, now_ms, &filter);
+        bulk_init(&bulk, CHANGE_REMOVE, &filter, now_ms);
+    }
     if (rc == 0 && !options->yes && !options->dry_run)
         rc = ask(cli, &session, &bulk, err);
     if (rc == 0)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/json_writer.h"
 #include "cli/bulk_run.h"
@@ -85,14 +84,16 @@ static int print_text(struct cli *cli, const struct bulk_run *run, struct redriv
     return cli_print(cli, &out, err);
 }
 
-static int retry_all(struct cli *cli, const struct job_filter *filter, struct bulk_run *run,
-                     struct redrive_err *err)
+static int retry_all(struct cli *cli, const struct job_select *select, struct job_filter *filter,
+                     struct bulk_run *run, struct redrive_err *err)
 {
     struct session session;
     struct bulk bulk;
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0) {
-        bulk_init(&bulk, CHANGE_REDRIVE, filter, engine_now_ms(session.engine));
+        const int64_t now_ms = engine_now_ms(session.engine);
+        job_select_date(select, now_ms, filter);
+        bulk_init(&bulk, CHANGE_REDRIVE, filter, now_ms);
         rc = bulk_run(cli, &session, &bulk, run, err);
     }
     session_close(&session);
@@ -123,11 +124,11 @@ static int run_retry(struct cli *cli, struct redrive_err *err)
     }
     int rc = read_rate(options->rate, &run.rate, err);
     if (rc == 0)
-        rc = job_select_read(&options->select, clock_wall_ms(), &filter, err);
+        rc = job_select_read(&options->select, &filter, err);
     if (rc < 0)
         return rc;
     filter.states = DLQ_STATES;
-    return retry_all(cli, &filter, &run, err);
+    return retry_all(cli, &options->select, &filter, &run, err);
 }
 
 const struct command dlq_retry = {

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/json_writer.h"
 #include "cli/job_select.h"
@@ -144,15 +143,17 @@ static int run_stats(struct cli *cli, struct redrive_err *err)
     struct session session;
     struct job_filter filter;
     struct stats stats = {0};
-    int rc = job_select_read(&options->select, clock_wall_ms(), &filter, err);
+    int rc = job_select_read(&options->select, &filter, err);
     if (rc < 0)
         return rc;
     filter.states = DLQ_STATES;
     for (size_t i = 0; i < N_COUNTS; i++)
         tally_init(&stats.counts[i]);
-    rc = session_open(cli, &session, err);
-    if (rc == 0)
+    rc = session_open_existing(cli, &session, err);
+    if (rc == 0) {
+        job_select_date(&options->select, engine_now_ms(session.engine), &filter);
         rc = count_jobs(session.store, &filter, &stats, err);
+    }
     if (rc == 0)
         rc = print_stats(cli, &stats, err);
     for (size_t i = 0; i < N_COUNTS; i++)
@@ -250,18 +251,19 @@ static int put_groups_table(const struct group_page *page, const struct term *te
 static int run_groups(struct cli *cli, struct redrive_err *err)
 {
     const struct groups_options *options = invocation_options(&cli->invocation);
-    const int64_t now_ms = clock_wall_ms();
     struct session session;
     struct job_filter filter;
     struct group_page page = {0};
     struct buf out;
-    int rc = job_select_read(&options->select, now_ms, &filter, err);
+    int rc = job_select_read(&options->select, &filter, err);
     if (rc < 0)
         return rc;
     filter.states = DLQ_STATES;
     filter.limit = (size_t)options->limit;
     buf_init(&out, OUTPUT_MAX);
-    rc = session_open(cli, &session, err);
+    rc = session_open_existing(cli, &session, err);
+    const int64_t now_ms = rc == 0 ? engine_now_ms(session.engine) : 0;
+    job_select_date(&options->select, now_ms, &filter);
     if (rc == 0)
         rc = store_ops(session.store)->groups(session.store, &filter, &page, err);
     if (rc == 0 && cli->globals->json)

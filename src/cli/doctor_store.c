@@ -6,10 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "cli/progress.h"
 #include "cli/when.h"
 #include "core/vocabulary.h"
+#include "engine/store_time.h"
 
 /* A log is moved into place at 16 MB; one that is much longer is held by somebody. */
 #define LOG_LONG_BYTES (INT64_C(64) * 1024 * 1024)
@@ -122,7 +124,7 @@ void doctor_check_store(struct doctor *d)
     int rc = store_open(d->config->store, &options, &d->store, &err);
     if (rc == REDRIVE_E_NOT_FOUND && has_folder(d->config->store)) {
         doctor_say(d, DOCTOR_WARN, "store", "there is none at %s", d->config->store_shown);
-        doctor_hint(d, "the first command that uses it sets it up");
+        doctor_hint(d, "the first process that submits or serves sets it up");
         return;
     }
     if (rc == 0)
@@ -278,6 +280,7 @@ void doctor_check_jobs(struct doctor *d)
 {
     if (!d->store || !d->is_current)
         return;
+    d->now_ms = store_time_ms(d->store, clock_wall_ms());
     check_stuck(d);
     check_tasks(d);
     check_clock(d);

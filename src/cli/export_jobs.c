@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "cli/session.h"
 
 static int export_to(struct cli *cli, struct store *store, const struct job_filter *filter,
@@ -45,13 +44,14 @@ int export_run(struct cli *cli, uint32_t states, struct redrive_err *err)
                                                      : export_format_of(options->output);
     struct session session;
     struct job_filter filter;
-    int rc = job_select_read(&options->select, clock_wall_ms(), &filter, err);
+    int rc = job_select_read(&options->select, &filter, err);
     if (rc < 0)
         return rc;
     filter.states = states != 0 ? states : filter.states;
     filter.limit = (size_t)options->limit;
-    rc = session_open(cli, &session, err);
+    rc = session_open_existing(cli, &session, err);
     if (rc == 0) {
+        job_select_date(&options->select, engine_now_ms(session.engine), &filter);
         if (to_file)
             rc = export_to_file(cli, session.store, &filter, options, format, err);
         else

@@ -161,7 +161,7 @@ int job_change_args(struct cli *cli, enum job_verb verb, const char *tenant, boo
                     struct redrive_err *err)
 {
     struct changer c = {.cli = cli, .verb = verb, .tenant = tenant, .dead_only = dead_only};
-    int rc = session_open(cli, &c.session, err);
+    int rc = session_open_existing(cli, &c.session, err);
     if (rc < 0) {
         session_close(&c.session);
         return rc;

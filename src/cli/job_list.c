@@ -102,14 +102,16 @@ static int print_table(struct cli *cli, const struct job_page *page, bool by_end
     return rc;
 }
 
-int job_list_run(struct cli *cli, const struct job_filter *filter, int64_t now_ms,
+int job_list_run(struct cli *cli, const struct job_select *select, struct job_filter *filter,
                  struct redrive_err *err)
 {
     char cursor[JOB_CURSOR_MAX];
     const char *next = NULL;
     struct job_page page = {0};
     struct session session;
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
+    const int64_t now_ms = rc == 0 ? engine_now_ms(session.engine) : 0;
+    job_select_date(select, now_ms, filter);
     if (rc == 0)
         rc = store_ops(session.store)->list(session.store, filter, &page, err);
     if (rc == 0 && page.more)

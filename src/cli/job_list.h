@@ -41,8 +41,8 @@ extern const char *const JOB_LIST_ORDERS[];
 int job_list_read(const struct job_list *list, struct job_filter *filter, struct redrive_err *err);
 
 /* Reads the page that the filter asks for from the store that the command line names, and prints
- * it. */
-int job_list_run(struct cli *cli, const struct job_filter *filter, int64_t now_ms,
+ * it. The filter was made from `select`, whose ages go by the clock of that store. */
+int job_list_run(struct cli *cli, const struct job_select *select, struct job_filter *filter,
                  struct redrive_err *err);
 
 #endif

@@ -134,32 +134,31 @@ static int64_t bound(int64_t ms)
     return ms > 0 ? ms : 1;
 }
 
-/* What ended in this very millisecond is older than 0. */
-static int read_ages(const struct job_select *select, int64_t now_ms, struct job_filter *ret,
-                     struct redrive_err *err)
+static int check_ages(const struct job_select *select, struct redrive_err *err)
 {
-    int64_t age_ms;
+    int64_t older_ms = 0, newer_ms = 0;
     int rc = 0;
-    if (select->older_than) {
-        rc = read_age("older-than", select->older_than, &age_ms, err);
-        if (rc == 0)
-            ret->finished_before_ms = bound(now_ms - age_ms + 1);
-    }
-    if (rc == 0 && select->newer_than) {
-        rc = read_age("newer-than", select->newer_than, &age_ms, err);
-        if (rc == 0)
-            ret->finished_after_ms = bound(now_ms - age_ms);
-    }
-    if (rc < 0)
-        return rc;
-    if (select->older_than && select->newer_than &&
-        ret->finished_after_ms >= ret->finished_before_ms)
+    if (select->older_than)
+        rc = read_age("older-than", select->older_than, &older_ms, err);
+    if (rc == 0 && select->newer_than)
+        rc = read_age("newer-than", select->newer_than, &newer_ms, err);
+    if (rc == 0 && select->older_than && select->newer_than && newer_ms < older_ms)
         return err_set(err, REDRIVE_E_USAGE, "no job is both --older-than %s and --newer-than %s",
                        select->older_than, select->newer_than);
-    return 0;
+    return rc;
 }
 
-int job_select_read(const struct job_select *select, int64_t now_ms, struct job_filter *ret,
+/* What ended in this very millisecond is older than 0. */
+void job_select_date(const struct job_select *select, int64_t now_ms, struct job_filter *filter)
+{
+    int64_t age_ms;
+    if (select->older_than && read_age("older-than", select->older_than, &age_ms, NULL) == 0)
+        filter->finished_before_ms = bound(now_ms - age_ms + 1);
+    if (select->newer_than && read_age("newer-than", select->newer_than, &age_ms, NULL) == 0)
+        filter->finished_after_ms = bound(now_ms - age_ms);
+}
+
+int job_select_read(const struct job_select *select, struct job_filter *ret,
                     struct redrive_err *err)
 {
     *ret = (struct job_filter){0};
@@ -169,7 +168,7 @@ int job_select_read(const struct job_select *select, int64_t now_ms, struct job_
     if (rc == 0)
         rc = read_group(select->group, &ret->fingerprint, err);
     if (rc == 0)
-        rc = read_ages(select, now_ms, ret, err);
+        rc = check_ages(select, err);
     return rc;
 }
 

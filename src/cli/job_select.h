@@ -102,9 +102,12 @@ extern const char *const JOB_SELECT_REASONS[];
 
 /* Makes a filter: what was not given matches everything. Its strings are borrowed from the command
  * line. Fails with REDRIVE_E_USAGE, for an empty value too: `--task "$TASK"` with nothing in it
- * must not mean every task. */
-int job_select_read(const struct job_select *select, int64_t now_ms, struct job_filter *ret,
+ * must not mean every task. Ages are checked, but count only after job_select_date. */
+int job_select_read(const struct job_select *select, struct job_filter *ret,
                     struct redrive_err *err);
+/* Once the store is open, and with it the time by which its jobs ended: the ages, as bounds of a
+ * filter that job_select_read has made. */
+void job_select_date(const struct job_select *select, int64_t now_ms, struct job_filter *filter);
 
 /* Whether none of the options was given. */
 bool job_select_is_empty(const struct job_select *select);

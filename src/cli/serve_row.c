@@ -3,8 +3,6 @@
  * themselves, who cannot. */
 #include "cli/serve.h"
 
-#include "base/clock.h"
-
 /* ---- Itself ---------------------------------------------------------------------------------- */
 
 static void on_told(struct serve_call *call)
@@ -40,8 +38,9 @@ static bool tell_of_remote(struct serve *serve)
     if (serve->row.is_remote_under_way)
         return false;
     arena_init(&serve->row.remote_arena);
-    const size_t n = remote_workers_collect(serve->remote, clock_wall_ms(), serve->row.is_leaving,
-                                            &serve->row.remote_arena, &workers);
+    const size_t n =
+        remote_workers_collect(serve->remote, engine_now_ms(committer_engine(serve->committer)),
+                               serve->row.is_leaving, &serve->row.remote_arena, &workers);
     if (n == 0) {
         arena_release(&serve->row.remote_arena);
         return true;

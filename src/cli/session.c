@@ -4,10 +4,11 @@
 #include "cli/load_config.h"
 #include "engine/tasks.h"
 
-static int open_store(const struct session *session, struct store **ret, struct redrive_err *err)
+static int open_store(const struct session *session, const char *url, bool create,
+                      struct store **ret, struct redrive_err *err)
 {
-    const struct store_options options = {.create = true, .origin = session->origin};
-    return store_open(session->config->store, &options, ret, err);
+    const struct store_options options = {.create = create, .origin = session->origin};
+    return store_open(url, &options, ret, err);
 }
 
 int session_load(struct cli *cli, struct session *ret, struct redrive_err *err)
@@ -24,18 +25,24 @@ int session_load(struct cli *cli, struct session *ret, struct redrive_err *err)
     return 0;
 }
 
-int session_connect(struct session *session, const struct engine_options *options,
-                    struct redrive_err *err)
+static int connect_to(struct session *session, const char *url, bool create,
+                      const struct engine_options *options, struct redrive_err *err)
 {
     struct engine_options all = *options;
     all.config = session->config;
     all.log = &session->log;
-    int rc = open_store(session, &all.store, err);
+    int rc = open_store(session, url, create, &all.store, err);
     if (rc == 0)
         rc = engine_open(&all, &session->engine, err);
     if (rc == 0)
         session->store = engine_store(session->engine);
     return rc;
+}
+
+int session_connect(struct session *session, const struct engine_options *options,
+                    struct redrive_err *err)
+{
+    return connect_to(session, session->config->store, true, options, err);
 }
 
 int session_open_with(struct cli *cli, const struct engine_options *options, struct session *ret,
@@ -51,14 +58,30 @@ void session_hush(struct cli *cli, struct session *session)
         session->log.level = LOG_LEVEL_WARNING;
 }
 
-int session_open(struct cli *cli, struct session *ret, struct redrive_err *err)
+static int open_hushed(struct cli *cli, bool create, struct session *ret, struct redrive_err *err)
 {
     const struct engine_options options = {0};
     int rc = session_load(cli, ret, err);
     if (rc < 0)
         return rc;
     session_hush(cli, ret);
-    return session_connect(ret, &options, err);
+    return connect_to(ret, ret->config->store, create, &options, err);
+}
+
+int session_open(struct cli *cli, struct session *ret, struct redrive_err *err)
+{
+    return open_hushed(cli, true, ret, err);
+}
+
+int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err)
+{
+    return open_hushed(cli, false, ret, err);
+}
+
+int session_go_without(struct session *session, struct redrive_err *err)
+{
+    const struct engine_options options = {0};
+    return connect_to(session, "memory:", true, &options, err);
 }
 
 void session_close(struct session *session)
@@ -71,7 +94,7 @@ void session_close(struct session *session)
 int session_another_store(const struct session *session, struct store **ret,
                           struct redrive_err *err)
 {
-    return open_store(session, ret, err);
+    return open_store(session, session->config->store, true, ret, err);
 }
 
 int session_committer(struct session *session, void (*on_ready)(void *ctx), void *ready_ctx,

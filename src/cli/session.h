@@ -6,7 +6,8 @@
  *         rc = engine_apply_one(session.engine, &op.op, err);
  *     session_close(&session);
  *
- * A store that is empty is set up. One command is one session; it uses the engine itself, on its
+ * A store that is not there is set up, unless the command has no use for an empty one
+ * (session_open_existing). One command is one session; it uses the engine itself, on its
  * own thread, unless it hands it to a committer (session_committer).
  */
 #ifndef CLI_SESSION_H
@@ -30,6 +31,13 @@ struct session {
  * it. Zeroes `ret` first, so that it can be closed whatever happened. */
 int session_open(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_close(struct session *session);
+
+/* The same for one that looks at what is there, or needs a job that is: where there is no store it
+ * makes none, and fails with REDRIVE_E_NOT_FOUND. */
+int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err);
+/* After that has failed so: an empty store in memory in its place, for a command that has something
+ * to say about the configuration alone. */
+int session_go_without(struct session *session, struct redrive_err *err);
 
 /* The same for one that works, with the log as the configuration has it and events told:
  * options->config, store and log are filled in here. */

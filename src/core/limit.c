@@ -85,6 +85,12 @@ uint32_t bucket_take(struct bucket *b, const struct rate *rate, int64_t now_ms, 
     return granted;
 }
 
+void bucket_give(struct bucket *b, const struct rate *rate, uint32_t n)
+{
+    const int64_t parts = b->parts + n * BUCKET_TOKEN;
+    b->parts = parts < full(rate) ? parts : full(rate);
+}
+
 int64_t bucket_wait_ms(const struct bucket *b, const struct rate *rate, int64_t now_ms)
 {
     int64_t missing = BUCKET_TOKEN - filled(b, rate, elapsed_since(b->updated_ms, now_ms));

@@ -45,6 +45,9 @@ void bucket_init(struct bucket *b, const struct rate *rate, int64_t now_ms);
  * and takes none away (elapsed.h). */
 uint32_t bucket_take(struct bucket *b, const struct rate *rate, int64_t now_ms, uint32_t want);
 
+/* Gives tokens back that nothing came of; never more than a full bucket. */
+void bucket_give(struct bucket *b, const struct rate *rate, uint32_t n);
+
 /* How long until bucket_take gives a token, to the millisecond; 0: now. After a clock has been set
  * back, the wait may turn out one round too short. */
 int64_t bucket_wait_ms(const struct bucket *b, const struct rate *rate, int64_t now_ms);

@@ -5,6 +5,12 @@
 #include "base/clock.h"
 #include "doors/remote_workers.h"
 
+/* The time that jobs and rows of workers go by. */
+static int64_t jobs_now_ms(const struct faktory_server *server)
+{
+    return engine_now_ms(committer_engine(server->options.committer));
+}
+
 struct faktory_worker *faktory_worker_find(struct faktory_server *server, struct str tenant,
                                            struct str wid)
 {
@@ -26,7 +32,7 @@ static struct faktory_worker *add(struct faktory_server *server, struct str tena
     worker->wid = (struct str){copy, wid.len};
     worker->beat_ms = clock_monotonic_ms();
     list_insert(&server->worker_list, &worker->link);
-    remote_workers_seen(server->options.remote, tenant, worker->wid, clock_wall_ms(), 0);
+    remote_workers_seen(server->options.remote, tenant, worker->wid, jobs_now_ms(server), 0);
     log_event(server->options.log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_worker_came",
               LOG_STR("worker", wid), LOG_STR("tenant", tenant));
     return worker;
@@ -64,7 +70,8 @@ void faktory_worker_beat(struct faktory_server *server, struct faktory_worker *w
                               : str_is(state, "quiet")   ? FAKTORY_QUIET
                                                          : FAKTORY_RUNNING;
     worker->beat_ms = now_ms;
-    remote_workers_seen(server->options.remote, worker->tenant, worker->wid, clock_wall_ms(), 0);
+    remote_workers_seen(server->options.remote, worker->tenant, worker->wid, jobs_now_ms(server),
+                        0);
     if (seen > worker->state)
         worker->state = seen;
 }

@@ -1,9 +1,10 @@
 /* http_int.h - what the files of the HTTP server share.
  *
  * Threads. One runs libmicrohttpd (http_loop.c), which reads, calls the handler and writes; it
- * alone calls MHD_suspend_connection and MHD_queue_response. Any thread answers: it leaves the
- * response in the request and, when the connection is suspended, resumes it; libmicrohttpd's thread
- * then asks again and finds the response. A third thread watches the time (http_sweep.c).
+ * alone calls MHD_suspend_connection, MHD_queue_response and MHD_quiesce_daemon. Any thread
+ * answers: it leaves the response in the request and, when the connection is suspended, resumes it;
+ * libmicrohttpd's thread then asks again and finds the response. A third thread watches the time
+ * (http_sweep.c).
  *
  * One lock guards everything below that says so. It is taken before libmicrohttpd's own, and is
  * never held while the handler or an `end` is called.
@@ -134,8 +135,9 @@ struct MHD_Response *http_response(const char *content_type, struct str body,
 void http_response_secure(struct MHD_Response *response);
 /* A problem document that ends the connection. */
 struct MHD_Response *http_response_refusal(int status, const char *why);
-/* Gives the answer, which may be NULL for none, unless there is one; under the lock. */
-void http_give(struct http_request *request, int status, struct MHD_Response *response,
+/* Gives the answer, which may be NULL for none, unless there is one; under the lock. Whether it is
+ * this one that will be sent. */
+bool http_give(struct http_request *request, int status, struct MHD_Response *response,
                enum http_phase phase, int64_t deadline_ms);
 /* Clears `suspended` and resumes, if it was set; under the lock. */
 void http_resume(struct http_request *request);
@@ -150,7 +152,8 @@ void http_server_let_go(struct http_server *server);
 /* Runs the daemon on a thread of its own, until http_loop_stop. */
 int http_loop_start(struct http_server *server, struct redrive_err *err);
 void http_loop_stop(struct http_server *server);
-/* Has it look at connections that were resumed; under the lock. Many calls at a time cost one. */
+/* Has it look at connections that were resumed, and whether it is to be quiet; under the lock. Many
+ * calls at a time cost one. */
 void http_loop_call(struct http_server *server);
 
 /* ---- http_sweep.c --------------------------------------------------------------------------- */

@@ -5,6 +5,10 @@
  * was given all 128, and then waits for more without having looked at any of them. MHD_run never
  * waits; waiting is done here. Run in this way libmicrohttpd wakes nobody when a connection is
  * resumed, so http_resume calls the loop.
+ *
+ * MHD_quiesce_daemon is called here as well: it takes the listening socket out of the epoll set, as
+ * MHD_run does at its limit of connections, without a lock between the two; libmicrohttpd aborts
+ * the process when it finds that it has been taken out already.
  */
 #include "doors/http_int.h"
 
@@ -24,7 +28,7 @@ static int wait_ms(struct http_server *server)
 
 /* Takes the calls that have come; whether to go on. Whoever resumes a connection from now on calls
  * again. */
-static bool take_calls(struct http_server *server)
+static bool take_calls(struct http_server *server, bool *is_quiet)
 {
     eventfd_t calls;
     pthread_mutex_lock(&server->lock);
@@ -32,7 +36,11 @@ static bool take_calls(struct http_server *server)
         (void)eventfd_read(server->loop_fd, &calls);
     server->loop_called = false;
     const bool goes_on = !server->loop_ended;
+    const bool be_quiet = server->quiesced && !*is_quiet;
     pthread_mutex_unlock(&server->lock);
+    if (be_quiet)
+        (void)MHD_quiesce_daemon(server->daemon);
+    *is_quiet |= be_quiet;
     return goes_on;
 }
 
@@ -45,11 +53,11 @@ static void *run(void *ctx)
         {.fd = info->epoll_fd, .events = POLLIN},
         {.fd = server->loop_fd, .events = POLLIN},
     };
-    bool goes_on = true;
+    bool goes_on = true, is_quiet = false;
     while (goes_on) {
         (void)poll(events, 2, wait_ms(server));
         if (events[1].revents != 0)
-            goes_on = take_calls(server);
+            goes_on = take_calls(server, &is_quiet);
         (void)MHD_run(server->daemon);
     }
     return NULL;

@@ -68,13 +68,13 @@ void http_resume(struct http_request *request)
     http_loop_call(request->server);
 }
 
-void http_give(struct http_request *request, int status, struct MHD_Response *response,
+bool http_give(struct http_request *request, int status, struct MHD_Response *response,
                enum http_phase phase, int64_t deadline_ms)
 {
     if (request->given || !request->connection) {
         if (response)
             MHD_destroy_response(response);
-        return;
+        return false;
     }
     request->given = true;
     request->response = response;
@@ -86,9 +86,10 @@ void http_give(struct http_request *request, int status, struct MHD_Response *re
     if (response && request->server->quiesced)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     http_resume(request);
+    return response != NULL;
 }
 
-void http_reply(struct http_request *request, int status, const char *content_type, struct str body,
+bool http_reply(struct http_request *request, int status, const char *content_type, struct str body,
                 const struct http_header *headers, size_t n_headers)
 {
     struct http_server *server = request->server;
@@ -96,8 +97,9 @@ void http_reply(struct http_request *request, int status, const char *content_ty
     int64_t deadline_ms = clock_monotonic_ms() + server->options.request_timeout_ms +
                           (int64_t)(body.len / SLOWEST_BYTES_PER_MS);
     pthread_mutex_lock(&server->lock);
-    http_give(request, status, response, HTTP_ANSWERING, deadline_ms);
+    const bool is_given = http_give(request, status, response, HTTP_ANSWERING, deadline_ms);
     http_let_go(request);
+    return is_given;
 }
 
 void http_on_end(struct http_request *request, void (*end)(struct http_request *, void *ctx),

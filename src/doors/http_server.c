@@ -349,18 +349,17 @@ uint16_t http_server_port(const struct http_server *server)
     return server->port;
 }
 
-/* libmicrohttpd may still be about to accept, so that the socket is closed later; but whoever
- * connects from now on is refused by the system. */
+/* The loop tells libmicrohttpd, which may still be about to accept, so that the socket is closed
+ * later; but whoever connects from now on is refused by the system. */
 void http_server_quiesce(struct http_server *server)
 {
     pthread_mutex_lock(&server->lock);
     bool already = server->quiesced;
     server->quiesced = true;
+    http_loop_call(server);
     pthread_mutex_unlock(&server->lock);
-    if (already)
-        return;
-    (void)MHD_quiesce_daemon(server->daemon);
-    (void)shutdown(server->listen_fd, SHUT_RDWR);
+    if (!already)
+        (void)shutdown(server->listen_fd, SHUT_RDWR);
 }
 
 static void answer_all(struct http_server *server)

@@ -125,8 +125,9 @@ struct http_header {
 
 /* Answers; any thread. Everything is copied. Security headers (nosniff, no-store, a CSP that allows
  * nothing) and Content-Length are added here; a header of the same name in `headers` takes their
- * place; HEAD gets the headers only. The content type may be NULL when the body is empty. */
-void http_reply(struct http_request *request, int status, const char *content_type, struct str body,
+ * place; HEAD gets the headers only. The content type may be NULL when the body is empty. False:
+ * nobody gets it, because the client has gone, or a stop has answered in its place. */
+bool http_reply(struct http_request *request, int status, const char *content_type, struct str body,
                 const struct http_header *headers, size_t n_headers);
 
 /* Answers with a body that goes on: any thread may write until it is closed, one at a time. The

@@ -29,8 +29,8 @@ struct remote_workers *remote_workers_new(void);
 /* NULL does nothing, here and below. */
 void remote_workers_free(struct remote_workers *all);
 
-/* It has been heard of, and may say nothing for a while: it waits for jobs until then. Wall time.
- */
+/* It has been heard of, and may say nothing for a while: it waits for jobs until then. Times here
+ * are those of the engine (engine_now_ms). */
 void remote_workers_seen(struct remote_workers *all, struct str tenant, struct str name,
                          int64_t now_ms, int64_t waits_until_ms);
 /* It has gone. */

@@ -308,10 +308,26 @@ void rest_quiesce(struct rest *rest)
     bulk_runs_stop(rest->bulk_runs);
 }
 
+static int do_nothing(struct engine *engine, struct op *op, struct redrive_err *err)
+{
+    (void)engine, (void)op, (void)err;
+    return 0;
+}
+
+/* Operations are answered in their order: after one more, every claim has been, and has handed in
+ * what is to become of its jobs. */
+static void await_claims(struct rest *rest)
+{
+    struct op last = {.apply = do_nothing};
+    (void)committer_run(rest->committer, &last, NULL);
+}
+
 void rest_stop(struct rest *rest)
 {
-    if (rest)
-        rest_readers_stop(rest);
+    if (!rest)
+        return;
+    rest_readers_stop(rest);
+    await_claims(rest);
 }
 
 void rest_free(struct rest *rest)

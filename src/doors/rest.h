@@ -96,7 +96,7 @@ void rest_jobs_ready(struct rest *rest);
 void rest_quiesce(struct rest *rest);
 /* Ends the reader threads; what they have not come to is answered with 503. After the HTTP server
  * has been stopped, so that nobody asks any more, and before the committer is: a reader may have an
- * operation for it. NULL does nothing. */
+ * operation for it, and jobs whose claim came too late are given back. NULL does nothing. */
 void rest_stop(struct rest *rest);
 /* After the committer has been stopped: every operation has been answered. NULL does nothing. */
 void rest_free(struct rest *rest);
@@ -118,9 +118,10 @@ struct remote_workers *rest_remote(const struct rest_call *call);
 /* The reader thread's store handle; only in a route that `reads`. */
 struct store *rest_store(const struct rest_call *call);
 
-/* Answers with JSON: fill what this gives, then rest_send. */
+/* Answers with JSON: fill what this gives, then rest_send. That is false when nobody will get what
+ * was written: the client has gone, a stop has answered in its place, or it was too long. */
 struct json_writer *rest_json(struct rest_call *call);
-void rest_send(struct rest_call *call, int status);
+bool rest_send(struct rest_call *call, int status);
 /* 204, or another status without a body. */
 void rest_send_empty(struct rest_call *call, int status);
 /* A header of the answer; both strings live at least as long as the request. At most

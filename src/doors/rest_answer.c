@@ -28,25 +28,26 @@ void rest_header(struct rest_call *call, const char *name, const char *value)
 }
 
 /* The call goes with its request, so that its body is taken out of it first. */
-static void reply(struct rest_call *call, int status, const char *content_type)
+static bool reply(struct rest_call *call, int status, const char *content_type)
 {
     struct buf body = call->body;
     call->body = (struct buf){0};
-    http_reply(call->request, status, content_type, buf_str(&body), call->headers, call->n_headers);
+    const bool is_given = http_reply(call->request, status, content_type, buf_str(&body),
+                                     call->headers, call->n_headers);
     buf_release(&body);
+    return is_given;
 }
 
-void rest_send(struct rest_call *call, int status)
+bool rest_send(struct rest_call *call, int status)
 {
     int code = buf_failed(&call->body);
-    if (code == 0) {
-        reply(call, status, "application/json");
-        return;
-    }
+    if (code == 0)
+        return reply(call, status, "application/json");
     struct redrive_err err;
     err_set(&err, code == REDRIVE_E_TOO_BIG ? REDRIVE_E_INTERNAL : code, "the answer is too long");
     err_hint(&err, "ask for less: a page, or fewer fields");
     rest_fail(call, &err, NULL);
+    return false;
 }
 
 void rest_send_empty(struct rest_call *call, int status)

@@ -35,7 +35,7 @@ static void given_back(struct op *op, void *ctx)
 }
 
 /* When there is no memory even for this, their leases end by themselves. */
-static void give_back(struct rest_call *call, const struct claim_op *claim)
+static void give_back(struct committer *committer, const struct claim_op *claim)
 {
     struct giving_back *g = calloc(1, sizeof *g + claim->n * sizeof g->items[0]);
     if (!g)
@@ -48,7 +48,7 @@ static void give_back(struct rest_call *call, const struct claim_op *claim)
         };
     settle_op_init(&g->settle, g->items, claim->n);
     g->settle.op.done = given_back;
-    committer_submit(rest_committer(call), &g->settle.op);
+    committer_submit(committer, &g->settle.op);
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */
@@ -71,9 +71,11 @@ static void claimed(struct claim_wait *wait)
         view_claimed(w, &claim.jobs[i]);
     json_end_array(w);
     json_end_object(w);
-    if (claim.n > 0 && (buf_failed(w->out) || http_gone(call->request)))
-        give_back(call, &claim);
-    rest_send(call, 200);
+    struct committer *committer = rest_committer(call);
+    const bool has_gone = http_gone(call->request);
+    const bool is_sent = rest_send(call, 200);
+    if (claim.n > 0 && (has_gone || !is_sent))
+        give_back(committer, &claim);
     claim_op_release(&claim);
 }
 
@@ -110,7 +112,7 @@ static struct str line_key(struct str tenant, const struct claim_body *body, str
 /* Before the claim, so that its jobs are counted. */
 static void tell_of_worker(const struct rest_call *call, const struct claim_body *body)
 {
-    const int64_t now_ms = clock_wall_ms();
+    const int64_t now_ms = rest_now_ms(call);
     if (body->worker.len > 0)
         remote_workers_seen(rest_remote(call), call->principal.tenant, body->worker, now_ms,
                             now_ms + body->wait_ms);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "core/classify.h"
 #include "engine/private.h"
+#include "engine/store_time.h"
 #include "engine/retention.h"
 
 #define RUN_TIME_HALF_LIFE_MS (10 * 60 * 1000)
@@ -21,6 +22,14 @@ static void init_builtin(struct config_task *task)
     };
     redrive_policy_init(&task->retry);
     redrive_breaker_config_init(&task->breaker.config);
+}
+
+/* Of a store that has a clock: what is asked for by a delay, before there was any unit, goes by it
+ * as well. One that does not answer now says so to whoever needs it. */
+static void learn_time(struct engine *e)
+{
+    const int64_t asked_ms = engine_clock_ms(e);
+    engine_note_time(e, asked_ms, store_time_ms(e->store, asked_ms));
 }
 
 static int build(struct engine *e, struct redrive_err *err)
@@ -39,25 +48,13 @@ static int build(struct engine *e, struct redrive_err *err)
         e->options.payload_max_bytes = ENGINE_PAYLOAD_MAX_BYTES;
     e->shared_seen = -1;
     e->wake_ms = 0;
+    learn_time(e);
     e->started_ms = engine_now_ms(e);
     health_init(&e->health, e->started_ms);
     quantile_init(&e->run_time, RUN_TIME_HALF_LIFE_MS, e->started_ms);
     if (!config)
         return 0;
     return classifier_new(config->classify, config->n_classify, &e->classifier, err);
-}
-
-/* Of a store that has a clock: what is asked for by a delay, before there was any unit, goes by it
- * as well. One that does not answer now says so to whoever needs it. */
-static void learn_time(struct engine *e)
-{
-    int64_t now_ms, version;
-    const int64_t asked_ms = engine_clock_ms(e);
-    if (!(e->ops->capabilities & STORE_SERVER_TIME) ||
-        e->ops->begin(e->store, asked_ms, &now_ms, &version, NULL) != 0)
-        return;
-    e->ops->rollback(e->store);
-    engine_note_time(e, asked_ms, now_ms);
 }
 
 void engine_note_time(struct engine *e, int64_t asked_ms, int64_t now_ms)
@@ -83,7 +80,6 @@ int engine_open(const struct engine_options *options, struct engine **ret, struc
         engine_close(e);
         return rc;
     }
-    learn_time(e);
     *ret = e;
     return 0;
 }

@@ -223,8 +223,11 @@ static void give_lanes_back(struct engine *e, const struct starting *s,
 {
     if (s->breaker)
         lane_record(s->breaker, permit, BREAKER_RETURNED, e->now_ms);
-    if (s->limit)
-        slots_give(&s->limit->slots, 1);
+    if (!s->limit)
+        return;
+    slots_give(&s->limit->slots, 1);
+    if (s->limit->rate.count)
+        bucket_give(&s->limit->bucket, &s->limit->rate, 1);
 }
 
 static void become_running(const struct engine *e, struct job *job, const struct start_move *move)

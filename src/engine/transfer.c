@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/err.h"
+#include "engine/store_time.h"
 #include "engine/transfer_private.h"
 #include "engine/worker_row.h"
 
@@ -17,7 +18,7 @@ int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
                         struct redrive_err *err)
 {
     struct worker_page workers = {0};
-    int rc = workers_read(store, (struct str){0}, now_ms, &workers, err);
+    int rc = workers_read(store, (struct str){0}, store_time_ms(store, now_ms), &workers, err);
     if (rc == 0 && workers.n > 0) {
         const struct worker_info *first = &workers.workers[0];
         rc = err_set(err, REDRIVE_E_STATE, "%zu worker%s on the %s", workers.n,
@@ -227,13 +228,15 @@ static int put_rows(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
-static int adopt(struct transfer *t, const struct job_walk *walk, struct redrive_err *err)
+static int adopt(const struct transfer *t, const struct job_walk *walk, uint64_t *ret_copied,
+                 struct redrive_err *err)
 {
     struct store *to = t->options->to;
     struct move_result results[TRANSFER_CHUNK_MAX];
     int rc = walk->n == 0 ? 0 : store_ops(to)->adopt(to, walk->jobs, walk->n, results, err);
+    *ret_copied = 0;
     for (size_t i = 0; rc == 0 && i < walk->n; i++)
-        t->report->copied += results[i].code == 0;
+        *ret_copied += results[i].code == 0;
     return rc;
 }
 
@@ -248,8 +251,9 @@ static int64_t growth(const struct transfer *t, const struct counter *source,
     return value < source->value ? source->value - value : 0;
 }
 
-static int add_counters(struct transfer *t, struct redrive_err *err)
+static int add_counters(void *ctx, struct redrive_err *err)
 {
+    const struct transfer *t = ctx;
     const struct transfer_options *o = t->options;
     const struct counter mark = mark_of(t);
     struct counter_page here = {0}, there = {0};
@@ -273,34 +277,18 @@ static int add_counters(struct transfer *t, struct redrive_err *err)
 /* ---- Units ------------------------------------------------------------------------------------
  */
 
-static int begin(const struct transfer *t, struct redrive_err *err)
-{
-    int64_t now_ms, version;
-    struct store *to = t->options->to;
-    return store_ops(to)->begin(to, t->options->now_ms, &now_ms, &version, err);
-}
+struct page_to_copy {
+    struct transfer *t;
+    const struct job_walk *walk;
+    bool is_first;
+    uint64_t copied; /* by this unit */
+};
 
-static int end(const struct transfer *t, int rc, struct redrive_err *err)
+static int copy_page(void *ctx, struct redrive_err *err)
 {
-    struct store *to = t->options->to;
-    if (rc == 0)
-        rc = store_ops(to)->commit(to, err);
-    if (rc < 0)
-        store_ops(to)->rollback(to);
-    return rc;
-}
-
-static int copy_page(struct transfer *t, const struct job_walk *walk, bool is_first,
-                     struct redrive_err *err)
-{
-    int rc = begin(t, err);
-    if (rc < 0)
-        return rc;
-    if (is_first)
-        rc = put_rows(t, err);
-    if (rc == 0)
-        rc = adopt(t, walk, err);
-    return end(t, rc, err);
+    struct page_to_copy *page = ctx;
+    int rc = page->is_first ? put_rows(page->t, err) : 0;
+    return rc < 0 ? rc : adopt(page->t, page->walk, &page->copied, err);
 }
 
 static int copy_jobs(struct transfer *t, struct redrive_err *err)
@@ -309,11 +297,12 @@ static int copy_jobs(struct transfer *t, struct redrive_err *err)
     if (!walk)
         return err_nomem(err);
     int rc = job_walk_next(walk, err);
-    bool is_first = true;
+    struct page_to_copy page = {.t = t, .walk = walk, .is_first = true};
     /* The first unit is made even when there is no job, for the shared rows. */
-    while (rc > 0 || (rc == 0 && is_first)) {
-        rc = copy_page(t, walk, is_first, err);
-        is_first = false;
+    while (rc > 0 || (rc == 0 && page.is_first)) {
+        rc = transfer_unit(t->options->to, t->options->now_ms, copy_page, &page, err);
+        page.is_first = false;
+        t->report->copied += rc == 0 ? page.copied : 0;
         if (rc == 0)
             rc = transfer_progress(t, "copy", walk->done, t->total, err);
         if (rc == 0)
@@ -323,39 +312,36 @@ static int copy_jobs(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
-static int copy_some_keys(struct transfer *t, const struct held_key *keys, size_t n,
-                          struct redrive_err *err)
+struct keys_to_copy {
+    struct store *to;
+    struct held_key keys[KEYS_A_UNIT];
+    size_t n;
+};
+
+static int copy_some_keys(void *ctx, struct redrive_err *err)
 {
-    struct store *to = t->options->to;
-    int rc = begin(t, err);
-    return rc < 0 ? rc : end(t, store_ops(to)->adopt_keys(to, keys, n, err), err);
+    const struct keys_to_copy *some = ctx;
+    return store_ops(some->to)->adopt_keys(some->to, some->keys, some->n, err);
 }
 
 static int copy_keys(struct transfer *t, struct redrive_err *err)
 {
     struct key_walk walk = {.store = t->options->from};
     const struct held_key *key;
-    struct held_key keys[KEYS_A_UNIT];
-    size_t n = 0;
+    struct keys_to_copy some = {.to = t->options->to};
     int rc;
     while ((rc = key_walk_next(&walk, &key, err)) > 0) {
-        keys[n++] = *key;
+        some.keys[some.n++] = *key;
         /* Before the page that they stand in is gone. */
-        if (n < KEYS_A_UNIT && walk.i < walk.pages[walk.current].n)
+        if (some.n < KEYS_A_UNIT && walk.i < walk.pages[walk.current].n)
             continue;
-        rc = copy_some_keys(t, keys, n, err);
-        n = 0;
+        rc = transfer_unit(some.to, t->options->now_ms, copy_some_keys, &some, err);
+        some.n = 0;
         if (rc < 0)
             break;
     }
     key_walk_release(&walk);
     return rc;
-}
-
-static int copy_counters(struct transfer *t, struct redrive_err *err)
-{
-    int rc = begin(t, err);
-    return rc < 0 ? rc : end(t, add_counters(t, err), err);
 }
 
 int transfer_run(const struct transfer_options *options, struct transfer_report *ret,
@@ -371,7 +357,7 @@ int transfer_run(const struct transfer_options *options, struct transfer_report 
         if (rc == 0)
             rc = copy_keys(&t, err);
         if (rc == 0)
-            rc = copy_counters(&t, err);
+            rc = transfer_unit(options->to, options->now_ms, add_counters, &t, err);
     }
     if (rc == 0)
         rc = transfer_check(&t, err);

@@ -30,9 +30,9 @@
 
 struct transfer_options {
     struct store *from;
-    struct store *to; /* NULL with dry_run: there is none yet */
-    const char *name; /* of the source, the same each time; no secrets in it */
-    int64_t now_ms;
+    struct store *to;     /* NULL with dry_run: there is none yet */
+    const char *name;     /* of the source, the same each time; no secrets in it */
+    int64_t now_ms;       /* for a store that has no clock */
     bool dry_run;         /* look at both, count the source, write nothing */
     bool despite_workers; /* even if some are alive */
     bool into_existing;   /* even if the destination has jobs that the source has not */
@@ -73,8 +73,15 @@ static inline bool transfer_is_same(const struct transfer_report *report)
 int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
                         struct redrive_err *err);
 
-/* Looks, copies and checks. 0 when it came to an end, whether the stores are then the same or not;
- * REDRIVE_E_STATE when it was refused before anything was written. */
+/* Whether both are the same store, whatever they are called: a row is put through `b`, looked for
+ * through `a`, and taken away again. Should a crash leave it behind: it is that of a worker that
+ * has gone, which whoever ticks removes. */
+int transfer_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *ret,
+                           struct redrive_err *err);
+
+/* Looks, copies and checks; a unit that others were in the way of is tried again for a while. 0
+ * when it came to an end, whether the stores are then the same or not; REDRIVE_E_STATE when it was
+ * refused before anything was written. */
 int transfer_run(const struct transfer_options *options, struct transfer_report *ret,
                  struct redrive_err *err);
 

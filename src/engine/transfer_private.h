@@ -61,6 +61,12 @@ struct transfer {
     struct buf a, b;   /* contents that are compared */
 };
 
+/* transfer_unit.c: makes a unit in a store; again for a while, when others are in the way: `moves`
+ * starts from the beginning each time. */
+typedef int (*transfer_moves_fn)(void *ctx, struct redrive_err *err);
+int transfer_unit(struct store *store, int64_t now_ms, transfer_moves_fn moves, void *ctx,
+                  struct redrive_err *err);
+
 /* How many jobs a store counts. */
 int transfer_count(struct store *store, uint64_t *ret, struct redrive_err *err);
 

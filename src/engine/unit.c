@@ -1,23 +1,13 @@
 #include "engine/unit.h"
 
-#include <time.h>
-
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/conflict.h"
 #include "engine/private.h"
 
-/* How often a unit is tried that another process has got in the way of. A few processes that all
- * change the same breaker need a few tries; from the third one on they also step back for a moment,
- * up to so long, so that one of them gets through. */
-#define CONFLICT_TRIES  50
-#define STEP_BACK_MS    32
-#define NANOS_IN_MILLIS 1000000
-
-/* A try may last as long as a store waits for a lock of others, and everybody waits with it: then
- * a unit is given up after about one such wait, and operations are no longer tried one by one after
- * a few. */
-#define CONFLICT_MS 5000
-#define ALONE_MS    20000
+/* A unit that others get in the way of is given up after some seconds (conflict.h), and everybody
+ * waits with it: operations are no longer tried one by one after a few of these. */
+#define ALONE_MS 20000
 
 /* How far a unit came before it failed. */
 enum stage {
@@ -132,24 +122,13 @@ static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stag
     return 0;
 }
 
-static void step_back(struct engine *e, int tries)
-{
-    if (tries < 2)
-        return;
-    const uint64_t most_ms = tries < 5 ? UINT64_C(1) << tries : STEP_BACK_MS;
-    const struct timespec pause = {.tv_nsec = (long)rng_below(&e->rng, most_ms * NANOS_IN_MILLIS)};
-    nanosleep(&pause, NULL);
-}
-
 static int run_until_alone(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
                            struct redrive_err *err)
 {
-    const int64_t start_ms = clock_monotonic_ms();
+    struct conflict conflict;
     int rc = 0;
-    for (int i = 0; i < CONFLICT_TRIES; i++) {
-        if (i > 0 && clock_monotonic_ms() - start_ms >= CONFLICT_MS)
-            break;
-        step_back(e, i);
+    conflict_init(&conflict, &e->rng);
+    while (conflict_try(&conflict)) {
         rc = run_unit(e, ops, n, ret_stage, err);
         if (rc == 0 || *ret_stage != STAGE_CONFLICT)
             return rc;

@@ -32,8 +32,14 @@ def set_last_tick(path, at_ms):
         db.execute("INSERT INTO shared VALUES (4, 'default', 'beat', 1, ?)", (row.encode(),))
 
 
-def test_list_shows_the_entries_and_their_next_tick(redrive, place):
-    beat = items(redrive, place())["beat"]
+@pytest.mark.parametrize("is_there", [True, False])
+def test_list_shows_the_entries_and_their_next_tick(redrive, place, is_there):
+    """Those of the configuration also before there is a store, and without making one."""
+    path = place()
+    if is_there:
+        redrive.output("migrate", cwd=path)
+    beat = items(redrive, path)["beat"]
+    assert (path / "redrive.db").exists() == is_there
     assert (beat["task"], beat["schedule"], beat["timezone"]) == ("pulse", "*/2 * * * *", "Europe/Berlin")
     assert (beat["overlap"], beat["last_tick"]) == ("skip", None)
     assert beat["next_tick"].endswith(":00.000Z")
@@ -41,7 +47,7 @@ def test_list_shows_the_entries_and_their_next_tick(redrive, place):
 
 def test_list_shows_the_last_tick_of_the_store(redrive, place):
     path = place()
-    items(redrive, path)
+    redrive.output("migrate", cwd=path)
     set_last_tick(path, 1774699200000)
     assert items(redrive, path)["beat"]["last_tick"] == "2026-03-28T12:00:00.000Z"
     assert "2026-03-28T13:00:00+01:00" in redrive.output("cron", "list", cwd=path)
@@ -49,12 +55,13 @@ def test_list_shows_the_last_tick_of_the_store(redrive, place):
 
 def test_the_time_of_first_sight_is_no_tick(redrive, place):
     path = place()
-    items(redrive, path)
+    redrive.output("migrate", cwd=path)
     set_last_tick(path, 1774699200000 + 12345)
     assert items(redrive, path)["beat"]["last_tick"] is None
 
 
 def test_list_without_entries_is_empty(redrive, tmp_path):
+    redrive.output("migrate", cwd=tmp_path)
     assert json.loads(redrive.output("cron", "list", "--json", cwd=tmp_path)) == {"items": [], "next": None}
 
 

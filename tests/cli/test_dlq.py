@@ -72,6 +72,7 @@ def test_stats_count(full):
 
 
 def test_stats_of_an_empty_store(store):
+    store.output("migrate")
     assert store.output("dlq", "stats") == "0 dead letters\n"
     assert store.json("dlq", "stats") == {
         "total_jobs": 0, "failure_type_counts": {}, "by_reason": {}, "by_task": {}, "by_type": {}}

@@ -12,7 +12,10 @@ static struct redrive_err err;
 static int read_select(const struct job_select *select)
 {
     err = (struct redrive_err){0};
-    return job_select_read(select, NOW_MS, &filter, &err);
+    int rc = job_select_read(select, &filter, &err);
+    if (rc == 0)
+        job_select_date(select, NOW_MS, &filter);
+    return rc;
 }
 
 static void nothing_given_matches_everything(void **state)

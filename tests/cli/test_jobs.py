@@ -6,6 +6,7 @@ from jobs_kit import EVERY_STATE, full, run_on_terminal, store  # noqa: F401
 
 
 def test_empty_store_has_no_jobs(store):
+    store.output("migrate")
     assert store.json("jobs", "list") == {"items": [], "next": None}
     assert store.output("jobs", "list").split() == [
         "ID", "TASK", "STATE", "ATTEMPTS", "AGE", "NEXT", "LAST", "ERROR"]
@@ -237,6 +238,6 @@ def test_redrive_against_a_live_key_is_refused(store):
     store.output("jobs", "retry", "old")
 
 
-def test_an_id_must_be_given(store):
-    assert store("jobs", "cancel").returncode == 2
-    assert store("jobs", "cancel", "").returncode == 2
+def test_an_id_must_be_given(full):
+    assert full("jobs", "cancel").returncode == 2
+    assert full("jobs", "cancel", "").returncode == 2

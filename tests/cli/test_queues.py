@@ -14,6 +14,7 @@ def listed(redrive, path, *words):
 
 
 def test_a_new_store_has_no_queues(redrive, tmp_path):
+    call(redrive, tmp_path, "migrate")
     assert listed(redrive, tmp_path) == {}
 
 

@@ -71,6 +71,7 @@ def test_people_get_tables(redrive, seeded):
 
 
 def test_an_empty_store_is_healthy(redrive, store):
+    redrive.output("migrate", "--store", store)
     assert stats(redrive, store)["counters"]["jobs_received"] == 0
     document = json.loads(redrive.output("health", "--json", "--store", store))
     assert document == {
@@ -101,4 +102,4 @@ def test_a_store_that_cannot_be_opened_is_a_failure(redrive, tmp_path):
     for command in ("stats", "health"):
         result = redrive(command, "--store", f"sqlite:{tmp_path}/no/such/place.db")
         assert result.returncode == 1
-        assert result.stdout == "" and "cannot create the store" in result.stderr
+        assert result.stdout == "" and "cannot open the store" in result.stderr

@@ -102,6 +102,7 @@ def test_one_frame_without_a_terminal(redrive, seeded):
 
 
 def test_an_empty_store_is_a_frame_too(redrive, store):
+    redrive.output("migrate", "--store", store)
     text = redrive.output("top", "--once", "--store", store)
     assert "healthy 1.00" in text and "QUEUE" in text
 

@@ -100,6 +100,21 @@ static void an_empty_struct_fills_up_from_the_epoch(void **state)
     assert_int_equal(bucket_take(&b, &rate, INT64_C(1700000000000), 10), 5);
 }
 
+static void a_token_that_is_given_back_can_be_taken_again(void **state)
+{
+    (void)state;
+    const struct rate rate = {.count = 1, .period_s = 60, .burst = 2};
+    struct bucket b;
+    bucket_init(&b, &rate, 0);
+    bucket_give(&b, &rate, 5);
+    assert_int_equal(bucket_take(&b, &rate, 0, 10), 2);
+    bucket_give(&b, &rate, 1);
+    assert_int_equal(bucket_wait_ms(&b, &rate, 0), 0);
+    assert_int_equal(bucket_take(&b, &rate, 0, 10), 1);
+    bucket_give(&b, &rate, UINT32_MAX);
+    assert_int_equal(bucket_take(&b, &rate, 0, 10), 2);
+}
+
 static void a_smaller_burst_cuts_the_bucket_down(void **state)
 {
     (void)state;
@@ -232,6 +247,7 @@ int main(void)
         T(a_full_bucket_gives_its_burst_then_the_rate),
         T(long_idle_gives_no_more_than_the_burst),
         T(an_empty_struct_fills_up_from_the_epoch),
+        T(a_token_that_is_given_back_can_be_taken_again),
         T(a_smaller_burst_cuts_the_bucket_down),
         T(readings_out_of_order_mint_nothing),
         T(a_clock_that_was_set_back_goes_on_from_there),

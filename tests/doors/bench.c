@@ -116,16 +116,18 @@ void bench_wait_ended(struct bench *bench, unsigned n)
     wait_for(bench, &bench->n_ended, n);
 }
 
-void bench_release(struct bench *bench)
+unsigned bench_release(struct bench *bench)
 {
     struct http_request *kept[64];
+    unsigned given = 0;
     pthread_mutex_lock(&bench->lock);
     unsigned n = bench->n_kept;
     memcpy(kept, bench->kept, n * sizeof kept[0]);
     bench->n_kept = 0;
     pthread_mutex_unlock(&bench->lock);
     for (unsigned i = 0; i < n; i++)
-        http_reply(kept[i], 200, "text/plain", STR("late"), NULL, 0);
+        given += http_reply(kept[i], 200, "text/plain", STR("late"), NULL, 0);
+    return given;
 }
 
 struct http_stream *bench_wait_stream(struct bench *bench)

@@ -31,8 +31,8 @@ void bench_stop(struct bench *bench);
 void bench_wait_requests(struct bench *bench, unsigned n);
 void bench_wait_kept(struct bench *bench, unsigned n);
 void bench_wait_ended(struct bench *bench, unsigned n);
-/* Answers what is kept, from this thread. */
-void bench_release(struct bench *bench);
+/* Answers what is kept, from this thread; how many of these answers will be sent. */
+unsigned bench_release(struct bench *bench);
 struct http_stream *bench_wait_stream(struct bench *bench);
 
 #endif

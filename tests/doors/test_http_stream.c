@@ -1,9 +1,34 @@
 /* Answers that go on, and how a server stops. */
 #include "bench.h"
 
+#include <dlfcn.h>
+#include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+
+/* Which threads run libmicrohttpd and make it quiet; called in its place, and calls it. */
+static _Atomic(pthread_t) run_by, quieted_by;
+static atomic_uint n_quieted;
+
+enum MHD_Result MHD_run(struct MHD_Daemon *daemon)
+{
+    enum MHD_Result (*real)(struct MHD_Daemon *);
+    *(void **)&real = dlsym(RTLD_NEXT, "MHD_run");
+    run_by = pthread_self();
+    return real(daemon);
+}
+
+MHD_socket MHD_quiesce_daemon(struct MHD_Daemon *daemon)
+{
+    MHD_socket (*real)(struct MHD_Daemon *);
+    *(void **)&real = dlsym(RTLD_NEXT, "MHD_quiesce_daemon");
+    quieted_by = pthread_self();
+    n_quieted++;
+    return real(daemon);
+}
 
 static struct http_stream *open_stream(struct bench *bench, struct client *client,
                                        const char *version)
@@ -152,7 +177,7 @@ static void a_stop_answers_what_is_in_hand(void **state)
     assert_false(http_stream_write(stream, STR("x")));
     http_stream_close(stream);
     check_str(http_path(bench.kept[1]), "/later");
-    bench_release(&bench);
+    assert_int_equal(bench_release(&bench), 0);
     bench_stop(&bench);
 }
 
@@ -167,13 +192,54 @@ static void a_quiet_server_finishes_and_takes_no_more(void **state)
     bench_wait_kept(&bench, 1);
     http_server_quiesce(bench.server);
     http_server_quiesce(bench.server);
-    bench_release(&bench);
+    assert_int_equal(bench_release(&bench), 1);
     assert_int_equal(client_read(&client, false), 200);
     check_str(client_header(&client, "Connection"), "close");
     client_wait_close(&client);
     client_close(&client);
     assert_int_equal(client_try_connect(bench.port), -1);
     bench_stop(&bench);
+}
+
+/* Neither of libmicrohttpd's two looks at what the other one is doing: when both take the socket
+ * out of the epoll set, it aborts. */
+static void the_thread_that_runs_the_server_also_makes_it_quiet(void **state)
+{
+    (void)state;
+    for (int ask_first = 0; ask_first < 2; ask_first++) {
+        struct bench bench;
+        n_quieted = 0;
+        bench_start(&bench, (struct http_server_options){0});
+        if (ask_first)
+            http_server_quiesce(bench.server);
+        bench_stop(&bench);
+        assert_int_equal(n_quieted, 1);
+        assert_true(pthread_equal(quieted_by, run_by));
+    }
+}
+
+static void *connect_on_and_on(void *ctx)
+{
+    const struct bench *bench = ctx;
+    int fd;
+    while ((fd = client_try_connect(bench->port)) >= 0)
+        close(fd);
+    return NULL;
+}
+
+static void clients_may_race_with_a_quiesce(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        struct bench bench;
+        pthread_t thread;
+        bench_start(&bench, (struct http_server_options){.max_connections = 2});
+        assert_int_equal(pthread_create(&thread, NULL, connect_on_and_on, &bench), 0);
+        (void)usleep((unsigned)round * 100);
+        http_server_quiesce(bench.server);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        bench_stop(&bench);
+    }
 }
 
 /* Answers race with the stop. */
@@ -238,6 +304,8 @@ int main(void)
         T(head_of_a_stream_is_only_its_head),
         T(a_stop_answers_what_is_in_hand),
         T(a_quiet_server_finishes_and_takes_no_more),
+        T(the_thread_that_runs_the_server_also_makes_it_quiet),
+        T(clients_may_race_with_a_quiesce),
         T(answers_may_race_with_a_stop),
         T(a_stop_does_not_wait_for_who_does_not_read),
     };

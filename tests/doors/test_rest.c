@@ -441,6 +441,68 @@ static void a_late_operation_is_answered_before_the_committer_goes(void **state)
     sem_destroy(&go_on);
 }
 
+static int hold_up(struct engine *engine, struct op *op, struct redrive_err *err)
+{
+    (void)engine, (void)op, (void)err;
+    sem_wait(&go_on);
+    return 0;
+}
+
+static void hand_in_claim(struct rest_call *call)
+{
+    REST_WORK[0].run(call);
+    sem_post(&started);
+}
+
+static void nothing_more(struct op *op, void *ctx)
+{
+    (void)op, (void)ctx;
+}
+
+/* The store is slow, and the server stops before the claim has its answer. */
+static void a_claim_that_a_stop_was_faster_than_keeps_nothing(void **state)
+{
+    static const struct rest_route CLAIM[] = {
+        {HTTP_POST, "/claim", CONFIG_SCOPE_WORK, false, hand_in_claim}, {0}};
+    static const struct rest_route *const CLAIM_TABLES[] = {REST_SUBMIT, CLAIM, NULL};
+    const struct store_options options = {0};
+    const struct job_filter all = {.limit = 2};
+    struct op slow = {.apply = hold_up, .done = nothing_more};
+    struct job_page page = {0};
+    struct house house;
+    struct client client;
+    struct store *store;
+    pthread_t closing;
+    (void)state;
+    sem_init(&started, 0, 0);
+    sem_init(&go_on, 0, 0);
+    house_open(&house, "{}", CLAIM_TABLES);
+    assert_int_equal(store_open(house.url, &options, &store, NULL), 0);
+    client_connect(&client, house.port);
+    assert_int_equal(house_ask(&client, "POST", "/jobs", NULL, "{\"task\": \"mail\"}"), 201);
+    committer_submit(house.committer, &slow);
+    client_say(&client, "POST /claim HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}");
+    sem_wait(&started);
+    http_server_stop(house.server);
+    house.server = NULL;
+    assert_int_equal(client_read(&client, false), 503);
+    assert_int_equal(pthread_create(&closing, NULL, close_house, &house), 0);
+    /* Time enough for everybody to be on the way out. */
+    (void)usleep(300 * 1000);
+    sem_post(&go_on);
+    (void)pthread_join(closing, NULL);
+    assert_int_equal(store_ops(store)->list(store, &all, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    assert_int_equal(page.jobs[0].status.state, REDRIVE_STATE_QUEUED);
+    assert_int_equal(page.jobs[0].status.attempts, 0);
+    assert_int_equal(page.jobs[0].status.deferrals, 1);
+    job_page_release(&page);
+    store_close(store);
+    client_close(&client);
+    sem_destroy(&started);
+    sem_destroy(&go_on);
+}
+
 /* Below the path's own line, and before the next path. */
 static bool documents(const char *text, const struct rest_route *route)
 {
@@ -494,6 +556,7 @@ int main(void)
         T(ready_until_told_otherwise),
         T(slow_reads_hold_up_neither_others_nor_a_stop),
         T(a_late_operation_is_answered_before_the_committer_goes),
+        T(a_claim_that_a_stop_was_faster_than_keeps_nothing),
         T(openapi_names_every_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

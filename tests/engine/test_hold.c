@@ -1,6 +1,8 @@
 /* What holds jobs back: breakers, limits, pauses. */
 #include "engine/bed.h"
 
+#include "engine/private.h"
+
 #define BREAKER                                                                                   \
     "tasks:\n  call:\n    retry: {strategy: fixed, initial_delay: 1s, max_attempts: 20, jitter: " \
     "false, total_timeout: 0s}\n    breaker: {failure_threshold: 3, failure_rate: 0, "            \
@@ -262,6 +264,33 @@ static void rate_limit_is_kept_to_the_token(void **state)
     bed_release(&bed);
 }
 
+/* Somebody else was faster, every time. */
+static int refuse_starts(struct store *store, const struct start_move *moves, size_t n,
+                         struct move_result *ret, struct redrive_err *err)
+{
+    (void)store, (void)moves, (void)err;
+    for (size_t i = 0; i < n; i++)
+        ret[i] = (struct move_result){REDRIVE_E_STATE, REDRIVE_STATE_RUNNING};
+    return 0;
+}
+
+static void start_that_the_store_refuses_costs_no_token(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {mail: {limits: {rate: 60/min, burst: 2, concurrency: 2}}}\n");
+    for (int i = 0; i < 3; i++)
+        bed_submit(&bed, "mail", NULL);
+    const struct store_ops *real = bed.engine->ops;
+    struct store_ops refusing = *real;
+    refusing.start = refuse_starts;
+    bed.engine->ops = &refusing;
+    assert_int_equal(bed_claim(&bed, 2), 0);
+    bed.engine->ops = real;
+    assert_int_equal(bed_claim(&bed, 10), 2);
+    bed_release(&bed);
+}
+
 static void paused_queue_starts_nothing(void **state)
 {
     (void)state;
@@ -367,6 +396,7 @@ int main(void)
         T(reset_by_hand_lets_parked_jobs_go),
         T(concurrency_limit_holds_and_frees),
         T(rate_limit_is_kept_to_the_token),
+        T(start_that_the_store_refuses_costs_no_token),
         T(paused_queue_starts_nothing),
         T(long_queue_is_resumed_in_several_units),
         T(queue_that_was_resumed_by_half_is_still_paused),

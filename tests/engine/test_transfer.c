@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/err.h"
 #include "base/rng.h"
 #include "dump.h"
 #include "fault.h"
@@ -322,6 +323,120 @@ static void whatever_fails_the_next_run_ends_it(void **state)
     }
 }
 
+/* A destination that others get in the way of: at the nth call of its units, or at all. */
+struct busy {
+    struct wrap wrap;
+    unsigned long calls;
+    unsigned long at; /* counts from 1; 0: always */
+    bool in_unit;
+};
+
+static int be_busy(struct wrap *wrap, struct redrive_err *err)
+{
+    struct busy *b = (struct busy *)(void *)wrap;
+    if (!b->in_unit || (++b->calls != b->at && b->at != 0))
+        return 0;
+    return err_set(err, REDRIVE_E_CANCELLED, "others were in the way");
+}
+
+static int busy_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                      int64_t *ret_version, struct redrive_err *err)
+{
+    struct busy *b = (struct busy *)(void *)store;
+    b->in_unit = true;
+    int rc = be_busy(&b->wrap, err);
+    b->in_unit = rc == 0;
+    return rc < 0 ? rc
+                  : store_ops(b->wrap.inner)
+                        ->begin(b->wrap.inner, now_ms, ret_now_ms, ret_version, err);
+}
+
+static int busy_commit(struct store *store, struct redrive_err *err)
+{
+    struct busy *b = (struct busy *)(void *)store;
+    int rc = be_busy(&b->wrap, err);
+    b->in_unit = rc < 0;
+    return rc < 0 ? rc : store_ops(b->wrap.inner)->commit(b->wrap.inner, err);
+}
+
+static void busy_rollback(struct store *store)
+{
+    struct busy *b = (struct busy *)(void *)store;
+    b->in_unit = false;
+    store_ops(b->wrap.inner)->rollback(b->wrap.inner);
+}
+
+static void pair_open_busy(struct pair *p, struct busy *busy, unsigned long at)
+{
+    pair_open(p, "memory");
+    *busy = (struct busy){.at = at};
+    wrap_init(&busy->wrap, p->to.store);
+    busy->wrap.before = be_busy;
+    busy->wrap.ops.begin = busy_begin;
+    busy->wrap.ops.commit = busy_commit;
+    busy->wrap.ops.rollback = busy_rollback;
+    p->options.to = wrap_store(&busy->wrap);
+}
+
+static void units_that_others_were_in_the_way_of_are_tried_again(void **state)
+{
+    (void)state;
+    bool met = true;
+    for (unsigned long at = 1; met; at += at < 20 ? 1 : 7) {
+        struct pair p;
+        struct busy busy;
+        pair_open_busy(&p, &busy, at);
+        put_many(&p.from, "job", 70);
+        fill(&p.from, 40);
+        pair_run(&p);
+        met = busy.calls >= at;
+        assert_int_equal(p.report.copied, p.report.jobs);
+        check_same(p.from.store, p.to.store);
+        pair_close(&p);
+        assert_true(met || at > 20);
+    }
+}
+
+static void a_destination_that_is_never_free_is_given_up(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct busy busy;
+    pair_open_busy(&p, &busy, 0);
+    put_many(&p.from, "job", 3);
+    assert_int_equal(pair_try(&p), REDRIVE_E_IO);
+    assert_int_equal(p.report.copied, 0);
+    pair_close(&p);
+}
+
+static void check_sameness(struct store *a, struct store *b, bool expected)
+{
+    bool is_same = !expected;
+    assert_int_equal(transfer_is_same_store(a, b, KIT_START_MS, &is_same, NULL), 0);
+    assert_int_equal(is_same, expected);
+}
+
+static void two_handles_on_one_store_are_found_out(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct kit again;
+    struct busy busy;
+    pair_open_busy(&p, &busy, 2);
+    kit_join(&again, &p.to);
+    put_row(&p.from, SHARED_WORKER, "worker", "{}");
+    put_row(&p.to, SHARED_WORKER, "worker", "{}");
+    check_sameness(p.to.store, again.store, true);
+    check_sameness(again.store, p.options.to, true);
+    check_sameness(p.from.store, p.to.store, false);
+    check_sameness(p.to.store, p.from.store, false);
+    /* And nothing of it stays. */
+    assert_int_equal(kit_shared(&p.to, SHARED_WORKER, (struct str){0})->n, 1);
+    assert_int_equal(kit_shared(&p.from, SHARED_WORKER, (struct str){0})->n, 1);
+    kit_close(&again);
+    pair_close(&p);
+}
+
 /* ---- What differs is told, and left ------------------------------------------------------------
  */
 
@@ -535,6 +650,9 @@ int main(void)
         T(a_second_run_changes_nothing),
         T(an_interrupted_run_is_gone_on_with),
         T(whatever_fails_the_next_run_ends_it),
+        T(units_that_others_were_in_the_way_of_are_tried_again),
+        T(a_destination_that_is_never_free_is_given_up),
+        T(two_handles_on_one_store_are_found_out),
         T(a_job_that_was_worked_on_is_told_and_left),
         T(a_difference_in_the_history_is_found),
         T(a_planted_difference_is_found_in_every_part),

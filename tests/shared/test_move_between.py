@@ -1,0 +1,62 @@
+"""`redrive move` between stores on a server: the same one is found out under whatever name, another is not."""
+import json
+import subprocess
+
+import pytest
+
+from serve_kit import BINARY, LIMIT_S, environment
+
+
+def redrive(*words):
+    return subprocess.run([str(BINARY), *words], stdin=subprocess.DEVNULL, text=True, capture_output=True,
+                          env=environment(), timeout=LIMIT_S, check=False)
+
+
+def counts(url):
+    stats = json.loads(redrive("stats", "--json", "--store", url).stdout)
+    return [stats[key] for key in ("counters", "sizes", "workers")]
+
+
+def spellings(server):
+    """Of one place on the server; the first is the one that is used."""
+    if server.name == "redis":
+        place = f"127.0.0.1:{server.port}"
+        return [f"redis://{place}?prefix=here", f"redis://{place}/?prefix=here", f"redis://{place}/0?prefix=here",
+                f"redis://localhost:{server.port}?prefix=here"]
+    login = f"{server.superuser}@127.0.0.1:{server.port}"
+    return [f"postgres://{login}/here", f"postgresql://{login}/here", f"postgres://{login}/here?application_name=x",
+            f"postgres://{login.replace('127.0.0.1', 'localhost')}/here",
+            f"postgres:///here?host=127.0.0.1&port={server.port}&user={server.superuser}"]
+
+
+@pytest.fixture(scope="module")
+def places(durable):
+    """What a place may be called, and another place on the same server."""
+    if durable.name == "postgres":
+        durable.sql("CREATE DATABASE here")
+        durable.sql("CREATE DATABASE there")
+    named = spellings(durable)
+    done = redrive("enqueue", "mail", "{}", "--store", named[0])
+    assert done.returncode == 0, done.stderr
+    return named, named[0].replace("here", "there")
+
+
+def test_the_same_store_is_refused_under_whatever_name(places):
+    named, _ = places
+    before = counts(named[0])
+    for one, other in [*((named[0], name) for name in named), *((name, named[0]) for name in named)]:
+        for words in ([], ["--force"], ["--into-existing"]):
+            done = redrive("move", "--from", one, "--to", other, "--json", *words)
+            assert done.returncode == 2, (one, other, done.stdout, done.stderr)
+            assert "both ends are the same store" in json.loads(done.stderr.splitlines()[-1])["error"]["message"]
+    assert counts(named[0]) == before
+
+
+def test_two_stores_of_a_server_are_two(places):
+    named, there = places
+    for copied in (1, 0):
+        done = redrive("move", "--from", named[0], "--to", there, "--json")
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        assert (answer["copied"], answer["difference"]) == (copied, None)
+        assert answer["from"] != answer["to"]
