@@ -69,7 +69,7 @@ static void name_file(struct move_end *end, const struct store *store)
 static int check_kind(const struct move_end *end, const struct store *store,
                       struct redrive_err *err)
 {
-    if (store_base(store)->durability == STORE_FORGETS) {
+    if (!(store_ops(store)->capabilities & STORE_SHARED)) {
         err_set(err, REDRIVE_E_INVALID, "the %s would be gone with this process", end->side);
         err_detail(err, "%s is memory", buf_cstr(&end->name));
         err_hint(err, "name a store that lasts, such as sqlite:redrive.db");

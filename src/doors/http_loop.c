@@ -7,8 +7,7 @@
  * resumed, so http_resume calls the loop.
  *
  * MHD_quiesce_daemon is called here as well: it takes the listening socket out of the epoll set, as
- * MHD_run does at its limit of connections, without a lock between the two; libmicrohttpd aborts
- * the process when it finds that it has been taken out already.
+ * MHD_run does at its limit of connections, without a lock between the two.
  */
 #include "doors/http_int.h"
 

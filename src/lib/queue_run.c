@@ -140,7 +140,8 @@ int64_t redrive_task_run_remaining_ms(const struct redrive_task_run *run)
 {
     int64_t left_ms = INT64_MAX;
     if (run->deadline_ms > 0)
-        left_ms = run->deadline_ms - clock_wall_ms();
+        left_ms = run->deadline_ms -
+                  engine_now_ms(committer_engine(run->place->handler->queue->committer));
     if (run->timeout_at_ms != QUEUE_NEVER) {
         int64_t timeout_ms = run->timeout_at_ms - clock_monotonic_ms();
         if (timeout_ms < left_ms)

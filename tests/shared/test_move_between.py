@@ -60,3 +60,9 @@ def test_two_stores_of_a_server_are_two(places):
         answer = json.loads(done.stdout)
         assert (answer["copied"], answer["difference"]) == (copied, None)
         assert answer["from"] != answer["to"]
+
+
+def test_a_server_without_a_disk_is_no_memory_of_this_process(fleet, tmp_path):
+    assert redrive("enqueue", "mail", "{}", "--store", fleet.url).returncode == 0
+    done = redrive("move", "--from", fleet.url, "--to", f"sqlite:{tmp_path}/jobs.db", "--json")
+    assert done.returncode == 0, done.stderr
