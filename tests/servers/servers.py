@@ -1,4 +1,5 @@
-"""Throw-away PostgreSQL and Redis servers, on loopback ports of their own.
+"""Throw-away PostgreSQL and Redis servers, on loopback ports of their own; cluster.py has several Redis
+servers that are one cluster.
 
     with Postgres() as pg:
         ... pg.url ...
@@ -184,16 +185,22 @@ class Postgres(Server):
             check=True, text=True, capture_output=True).stdout.strip()
 
 
+def _read_reply(reply):
+    line = reply.readline().decode(errors="surrogateescape")
+    if line.startswith("$") and line[1] != "-":
+        return reply.read(int(line[1:]) + 2)[:-2].decode(errors="surrogateescape")
+    if line.startswith("*") and line[1] != "-":
+        return [_read_reply(reply) for _ in range(int(line[1:]))]
+    return line[1:].strip()
+
+
 def redis_reply(connection, *words):
-    """To a command that answers with a line or a bulk string."""
-    parts = [str(word).encode() for word in words]
+    """To a command: text, or a list of it. An error is its text."""
+    parts = [str(word).encode(errors="surrogateescape") for word in words]
     request = b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
     connection.sendall(request)
     with connection.makefile("rb") as reply:
-        line = reply.readline().decode()
-        if line.startswith("$") and line[1] != "-":
-            return reply.read(int(line[1:]) + 2)[:-2].decode()
-        return line[1:].strip()
+        return _read_reply(reply)
 
 
 class Redis(Server):
@@ -219,7 +226,7 @@ class Redis(Server):
         return self.call("PING") == "PONG"
 
     def call(self, *words):
-        """The reply to a command that answers with a line or a bulk string; None: no server."""
+        """The reply to a command; None: no server."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=5) as s:
                 return redis_reply(s, *words)

@@ -5,15 +5,6 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-static struct str info_line(const redisReply *info, const char *name)
-{
-    const char *at = info->type == REDIS_REPLY_STRING ? strstr(info->str, name) : NULL;
-    if (!at)
-        return (struct str){0};
-    at += strlen(name);
-    return (struct str){at, strcspn(at, "\r\n")};
-}
-
 static int refuse(struct redrive_err *err, const char *what, const char *detail, const char *hint)
 {
     int rc = err_set(err, REDRIVE_E_STATE, "%s", what);
@@ -44,7 +35,7 @@ static void learn_durability(struct store *store, const redisReply *info)
     const char *loss = NULL;
     setting(store, "appendfsync", fsync);
     const struct str snapshots = setting(store, "save", save);
-    if (str_is(info_line(info, "aof_enabled:"), "1")) {
+    if (str_is(rd_info_line(info, "aof_enabled:"), "1")) {
         store->base.durability = STORE_SURVIVES_PROCESS;
         if (strcmp(fsync, "always") == 0)
             store->base.durability = STORE_SURVIVES_POWER;
@@ -61,7 +52,12 @@ static void learn_durability(struct store *store, const redisReply *info)
         store->base.durability = STORE_SURVIVES_PROCESS;
         loss = "everything since the last snapshot, when the server ends (appendonly no)";
     }
-    str_copy(store->loss, sizeof store->loss, str_of(loss));
+    /* Answers do not wait for replicas, one of which a cluster makes the primary by itself. */
+    const struct str replicas = rd_info_line(info, "connected_slaves:");
+    const bool fails_over = store->is_cluster && replicas.len > 0 && !str_is(replicas, "0");
+    snprintf(store->loss, sizeof store->loss, "%s%s%s", loss ? loss : "",
+             loss && fails_over ? ", and " : "",
+             fails_over ? "what a replica has not got when it becomes the primary" : "");
 }
 
 int rd_facts_learn(struct store *store, struct redrive_err *err)
@@ -72,24 +68,20 @@ int rd_facts_learn(struct store *store, struct redrive_err *err)
     int rc = rd_link_call(store, &info, err);
     if (rc != 0)
         return rc;
-    const struct str valkey = info_line(info, "valkey_version:");
-    const struct str version = info_line(info, "redis_version:");
+    const struct str valkey = rd_info_line(info, "valkey_version:");
+    const struct str version = rd_info_line(info, "redis_version:");
     const struct str shown = valkey.len > 0 ? valkey : version;
     snprintf(store->server, sizeof store->server, "%s %.*s", valkey.len > 0 ? "Valkey" : "Redis",
              (int)shown.len, shown.ptr);
     setting(store, "maxmemory-policy", policy);
     setting(store, "maxmemory", max);
     if (policy[0] == '\0') {
-        str_copy(policy, sizeof policy, info_line(info, "maxmemory_policy:"));
-        str_copy(max, sizeof max, info_line(info, "maxmemory:"));
+        str_copy(policy, sizeof policy, rd_info_line(info, "maxmemory_policy:"));
+        str_copy(max, sizeof max, rd_info_line(info, "maxmemory:"));
     }
     if (version.len > 0 && strtol(version.ptr, NULL, 10) < 7)
         rc = refuse(err, "the Redis server is too old", store->server, "Redrive needs Redis 7");
-    else if (str_is(info_line(info, "cluster_enabled:"), "1"))
-        rc = refuse(err, "a Redis cluster is not supported",
-                    "a store is one place with one writer, which a cluster would not speed up",
-                    "name a server of its own");
-    else if (str_is(info_line(info, "role:"), "slave"))
+    else if (str_is(rd_info_line(info, "role:"), "slave"))
         rc = refuse(err, "the Redis server is a replica, which cannot be written to", store->server,
                     "name its primary");
     else if (strtoll(max, NULL, 10) > 0 && strcmp(policy, "noeviction") != 0)

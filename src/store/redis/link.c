@@ -9,6 +9,10 @@
 /* How long a read outside of a unit waits for one that has written, before it looks past it. */
 #define LOOK_PAST_MS 20
 
+/* How often, and how long, a store is waited for that a cluster is moving. */
+#define STEPS_MAX 20
+#define STEP_NS   50000000
+
 /* ---- Replies ----------------------------------------------------------------------------------
  */
 
@@ -28,6 +32,15 @@ int64_t rd_reply_int(const redisReply *reply, size_t i)
         return reply->element[i]->integer;
     struct str text = rd_reply_str(reply, i);
     return text.len > 0 ? strtoll(text.ptr, NULL, 10) : 0;
+}
+
+struct str rd_info_line(const redisReply *info, const char *name)
+{
+    const char *at = info && info->type == REDIS_REPLY_STRING ? strstr(info->str, name) : NULL;
+    if (!at)
+        return (struct str){0};
+    at += strlen(name);
+    return (struct str){at, strcspn(at, "\r\n")};
 }
 
 static bool says(struct str text, const char *word)
@@ -75,9 +88,17 @@ int rd_link_error(struct str text, struct redrive_err *err)
     if (says(text, "MISCONF"))
         return refused(REDRIVE_E_IO, "the Redis server cannot write to its disk", text,
                        "look into its log", err);
-    if (says(text, "MOVED") || says(text, "CLUSTERDOWN") || says(text, "CROSSSLOT"))
-        return refused(REDRIVE_E_IO, "a Redis cluster is not supported", text,
-                       "name a server of its own", err);
+    if (says(text, "ERR SELECT is not allowed") || says(text, "ERR DB index is out of range"))
+        return refused(REDRIVE_E_INVALID, "the Redis server has no database of that number", text,
+                       "leave it out of the URL (a cluster has only 0); stores differ by "
+                       "?prefix=NAME",
+                       err);
+    if (says(text, "CLUSTERDOWN"))
+        return refused(REDRIVE_E_IO, "no node of the Redis cluster serves the store", text,
+                       "try again; redis-cli --cluster check tells more", err);
+    if (rd_says_elsewhere(text))
+        return refused(REDRIVE_E_IO, "the store is being moved within the Redis cluster", text,
+                       "try again", err);
     return refused(REDRIVE_E_IO, "the Redis server has refused a request", text, NULL, err);
 }
 
@@ -87,11 +108,11 @@ int rd_link_error(struct str text, struct redrive_err *err)
 static int cannot_connect(const struct place *place, const char *why, struct redrive_err *err)
 {
     int rc;
-    if (place->socket)
-        rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server at %s", place->socket);
+    if (place->at.port == 0)
+        rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server at %s", place->at.host);
     else
-        rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server at %s:%d", place->host,
-                     place->port);
+        rc = err_set(err, REDRIVE_E_IO, "cannot reach the Redis server at %s:%d", place->at.host,
+                     place->at.port);
     err_detail(err, "%s", why);
     err_hint(err, "is it running, and is this its address?");
     return rc;
@@ -99,9 +120,11 @@ static int cannot_connect(const struct place *place, const char *why, struct red
 
 redisContext *rd_link_connect(const struct place *place, struct redrive_err *err)
 {
-    const struct timeval wait = {.tv_sec = 5};
-    redisContext *link = place->socket ? redisConnectUnixWithTimeout(place->socket, wait)
-                                       : redisConnectWithTimeout(place->host, place->port, wait);
+    /* Where there are others to ask, none is waited for so long. */
+    const struct timeval wait = {.tv_sec = place->n_nodes > 1 ? 1 : 5};
+    const struct node *at = &place->at;
+    redisContext *link = at->port == 0 ? redisConnectUnixWithTimeout(at->host, wait)
+                                       : redisConnectWithTimeout(at->host, at->port, wait);
     if (!link) {
         err_nomem(err);
         return NULL;
@@ -111,7 +134,7 @@ redisContext *rd_link_connect(const struct place *place, struct redrive_err *err
         redisFree(link);
         return NULL;
     }
-    const struct timeval patience = {.tv_sec = 30};
+    const struct timeval patience = {.tv_sec = RD_PATIENCE_S};
     redisSetTimeout(link, patience);
     redisEnableKeepAlive(link);
     return link;
@@ -142,45 +165,12 @@ int rd_link_greet(redisContext *link, const struct place *place, struct redrive_
     return rc;
 }
 
-/* A line of INFO, or absent. */
-static struct str info_line(const redisReply *info, const char *name)
-{
-    const char *at = info && info->type == REDIS_REPLY_STRING ? strstr(info->str, name) : NULL;
-    if (!at)
-        return (struct str){0};
-    at += strlen(name);
-    return (struct str){at, strcspn(at, "\r\n")};
-}
-
-static void learn_run(struct store *store)
-{
-    redisReply *info = redisCommand(store->link, "INFO server");
-    str_copy(store->run_id, sizeof store->run_id, info_line(info, "run_id:"));
-    freeReplyObject(info);
-    redisReply *id = redisCommand(store->link, "CLIENT ID");
-    store->client_id = id && id->type == REDIS_REPLY_INTEGER ? id->integer : 0;
-    freeReplyObject(id);
-}
-
-int rd_link_open(struct store *store, struct redrive_err *err)
-{
-    rd_link_close(store);
-    store->link = rd_link_connect(&store->place, err);
-    if (!store->link)
-        return REDRIVE_E_IO;
-    int rc = rd_link_greet(store->link, &store->place, err);
-    if (rc == 0)
-        learn_run(store);
-    else
-        rd_link_close(store);
-    return rc;
-}
-
 void rd_link_close(struct store *store)
 {
     if (store->link)
         redisFree(store->link);
     store->link = NULL;
+    store->is_astray = false;
     store->n_unread = 0;
     store->kept_unit = 0; /* the server may have lost something */
     if (store->in_unit)
@@ -231,6 +221,8 @@ static int catch_up(struct store *store)
 static int exchange(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     *ret = NULL;
+    if (store->is_astray && !store->in_unit)
+        rd_link_close(store);
     int rc = store->link ? send_words(store, err) : REDRIVE_E_IO;
     if (!store->link)
         return rd_link_broken(store, err);
@@ -260,15 +252,54 @@ static int exchange_functions(struct store *store, redisReply **ret, struct redr
     return rc;
 }
 
+/* Ends a request that the server has refused because the store is elsewhere. The unit is lost,
+ * since the next server may have less of it than this one had. */
+static int go_astray(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    const struct str text = {(*ret)->str, (*ret)->len};
+    int rc = rd_link_error(text, err);
+    if (store->in_unit) {
+        store->is_lost = store->is_astray = true;
+        rc = err_set(err, REDRIVE_E_CANCELLED, "the unit is lost: its store is being moved");
+        err_detail(err, "the server says: %.*s", (int)text.len, text.ptr);
+        err_hint(err, "do it again");
+    } else if (!rd_says_later(text)) {
+        rd_node_told(&store->place, text);
+        rd_link_close(store);
+    }
+    freeReplyObject(*ret);
+    *ret = NULL;
+    return rc;
+}
+
+/* The same, with the patience that a store needs which is being moved. */
+static int exchange_patiently(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    for (int step = 0;; step++) {
+        int rc = exchange_functions(store, ret, err);
+        if (rc != 0 || !*ret || (*ret)->type != REDIS_REPLY_ERROR)
+            return rc;
+        const struct str text = {(*ret)->str, (*ret)->len};
+        if (!rd_says_elsewhere(text))
+            return 0;
+        if (!rd_says_later(text) || store->in_unit || step == STEPS_MAX)
+            return go_astray(store, ret, err);
+        freeReplyObject(*ret);
+        *ret = NULL;
+        const struct timespec nap = {.tv_nsec = STEP_NS};
+        nanosleep(&nap, NULL);
+    }
+}
+
 /* The same, with a new connection if that helps. Nothing is asked twice that may have been done:
  * outside of a unit all requests are reads, or can be made twice. */
 static int exchange_well(struct store *store, redisReply **ret, struct redrive_err *err)
 {
-    int rc = exchange_functions(store, ret, err);
+    int rc = exchange_patiently(store, ret, err);
     if (rc == REDRIVE_E_IO && !store->link && !store->in_unit) {
         rc = rd_link_open(store, err);
         if (rc == 0)
-            rc = exchange_functions(store, ret, err);
+            rc = exchange_patiently(store, ret, err);
     }
     return rc;
 }
@@ -295,7 +326,7 @@ int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
 
 int rd_link_call_here(struct store *store, redisReply **ret, struct redrive_err *err)
 {
-    int rc = exchange_functions(store, ret, err);
+    int rc = exchange_patiently(store, ret, err);
     return rc == 0 ? finish(store, ret, err) : rc;
 }
 

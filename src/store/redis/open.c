@@ -59,6 +59,9 @@ int rd_library_load(struct store *store, struct redrive_err *err)
         rc = rd_link_broken(store, err);
     else if (reply->type == REDIS_REPLY_ERROR)
         rc = rd_link_error((struct str){reply->str, reply->len}, err);
+    /* The store is to be looked for again. */
+    if (rc != 0 && reply && rd_says_elsewhere((struct str){reply->str, reply->len}))
+        rd_link_close(store);
     freeReplyObject(reply);
     buf_release(&text);
     return rc;

@@ -85,15 +85,25 @@ struct ops {
     bool failed;
 };
 
+/* The address of a server. */
+#define HOST_MAX 256
+struct node {
+    char host[HOST_MAX]; /* or the path of a socket */
+    int port;            /* 0: it is a socket */
+};
+
 /* Where a URL leads. */
+#define NODES_MAX       16
+#define NODES_GIVEN_MAX 8
 struct place {
     char *user;
     char *password;
-    char *host;
-    char *socket; /* path; NULL: host and port */
-    int port;
     int db;
     char prefix[PREFIX_MAX];
+    struct node at;               /* where the store is, as far as is known */
+    struct node nodes[NODES_MAX]; /* that can be asked: first those of the URL, then a cluster's */
+    size_t n_given;
+    size_t n_nodes;
 };
 
 struct store {
@@ -111,6 +121,8 @@ struct store {
 
     redisContext *link;
     redisContext *ear; /* subscribed to commits */
+    bool is_cluster;
+    bool is_astray; /* the store is no longer where the link leads to */
     char run_id[48];
     char id[24];        /* of the store, a new one each time that it is set up */
     char known_run[48]; /* of the server that what is cached was read from */
@@ -121,7 +133,7 @@ struct store {
     unsigned n_unread; /* replies that nobody waits for */
     int64_t past_unit; /* a unit that was waited for in vain */
     char server[96];
-    char loss[128];
+    char loss[192];
 
     bool in_unit;
     bool is_lost; /* the unit: its connection is gone, or it was given up */
@@ -161,12 +173,26 @@ struct store {
     int64_t pauses_version;
 };
 
+/* ---- nodes.c: which server has the store -------------------------------------------------------
+ */
+
+/* Connects to it, greets, and learns who it is. Nodes are asked until one leads there or some
+ * seconds are over. */
+int rd_link_open(struct store *store, struct redrive_err *err);
+/* Whether an error reply says that the store is, or may soon be, elsewhere. A request with this
+ * answer was not carried out. */
+bool rd_says_elsewhere(struct str text);
+/* The same, and that it is not known where: it is worth asking again. */
+bool rd_says_later(struct str text);
+/* Notes the address that a MOVED tells, for the next rd_link_open. */
+void rd_node_told(struct place *place, struct str text);
+
 /* ---- link.c: the way to the server ----------------------------------------------------------- */
 
-/* Connects, greets and learns who it is. */
-int rd_link_open(struct store *store, struct redrive_err *err);
+/* How long an answer is waited for. */
+#define RD_PATIENCE_S 30
 void rd_link_close(struct store *store);
-/* A second connection to the same place; NULL and the error. */
+/* A connection to place->at; NULL and the error. */
 redisContext *rd_link_connect(const struct place *place, struct redrive_err *err);
 int rd_link_greet(redisContext *link, const struct place *place, struct redrive_err *err);
 
@@ -201,6 +227,8 @@ int rd_link_error(struct str text, struct redrive_err *err);
 int rd_link_broken(struct store *store, struct redrive_err *err);
 
 struct str rd_reply_str(const redisReply *reply, size_t i);
+/* A line of INFO, or absent. */
+struct str rd_info_line(const redisReply *info, const char *name);
 int64_t rd_reply_int(const redisReply *reply, size_t i);
 
 /* ---- open.c, url.c, facts.c ------------------------------------------------------------------ */

@@ -11,8 +11,8 @@ static int wrong(const char *what, struct str text, struct redrive_err *err)
     int rc = err_set(err, REDRIVE_E_INVALID, "the URL of the Redis store has %s", what);
     if (text.len > 0)
         err_detail(err, "'%.*s'", (int)text.len, text.ptr);
-    err_hint(err, "write redis://[USER:PASSWORD@]HOST[:PORT][/DB][?prefix=NAME], or "
-                  "redis:/PATH/OF/SOCKET");
+    err_hint(err, "write redis://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/DB][?prefix=NAME], "
+                  "or redis:/PATH/OF/SOCKET");
     return rc;
 }
 
@@ -104,57 +104,87 @@ static int parse_user(struct str text, struct place *ret, struct redrive_err *er
     return ret->password ? 0 : err_nomem(err);
 }
 
+static int add_node(struct place *place, struct str host, int port, struct redrive_err *err)
+{
+    struct node *node = &place->nodes[place->n_nodes];
+    if (host.len >= sizeof node->host)
+        return wrong("an address that is too long", host, err);
+    if (place->n_nodes == NODES_GIVEN_MAX)
+        return wrong("more addresses than eight", host, err);
+    str_copy(node->host, sizeof node->host, host);
+    node->port = port;
+    place->n_given = ++place->n_nodes;
+    place->at = place->nodes[0];
+    return 0;
+}
+
 static int parse_host(struct str text, struct place *ret, struct redrive_err *err)
 {
-    struct str port = {0};
+    struct str port_text = {0};
+    int port = DEFAULT_PORT;
     if (text.len > 0 && text.ptr[0] == '[') {
         struct str host;
         text = (struct str){text.ptr + 1, text.len - 1};
         if (!cut(&text, ']', &host))
             return wrong("an address without its ]", text, err);
         if (text.len > 0 && text.ptr[0] == ':')
-            port = (struct str){text.ptr + 1, text.len - 1};
+            port_text = (struct str){text.ptr + 1, text.len - 1};
         text = host;
     } else {
-        (void)cut_tail(&text, ':', &port);
+        (void)cut_tail(&text, ':', &port_text);
     }
-    if (port.ptr && !number(port, 65535, &ret->port))
-        return wrong("a port that is none", port, err);
-    ret->host = text.len > 0 ? str_dup(text) : str_dup(STR("127.0.0.1"));
-    return ret->host ? 0 : err_nomem(err);
+    if (port_text.ptr && (!number(port_text, 65535, &port) || port == 0))
+        return wrong("a port that is none", port_text, err);
+    return add_node(ret, text.len > 0 ? text : STR("127.0.0.1"), port, err);
+}
+
+static int parse_hosts(struct str text, struct place *ret, struct redrive_err *err)
+{
+    struct str one;
+    int rc = 0;
+    while (rc == 0 && cut(&text, ',', &one))
+        rc = parse_host(one, ret, err);
+    return rc == 0 ? parse_host(text, ret, err) : rc;
+}
+
+static int parse_socket(struct str text, struct place *ret, struct redrive_err *err)
+{
+    char *path = decoded(text);
+    if (!path)
+        return err_nomem(err);
+    int rc = add_node(ret, str_of(path), 0, err);
+    free(path);
+    return rc;
 }
 
 int rd_place_parse(struct str text, struct place *ret, struct redrive_err *err)
 {
     struct str query = {0}, db = {0}, user = {0};
     int rc = 0;
-    *ret = (struct place){.port = DEFAULT_PORT, .prefix = DEFAULT_PREFIX};
+    *ret = (struct place){.prefix = DEFAULT_PREFIX};
     if (cut_tail(&text, '?', &query))
         rc = parse_query(query, ret, err);
     if (rc == 0 && !str_starts_with(text, STR("//"))) {
         if (text.len == 0 || text.ptr[0] != '/')
             return wrong("no // after redis:", text, err);
-        ret->socket = decoded(text);
-        return ret->socket ? 0 : err_nomem(err);
+        return parse_socket(text, ret, err);
     }
     if (rc != 0)
         return rc;
     text = (struct str){text.ptr + 2, text.len - 2};
     if (cut_tail(&text, '/', &db) && db.len > 0 && !number(db, 1 << 20, &ret->db))
         return wrong("a database that is no number", db, err);
-    struct str host = text;
-    if (cut_tail(&text, '@', &host)) {
+    struct str hosts = text;
+    if (cut_tail(&text, '@', &hosts)) {
         user = text;
         rc = parse_user(user, ret, err);
     }
-    return rc == 0 ? parse_host(host, ret, err) : rc;
+    return rc == 0 ? parse_hosts(hosts, ret, err) : rc;
 }
 
 void rd_place_release(struct place *place)
 {
     free(place->user);
     free(place->password);
-    free(place->host);
-    free(place->socket);
     *place = (struct place){0};
 }

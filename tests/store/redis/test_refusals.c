@@ -37,6 +37,8 @@ static void urls_that_lead_nowhere_are_named(void **state)
         {"redis://127.0.0.1?prefix=a{b", "prefix"},
         {"redis:127.0.0.1", "//"},
         {"redis://[::1", "]"},
+        {"redis://a:1,b:x", "port"},
+        {"redis://a,b,c,d,e,f,g,h,i", "eight"},
     };
     struct redrive_err err;
     for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
@@ -112,8 +114,11 @@ static void servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused(voi
 
     static const char *const CLUSTER[] = {"--cluster-enabled", "yes", NULL};
     server_start(&s, CLUSTER);
-    assert_int_equal(open_at(s.url, "", &err), REDRIVE_E_STATE);
-    assert_non_null(strstr(err.message, "cluster"));
+    assert_int_equal(open_at(s.url, "", &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.message, "no node of the Redis cluster"));
+    assert_int_equal(open_at(s.url, "/3", &err), REDRIVE_E_INVALID);
+    assert_non_null(strstr(err.message, "database"));
+    assert_non_null(strstr(err.hint, "prefix"));
     server_stop(&s);
 
     static const char *const REPLICA[] = {"--replicaof", "127.0.0.1 1", NULL};
@@ -121,6 +126,28 @@ static void servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused(voi
     assert_true(open_at(s.url, "", &err) < 0);
     assert_non_null(strstr(err.message, "replica"));
     server_stop(&s);
+}
+
+static void of_several_servers_the_one_that_can_be_written_to_is_used(void **state)
+{
+    (void)state;
+    struct server primary, replica;
+    struct redrive_err err;
+    char url[128], port[16];
+    server_start(&primary, NULL);
+    snprintf(port, sizeof port, "%d", primary.port);
+    const char *const follows[] = {"--replicaof", "127.0.0.1", port, NULL};
+    server_start(&replica, follows);
+    snprintf(url, sizeof url, "redis://127.0.0.1:1,127.0.0.1:%d,127.0.0.1:%d/2", replica.port,
+             primary.port);
+    if (open_at(url, "?prefix=jobs", &err) != 0)
+        fail_msg("%s; %s", err.message, err.detail);
+    server_kill(&primary);
+    assert_int_equal(open_at(url, "?prefix=jobs", &err), REDRIVE_E_IO);
+    server_call(&replica, "REPLICAOF NO ONE");
+    assert_int_equal(open_at(url, "?prefix=jobs", &err), 0);
+    server_stop(&primary);
+    server_stop(&replica);
 }
 
 static void data_of_a_newer_version_is_refused_but_may_be_looked_at(void **state)
@@ -181,6 +208,7 @@ int main(void)
         T(passwords_users_and_databases_are_used),
         T(rights_that_are_missing_are_named),
         T(servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused),
+        T(of_several_servers_the_one_that_can_be_written_to_is_used),
         T(data_of_a_newer_version_is_refused_but_may_be_looked_at),
         T(durability_is_what_the_server_is_set_to),
     };

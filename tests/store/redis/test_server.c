@@ -309,6 +309,49 @@ static void functions_that_are_gone_come_back(void **state)
     server_stop(&s);
 }
 
+static void await(const struct server *s, const char *command, const char *text)
+{
+    for (int i = 0; !strstr(server_call(s, "%s", command), text); i++) {
+        if (i > 3000)
+            fail_msg("%s: no %s", command, text);
+        nap(10);
+    }
+}
+
+static void a_handle_leaves_a_primary_that_has_become_a_replica(void **state)
+{
+    (void)state;
+    static const char *const AT_ONCE[] = {"--repl-diskless-sync-delay", "0", NULL};
+    struct server a, b;
+    struct redrive_err err = {0};
+    server_start(&a, AT_ONCE);
+    server_start(&b, AT_ONCE);
+    struct server both = a;
+    snprintf(both.url, sizeof both.url, "redis://127.0.0.1:%d,127.0.0.1:%d", a.port, b.port);
+    server_call(&b, "REPLICAOF 127.0.0.1 %d", a.port);
+    struct store *store = open_at(&both), *other = open_at(&both);
+    put_committed(store, "one");
+    await(&b, "HGET {redrive}:root commits", "1");
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, "lost", NULL), 0);
+    server_call(&b, "REPLICAOF NO ONE");
+    server_call(&a, "REPLICAOF 127.0.0.1 %d", b.port);
+    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_CANCELLED);
+    store_ops(store)->rollback(store);
+    put_committed(store, "two");
+    assert_int_equal(count_jobs(store), 2);
+
+    /* Nor does one stay where it may not even load its functions. */
+    server_call(&b, "FUNCTION FLUSH");
+    await(&a, "INFO memory", "number_of_libraries:0");
+    put_committed(other, "three");
+    assert_int_equal(count_jobs(store), 3);
+    store_close(store);
+    store_close(other);
+    server_stop(&a);
+    server_stop(&b);
+}
+
 /* Every word of a library counts, not only the version of the schema. */
 static void programs_with_other_scripts_bring_their_own(void **state)
 {
@@ -604,6 +647,7 @@ int main(void)
         T(a_handle_knows_no_job_that_the_server_has_lost),
         T(a_handle_notices_that_another_has_set_up_an_emptied_store),
         T(functions_that_are_gone_come_back),
+        T(a_handle_leaves_a_primary_that_has_become_a_replica),
         T(programs_with_other_scripts_bring_their_own),
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
         T(a_unit_that_begins_on_a_new_connection_is_not_taken_for_dead),

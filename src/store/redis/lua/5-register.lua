@@ -3,14 +3,29 @@
 -- memory is full is said here: all that ends, reads or takes back, and commits that bring no new jobs.
 
 local FREE = {'allow-oom'}
-redis.register_function{function_name = '@_setup', callback = setup}
-redis.register_function{function_name = '@_intern', callback = intern}
-redis.register_function{function_name = '@_apply', callback = apply}
-redis.register_function{function_name = '@_apply_full', callback = apply, flags = FREE}
-redis.register_function{function_name = '@_commit', callback = commit}
-redis.register_function{function_name = '@_commit_full', callback = commit, flags = FREE}
-redis.register_function{function_name = '@_begin', callback = begin, flags = FREE}
-redis.register_function{function_name = '@_leave', callback = leave, flags = FREE}
-redis.register_function{function_name = '@_abort', callback = abort, flags = FREE}
-redis.register_function{function_name = '@_fate', callback = fate, flags = FREE}
-redis.register_function{function_name = '@_read', callback = read, flags = FREE}
+
+-- While a cluster moves a slot to another node, a key that is not found may be there already, and a command
+-- for it is refused: a function would end in its middle. So each asks first for a key that never is.
+local function if_here(callback)
+    return function(keys, argv)
+        local found = redis.pcall('EXISTS', prefix(keys) .. 'nothing')
+        if found == 0 then
+            return callback(keys, argv)
+        elseif string.find(found.err, 'cluster', 1, true) then
+            return redis.error_reply('TRYAGAIN the store is on its way to another node')
+        end
+        return found
+    end
+end
+
+redis.register_function{function_name = '@_setup', callback = if_here(setup)}
+redis.register_function{function_name = '@_intern', callback = if_here(intern)}
+redis.register_function{function_name = '@_apply', callback = if_here(apply)}
+redis.register_function{function_name = '@_apply_full', callback = if_here(apply), flags = FREE}
+redis.register_function{function_name = '@_commit', callback = if_here(commit)}
+redis.register_function{function_name = '@_commit_full', callback = if_here(commit), flags = FREE}
+redis.register_function{function_name = '@_begin', callback = if_here(begin), flags = FREE}
+redis.register_function{function_name = '@_leave', callback = if_here(leave), flags = FREE}
+redis.register_function{function_name = '@_abort', callback = if_here(abort), flags = FREE}
+redis.register_function{function_name = '@_fate', callback = if_here(fate), flags = FREE}
+redis.register_function{function_name = '@_read', callback = if_here(read), flags = FREE}

@@ -1,0 +1,255 @@
+/* nodes.c - which server has the store: one that the URL names or, in a cluster, the node that
+ * serves its slot. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "store/redis/private.h"
+
+/* How long one look for the store may take, but for what the last server asked takes. */
+#define LOOK_MS 3000
+
+/* How long a server that is one of several may take for a greeting. */
+#define GREETING_S 2
+
+/* How often a look follows nodes that each name another one. */
+#define HOPS_MAX 5
+
+#define NAP_NS 50000000
+
+/* One look. */
+struct look {
+    int64_t until_ms;
+    struct node dead; /* one that could not be reached, of which others may still speak */
+};
+
+/* ---- Addresses --------------------------------------------------------------------------------
+ */
+
+static bool node_is(const struct node *a, const struct node *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+static bool says(struct str text, const char *word)
+{
+    return str_starts_with(text, str_of(word));
+}
+
+bool rd_says_later(struct str text)
+{
+    return says(text, "ASK ") || says(text, "TRYAGAIN") || says(text, "CLUSTERDOWN");
+}
+
+bool rd_says_elsewhere(struct str text)
+{
+    return says(text, "MOVED ") || says(text, "READONLY") || rd_says_later(text);
+}
+
+/* A node that does not know its own address is where it was asked. */
+static bool address(const struct place *place, struct str host, long long port, struct node *ret)
+{
+    *ret = place->at;
+    if (port <= 0 || port > 65535 || host.len >= sizeof ret->host || str_is(host, "?"))
+        return false;
+    if (host.len > 0)
+        str_copy(ret->host, sizeof ret->host, host);
+    else if (place->at.port == 0)
+        str_copy(ret->host, sizeof ret->host, STR("127.0.0.1"));
+    ret->port = (int)port;
+    return true;
+}
+
+/* MOVED 3999 10.0.0.7:6381 */
+void rd_node_told(struct place *place, struct str text)
+{
+    struct node node;
+    if (!says(text, "MOVED "))
+        return;
+    const char *colon = memrchr(text.ptr, ':', text.len);
+    const char *space = memrchr(text.ptr, ' ', text.len);
+    if (!colon || colon < space)
+        return;
+    const struct str host = {space + 1, (size_t)(colon - space - 1)};
+    if (address(place, host, strtol(colon + 1, NULL, 10), &node))
+        place->at = node;
+}
+
+/* ---- The nodes of a cluster -------------------------------------------------------------------
+ */
+
+static void remember(struct place *place, const struct node *node)
+{
+    for (size_t i = 0; i < place->n_nodes; i++)
+        if (node_is(&place->nodes[i], node))
+            return;
+    if (place->n_nodes < NODES_MAX)
+        place->nodes[place->n_nodes++] = *node;
+}
+
+/* The nodes of a range of slots: its first and last slot, then each node as address, port and more.
+ */
+static void remember_range(struct place *place, const redisReply *range)
+{
+    for (size_t i = 2; i < range->elements; i++) {
+        struct node node;
+        if (address(place, rd_reply_str(range->element[i], 0), rd_reply_int(range->element[i], 1),
+                    &node))
+            remember(place, &node);
+    }
+}
+
+/* Those that keep the store come first: one of them will have it when this one is gone. Without
+ * the right to ask only the URL is known. */
+static void learn_nodes(struct store *store)
+{
+    struct place *place = &store->place;
+    redisReply *slot = redisCommand(store->link, "CLUSTER KEYSLOT %s", store->root);
+    redisReply *slots = redisCommand(store->link, "CLUSTER SLOTS");
+    if (slot && slots && slot->type == REDIS_REPLY_INTEGER && slots->type == REDIS_REPLY_ARRAY) {
+        place->n_nodes = place->n_given;
+        for (int others = 0; others < 2; others++)
+            for (size_t i = 0; i < slots->elements; i++) {
+                const redisReply *range = slots->element[i];
+                const bool is_ours = rd_reply_int(range, 0) <= slot->integer &&
+                                     slot->integer <= rd_reply_int(range, 1);
+                if (is_ours == (others == 0))
+                    remember_range(place, range);
+            }
+    }
+    freeReplyObject(slot);
+    freeReplyObject(slots);
+}
+
+/* ---- Looking ----------------------------------------------------------------------------------
+ */
+
+/* Who the server is; whether it only follows another one, and is no node of a cluster, which
+ * would name the other one by itself. */
+static bool learn_run(struct store *store)
+{
+    redisReply *info = redisCommand(store->link, "INFO server replication cluster");
+    str_copy(store->run_id, sizeof store->run_id, rd_info_line(info, "run_id:"));
+    store->is_cluster = str_is(rd_info_line(info, "cluster_enabled:"), "1");
+    const bool follows = !store->is_cluster && str_is(rd_info_line(info, "role:"), "slave");
+    freeReplyObject(info);
+    redisReply *id = redisCommand(store->link, "CLIENT ID");
+    store->client_id = id && id->type == REDIS_REPLY_INTEGER ? id->integer : 0;
+    freeReplyObject(id);
+    return follows;
+}
+
+/* Connects to place->at, whoever that is. */
+static int visit(struct store *store, struct look *look, struct redrive_err *err)
+{
+    struct place *place = &store->place;
+    const struct timeval greeting = {.tv_sec = GREETING_S}, patience = {.tv_sec = RD_PATIENCE_S};
+    if (node_is(&place->at, &look->dead))
+        return REDRIVE_E_IO;
+    rd_link_close(store);
+    store->link = rd_link_connect(place, err);
+    if (!store->link) {
+        look->dead = place->at;
+        return REDRIVE_E_IO;
+    }
+    if (place->n_nodes > 1)
+        redisSetTimeout(store->link, greeting);
+    int rc = rd_link_greet(store->link, place, err);
+    if (rc == 0 && learn_run(store) && place->n_given > 1)
+        rc = rd_link_error(STR("READONLY it follows another one"), err);
+    if (rc == 0)
+        redisSetTimeout(store->link, patience);
+    return rc;
+}
+
+/* What the node in use says to a request with a key of the store: nothing, or where the store is.
+ */
+static redisReply *ask_for_slot(struct store *store, const struct look *look)
+{
+    for (;;) {
+        redisReply *reply = redisCommand(store->link, "EXISTS %s", store->root);
+        if (!reply || reply->type != REDIS_REPLY_ERROR ||
+            !rd_says_later((struct str){reply->str, reply->len}) ||
+            clock_monotonic_ms() >= look->until_ms)
+            return reply;
+        freeReplyObject(reply);
+        const struct timespec nap = {.tv_nsec = NAP_NS};
+        nanosleep(&nap, NULL);
+    }
+}
+
+/* Whether the node in use serves the store's slot; if not, place->at is the one that does. */
+static int find_slot(struct store *store, const struct look *look, bool *ret_here,
+                     struct redrive_err *err)
+{
+    const struct node asked = store->place.at;
+    redisReply *reply = ask_for_slot(store, look);
+    int rc = 0;
+    *ret_here = false;
+    if (!reply)
+        return rd_link_broken(store, err);
+    if (reply->type == REDIS_REPLY_ERROR) {
+        const struct str text = {reply->str, reply->len};
+        rd_node_told(&store->place, text);
+        if (node_is(&asked, &store->place.at))
+            rc = rd_link_error(text, err);
+    } else {
+        *ret_here = true;
+    }
+    freeReplyObject(reply);
+    return rc;
+}
+
+/* Goes from a node to the one that it names, and so on. */
+static int follow(struct store *store, const struct node *from, struct look *look,
+                  struct redrive_err *err)
+{
+    bool is_here = false;
+    store->place.at = *from;
+    for (int hops = 0; hops < HOPS_MAX && !is_here; hops++) {
+        int rc = visit(store, look, err);
+        if (rc == 0 && store->is_cluster)
+            rc = find_slot(store, look, &is_here, err);
+        if (rc != 0 || !store->is_cluster)
+            return rc;
+    }
+    if (is_here)
+        learn_nodes(store);
+    return is_here ? 0
+                   : err_set(err, REDRIVE_E_IO, "the nodes of the Redis cluster name each other");
+}
+
+/* The store may be elsewhere, but nobody there would think better of the user or the URL. */
+static bool is_final(int rc)
+{
+    return rc == 0 || rc == REDRIVE_E_DENIED || rc == REDRIVE_E_INVALID || rc == REDRIVE_E_NOMEM;
+}
+
+static void drop_ear(struct store *store)
+{
+    if (store->ear)
+        redisFree(store->ear);
+    store->ear = NULL;
+}
+
+int rd_link_open(struct store *store, struct redrive_err *err)
+{
+    struct place *place = &store->place;
+    struct look look = {.until_ms = clock_monotonic_ms() + LOOK_MS};
+    const struct node first = place->at;
+    /* What is said at a node that is left may not be heard. */
+    drop_ear(store);
+    int rc = follow(store, &first, &look, err);
+    for (size_t i = 0; i < place->n_nodes && !is_final(rc); i++) {
+        if (clock_monotonic_ms() >= look.until_ms)
+            break;
+        if (!node_is(&place->nodes[i], &first))
+            rc = follow(store, &place->nodes[i], &look, err);
+    }
+    if (rc != 0) {
+        rd_link_close(store);
+        place->at = first;
+    }
+    return rc;
+}

@@ -1,0 +1,232 @@
+/* A store whose slot is moved to another node of a cluster, at every moment that matters. */
+#include "kit.h"
+#include "server.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define START_MS 30000
+
+/* Two nodes, the first of which serves all slots in the beginning. */
+struct cluster {
+    struct server a, b;
+    char id_a[64], id_b[64];
+    int slot; /* of the store */
+    struct kit kit;
+};
+
+static void await(const struct server *s, const char *command, const char *text)
+{
+    const int64_t until_ms = clock_monotonic_ms() + START_MS;
+    const struct timespec nap = {.tv_nsec = 20000000};
+    while (!strstr(server_call(s, "%s", command), text)) {
+        if (clock_monotonic_ms() > until_ms)
+            fail_msg("%s: no %s", command, text);
+        nanosleep(&nap, NULL);
+    }
+}
+
+static void must(const struct server *s, const char *command)
+{
+    const char *said = server_call(s, "%s", command);
+    if (strcmp(said, "OK") != 0)
+        fail_msg("%s: %s", command, said);
+}
+
+static int set_up(void **state)
+{
+    static struct cluster c;
+    static const char *const SETTINGS[] = {"--cluster-enabled", "yes", NULL};
+    char command[256];
+    c = (struct cluster){0};
+    server_start(&c.a, SETTINGS);
+    server_start(&c.b, SETTINGS);
+    snprintf(c.id_a, sizeof c.id_a, "%s", server_call(&c.a, "CLUSTER MYID"));
+    snprintf(c.id_b, sizeof c.id_b, "%s", server_call(&c.b, "CLUSTER MYID"));
+    must(&c.b, "CLUSTER SET-CONFIG-EPOCH 2");
+    must(&c.a, "CLUSTER ADDSLOTSRANGE 0 16383");
+    snprintf(command, sizeof command, "CLUSTER MEET 127.0.0.1 %d", c.b.port);
+    must(&c.a, command);
+    await(&c.a, "CLUSTER INFO", "cluster_state:ok");
+    await(&c.b, "CLUSTER INFO", "cluster_state:ok");
+    await(&c.b, "CLUSTER NODES", "0-16383");
+    setenv("REDRIVE_TEST_REDIS", c.b.url, 1);
+    kit_open(&c.kit, "redis");
+    c.slot = atoi(server_call(&c.a, "CLUSTER KEYSLOT {%s}", strchr(c.kit.url, '=') + 1));
+    *state = &c;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct cluster *c = *state;
+    kit_close(&c->kit);
+    server_stop(&c->a);
+    server_stop(&c->b);
+    return 0;
+}
+
+static void set_slot(const struct server *s, int slot, const char *how, const char *id)
+{
+    char command[128];
+    snprintf(command, sizeof command, "CLUSTER SETSLOT %d %s %s", slot, how, id);
+    must(s, command);
+}
+
+static void start_move(const struct cluster *c)
+{
+    set_slot(&c->b, c->slot, "IMPORTING", c->id_a);
+    set_slot(&c->a, c->slot, "MIGRATING", c->id_b);
+}
+
+static void move_keys(const struct cluster *c)
+{
+    redisContext *link = redisConnect("127.0.0.1", c->a.port);
+    for (bool more = true; more;) {
+        redisReply *keys = redisCommand(link, "CLUSTER GETKEYSINSLOT %d 100", c->slot);
+        assert_non_null(keys);
+        more = keys->elements > 0;
+        for (size_t i = 0; i < keys->elements; i++) {
+            redisReply *reply = redisCommand(link, "MIGRATE 127.0.0.1 %d %b 0 5000", c->b.port,
+                                             keys->element[i]->str, keys->element[i]->len);
+            assert_non_null(reply);
+            assert_string_equal(reply->str, "OK");
+            freeReplyObject(reply);
+        }
+        freeReplyObject(keys);
+    }
+    redisFree(link);
+}
+
+static void end_move(const struct cluster *c)
+{
+    set_slot(&c->b, c->slot, "NODE", c->id_b);
+    set_slot(&c->a, c->slot, "NODE", c->id_b);
+}
+
+static void move(const struct cluster *c)
+{
+    start_move(c);
+    move_keys(c);
+    end_move(c);
+}
+
+static void check_whole(struct kit *k, size_t n)
+{
+    struct redrive_err err = {0};
+    assert_int_equal(LIST(k, .limit = 100)->n, n);
+    if (store_ops(k->store)->verify(k->store, NULL, NULL, &err) != 0)
+        fail_msg("%s", err.message);
+}
+
+static int commit(struct kit *k, struct redrive_err *err)
+{
+    int rc = store_ops(k->store)->commit(k->store, err);
+    kit_rollback(k);
+    return rc;
+}
+
+/* Some of its keys are there, new ones would be refused: it may not be made by half. */
+static void a_unit_in_a_slot_that_is_being_moved_is_made_wholly_or_not(void **state)
+{
+    struct cluster *c = *state;
+    struct kit *k = &c->kit;
+    struct redrive_err err = {0};
+    const int64_t seq = PUT(k);
+    kit_begin(k);
+    kit_start(k, seq);
+    PUT(k, .queue = STR("another"));
+    start_move(c);
+    assert_int_equal(commit(k, &err), REDRIVE_E_CANCELLED);
+    assert_non_null(strstr(err.detail, "none"));
+
+    /* The move is given up. The place of the unit is free at once. */
+    set_slot(&c->a, c->slot, "STABLE", "");
+    check_whole(k, 1);
+    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
+    PUT(k);
+    check_whole(k, 2);
+}
+
+/* One that has written before its end stands in the journal, which moves as well. */
+static void a_unit_that_has_written_is_taken_back_on_the_next_node(void **state)
+{
+    struct cluster *c = *state;
+    struct kit *k = &c->kit;
+    struct redrive_err err = {0};
+    PUT(k);
+    kit_begin(k);
+    PUT(k);
+    assert_int_equal(READY(k, .limit = 10)->n, 2);
+    move(c);
+    assert_int_equal(commit(k, &err), REDRIVE_E_CANCELLED);
+    check_whole(k, 1);
+    PUT(k);
+    check_whole(k, 2);
+}
+
+static void who_asks_during_the_move_is_told_to_try_again(void **state)
+{
+    struct cluster *c = *state;
+    struct kit *k = &c->kit;
+    struct redrive_err err = {0};
+    struct job_page page = {0};
+    int64_t now_ms, version;
+    PUT(k);
+    start_move(c);
+    assert_int_equal(store_ops(k->store)->begin(k->store, 1, &now_ms, &version, &err),
+                     REDRIVE_E_IO);
+    assert_non_null(strstr(err.message, "moved"));
+    move_keys(c);
+    const struct job_filter all = {.limit = 10};
+    assert_int_equal(store_ops(k->store)->list(k->store, &all, &page, &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.detail, "ASK"));
+    end_move(c);
+    check_whole(k, 1);
+}
+
+static void a_handle_follows_its_store_and_brings_the_functions_along(void **state)
+{
+    struct cluster *c = *state;
+    struct kit *k = &c->kit, other;
+    PUT(k);
+    kit_join(&other, k);
+    move(c);
+    PUT(k);
+    check_whole(k, 2);
+    PUT(&other, .id = STR("of another"));
+    check_whole(&other, 3);
+    assert_string_equal(server_call(&c->a, "CLUSTER COUNTKEYSINSLOT %d", c->slot), "0");
+    kit_close(&other);
+}
+
+/* The node that the URL names is gone; the store is on the other one. */
+static void a_node_that_is_gone_is_not_missed(void **state)
+{
+    struct cluster *c = *state;
+    struct kit *k = &c->kit;
+    PUT(k);
+    must(&c->a, "CONFIG SET cluster-require-full-coverage no");
+    server_kill(&c->b);
+    server_call(&c->a, "CLIENT KILL TYPE normal");
+    PUT(k);
+    check_whole(k, 2);
+}
+
+#define C(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        C(a_unit_in_a_slot_that_is_being_moved_is_made_wholly_or_not),
+        C(a_unit_that_has_written_is_taken_back_on_the_next_node),
+        C(who_asks_during_the_move_is_told_to_try_again),
+        C(a_handle_follows_its_store_and_brings_the_functions_along),
+        C(a_node_that_is_gone_is_not_missed),
+    };
+    return cmocka_run_group_tests_name("redis cluster", tests, NULL, NULL);
+}
