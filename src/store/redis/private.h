@@ -115,7 +115,8 @@ struct store {
     int64_t busy_wait_ms;
     int64_t version_found;
     struct rng rng;
-    char me[24]; /* this handle's name among all */
+    char me[24];     /* this handle's name among all */
+    char origin[24]; /* the name that it shares with others whose news are none to each other */
     char root[PREFIX_MAX + 16];
     char library[32]; /* its name, with which the names of its functions begin */
 
@@ -143,6 +144,7 @@ struct store {
     int64_t now_ms;
     int64_t last_seq;
     int64_t shared_version;
+    int64_t shared_begun; /* the one that the unit has begun with */
     int64_t commits_seen;
     /* What the unit knows. Some of it is kept for the next one, which it helps if nobody has had a
      * unit in between. */
@@ -342,6 +344,8 @@ int rd_unit_write(struct store *store, struct redrive_err *err);
 /* The same, unless an index is as it was: that of the jobs in these states. If their places in it
  * can change while they stay in the states, any change of such a job counts (`moves`). */
 int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct redrive_err *err);
+/* The same, unless a hash is as it was: one that cells stand in, or the counters. */
+int rd_unit_write_for_key(struct store *store, struct str key, struct redrive_err *err);
 /* Forgets all that the unit knows. */
 void rd_unit_forget(struct store *store);
 

@@ -201,8 +201,9 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     str_copy(store->id, sizeof store->id, rd_reply_str(reply, 6));
     forget_rows(store);
     store->in_unit = true;
+    store->base.news = STORE_NEWS_ALL;
     store->last_seq = rd_reply_int(reply, 2);
-    store->shared_version = rd_reply_int(reply, 3);
+    store->shared_version = store->shared_begun = rd_reply_int(reply, 3);
     store->commits_seen = rd_reply_int(reply, 4);
     store->now_ms = store->caller_time ? now_ms : rd_reply_int(reply, 5);
     freeReplyObject(reply);
@@ -300,6 +301,16 @@ static bool has_moved(const struct entry *e, uint32_t states, bool moves)
     return was != is || (moves && was);
 }
 
+int rd_unit_write_for_key(struct store *store, struct str key, struct redrive_err *err)
+{
+    bool is_told = true;
+    if (store->in_unit && str_is(key, "c"))
+        is_told = rd_ops_count(&store->onward) == 0;
+    for (size_t i = 0; i < store->n_dirty_cells; i++)
+        is_told &= !str_eq(store->dirty_cells[i]->key, key);
+    return is_told ? 0 : rd_unit_write(store, err);
+}
+
 int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct redrive_err *err)
 {
     for (size_t i = 0; i < store->n_dirty; i++)
@@ -351,6 +362,8 @@ static int send_commit(struct store *store, struct redrive_err *err)
     rd_ask_text(store, store->me);
     rd_ask_int(store, store->last_seq);
     rd_ask_int(store, store->shared_version);
+    rd_ask_text(store, store->origin);
+    rd_ask_int(store, store->base.news);
     rd_ops_ask(store, &store->onward);
     int rc = rd_link_call(store, &reply, err);
     if (rc == 0)
@@ -389,6 +402,7 @@ void redis_rollback(struct store *store)
         rd_link_tell(store);
     }
     /* A shared version that was not committed may be given to something else. */
-    store->pauses_version = -1;
+    if (store->shared_version != store->shared_begun)
+        store->pauses_version = -1;
     rd_unit_forget(store);
 }

@@ -1,7 +1,8 @@
 -- Units: one writer at a time. `root` has the number of the unit that is open or was the last, and
 -- who has it. What a unit has written before its end stands in `journal`, each time a list that
 -- takes it back and the list that was carried out; with its commit, or when all was taken back, the
--- journal is gone.
+-- journal is gone. Who has the writer's place and who waits for it is only noted, as long as the
+-- unit has written nothing: a server that is started again, or a replica, has nobody's connection.
 
 local LIST_MAX = 1000 -- of units that were given up, remembered for those who ask
 local WAITER_MS = 200 -- after which one who waits for its turn and no longer asks has left
@@ -19,6 +20,14 @@ local function text(number)
     return string.format('%.0f', number)
 end
 
+-- A write that only this run of the server has to know of: neither its log nor a replica gets it.
+local function note(...)
+    redis.set_repl(redis.REPL_NONE)
+    local answer = redis.call(...)
+    redis.set_repl(redis.REPL_ALL)
+    return answer
+end
+
 local function take_back(P)
     for i = redis.call('LLEN', P .. 'journal') - 2, 0, -2 do
         local list = cmsgpack.unpack(redis.call('LINDEX', P .. 'journal', i))
@@ -34,11 +43,15 @@ local function make_again(P)
 end
 
 local function give_up(P, unit)
-    take_back(P)
-    redis.call('DEL', P .. 'journal')
-    redis.call('ZADD', P .. 'given_up', unit, unit)
-    redis.call('ZREMRANGEBYRANK', P .. 'given_up', 0, -LIST_MAX - 1)
-    redis.call('HSET', P .. 'root', 'open', '0')
+    local write = note
+    if redis.call('EXISTS', P .. 'journal') == 1 then
+        take_back(P)
+        redis.call('DEL', P .. 'journal')
+        write = redis.call
+    end
+    write('ZADD', P .. 'given_up', unit, unit)
+    write('ZREMRANGEBYRANK', P .. 'given_up', 0, -LIST_MAX - 1)
+    write('HSET', P .. 'root', 'open', '0')
 end
 
 -- An error unless the unit is open and the caller's. Renews the lease when half of it is over.
@@ -49,7 +62,7 @@ local function guard(P, unit, me)
     end
     local now = now_ms()
     if tonumber(r[4]) - now < tonumber(r[5]) / 2 then
-        redis.call('HSET', P .. 'root', 'lease', text(now + r[5]))
+        note('HSET', P .. 'root', 'lease', text(now + r[5]))
     end
 end
 
@@ -64,17 +77,17 @@ local function has_turn(P, me, now)
         if seen and now - seen < WAITER_MS then
             return false
         end
-        redis.call('ZREM', P .. 'waiting', first)
-        redis.call('HDEL', P .. 'seen', first)
+        note('ZREM', P .. 'waiting', first)
+        note('HDEL', P .. 'seen', first)
     end
 end
 
 local function wait_for_turn(P, me, now)
     if not redis.call('ZSCORE', P .. 'waiting', me) then
         local last = redis.call('ZRANGE', P .. 'waiting', -1, -1, 'WITHSCORES')
-        redis.call('ZADD', P .. 'waiting', (last[2] or 0) + 1, me)
+        note('ZADD', P .. 'waiting', (last[2] or 0) + 1, me)
     end
-    redis.call('HSET', P .. 'seen', me, text(now))
+    note('HSET', P .. 'seen', me, text(now))
 end
 
 -- me, client, run, lease in ms, number of a unit whose holder is known to be dead
@@ -99,11 +112,11 @@ local function begin(keys, argv)
             wait_for_turn(P, me, now)
             return {0, '0', '0'}
         end
-        redis.call('ZREM', P .. 'waiting', me)
-        redis.call('HDEL', P .. 'seen', me)
+        note('ZREM', P .. 'waiting', me)
+        note('HDEL', P .. 'seen', me)
     end
     local unit = text(r[1] + 1)
-    redis.call('HSET', keys[1], 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
+    note('HSET', keys[1], 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
         'lease', text(now + lease_ms), 'lease_ms', lease_ms)
     return {1, unit, r[6], r[7], r[8], text(now), r[10] or ''}
 end
@@ -111,8 +124,8 @@ end
 -- me: one who waits no longer
 local function leave(keys, argv)
     local P = prefix(keys)
-    redis.call('ZREM', P .. 'waiting', argv[1])
-    redis.call('HDEL', P .. 'seen', argv[1])
+    note('ZREM', P .. 'waiting', argv[1])
+    note('HDEL', P .. 'seen', argv[1])
     return 0
 end
 
@@ -131,23 +144,27 @@ local function apply(keys, argv)
     for i = 4 + n, #argv do
         on[i - 3 - n] = argv[i]
     end
+    redis.call('HSET', keys[1], 'unit', argv[1], 'open', '1', 'holder', argv[2])
     redis.call('RPUSH', P .. 'journal', cmsgpack.pack(back), cmsgpack.pack(on))
     carry_out(P, on, 1, #on)
     return 0
 end
 
--- unit, me, last seq, shared version, the list to carry out
+-- unit, me, last seq, shared version, whose news it is and what they are, the list to carry out
 local function commit(keys, argv)
     local P = prefix(keys)
     local r = redis.call('HMGET', keys[1], 'unit', 'open', 'holder')
     if r[1] ~= argv[1] or r[2] ~= '1' or r[3] ~= argv[2] then
         return redis.error_reply('FENCED the unit was given up')
     end
-    carry_out(P, argv, 5, #argv)
-    redis.call('HSET', keys[1], 'open', '0', 'seq', argv[3], 'shared', argv[4])
+    carry_out(P, argv, 7, #argv)
+    redis.call('HSET', keys[1], 'unit', argv[1], 'open', '0', 'holder', argv[2], 'seq', argv[3], 'shared',
+        argv[4])
     redis.call('HINCRBY', keys[1], 'commits', 1)
     redis.call('DEL', P .. 'journal')
-    redis.call('PUBLISH', P .. 'changed', argv[2])
+    if argv[6] ~= '0' then
+        redis.call('PUBLISH', P .. 'changed', argv[5] .. ' ' .. argv[6])
+    end
     return 0
 end
 
