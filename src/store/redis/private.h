@@ -62,6 +62,7 @@ struct entry {
     struct str stored; /* its row in the server; empty: there is none */
     bool is_there;     /* not removed */
     bool is_dirty;
+    bool is_mine; /* this handle has started it, the last time that it was */
 };
 
 /* A field of a hash that the unit has read or written. */
@@ -121,7 +122,12 @@ struct store {
     char library[32]; /* its name, with which the names of its functions begin */
 
     redisContext *link;
-    redisContext *ear; /* subscribed to commits */
+    redisContext *ear;  /* subscribed to commits */
+    redisContext *turn; /* subscribed to one's turn; as old as the link at the most */
+    int64_t last_unit;  /* of this handle on the link */
+    int listen_ms;      /* how long it listens before it asks again */
+    bool has_waited;    /* for its turn */
+    bool is_deaf;       /* it cannot be told of it */
     bool is_cluster;
     bool is_astray; /* the store is no longer where the link leads to */
     char run_id[48];
@@ -140,6 +146,8 @@ struct store {
     bool is_lost; /* the unit: its connection is gone, or it was given up */
     bool has_written;
     bool has_new_jobs;
+    bool is_collected; /* what is known as stored may be what it would have stored */
+    bool meddles;      /* with jobs that others have started */
     int64_t unit;
     int64_t now_ms;
     int64_t last_seq;
@@ -150,6 +158,7 @@ struct store {
      * unit in between. */
     int64_t kept_unit; /* the last one that knew it; 0: there is nothing */
     unsigned n_kept;   /* units in a row */
+    int64_t meddled;   /* commits that did, as of the last unit */
     struct arena arena;
     struct map entries;  /* by seq */
     struct map cells;    /* by key and field */
@@ -324,7 +333,8 @@ void rd_places_diff(struct ops *ops, const struct row *old, const struct row *ne
                     struct str bytes);
 void rd_lane_key(const struct row *row, struct buf *ret);
 
-/* ---- unit.c ------------------------------------------------------------------------------------
+/* ---- begin.c, unit.c, wait.c
+ * ------------------------------------------------------------------------------------
  */
 
 /* What stands in `ids` for an id whose job is gone. */
@@ -336,6 +346,13 @@ int redis_commit(struct store *store, struct redrive_err *err);
 void redis_rollback(struct store *store);
 int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
                struct redrive_err *err);
+
+/* A connection of its own that listens to a channel of the store; NULL: there is none. */
+redisContext *rd_ear_open(const struct store *store, const char *channel);
+/* Reads what has come, and gives one message after the other, which the caller frees; NULL when
+ * there are no more. An error: the connection is broken. */
+int rd_ear_read(redisContext *ear);
+int rd_ear_next(redisContext *ear, redisReply **ret);
 
 /* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_CANCELLED when it is lost. */
 int rd_unit_needed(struct store *store, struct redrive_err *err);
@@ -355,6 +372,12 @@ void rd_unit_forget(struct store *store);
 /* The jobs of these seqs in one go; NULL for one that is not there. */
 int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
                    struct redrive_err *err);
+/* Whether its row in the server says that it runs. */
+bool rd_entry_is_stored_running(const struct entry *entry);
+/* Forgets all but the rows, as the server has them, of jobs that this handle has started and that
+ * run. */
+void rd_entries_keep_running(struct store *store);
+void rd_map_empty(struct map *map);
 struct entry *rd_entry_known(struct store *store, int64_t seq);
 /* A job that a read has given; what the unit knows better is kept. */
 struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,

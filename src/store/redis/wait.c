@@ -35,17 +35,31 @@ static void ear_close(struct store *store)
     store->ear = NULL;
 }
 
-static void ear_open(struct store *store)
+redisContext *rd_ear_open(const struct store *store, const char *channel)
 {
-    store->ear = rd_link_connect(&store->place, NULL);
-    if (!store->ear)
-        return;
+    redisContext *ear = rd_link_connect(&store->place, NULL);
+    if (!ear)
+        return NULL;
     redisReply *reply = NULL;
-    if (rd_link_greet(store->ear, &store->place, NULL) == 0)
-        reply = redisCommand(store->ear, "SUBSCRIBE {%s}:changed", store->place.prefix);
-    if (!reply || reply->type == REDIS_REPLY_ERROR)
-        ear_close(store);
+    if (rd_link_greet(ear, &store->place, NULL) == 0)
+        reply = redisCommand(ear, "SUBSCRIBE {%s}:%s", store->place.prefix, channel);
+    if (!reply || reply->type == REDIS_REPLY_ERROR) {
+        redisFree(ear);
+        ear = NULL;
+    }
     freeReplyObject(reply);
+    return ear;
+}
+
+int rd_ear_read(redisContext *ear)
+{
+    return redisBufferRead(ear) == REDIS_OK ? 0 : REDRIVE_E_IO;
+}
+
+int rd_ear_next(redisContext *ear, redisReply **ret)
+{
+    *ret = NULL;
+    return redisGetReplyFromReader(ear, (void **)ret) == REDIS_OK ? 0 : REDRIVE_E_IO;
 }
 
 /* What a message means: whose news it is, and what they are. A program with other scripts may say
@@ -63,16 +77,14 @@ static uint32_t news_in(const struct store *store, struct str message)
 static uint32_t ear_hear(struct store *store)
 {
     uint32_t news = 0;
-    bool is_well = redisBufferRead(store->ear) == REDIS_OK;
-    while (is_well) {
-        redisReply *reply = NULL;
-        is_well = redisGetReplyFromReader(store->ear, (void **)&reply) == REDIS_OK;
-        if (is_well && !reply)
-            return news;
-        if (reply)
-            news |= news_in(store, rd_reply_str(reply, 2));
+    redisReply *reply;
+    int rc = rd_ear_read(store->ear);
+    while (rc == 0 && (rc = rd_ear_next(store->ear, &reply)) == 0 && reply) {
+        news |= news_in(store, rd_reply_str(reply, 2));
         freeReplyObject(reply);
     }
+    if (rc == 0)
+        return news;
     ear_close(store);
     return STORE_NEWS_ALL;
 }
@@ -101,7 +113,7 @@ int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news, stru
     const int64_t until_ms = timeout_ms > INT64_MAX - now_ms ? INT64_MAX : now_ms + timeout_ms;
     if (!store->ear) {
         /* Who listens first and looks then misses nothing. */
-        ear_open(store);
+        store->ear = rd_ear_open(store, "changed");
         rc = look(store, &news, err);
     }
     if (rc == 0 && news == 0 && store->ear) {

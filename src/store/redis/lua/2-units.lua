@@ -66,66 +66,114 @@ local function guard(P, unit, me)
     end
 end
 
--- Whether it is the caller's turn among those who wait. Who has to wait asks again and again.
-local function has_turn(P, me, now)
+local function strike_off(P, waiter)
+    note('ZREM', P .. 'waiting', waiter)
+    note('HDEL', P .. 'seen', waiter)
+    note('HDEL', P .. 'turns', waiter)
+end
+
+-- Whose turn it is among those who wait; nil: nobody waits. Who has to wait asks now and then.
+local function first_waiting(P, now)
     while true do
         local first = redis.call('ZRANGE', P .. 'waiting', 0, 0)[1]
-        if not first or first == me then
-            return true
+        local seen = first and redis.call('HGET', P .. 'seen', first)
+        if not first or (seen and math.abs(now - seen) < WAITER_MS) then
+            return first
         end
-        local seen = redis.call('HGET', P .. 'seen', first)
-        if seen and now - seen < WAITER_MS then
-            return false
-        end
-        note('ZREM', P .. 'waiting', first)
-        note('HDEL', P .. 'seen', first)
+        strike_off(P, first)
     end
 end
 
-local function wait_for_turn(P, me, now)
+-- `turn`: client, run and lease of one who listens, and need not ask when it is its turn.
+local function wait_for_turn(P, me, now, turn)
     if not redis.call('ZSCORE', P .. 'waiting', me) then
         local last = redis.call('ZRANGE', P .. 'waiting', -1, -1, 'WITHSCORES')
         note('ZADD', P .. 'waiting', (last[2] or 0) + 1, me)
     end
     note('HSET', P .. 'seen', me, text(now))
+    if turn then
+        note('HSET', P .. 'turns', me, turn)
+    end
 end
 
--- me, client, run, lease in ms, number of a unit whose holder is known to be dead
+-- What whoever begins is told: that it does, the unit, the last seq, shared version, number of
+-- commits, the time, how many of the commits have meddled with what others have started, or were made
+-- by programs that do not say so, the store's id.
+local function told(P, unit, now)
+    local r = redis.call('HMGET', P .. 'root', 'seq', 'shared', 'commits', 'quiet', 'id')
+    return {1, unit, r[1], r[2], r[3], text(now), text(r[3] - (r[4] or 0)), r[5] or ''}
+end
+
+local function open_unit(P, unit, me, client, run, lease_ms, now)
+    note('HSET', P .. 'root', 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
+        'lease', text(now + lease_ms), 'lease_ms', lease_ms)
+end
+
+-- The place is free: the first who waits and listens has it at once, and is told so.
+local function hand_over(P)
+    if redis.call('EXISTS', P .. 'turns') == 0 then
+        return
+    end
+    local now = now_ms()
+    local first = first_waiting(P, now)
+    local turn = first and redis.call('HGET', P .. 'turns', first)
+    if not turn then
+        return
+    end
+    local unit = text(redis.call('HGET', P .. 'root', 'unit') + 1)
+    local message = table.concat(told(P, unit, now), ' ')
+    redis.set_repl(redis.REPL_NONE)
+    local heard = redis.pcall('PUBLISH', P .. 'turn:' .. first, message)
+    redis.set_repl(redis.REPL_ALL)
+    if (tonumber(heard) or 0) == 0 then
+        return -- it will ask
+    end
+    strike_off(P, first)
+    local client, run, lease_ms = string.match(turn, '^(%S+) (%S+) (%S+)$')
+    open_unit(P, unit, first, client, run, lease_ms, now)
+end
+
+-- me, client, run, lease in ms, number of a unit whose holder is known to be dead, whether it listens
 local function begin(keys, argv)
     local P = prefix(keys)
     local me, client, run, lease_ms, dead = argv[1], argv[2], argv[3], argv[4], argv[5]
-    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'client', 'run', 'lease', 'seq', 'shared',
-        'commits', 'schema', 'id')
-    if not r[9] then
+    local turn = argv[6] == '1' and table.concat({client, run, lease_ms}, ' ') or nil
+    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'client', 'run', 'lease', 'holder', 'schema')
+    if not r[7] then
         return redis.error_reply('EMPTY there is no store here')
     end
     local now = now_ms()
     if r[2] == '1' then
         if r[4] == run and r[1] ~= dead and now < tonumber(r[5]) then
-            wait_for_turn(P, me, now)
+            if r[6] == me and r[3] == client then
+                return told(P, r[1], now) -- it was handed over before it asked again
+            end
+            wait_for_turn(P, me, now, turn)
             return {0, r[1], r[3]}
         end
         give_up(P, r[1])
     end
     if redis.call('EXISTS', P .. 'waiting') == 1 then
-        if not has_turn(P, me, now) then
-            wait_for_turn(P, me, now)
+        if (first_waiting(P, now) or me) ~= me then
+            wait_for_turn(P, me, now, turn)
             return {0, '0', '0'}
         end
-        note('ZREM', P .. 'waiting', me)
-        note('HDEL', P .. 'seen', me)
+        strike_off(P, me)
     end
     local unit = text(r[1] + 1)
-    note('HSET', keys[1], 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
-        'lease', text(now + lease_ms), 'lease_ms', lease_ms)
-    return {1, unit, r[6], r[7], r[8], text(now), r[10] or ''}
+    open_unit(P, unit, me, client, run, lease_ms, now)
+    return told(P, unit, now)
 end
 
--- me: one who waits no longer
+-- me: one who waits no longer, nor wants a place that it was given meanwhile
 local function leave(keys, argv)
     local P = prefix(keys)
-    note('ZREM', P .. 'waiting', argv[1])
-    note('HDEL', P .. 'seen', argv[1])
+    strike_off(P, argv[1])
+    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'holder')
+    if r[2] == '1' and r[3] == argv[1] then
+        give_up(P, r[1])
+        hand_over(P)
+    end
     return 0
 end
 
@@ -150,21 +198,26 @@ local function apply(keys, argv)
     return 0
 end
 
--- unit, me, last seq, shared version, whose news it is and what they are, the list to carry out
+-- unit, me, last seq, shared version, whose news it is and what they are, whether it has meddled with
+-- jobs that run elsewhere, the list to carry out
 local function commit(keys, argv)
     local P = prefix(keys)
     local r = redis.call('HMGET', keys[1], 'unit', 'open', 'holder')
     if r[1] ~= argv[1] or r[2] ~= '1' or r[3] ~= argv[2] then
         return redis.error_reply('FENCED the unit was given up')
     end
-    carry_out(P, argv, 7, #argv)
+    carry_out(P, argv, 8, #argv)
     redis.call('HSET', keys[1], 'unit', argv[1], 'open', '0', 'holder', argv[2], 'seq', argv[3], 'shared',
         argv[4])
     redis.call('HINCRBY', keys[1], 'commits', 1)
+    if argv[7] == '0' then
+        redis.call('HINCRBY', keys[1], 'quiet', 1)
+    end
     redis.call('DEL', P .. 'journal')
     if argv[6] ~= '0' then
         redis.call('PUBLISH', P .. 'changed', argv[5] .. ' ' .. argv[6])
     end
+    hand_over(P)
     return 0
 end
 
@@ -174,6 +227,7 @@ local function abort(keys, argv)
     local r = redis.call('HMGET', keys[1], 'unit', 'open', 'holder')
     if r[1] == argv[1] and r[2] == '1' and r[3] == argv[2] then
         give_up(P, argv[1])
+        hand_over(P)
     end
     return 0
 end
