@@ -156,6 +156,7 @@ local function begin(keys, argv)
     if redis.call('EXISTS', P .. 'waiting') == 1 then
         if (first_waiting(P, now) or me) ~= me then
             wait_for_turn(P, me, now, turn)
+            hand_over(P)
             return {0, '0', '0'}
         end
         strike_off(P, me)
