@@ -53,18 +53,29 @@ static void sleep_until_ms(struct committer *c, int64_t wait_ms)
 }
 
 /* Takes what has gathered, up to a unit's worth. The mutex is held. */
-static size_t take(struct committer *c, struct op **ret)
+static void take(struct committer *c, struct op_batch *batch)
 {
-    size_t n = 0, jobs = 0;
-    while (!list_empty(&c->waiting) && n < COMMITTER_MAX_OPS) {
+    size_t jobs = 0;
+    for (size_t i = 0; i < batch->n; i++)
+        jobs += batch->ops[i]->weight;
+    while (!list_empty(&c->waiting) && batch->n < COMMITTER_MAX_OPS) {
         struct op *op = LIST_ENTRY(c->waiting.next, struct op, link);
-        if (n > 0 && jobs + op->weight > COMMITTER_MAX_JOBS)
+        if (batch->n > 0 && jobs + op->weight > COMMITTER_MAX_JOBS)
             break;
         list_remove(&op->link);
         jobs += op->weight;
-        ret[n++] = op;
+        batch->ops[batch->n++] = op;
     }
-    return n;
+}
+
+/* On a store with one writer a unit may have waited for others, and what has come meanwhile need
+ * not wait for them again. */
+static void gather(struct op_batch *batch)
+{
+    struct committer *c = batch->ctx;
+    pthread_mutex_lock(&c->mutex);
+    take(c, batch);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 static void answer(struct op *const *ops, size_t n)
@@ -114,14 +125,15 @@ static void *run(void *arg)
         bool is_time = wants_tick(c) && !c->stopping;
         bool outside = c->news & (STORE_NEWS_READY | STORE_NEWS_TIME);
         c->news = 0;
-        size_t n = take(c, ops);
+        struct op_batch batch = {.ops = ops, .gather = gather, .ctx = c};
+        take(c, &batch);
         pthread_mutex_unlock(&c->mutex);
         if (is_time)
             tick(c);
-        if (n > 0)
-            engine_apply(c->engine, ops, n);
+        if (batch.n > 0)
+            engine_apply_batch(c->engine, &batch);
         bool made_ready = engine_made_ready(c->engine);
-        answer(ops, n);
+        answer(batch.ops, batch.n);
         if (c->on_ready && (made_ready || outside))
             c->on_ready(c->ready_ctx);
         int64_t wait_ms = rest_ms(c);

@@ -88,7 +88,7 @@ static uint32_t news_of(const struct engine *e)
     return news;
 }
 
-static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
+static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
                     struct redrive_err *err)
 {
     int64_t version;
@@ -100,9 +100,11 @@ static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stag
         return rc;
     engine_note_time(e, asked_ms, e->now_ms);
     *ret_stage = STAGE_MOVES;
+    if (batch->gather)
+        batch->gather(batch);
     rc = engine_refresh(e, version, err);
     if (rc == 0)
-        rc = make_moves(e, ops, n, ret_stage, err);
+        rc = make_moves(e, batch->ops, batch->n, ret_stage, err);
     if (rc == 0 && e->touched) {
         *ret_stage = STAGE_COMMIT;
         store_tell(e->store, news_of(e));
@@ -122,14 +124,14 @@ static int run_unit(struct engine *e, struct op *const *ops, size_t n, enum stag
     return 0;
 }
 
-static int run_until_alone(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
+static int run_until_alone(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
                            struct redrive_err *err)
 {
     struct conflict conflict;
     int rc = 0;
     conflict_init(&conflict, &e->rng);
     while (conflict_try(&conflict)) {
-        rc = run_unit(e, ops, n, ret_stage, err);
+        rc = run_unit(e, batch, ret_stage, err);
         if (rc == 0 || *ret_stage != STAGE_CONFLICT)
             return rc;
     }
@@ -152,27 +154,27 @@ static bool nobody_can(enum stage stage, int code)
     return stage == STAGE_BEGIN || (stage == STAGE_COMMIT && code == REDRIVE_E_IO);
 }
 
-static int run_or_tell(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
+static int run_or_tell(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
                        struct redrive_err *err)
 {
-    int rc = run_until_alone(e, ops, n, ret_stage, err);
+    int rc = run_until_alone(e, batch, ret_stage, err);
     if (rc == 0)
         return 0;
     err->code = rc;
     if (*ret_stage == STAGE_COMMIT && rc == REDRIVE_E_IO)
         err_hint(err, "it may or may not have happened: look before you repeat it");
-    if (n <= 1 || nobody_can(*ret_stage, rc))
-        fail_all(ops, n, err);
+    if (batch->n <= 1 || nobody_can(*ret_stage, rc))
+        fail_all(batch->ops, batch->n, err);
     return rc;
 }
 
-static void apply_one_by_one(struct engine *e, struct op *const *ops, size_t n)
+static void apply_one_by_one(struct engine *e, struct op **ops, size_t n)
 {
     const int64_t start_ms = clock_monotonic_ms();
     for (size_t i = 0; i < n; i++) {
         struct redrive_err err = {0};
         enum stage stage;
-        int rc = run_or_tell(e, &ops[i], 1, &stage, &err);
+        int rc = run_or_tell(e, &(struct op_batch){.ops = &ops[i], .n = 1}, &stage, &err);
         if (rc == 0)
             continue;
         if (stage == STAGE_BEGIN || clock_monotonic_ms() - start_ms >= ALONE_MS) {
@@ -182,13 +184,18 @@ static void apply_one_by_one(struct engine *e, struct op *const *ops, size_t n)
     }
 }
 
-void engine_apply(struct engine *e, struct op *const *ops, size_t n)
+void engine_apply_batch(struct engine *e, struct op_batch *batch)
 {
     struct redrive_err err = {0};
     enum stage stage;
-    int rc = run_or_tell(e, ops, n, &stage, &err);
-    if (rc < 0 && n > 1 && !nobody_can(stage, rc))
-        apply_one_by_one(e, ops, n);
+    int rc = run_or_tell(e, batch, &stage, &err);
+    if (rc < 0 && batch->n > 1 && !nobody_can(stage, rc))
+        apply_one_by_one(e, batch->ops, batch->n);
+}
+
+void engine_apply(struct engine *e, struct op **ops, size_t n)
+{
+    engine_apply_batch(e, &(struct op_batch){.ops = ops, .n = n});
 }
 
 int engine_apply_one(struct engine *e, struct op *op, struct redrive_err *err)

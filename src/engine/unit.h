@@ -48,7 +48,18 @@ struct op {
 
 /* Runs all of them in one unit and returns when every one has its answer. An operation that makes
  * the store fail fails alone. */
-void engine_apply(struct engine *engine, struct op *const *ops, size_t n);
+void engine_apply(struct engine *engine, struct op **ops, size_t n);
+
+/* Operations of one unit, to which others may be added while it waits for its turn. */
+struct op_batch {
+    struct op **ops;
+    size_t n;
+    /* Called when a unit is open: adds what has come since, if there is room. NULL: nothing. */
+    void (*gather)(struct op_batch *batch);
+    void *ctx;
+};
+/* The same; all that are in the batch at the end have their answers. */
+void engine_apply_batch(struct engine *engine, struct op_batch *batch);
 
 /* The same for one; returns its code, with detail in `err`. */
 int engine_apply_one(struct engine *engine, struct op *op, struct redrive_err *err);

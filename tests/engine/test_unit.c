@@ -105,6 +105,56 @@ static void operations_share_one_commit(void **state)
     bed_release(&bed);
 }
 
+/* One more comes while a unit waits. */
+static void one_more(struct op_batch *batch)
+{
+    struct submit_op *all = batch->ctx;
+    if (batch->n == 3)
+        return;
+    batch->ops[batch->n] = &all[batch->n].op;
+    batch->n++;
+}
+
+static size_t apply_with_late_ones(struct bed *bed, struct submit_op *ops)
+{
+    struct op *list[3] = {&ops[0].op};
+    struct op_batch batch = {.ops = list, .n = 1, .gather = one_more, .ctx = ops};
+    for (int i = 0; i < 3; i++) {
+        const struct job_spec spec = {.task = STR("t")};
+        assert_int_equal(submit_op_init(&ops[i], bed->engine, &spec, 1, NULL), 0);
+    }
+    engine_apply_batch(bed->engine, &batch);
+    for (size_t i = 0; i < batch.n; i++)
+        assert_int_equal(list[i]->code, 0);
+    return batch.n;
+}
+
+static void what_comes_while_a_unit_waits_goes_with_it(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op ops[3];
+    make_fragile(&bed);
+    assert_int_equal(apply_with_late_ones(&bed, ops), 2);
+    assert_int_equal(commits, 1);
+    assert_true(ops[1].answers[0].seq > 0);
+    release_three(ops);
+    bed_release(&bed);
+}
+
+static void a_unit_that_is_tried_again_takes_along_what_came_meanwhile(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op ops[3];
+    make_fragile(&bed);
+    fail_commit = REDRIVE_E_CANCELLED;
+    assert_int_equal(apply_with_late_ones(&bed, ops), 3);
+    assert_int_equal(commits, 2);
+    release_three(ops);
+    bed_release(&bed);
+}
+
 static void others_are_told_what_they_can_make_use_of(void **state)
 {
     (void)state;
@@ -272,6 +322,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(operations_share_one_commit),
+        T(what_comes_while_a_unit_waits_goes_with_it),
+        T(a_unit_that_is_tried_again_takes_along_what_came_meanwhile),
         T(others_are_told_what_they_can_make_use_of),
         T(bad_operation_fails_alone),
         T(unit_that_others_were_in_the_way_of_is_tried_again_though_it_is_alone),

@@ -58,6 +58,42 @@ struct entry *rd_entry_new(struct store *store, const struct row *row)
     return entry;
 }
 
+void rd_map_empty(struct map *map)
+{
+    const uint64_t seed = map->seed;
+    map_release(map);
+    map_init(map, seed);
+}
+
+bool rd_entry_is_stored_running(const struct entry *entry)
+{
+    return entry->stored.len > 0 && entry->stored.ptr[0] == REDRIVE_STATE_RUNNING;
+}
+
+void rd_entries_keep_running(struct store *store)
+{
+    struct arena arena = store->arena;
+    struct map entries = store->entries;
+    bool failed = false;
+    arena_init(&store->arena);
+    map_init(&store->entries, entries.seed);
+    rd_map_empty(&store->cells);
+    MAP_FOREACH (&entries, slot) {
+        const struct entry *e = slot->value;
+        if (!e->is_mine || !rd_entry_is_stored_running(e))
+            continue;
+        struct entry *kept = rd_entry_learn(store, e->seq, e->stored, NULL);
+        failed |= !kept;
+        if (kept)
+            kept->is_mine = true;
+    }
+    map_release(&entries);
+    arena_release(&arena);
+    store->n_kept = 0;
+    if (failed)
+        rd_unit_forget(store);
+}
+
 static int grow(void **list, size_t n, size_t *capacity, struct redrive_err *err)
 {
     if (n < *capacity)

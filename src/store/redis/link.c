@@ -169,8 +169,11 @@ void rd_link_close(struct store *store)
 {
     if (store->link)
         redisFree(store->link);
-    store->link = NULL;
-    store->is_astray = false;
+    if (store->turn)
+        redisFree(store->turn);
+    store->link = store->turn = NULL;
+    store->is_deaf = store->is_astray = false;
+    store->last_unit = 0;
     store->n_unread = 0;
     store->kept_unit = 0; /* the server may have lost something */
     if (store->in_unit)

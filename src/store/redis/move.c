@@ -262,6 +262,7 @@ int redis_start(struct store *store, const struct start_move *moves, size_t n,
         s->started_ms = store->now_ms;
         if (s->first_started_ms == 0)
             s->first_started_ms = store->now_ms;
+        e->is_mine = true;
         rc = rd_entry_changed(store, e, err);
     }
     free(entries);

@@ -201,6 +201,10 @@ static void init(struct store *store, const struct store_options *options)
     store->pauses_version = -1;
     rng_seed(&store->rng, seed);
     snprintf(store->me, sizeof store->me, "%016" PRIx64, rng_next(&store->rng));
+    if (options->origin != 0)
+        snprintf(store->origin, sizeof store->origin, "%016" PRIx64, options->origin);
+    else
+        memcpy(store->origin, store->me, sizeof store->origin);
     arena_init(&store->arena);
     map_init(&store->entries, seed);
     map_init(&store->cells, seed);
@@ -241,7 +245,7 @@ static int redis_open(struct str place, const struct store_options *options, str
 
 const struct store_ops STORE_REDIS = {
     .scheme = "redis",
-    .capabilities = STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES,
+    .capabilities = STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS,
     .open = redis_open,
     .close = redis_close,
     .begin = redis_begin,

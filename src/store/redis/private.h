@@ -62,6 +62,7 @@ struct entry {
     struct str stored; /* its row in the server; empty: there is none */
     bool is_there;     /* not removed */
     bool is_dirty;
+    bool is_mine; /* this handle has started it, the last time that it was */
 };
 
 /* A field of a hash that the unit has read or written. */
@@ -115,12 +116,18 @@ struct store {
     int64_t busy_wait_ms;
     int64_t version_found;
     struct rng rng;
-    char me[24]; /* this handle's name among all */
+    char me[24];     /* this handle's name among all */
+    char origin[24]; /* the name that it shares with others whose news are none to each other */
     char root[PREFIX_MAX + 16];
     char library[32]; /* its name, with which the names of its functions begin */
 
     redisContext *link;
-    redisContext *ear; /* subscribed to commits */
+    redisContext *ear;  /* subscribed to commits */
+    redisContext *turn; /* subscribed to one's turn; as old as the link at the most */
+    int64_t last_unit;  /* of this handle on the link */
+    int listen_ms;      /* how long it listens before it asks again */
+    bool has_waited;    /* for its turn */
+    bool is_deaf;       /* it cannot be told of it */
     bool is_cluster;
     bool is_astray; /* the store is no longer where the link leads to */
     char run_id[48];
@@ -139,15 +146,19 @@ struct store {
     bool is_lost; /* the unit: its connection is gone, or it was given up */
     bool has_written;
     bool has_new_jobs;
+    bool is_collected; /* what is known as stored may be what it would have stored */
+    bool meddles;      /* with jobs that others have started */
     int64_t unit;
     int64_t now_ms;
     int64_t last_seq;
     int64_t shared_version;
+    int64_t shared_begun; /* the one that the unit has begun with */
     int64_t commits_seen;
     /* What the unit knows. Some of it is kept for the next one, which it helps if nobody has had a
      * unit in between. */
     int64_t kept_unit; /* the last one that knew it; 0: there is nothing */
     unsigned n_kept;   /* units in a row */
+    int64_t meddled;   /* commits that did, as of the last unit */
     struct arena arena;
     struct map entries;  /* by seq */
     struct map cells;    /* by key and field */
@@ -322,7 +333,8 @@ void rd_places_diff(struct ops *ops, const struct row *old, const struct row *ne
                     struct str bytes);
 void rd_lane_key(const struct row *row, struct buf *ret);
 
-/* ---- unit.c ------------------------------------------------------------------------------------
+/* ---- begin.c, unit.c, wait.c
+ * ------------------------------------------------------------------------------------
  */
 
 /* What stands in `ids` for an id whose job is gone. */
@@ -335,6 +347,13 @@ void redis_rollback(struct store *store);
 int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
                struct redrive_err *err);
 
+/* A connection of its own that listens to a channel of the store; NULL: there is none. */
+redisContext *rd_ear_open(const struct store *store, const char *channel);
+/* Reads what has come, and gives one message after the other, which the caller frees; NULL when
+ * there are no more. An error: the connection is broken. */
+int rd_ear_read(redisContext *ear);
+int rd_ear_next(redisContext *ear, redisReply **ret);
+
 /* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_CANCELLED when it is lost. */
 int rd_unit_needed(struct store *store, struct redrive_err *err);
 /* Tells the server the moves so far, if there is a unit that has made any. */
@@ -342,6 +361,8 @@ int rd_unit_write(struct store *store, struct redrive_err *err);
 /* The same, unless an index is as it was: that of the jobs in these states. If their places in it
  * can change while they stay in the states, any change of such a job counts (`moves`). */
 int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct redrive_err *err);
+/* The same, unless a hash is as it was: one that cells stand in, or the counters. */
+int rd_unit_write_for_key(struct store *store, struct str key, struct redrive_err *err);
 /* Forgets all that the unit knows. */
 void rd_unit_forget(struct store *store);
 
@@ -351,6 +372,12 @@ void rd_unit_forget(struct store *store);
 /* The jobs of these seqs in one go; NULL for one that is not there. */
 int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
                    struct redrive_err *err);
+/* Whether its row in the server says that it runs. */
+bool rd_entry_is_stored_running(const struct entry *entry);
+/* Forgets all but the rows, as the server has them, of jobs that this handle has started and that
+ * run. */
+void rd_entries_keep_running(struct store *store);
+void rd_map_empty(struct map *map);
 struct entry *rd_entry_known(struct store *store, int64_t seq);
 /* A job that a read has given; what the unit knows better is kept. */
 struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,

@@ -12,7 +12,7 @@ int rd_scan_hash(struct store *store, const char *key,
                  void *ctx, struct redrive_err *err)
 {
     char cursor[24] = "0";
-    int rc = rd_unit_write(store, err);
+    int rc = 0;
     while (rc == 0) {
         redisReply *reply = NULL;
         rd_ask_read(store, "scan");
@@ -144,7 +144,9 @@ int redis_shared_list(struct store *store, enum shared_kind kind, struct str ten
     shared_page_release(ret);
     struct shared_reader reader = {.kind = kind, .tenant = tenant, .page = ret};
     shared_key(kind, key);
-    int rc = rd_scan_hash(store, key, read_row, &reader, err);
+    int rc = rd_unit_write_for_key(store, str_of(key), err);
+    if (rc == 0)
+        rc = rd_scan_hash(store, key, read_row, &reader, err);
     if (rc != 0) {
         shared_page_release(ret);
         return rc;
@@ -224,7 +226,9 @@ int redis_counters_list(struct store *store, struct str tenant, struct counter_p
 {
     counter_page_release(ret);
     struct counter_reader reader = {.tenant = tenant, .page = ret};
-    int rc = rd_scan_hash(store, "c", read_counter, &reader, err);
+    int rc = rd_unit_write_for_key(store, STR("c"), err);
+    if (rc == 0)
+        rc = rd_scan_hash(store, "c", read_counter, &reader, err);
     if (rc != 0) {
         counter_page_release(ret);
         return rc;

@@ -243,7 +243,9 @@ int redis_parked_counts(struct store *store, struct str tenant, struct lane_page
 {
     lane_page_release(ret);
     struct lane_reader reader = {.tenant = tenant, .page = ret};
-    int rc = rd_scan_hash(store, "l", read_lane, &reader, err);
+    int rc = rd_unit_write_for(store, IN(PARKED), true, err);
+    if (rc == 0)
+        rc = rd_scan_hash(store, "l", read_lane, &reader, err);
     if (rc != 0) {
         lane_page_release(ret);
         return rc;

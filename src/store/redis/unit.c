@@ -1,17 +1,7 @@
 #include <stdlib.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "store/redis/private.h"
-
-/* After this long without a word the writer's place may be taken by somebody else. */
-#define LEASE_MS 4000
-
-/* Who waits for the writer's place asks this often, and looks this often whether its holder is
- * still there. */
-#define NAP_NS        300000
-#define LOOK_EVERY_MS 50
 
 /* How much is kept from one unit to the next, and for how long. */
 #define KEPT_MAX       5000
@@ -29,22 +19,16 @@ int rd_unit_needed(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-static void map_empty(struct map *map)
-{
-    const uint64_t seed = map->seed;
-    map_release(map);
-    map_init(map, seed);
-}
-
 /* What a unit leaves behind when it ends: nothing that is still to be told. */
 static void end_unit(struct store *store)
 {
-    map_empty(&store->ids);
-    map_empty(&store->new_keys);
+    rd_map_empty(&store->ids);
+    rd_map_empty(&store->new_keys);
     rd_ops_reset(&store->onward);
     rd_ops_reset(&store->back);
     store->n_dirty = store->n_dirty_cells = 0;
     store->has_dirty_keys = store->has_written = store->has_new_jobs = false;
+    store->is_collected = store->meddles = false;
     store->in_unit = store->is_lost = false;
 }
 
@@ -53,8 +37,8 @@ void rd_unit_forget(struct store *store)
     end_unit(store);
     arena_release(&store->arena);
     arena_init(&store->arena);
-    map_empty(&store->entries);
-    map_empty(&store->cells);
+    rd_map_empty(&store->entries);
+    rd_map_empty(&store->cells);
     store->kept_unit = 0;
     store->n_kept = 0;
 }
@@ -62,154 +46,11 @@ void rd_unit_forget(struct store *store)
 /* After a commit all rows that the unit has met are as the server has them. */
 static void keep(struct store *store)
 {
+    store->meddled += store->meddles;
     end_unit(store);
+    store->kept_unit = store->unit;
     if (++store->n_kept > KEPT_UNITS_MAX || store->entries.count + store->cells.count > KEPT_MAX)
-        rd_unit_forget(store);
-    else
-        store->kept_unit = store->unit;
-}
-
-/* ---- Begin ------------------------------------------------------------------------------------
- */
-
-/* Whether the connection that has the writer's place is gone. If that cannot be asked, its lease
- * tells. */
-static bool is_gone(struct store *store, struct str client)
-{
-    redisReply *reply = NULL;
-    rd_ask_command(store, "CLIENT");
-    rd_ask_text(store, "LIST");
-    rd_ask_text(store, "ID");
-    rd_ask_str(store, client);
-    if (rd_link_call(store, &reply, NULL) != 0)
-        return false;
-    const bool gone = reply->type == REDIS_REPLY_STRING && reply->len < 4;
-    freeReplyObject(reply);
-    return gone;
-}
-
-static void nap(struct store *store)
-{
-    const struct timespec t = {.tv_nsec = NAP_NS + (long)rng_below(&store->rng, NAP_NS)};
-    nanosleep(&t, NULL);
-}
-
-static int too_busy(struct store *store, struct redrive_err *err)
-{
-    redisReply *reply = NULL;
-    rd_ask(store, "leave");
-    rd_ask_text(store, store->me);
-    if (rd_link_call(store, &reply, NULL) == 0)
-        freeReplyObject(reply);
-    int rc = err_set(err, REDRIVE_E_IO, "the store is busy");
-    err_detail(err, "other units were open for %lld ms", (long long)store->busy_wait_ms);
-    return rc;
-}
-
-static int call_begin(struct store *store, int64_t dead, redisReply **ret, struct redrive_err *err)
-{
-    rd_ask(store, "begin");
-    rd_ask_text(store, store->me);
-    rd_ask_int(store, store->client_id);
-    rd_ask_text(store, store->run_id);
-    rd_ask_int(store, LEASE_MS);
-    rd_ask_int(store, dead);
-    return rd_link_call_here(store, ret, err);
-}
-
-/* One attempt; *ret is NULL when it is somebody else's turn. `dead` is the number of a unit whose
- * holder is gone. A new connection has another name, by which others see that its holder lives. */
-static int try_begin(struct store *store, int64_t *dead, bool looks, redisReply **ret,
-                     struct redrive_err *err)
-{
-    int rc = call_begin(store, *dead, ret, err);
-    *dead = -1;
-    if (rc == REDRIVE_E_IO && !store->link) {
-        rc = rd_link_open(store, err);
-        if (rc == 0)
-            rc = call_begin(store, -1, ret, err);
-    }
-    if (rc != 0 || rd_reply_int(*ret, 0) == 1)
-        return rc;
-    if (looks && rd_reply_int(*ret, 2) > 0 && is_gone(store, rd_reply_str(*ret, 2)))
-        *dead = rd_reply_int(*ret, 1);
-    freeReplyObject(*ret);
-    *ret = NULL;
-    return 0;
-}
-
-/* Whether what is cached was read from this store: the same one, in a server that was not started
- * again since. */
-static bool is_known(const struct store *store)
-{
-    return strcmp(store->known_run, store->run_id) == 0 && strcmp(store->known_id, store->id) == 0;
-}
-
-/* Forgets rows that may not be as the server has them: nothing was kept, somebody else had a unit
- * in between, or it is another store by now. */
-static void forget_rows(struct store *store)
-{
-    if (store->kept_unit == 0 || store->unit != store->kept_unit + 1 || !is_known(store))
-        rd_unit_forget(store);
-}
-
-/* A server that was started again may have less than it had, and a store that was emptied has
- * nothing: what is cached of it may not be so, here and in the engine, for which no version is the
- * one that it knows. No row may be known any more, for rows point to lines. */
-static void forget_another(struct store *store, int64_t *ret_shared_version)
-{
-    if (is_known(store))
-        return;
-    memcpy(store->known_run, store->run_id, sizeof store->known_run);
-    memcpy(store->known_id, store->id, sizeof store->known_id);
-    rd_lines_release(store);
-    map_init(&store->lines_by_name, rng_next(&store->rng));
-    map_init(&store->lines_by_tenant, rng_next(&store->rng));
-    store->pauses_version = -1;
-    *ret_shared_version = INT64_MIN / 2;
-}
-
-int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
-                int64_t *ret_shared_version, struct redrive_err *err)
-{
-    if (store->in_unit)
-        return err_set(err, REDRIVE_E_STATE, "a unit is open already");
-    bool is_set_up = !store->creates;
-    const int64_t since_ms = clock_monotonic_ms();
-    int64_t dead = -1, look_at_ms = since_ms + 5;
-    redisReply *reply = NULL;
-    for (;;) {
-        const int64_t at_ms = clock_monotonic_ms();
-        const bool looks = at_ms >= look_at_ms;
-        if (looks)
-            look_at_ms = at_ms + LOOK_EVERY_MS;
-        int rc = try_begin(store, &dead, looks, &reply, err);
-        if (rc == REDRIVE_E_NOT_FOUND && !is_set_up) {
-            is_set_up = true;
-            rc = rd_set_up(store, err);
-        }
-        if (rc != 0)
-            return rc;
-        if (reply)
-            break;
-        if (at_ms - since_ms >= store->busy_wait_ms && dead < 0)
-            return too_busy(store, err);
-        if (dead < 0)
-            nap(store);
-    }
-    store->unit = rd_reply_int(reply, 1);
-    str_copy(store->id, sizeof store->id, rd_reply_str(reply, 6));
-    forget_rows(store);
-    store->in_unit = true;
-    store->last_seq = rd_reply_int(reply, 2);
-    store->shared_version = rd_reply_int(reply, 3);
-    store->commits_seen = rd_reply_int(reply, 4);
-    store->now_ms = store->caller_time ? now_ms : rd_reply_int(reply, 5);
-    freeReplyObject(reply);
-    *ret_now_ms = store->now_ms;
-    *ret_shared_version = store->shared_version;
-    forget_another(store, ret_shared_version);
-    return 0;
+        rd_entries_keep_running(store);
 }
 
 /* ---- Writing ----------------------------------------------------------------------------------
@@ -236,9 +77,11 @@ static void cell_diff(struct ops *ops, const struct cell *cell, struct str old, 
  * which the changes count as stored. */
 static int collect(struct store *store, bool with_back, struct redrive_err *err)
 {
+    store->is_collected = true;
     for (size_t i = 0; i < store->n_dirty; i++) {
         struct entry *e = store->dirty[i];
         struct row old;
+        store->meddles |= rd_entry_is_stored_running(e) && !e->is_mine;
         int rc = e->stored.len > 0 ? rd_row_unpack(store, e->seq, e->stored, &old, err) : 0;
         if (rc != 0)
             return rc;
@@ -263,7 +106,7 @@ static int collect(struct store *store, bool with_back, struct redrive_err *err)
     }
     store->n_dirty = store->n_dirty_cells = 0;
     store->has_dirty_keys = false;
-    map_empty(&store->new_keys);
+    rd_map_empty(&store->new_keys);
     return store->onward.failed || store->back.failed || store->arena.failed ? err_nomem(err) : 0;
 }
 
@@ -283,7 +126,7 @@ int rd_unit_write(struct store *store, struct redrive_err *err)
     rd_ops_ask(store, &store->onward);
     rd_ops_reset(&store->back);
     rd_ops_reset(&store->onward);
-    map_empty(&store->ids);
+    rd_map_empty(&store->ids);
     store->has_written = true;
     redisReply *reply = NULL;
     rc = rd_link_call(store, &reply, err);
@@ -298,6 +141,16 @@ static bool has_moved(const struct entry *e, uint32_t states, bool moves)
     const bool was = e->stored.len > 0 && states >> e->stored.ptr[0] & 1;
     const bool is = e->is_there && states >> e->now.job.status.state & 1;
     return was != is || (moves && was);
+}
+
+int rd_unit_write_for_key(struct store *store, struct str key, struct redrive_err *err)
+{
+    bool is_told = true;
+    if (store->in_unit && str_is(key, "c"))
+        is_told = rd_ops_count(&store->onward) == 0;
+    for (size_t i = 0; i < store->n_dirty_cells; i++)
+        is_told &= !str_eq(store->dirty_cells[i]->key, key);
+    return is_told ? 0 : rd_unit_write(store, err);
 }
 
 int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct redrive_err *err)
@@ -351,6 +204,9 @@ static int send_commit(struct store *store, struct redrive_err *err)
     rd_ask_text(store, store->me);
     rd_ask_int(store, store->last_seq);
     rd_ask_int(store, store->shared_version);
+    rd_ask_text(store, store->origin);
+    rd_ask_int(store, store->base.news);
+    rd_ask_int(store, store->meddles);
     rd_ops_ask(store, &store->onward);
     int rc = rd_link_call(store, &reply, err);
     if (rc == 0)
@@ -389,6 +245,14 @@ void redis_rollback(struct store *store)
         rd_link_tell(store);
     }
     /* A shared version that was not committed may be given to something else. */
-    store->pauses_version = -1;
-    rd_unit_forget(store);
+    if (store->shared_version != store->shared_begun)
+        store->pauses_version = -1;
+    if (!store->link || store->is_lost || store->is_collected) {
+        rd_unit_forget(store);
+        return;
+    }
+    /* What was read is still so. */
+    end_unit(store);
+    store->kept_unit = store->unit;
+    rd_entries_keep_running(store);
 }

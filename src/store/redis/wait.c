@@ -1,4 +1,4 @@
-/* wait.c - until another process has committed: a second connection is told of it. */
+/* wait.c - until others have news: a second connection is told of them. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -7,7 +7,11 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-static int read_commits(struct store *store, int64_t *ret, struct redrive_err *err)
+/* How long a wait lasts at the most when nobody can tell of news. */
+#define DEAF_MS 1000
+
+/* Whether there were commits that this handle has not seen, be they its own news or not. */
+static int look(struct store *store, uint32_t *news, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     rd_ask_command(store, "HGET");
@@ -16,8 +20,11 @@ static int read_commits(struct store *store, int64_t *ret, struct redrive_err *e
     int rc = rd_link_call(store, &reply, err);
     if (rc != 0)
         return rc;
-    *ret = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
+    const int64_t commits = reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10) : 0;
     freeReplyObject(reply);
+    if (commits != store->commits_seen)
+        *news |= STORE_NEWS_ALL;
+    store->commits_seen = commits;
     return 0;
 }
 
@@ -28,77 +35,94 @@ static void ear_close(struct store *store)
     store->ear = NULL;
 }
 
-/* Without it waiting takes as long as it may. */
-static void ear_open(struct store *store)
+redisContext *rd_ear_open(const struct store *store, const char *channel)
 {
-    if (store->ear)
-        return;
-    store->ear = rd_link_connect(&store->place, NULL);
-    if (!store->ear)
-        return;
+    redisContext *ear = rd_link_connect(&store->place, NULL);
+    if (!ear)
+        return NULL;
     redisReply *reply = NULL;
-    if (rd_link_greet(store->ear, &store->place, NULL) == 0)
-        reply = redisCommand(store->ear, "SUBSCRIBE {%s}:changed", store->place.prefix);
-    if (!reply || reply->type == REDIS_REPLY_ERROR)
-        ear_close(store);
+    if (rd_link_greet(ear, &store->place, NULL) == 0)
+        reply = redisCommand(ear, "SUBSCRIBE {%s}:%s", store->place.prefix, channel);
+    if (!reply || reply->type == REDIS_REPLY_ERROR) {
+        redisFree(ear);
+        ear = NULL;
+    }
     freeReplyObject(reply);
+    return ear;
 }
 
-/* Reads what has come; true when another handle has committed. */
-static bool ear_heard(struct store *store)
+int rd_ear_read(redisContext *ear)
 {
-    bool heard = false;
-    if (redisBufferRead(store->ear) != REDIS_OK) {
-        ear_close(store);
-        return true;
-    }
-    for (;;) {
-        redisReply *reply = NULL;
-        if (redisGetReplyFromReader(store->ear, (void **)&reply) != REDIS_OK) {
-            ear_close(store);
-            return true;
-        }
-        if (!reply)
-            return heard;
-        heard |= rd_reply_str(reply, 2).len > 0 && !str_is(rd_reply_str(reply, 2), store->me);
+    return redisBufferRead(ear) == REDIS_OK ? 0 : REDRIVE_E_IO;
+}
+
+int rd_ear_next(redisContext *ear, redisReply **ret)
+{
+    *ret = NULL;
+    return redisGetReplyFromReader(ear, (void **)ret) == REDIS_OK ? 0 : REDRIVE_E_IO;
+}
+
+/* What a message means: whose news it is, and what they are. A program with other scripts may say
+ * less, which may be anything. */
+static uint32_t news_in(const struct store *store, struct str message)
+{
+    const char *space = message.len > 0 ? memchr(message.ptr, ' ', message.len) : NULL;
+    const struct str origin = {message.ptr, space ? (size_t)(space - message.ptr) : message.len};
+    if (message.len == 0 || str_is(origin, store->origin) || str_is(origin, store->me))
+        return 0;
+    return space ? (uint32_t)strtoul(space + 1, NULL, 10) & STORE_NEWS_ALL : STORE_NEWS_ALL;
+}
+
+/* Reads what has come. With the connection any news may be lost. */
+static uint32_t ear_hear(struct store *store)
+{
+    uint32_t news = 0;
+    redisReply *reply;
+    int rc = rd_ear_read(store->ear);
+    while (rc == 0 && (rc = rd_ear_next(store->ear, &reply)) == 0 && reply) {
+        news |= news_in(store, rd_reply_str(reply, 2));
         freeReplyObject(reply);
     }
+    if (rc == 0)
+        return news;
+    ear_close(store);
+    return STORE_NEWS_ALL;
 }
 
-static void ear_wait(struct store *store, int64_t until_ms)
+static uint32_t ear_wait(struct store *store, int64_t until_ms)
 {
     for (;;) {
         const int64_t left_ms = until_ms - clock_monotonic_ms();
-        if (left_ms <= 0)
-            return;
         struct pollfd at = {.fd = store->ear->fd, .events = POLLIN};
-        int n = poll(&at, 1, left_ms > 60000 ? 60000 : (int)left_ms);
-        if ((n < 0 && errno != EINTR) || (n > 0 && ear_heard(store)))
-            return;
+        int n = poll(&at, 1, left_ms > 60000 ? 60000 : left_ms > 0 ? (int)left_ms : 0);
+        const uint32_t news = n > 0 ? ear_hear(store) : 0;
+        if (news != 0 || left_ms <= 0)
+            return news;
+        if (n < 0 && errno != EINTR)
+            return STORE_NEWS_ALL;
     }
 }
 
 int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news, struct redrive_err *err)
 {
-    int64_t commits;
+    uint32_t news = 0;
+    int rc = 0;
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is open: waiting would be for ever");
     const int64_t now_ms = clock_monotonic_ms();
     const int64_t until_ms = timeout_ms > INT64_MAX - now_ms ? INT64_MAX : now_ms + timeout_ms;
-    if (ret_news)
-        *ret_news = 0;
-    ear_open(store);
-    int rc = read_commits(store, &commits, err);
-    if (rc == 0 && commits == store->commits_seen) {
-        if (store->ear)
-            ear_wait(store, until_ms);
-        else if (timeout_ms > 0)
-            poll(NULL, 0, timeout_ms > 1000 ? 1000 : (int)timeout_ms);
-        rc = read_commits(store, &commits, err);
+    if (!store->ear) {
+        /* Who listens first and looks then misses nothing. */
+        store->ear = rd_ear_open(store, "changed");
+        rc = look(store, &news, err);
     }
-    if (rc == 0 && ret_news && commits != store->commits_seen)
-        *ret_news = STORE_NEWS_ALL;
-    if (rc == 0)
-        store->commits_seen = commits;
+    if (rc == 0 && news == 0 && store->ear) {
+        news = ear_wait(store, until_ms);
+    } else if (rc == 0 && news == 0) {
+        poll(NULL, 0, timeout_ms > DEAF_MS ? DEAF_MS : timeout_ms > 0 ? (int)timeout_ms : 0);
+        rc = look(store, &news, err);
+    }
+    if (ret_news)
+        *ret_news = rc == 0 ? news : 0;
     return rc;
 }

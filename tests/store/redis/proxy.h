@@ -11,7 +11,7 @@
 
 struct proxy {
     int port;
-    int to_port;
+    atomic_int to_port; /* where the next connections lead */
     int listener;
     atomic_bool loses; /* the next answer; false again once it has */
     atomic_bool is_over;

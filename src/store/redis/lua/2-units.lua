@@ -1,7 +1,8 @@
 -- Units: one writer at a time. `root` has the number of the unit that is open or was the last, and
 -- who has it. What a unit has written before its end stands in `journal`, each time a list that
 -- takes it back and the list that was carried out; with its commit, or when all was taken back, the
--- journal is gone.
+-- journal is gone. Who has the writer's place and who waits for it is only noted, as long as the
+-- unit has written nothing: a server that is started again, or a replica, has nobody's connection.
 
 local LIST_MAX = 1000 -- of units that were given up, remembered for those who ask
 local WAITER_MS = 200 -- after which one who waits for its turn and no longer asks has left
@@ -19,6 +20,14 @@ local function text(number)
     return string.format('%.0f', number)
 end
 
+-- A write that only this run of the server has to know of: neither its log nor a replica gets it.
+local function note(...)
+    redis.set_repl(redis.REPL_NONE)
+    local answer = redis.call(...)
+    redis.set_repl(redis.REPL_ALL)
+    return answer
+end
+
 local function take_back(P)
     for i = redis.call('LLEN', P .. 'journal') - 2, 0, -2 do
         local list = cmsgpack.unpack(redis.call('LINDEX', P .. 'journal', i))
@@ -34,11 +43,15 @@ local function make_again(P)
 end
 
 local function give_up(P, unit)
-    take_back(P)
-    redis.call('DEL', P .. 'journal')
-    redis.call('ZADD', P .. 'given_up', unit, unit)
-    redis.call('ZREMRANGEBYRANK', P .. 'given_up', 0, -LIST_MAX - 1)
-    redis.call('HSET', P .. 'root', 'open', '0')
+    local write = note
+    if redis.call('EXISTS', P .. 'journal') == 1 then
+        take_back(P)
+        redis.call('DEL', P .. 'journal')
+        write = redis.call
+    end
+    write('ZADD', P .. 'given_up', unit, unit)
+    write('ZREMRANGEBYRANK', P .. 'given_up', 0, -LIST_MAX - 1)
+    write('HSET', P .. 'root', 'open', '0')
 end
 
 -- An error unless the unit is open and the caller's. Renews the lease when half of it is over.
@@ -49,70 +62,119 @@ local function guard(P, unit, me)
     end
     local now = now_ms()
     if tonumber(r[4]) - now < tonumber(r[5]) / 2 then
-        redis.call('HSET', P .. 'root', 'lease', text(now + r[5]))
+        note('HSET', P .. 'root', 'lease', text(now + r[5]))
     end
 end
 
--- Whether it is the caller's turn among those who wait. Who has to wait asks again and again.
-local function has_turn(P, me, now)
+local function strike_off(P, waiter)
+    note('ZREM', P .. 'waiting', waiter)
+    note('HDEL', P .. 'seen', waiter)
+    note('HDEL', P .. 'turns', waiter)
+end
+
+-- Whose turn it is among those who wait; nil: nobody waits. Who has to wait asks now and then.
+local function first_waiting(P, now)
     while true do
         local first = redis.call('ZRANGE', P .. 'waiting', 0, 0)[1]
-        if not first or first == me then
-            return true
+        local seen = first and redis.call('HGET', P .. 'seen', first)
+        if not first or (seen and math.abs(now - seen) < WAITER_MS) then
+            return first
         end
-        local seen = redis.call('HGET', P .. 'seen', first)
-        if seen and now - seen < WAITER_MS then
-            return false
-        end
-        redis.call('ZREM', P .. 'waiting', first)
-        redis.call('HDEL', P .. 'seen', first)
+        strike_off(P, first)
     end
 end
 
-local function wait_for_turn(P, me, now)
+-- `turn`: client, run and lease of one who listens, and need not ask when it is its turn.
+local function wait_for_turn(P, me, now, turn)
     if not redis.call('ZSCORE', P .. 'waiting', me) then
         local last = redis.call('ZRANGE', P .. 'waiting', -1, -1, 'WITHSCORES')
-        redis.call('ZADD', P .. 'waiting', (last[2] or 0) + 1, me)
+        note('ZADD', P .. 'waiting', (last[2] or 0) + 1, me)
     end
-    redis.call('HSET', P .. 'seen', me, text(now))
+    note('HSET', P .. 'seen', me, text(now))
+    if turn then
+        note('HSET', P .. 'turns', me, turn)
+    end
 end
 
--- me, client, run, lease in ms, number of a unit whose holder is known to be dead
+-- What whoever begins is told: that it does, the unit, the last seq, shared version, number of
+-- commits, the time, how many of the commits have meddled with what others have started, or were made
+-- by programs that do not say so, the store's id.
+local function told(P, unit, now)
+    local r = redis.call('HMGET', P .. 'root', 'seq', 'shared', 'commits', 'quiet', 'id')
+    return {1, unit, r[1], r[2], r[3], text(now), text(r[3] - (r[4] or 0)), r[5] or ''}
+end
+
+local function open_unit(P, unit, me, client, run, lease_ms, now)
+    note('HSET', P .. 'root', 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
+        'lease', text(now + lease_ms), 'lease_ms', lease_ms)
+end
+
+-- The place is free: the first who waits and listens has it at once, and is told so.
+local function hand_over(P)
+    if redis.call('EXISTS', P .. 'turns') == 0 then
+        return
+    end
+    local now = now_ms()
+    local first = first_waiting(P, now)
+    local turn = first and redis.call('HGET', P .. 'turns', first)
+    if not turn then
+        return
+    end
+    local unit = text(redis.call('HGET', P .. 'root', 'unit') + 1)
+    local message = table.concat(told(P, unit, now), ' ')
+    redis.set_repl(redis.REPL_NONE)
+    local heard = redis.pcall('PUBLISH', P .. 'turn:' .. first, message)
+    redis.set_repl(redis.REPL_ALL)
+    if (tonumber(heard) or 0) == 0 then
+        return -- it will ask
+    end
+    strike_off(P, first)
+    local client, run, lease_ms = string.match(turn, '^(%S+) (%S+) (%S+)$')
+    open_unit(P, unit, first, client, run, lease_ms, now)
+end
+
+-- me, client, run, lease in ms, number of a unit whose holder is known to be dead, whether it listens
 local function begin(keys, argv)
     local P = prefix(keys)
     local me, client, run, lease_ms, dead = argv[1], argv[2], argv[3], argv[4], argv[5]
-    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'client', 'run', 'lease', 'seq', 'shared',
-        'commits', 'schema', 'id')
-    if not r[9] then
+    local turn = argv[6] == '1' and table.concat({client, run, lease_ms}, ' ') or nil
+    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'client', 'run', 'lease', 'holder', 'schema')
+    if not r[7] then
         return redis.error_reply('EMPTY there is no store here')
     end
     local now = now_ms()
     if r[2] == '1' then
         if r[4] == run and r[1] ~= dead and now < tonumber(r[5]) then
-            wait_for_turn(P, me, now)
+            if r[6] == me and r[3] == client then
+                return told(P, r[1], now) -- it was handed over before it asked again
+            end
+            wait_for_turn(P, me, now, turn)
             return {0, r[1], r[3]}
         end
         give_up(P, r[1])
     end
     if redis.call('EXISTS', P .. 'waiting') == 1 then
-        if not has_turn(P, me, now) then
-            wait_for_turn(P, me, now)
+        if (first_waiting(P, now) or me) ~= me then
+            wait_for_turn(P, me, now, turn)
+            hand_over(P)
             return {0, '0', '0'}
         end
-        redis.call('ZREM', P .. 'waiting', me)
-        redis.call('HDEL', P .. 'seen', me)
+        strike_off(P, me)
     end
     local unit = text(r[1] + 1)
-    redis.call('HSET', keys[1], 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
-        'lease', text(now + lease_ms), 'lease_ms', lease_ms)
-    return {1, unit, r[6], r[7], r[8], text(now), r[10] or ''}
+    open_unit(P, unit, me, client, run, lease_ms, now)
+    return told(P, unit, now)
 end
 
--- me: one who waits no longer
+-- me: one who waits no longer, nor wants a place that it was given meanwhile
 local function leave(keys, argv)
     local P = prefix(keys)
-    redis.call('ZREM', P .. 'waiting', argv[1])
-    redis.call('HDEL', P .. 'seen', argv[1])
+    strike_off(P, argv[1])
+    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'holder')
+    if r[2] == '1' and r[3] == argv[1] then
+        give_up(P, r[1])
+        hand_over(P)
+    end
     return 0
 end
 
@@ -131,23 +193,32 @@ local function apply(keys, argv)
     for i = 4 + n, #argv do
         on[i - 3 - n] = argv[i]
     end
+    redis.call('HSET', keys[1], 'unit', argv[1], 'open', '1', 'holder', argv[2])
     redis.call('RPUSH', P .. 'journal', cmsgpack.pack(back), cmsgpack.pack(on))
     carry_out(P, on, 1, #on)
     return 0
 end
 
--- unit, me, last seq, shared version, the list to carry out
+-- unit, me, last seq, shared version, whose news it is and what they are, whether it has meddled with
+-- jobs that run elsewhere, the list to carry out
 local function commit(keys, argv)
     local P = prefix(keys)
     local r = redis.call('HMGET', keys[1], 'unit', 'open', 'holder')
     if r[1] ~= argv[1] or r[2] ~= '1' or r[3] ~= argv[2] then
         return redis.error_reply('FENCED the unit was given up')
     end
-    carry_out(P, argv, 5, #argv)
-    redis.call('HSET', keys[1], 'open', '0', 'seq', argv[3], 'shared', argv[4])
+    carry_out(P, argv, 8, #argv)
+    redis.call('HSET', keys[1], 'unit', argv[1], 'open', '0', 'holder', argv[2], 'seq', argv[3], 'shared',
+        argv[4])
     redis.call('HINCRBY', keys[1], 'commits', 1)
+    if argv[7] == '0' then
+        redis.call('HINCRBY', keys[1], 'quiet', 1)
+    end
     redis.call('DEL', P .. 'journal')
-    redis.call('PUBLISH', P .. 'changed', argv[2])
+    if argv[6] ~= '0' then
+        redis.call('PUBLISH', P .. 'changed', argv[5] .. ' ' .. argv[6])
+    end
+    hand_over(P)
     return 0
 end
 
@@ -157,6 +228,7 @@ local function abort(keys, argv)
     local r = redis.call('HMGET', keys[1], 'unit', 'open', 'holder')
     if r[1] == argv[1] and r[2] == '1' and r[3] == argv[2] then
         give_up(P, argv[1])
+        hand_over(P)
     end
     return 0
 end

@@ -1,0 +1,30 @@
+/* handles.h - handles on the store of a server, and short words for what tests do with them.
+ *
+ * Those that give nothing back fail the test if they cannot do what they say.
+ */
+#ifndef TESTS_STORE_REDIS_HANDLES_H
+#define TESTS_STORE_REDIS_HANDLES_H
+
+#include "server.h"
+#include "store/store.h"
+
+/* Settings of a server that loses nothing. */
+extern const char *const DURABLE[];
+
+struct store *open_at(const struct server *s);
+int begin(struct store *store, struct redrive_err *err);
+/* Submits a job, into the queue "main" unless another is named. */
+int put_in(struct store *store, const char *queue, const char *id, struct redrive_err *err);
+int put(struct store *store, const char *id, struct redrive_err *err);
+/* A unit of its own. */
+void put_committed(struct store *store, const char *id);
+void start_committed(struct store *store, int64_t seq, uint64_t token);
+/* Settles a job as completed. */
+int settle(struct store *store, int64_t seq, uint64_t token);
+/* How many there are: to be claimed, in a queue, at all. */
+size_t count_ready(struct store *store);
+size_t count_in(struct store *store, const char *queue);
+size_t count_jobs(struct store *store);
+void nap(int64_t ms);
+
+#endif
