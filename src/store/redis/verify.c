@@ -127,7 +127,7 @@ static int compare(const struct census *first, const struct census *last, uint64
 int redis_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
                  struct redrive_err *err)
 {
-    struct census first, last;
+    struct census first = {0}, last = {0};
     struct round round = {.walk = {.states = STATES_ALL}};
     int rc = look(store, take_census, &first, err);
     round.last_seq = first.last_seq;
