@@ -27,6 +27,7 @@ void pg_disconnect(struct store *store)
     store->conn = NULL;
     store->n_sent = 0;
     store->is_listening = false;
+    store->is_telling = false;
     memset(store->prepared, 0, sizeof store->prepared);
 }
 

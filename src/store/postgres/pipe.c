@@ -86,6 +86,7 @@ static int not_connected(struct store *store, struct redrive_err *err)
 
 int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err)
 {
+    pg_hear_out(store);
     if (!pg_is_connected(store))
         return not_connected(store, err);
     bool is_known = store->prepared[which];
@@ -108,6 +109,7 @@ int pg_send(struct store *store, enum statement which, bool is_wanted, struct re
 
 int pg_send_text(struct store *store, const char *sql, struct redrive_err *err)
 {
+    pg_hear_out(store);
     if (!pg_is_connected(store))
         return not_connected(store, err);
     int rc = send(store, NULL, sql, err);
@@ -205,6 +207,26 @@ int pg_sync(struct store *store, struct redrive_err *err)
         store->is_lost = store->in_unit;
     }
     return rc;
+}
+
+void pg_send_off(struct store *store)
+{
+    if (PQpipelineSync(store->conn))
+        store->is_telling = true;
+    else
+        pg_disconnect(store);
+}
+
+void pg_hear_out(struct store *store)
+{
+    int ignored = 0;
+    if (!store->is_telling)
+        return;
+    store->is_telling = false;
+    const bool stands = take_answers(store, &ignored, NULL);
+    store->n_sent = 0;
+    if (!stands || PQstatus(store->conn) == CONNECTION_BAD)
+        pg_disconnect(store);
 }
 
 int pg_run(struct store *store, enum statement which, const PGresult **ret, struct redrive_err *err)

@@ -107,7 +107,6 @@ struct store {
     size_t n_ends;
     size_t ends_capacity;
     int64_t bumps;     /* of the shared version */
-    bool makes_ready;  /* others are to be told */
     size_t n_appended; /* rows of tallies and counters */
 
     struct lines lines;
@@ -115,6 +114,10 @@ struct store {
     unsigned crowded;    /* claims that are to look further */
     size_t to_fold;      /* rows that were appended since rows were last put together */
     bool is_listening;
+    uint64_t origin;
+    uint32_t held_news;  /* that others have not been told yet */
+    int64_t end_told_ms; /* monotonic: when they were last told of an end */
+    bool is_telling;     /* a NOTIFY is under way that nobody waits for */
     struct rng rng;
 };
 
@@ -167,6 +170,10 @@ int pg_send_text(struct store *store, const char *sql, struct redrive_err *err);
  * pg_sync or pg_forget_results. The first error is returned, and means that none of what followed
  * was done. */
 int pg_sync(struct store *store, struct redrive_err *err);
+/* Lets go of what was sent: its answer, which matters to nobody, is read before anything else. */
+void pg_send_off(struct store *store);
+/* Reads that answer, if there is one to come. */
+void pg_hear_out(struct store *store);
 void pg_forget_results(struct store *store);
 /* pg_send and pg_sync; *ret is the store's. */
 int pg_run(struct store *store, enum statement which, const PGresult **ret,
@@ -253,6 +260,11 @@ int pg_specs_add(struct store *store, const struct job_spec *specs, struct line 
 /* Fills the answers in that have REDRIVE_E_EXISTS, with the jobs that have these ids. */
 int pg_ids_find(struct store *store, const struct job_spec *specs, struct line *const *lines,
                 size_t n, struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+
+/* ---- wait.c ------------------------------------------------------------------------------- */
+
+/* Tells others what the unit that was just committed is to them, without waiting. */
+void pg_tell(struct store *store);
 
 /* ---- the slots ----------------------------------------------------------------------------- */
 

@@ -205,8 +205,6 @@ void pg_row_become(struct store *store, struct row *row, enum redrive_state to,
     lines_count(&store->lines, row->line, (int)row->s.state, (int)to);
     row->s.state = to;
     pg_row_touch(store, row);
-    if (to <= REDRIVE_STATE_QUEUED)
-        store->makes_ready = true;
     if (ret)
         *ret = (struct move_result){.state = to};
 }

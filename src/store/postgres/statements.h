@@ -163,7 +163,8 @@ enum row_column {
     XX(BUMP, "UPDATE redrive.shared_version SET version = version + $1::bigint")                   \
     /* Beside the unit, because a transaction that notifies keeps all others that do so waiting    \
      * until it is on disk; for the same reason it does not wait for the disk itself. */           \
-    XX(NOTIFY, "SELECT set_config('synchronous_commit', 'off', true), pg_notify('redrive', '')")   \
+    XX(NOTIFY, "SELECT set_config('synchronous_commit', 'off', true), "                            \
+               "pg_notify('redrive', $1::text)")                                                   \
     XX(LISTEN, "LISTEN redrive")                                                                   \
                                                                                                    \
     XX(LINE_NAMED, "SELECT line_id, tenant_id FROM redrive.line_named($1::text, $2::text, "        \

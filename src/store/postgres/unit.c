@@ -53,6 +53,7 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     store->in_unit = true;
     store->is_lost = false;
     store->now_ms = *ret_now_ms;
+    store_tell(store, STORE_NEWS_ALL);
     return 0;
 }
 
@@ -62,7 +63,6 @@ static void end(struct store *store)
     store->in_unit = false;
     store->is_lost = false;
     store->bumps = 0;
-    store->makes_ready = false;
     store->n_appended = 0;
     store->ends = NULL;
     store->n_ends = 0;
@@ -130,11 +130,9 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         postgres_rollback(store);
         return rc;
     }
-    const bool tells = store->makes_ready || store->bumps > 0;
     store->lines.added = false;
     end(store);
-    if (tells)
-        (void)pg_run(store, STATEMENT_NOTIFY, NULL, NULL);
+    pg_tell(store);
     return 0;
 }
 

@@ -129,7 +129,9 @@ BEGIN
         INSERT INTO redrive.counters
         VALUES (tenant, 'jobs_received', '', 1), (tenant, 'jobs_received', 'task:' || task, 1),
                (tenant, 'jobs_received', 'queue:' || queue, 1);
-        PERFORM pg_notify('redrive', '');
+        -- Bits of enum store_news: ready, time, end.
+        PERFORM pg_notify('redrive', (CASE WHEN job.state = 2 THEN 1 ELSE 2 END
+                                      | CASE WHEN deadline IS NULL THEN 4 ELSE 6 END)::text);
     END IF;
     RETURN job.id;
 END
@@ -197,7 +199,7 @@ BEGIN
     INSERT INTO redrive.tallies
     VALUES (job.line_id, -(job.state = 0)::int, -(job.state = 1)::int, -(job.state = 2)::int,
             -(job.state = 3)::int, -(job.state = 4)::int, 0, 0, 0, 1);
-    PERFORM pg_notify('redrive', '');
+    PERFORM pg_notify('redrive', '6');
     RETURN 'cancelled';
 END
 $$;
