@@ -91,6 +91,7 @@ void postgres_close(struct store *store)
     pg_forget_results(store);
     pg_disconnect(store);
     pg_rows_release(store);
+    pg_kept_release(store);
     lines_release(&store->lines);
     arena_release(&store->arena);
     pg_args_release(&store->args);

@@ -154,6 +154,18 @@ enum row_column {
     "no_spec AS (DELETE FROM redrive.specs s USING gone WHERE s.seq = gone.seq), "              \
     "no_job AS (DELETE FROM redrive.jobs x USING gone WHERE x.seq = gone.seq) "
 
+/* Rows of redrive.jobs u that take the place of those of the same seq. */
+#define WRITE_ROWS                                                                            \
+    "UPDATE redrive.jobs j SET state = u.state, reason = u.reason, error_class = "            \
+    "u.error_class, attempts = u.attempts, epoch = u.epoch, deferrals = u.deferrals, "        \
+    "crashes = u.crashes, history_n = u.history_n, error_n = u.error_n, process_after_ms = "  \
+    "u.process_after_ms, updated_ms = u.updated_ms, started_ms = u.started_ms, "              \
+    "first_started_ms = u.first_started_ms, finished_ms = u.finished_ms, held_ms = "          \
+    "u.held_ms, held_since_ms = u.held_since_ms, lease_until_ms = u.lease_until_ms, token = " \
+    "u.token, permit_generation = u.permit_generation, permit_probe = u.permit_probe, "       \
+    "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker "                  \
+    "FROM unnest($1::redrive.jobs[]) u WHERE j.seq = u.seq"
+
 #define STATEMENT_MAP(XX)                                                                          \
     XX(BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")                                   \
     XX(COMMIT, "COMMIT")                                                                           \
@@ -179,18 +191,9 @@ enum row_column {
     XX(ROWS_LOCK, "SELECT " ROW_COLUMNS " FROM redrive.jobs j WHERE j.seq = ANY ($1::bigint[]) "   \
                   "ORDER BY j.seq FOR UPDATE")                                                     \
     XX(ROWS_ADD, "INSERT INTO redrive.jobs SELECT u.* FROM unnest($1::redrive.jobs[]) u")          \
-    XX(ROWS_WRITE,                                                                                 \
-       "UPDATE redrive.jobs j SET state = u.state, reason = u.reason, "                            \
-       "error_class = u.error_class, attempts = u.attempts, epoch = u.epoch, "                     \
-       "deferrals = u.deferrals, crashes = u.crashes, history_n = u.history_n, "                   \
-       "error_n = u.error_n, process_after_ms = u.process_after_ms, updated_ms = u.updated_ms, "   \
-       "started_ms = u.started_ms, first_started_ms = u.first_started_ms, "                        \
-       "finished_ms = u.finished_ms, held_ms = u.held_ms, held_since_ms = u.held_since_ms, "       \
-       "lease_until_ms = u.lease_until_ms, token = u.token, "                                      \
-       "permit_generation = u.permit_generation, permit_probe = u.permit_probe, "                  \
-       "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker "                    \
-       "FROM unnest($1::redrive.jobs[]) u"                                                         \
-       " WHERE j.seq = u.seq")                                                                     \
+    XX(ROWS_WRITE, WRITE_ROWS)                                                                     \
+    /* Only as long as the token that stands in the place of the deadline holds them. */           \
+    XX(ROWS_WRITE_HELD, WRITE_ROWS " AND j.state = 3 AND j.token = u.deadline_ms")                 \
     XX(HISTORY_ADD, "INSERT INTO redrive.history SELECT u.* FROM unnest($1::redrive.history[]) u") \
     XX(RESULTS_WRITE, "INSERT INTO redrive.results SELECT * FROM unnest($1::bigint[], "            \
                       "$2::text[]) ON CONFLICT (seq) DO UPDATE SET result = EXCLUDED.result")      \

@@ -62,6 +62,7 @@ static void end(struct store *store)
 {
     store->in_unit = false;
     store->is_lost = false;
+    store->is_unsure = false;
     store->bumps = 0;
     store->n_appended = 0;
     store->ends = NULL;
@@ -111,6 +112,8 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         return rc;
     if (rc == 0)
         rc = pg_rows_flush(store, err);
+    if (rc == 0 && store->is_unsure)
+        rc = pg_sync(store, err);
     if (rc == 0)
         rc = pg_lines_flush(store, err);
     if (rc == 0)
@@ -131,6 +134,7 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         return rc;
     }
     store->lines.added = false;
+    pg_kept_learn(store, true);
     end(store);
     pg_tell(store);
     return 0;
@@ -146,6 +150,7 @@ void postgres_rollback(struct store *store)
         (void)pg_sync(store, NULL);
     if (pg_is_connected(store) && pg_run(store, STATEMENT_ROLLBACK, NULL, NULL) != 0)
         pg_disconnect(store);
+    pg_kept_learn(store, false);
     lines_forget(&store->lines);
     end(store);
 }
