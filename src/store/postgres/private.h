@@ -120,6 +120,8 @@ struct store {
     struct kept_row *kept; /* NULL: none yet */
     int64_t last_tenant;   /* that had a turn in a claim */
     unsigned crowded;      /* claims that are to look further */
+    int64_t one_line;      /* that had all jobs of the last claim; 0: there were several */
+    unsigned several;      /* claims that are not to count on one line */
     size_t to_fold;        /* rows that were appended since rows were last put together */
     bool is_listening;
     uint64_t origin;

@@ -349,6 +349,42 @@ static void a_job_that_is_settled_unseen_is_seen_by_the_unit(void **state)
     assert_int_equal(kit_history(k, seq)->n, 2);
 }
 
+/* As long as one line has all the jobs a claim looks at that one only. */
+static void a_claim_that_counts_on_one_line_notices_others(void **state)
+{
+    struct kit *k = *state, other;
+    kit_join(&other, k);
+    const int64_t x = PUT(k, .priority = 1), y = PUT(k, .priority = 1), z = PUT(k, .priority = 0);
+    for (int i = 0; i < 2; i++) {
+        check_seqs(READY(k, .limit = 1), x);
+        assert_true(k->page.more);
+        check_seqs(READY(k, .limit = 2), x, y);
+        assert_true(k->page.more);
+        check_seqs(READY(k, .limit = 3), x, y, z);
+        assert_false(k->page.more);
+        check_seqs(READY(k, .limit = 4), x, y, z);
+        assert_false(k->page.more);
+    }
+    assert_int_equal(READY(k, .tenant = STR("nobody"))->n, 0);
+    assert_int_equal(READY(k, .tasks = &STR("other"), .n_tasks = 1)->n, 0);
+    check_seqs(READY(k, .tenant = STR("acme"), .limit = 2), x, y);
+
+    kit_begin(&other);
+    check_seqs(READY(&other, .limit = 1), x);
+    check_seqs(READY(k, .limit = 1), y);
+    check_seqs(READY(k, .limit = 5), y, z);
+    kit_rollback(&other);
+
+    const int64_t first = PUT(&other, .task = STR("other"), .priority = 2);
+    check_seqs(READY(k, .limit = 2), first, x);
+    check_move(CHANGE(&other, .seq = first, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    for (int i = 0; i < 70; i++)
+        check_seqs(READY(k, .limit = 2), x, y);
+    kit_pause(&other, STR("acme"), STR("main"));
+    assert_int_equal(READY(k, .limit = 2)->n, 0);
+    kit_close(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +399,7 @@ int main(void)
         F(a_settle_that_comes_too_late_takes_its_unit_with_it_once),
         F(a_lease_that_another_handle_moved_does_not_matter),
         F(a_job_that_is_settled_unseen_is_seen_by_the_unit),
+        F(a_claim_that_counts_on_one_line_notices_others),
     };
     return cmocka_run_group_tests_name("postgres side by side", tests, NULL, NULL);
 }
