@@ -1,3 +1,5 @@
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "store/postgres/private.h"
 
@@ -117,6 +119,26 @@ static void note_line(struct store *store, const PGresult *result, int64_t given
             store->one_line = 0;
 }
 
+static int best_first(const void *a, const void *b)
+{
+    const struct job *x = a, *y = b;
+    if (x->spec.priority != y->spec.priority)
+        return x->spec.priority > y->spec.priority ? -1 : 1;
+    return x->status.seq < y->status.seq ? -1 : x->status.seq > y->status.seq;
+}
+
+/* They come as the scan gives them, and the joins leave them so. Nobody promises that, and to ask
+ * for it would cost more than to look. */
+static void put_in_order(struct job_page *page)
+{
+    for (size_t i = 1; i < page->n; i++) {
+        if (best_first(&page->jobs[i - 1], &page->jobs[i]) > 0) {
+            qsort(page->jobs, page->n, sizeof *page->jobs, best_first);
+            return;
+        }
+    }
+}
+
 /* 1: it was alone, and the page has what there is. */
 static int claim_alone(struct store *store, const struct line *line, int64_t limit,
                        struct job_page *ret, struct redrive_err *err)
@@ -139,6 +161,7 @@ static int claim_alone(struct store *store, const struct line *line, int64_t lim
     store->last_tenant = line->tenant_id;
     if (given > 0)
         rc = pg_page_fill_locked(store, result, ret, err);
+    put_in_order(ret);
     ret->more = rc == 0 && more;
     return rc == 0 ? 1 : rc;
 }

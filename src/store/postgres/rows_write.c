@@ -88,7 +88,7 @@ static int send_guesses(struct store *store, struct redrive_err *err)
         any = store->rows.all[i]->is_guess;
     if (!any)
         return 0;
-    qsort(store->rows.all, store->rows.n, sizeof *store->rows.all, by_seq);
+    qsort(store->rows.all, store->rows.n, sizeof(struct row *), by_seq);
     return send_rows(store, HOW_GUESS, err);
 }
 

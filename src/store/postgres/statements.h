@@ -196,7 +196,7 @@ enum row_column {
     XX(ROWS_ADD, "INSERT INTO redrive.jobs SELECT u.* FROM unnest($1::redrive.jobs[]) u")          \
     XX(ROWS_WRITE, WRITE_ROWS)                                                                     \
     /* Only as long as the token that stands in the place of the deadline holds them: one that     \
-     * does not run has none. */                                                                              \
+     * does not run has none. */                                                                   \
     XX(ROWS_WRITE_HELD, WRITE_ROWS " AND j.token = u.deadline_ms")                                 \
     XX(HISTORY_ADD, "INSERT INTO redrive.history SELECT u.* FROM unnest($1::redrive.history[]) u") \
     XX(RESULTS_WRITE, "INSERT INTO redrive.results SELECT * FROM unnest($1::bigint[], "            \
@@ -250,23 +250,20 @@ enum row_column {
        "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "                                      \
        "WHERE " READY_WANTS "), " READY_CANDIDATES)                                                \
                                                                                                    \
-    /* The jobs of the one line that has any, in a single scan; none where it is not the only one, \
-     * or is paused. */                                                                            \
+    /* The jobs of the one line that has any, in a single scan, which gives them in its order;     \
+     * none where it is not the only one, or is paused. Then whether it is, and whether it has     \
+     * more. With a left join there is no choice of what is looked up for what. */                 \
     XX(READY_ALONE,                                                                                \
        "WITH alone AS MATERIALIZED (SELECT NOT EXISTS (SELECT FROM redrive.jobs o "                \
        "WHERE o.state = 2 AND o.line_id < $1::int) AND NOT EXISTS (SELECT FROM redrive.jobs o "    \
        "WHERE o.state = 2 AND o.line_id > $1::int) AND NOT EXISTS (SELECT FROM redrive.shared p "  \
-       "WHERE p.kind = 2 AND p.tenant = $2::text AND p.key = $3::text) AS yes), "                  \
-       "j AS (SELECT q.* FROM redrive.jobs q WHERE q.state = 2 AND q.line_id = $1::int "           \
-       "AND (SELECT yes FROM alone) ORDER BY q.priority DESC, q.seq LIMIT $4::bigint "             \
-       "FOR UPDATE SKIP LOCKED) SELECT " JOB_COLUMNS ", (SELECT yes FROM alone), "                 \
-       "(SELECT EXISTS (SELECT FROM redrive.jobs q WHERE q.state = 2 AND q.line_id = $1::int "     \
-       "AND q.priority = last.priority AND q.seq > last.seq) OR EXISTS (SELECT FROM redrive.jobs " \
-       "q "                                                                                        \
-       "WHERE q.state = 2 AND q.line_id = $1::int AND q.priority < last.priority) "                \
-       "FROM (SELECT j.priority, j.seq FROM j ORDER BY j.priority, j.seq DESC LIMIT 1) last) "     \
-       "FROM (VALUES (1)) AS one LEFT JOIN (j JOIN redrive.specs s ON s.seq = j.seq" READY_JOINS   \
-       ") ON true ORDER BY j.priority DESC, j.seq")                                                \
+       "WHERE p.kind = 2 AND p.tenant = $2::text AND p.key = $3::text) AS yes) "                   \
+       "SELECT " JOB_COLUMNS ", (SELECT yes FROM alone), (SELECT EXISTS (SELECT q.seq FROM "       \
+       "redrive.jobs q WHERE q.state = 2 AND q.line_id = $1::int ORDER BY q.priority DESC, q.seq " \
+       "OFFSET $4::bigint LIMIT 1)) FROM (VALUES (1)) AS one LEFT JOIN ((SELECT q.* FROM "         \
+       "redrive.jobs q WHERE q.state = 2 AND q.line_id = $1::int AND (SELECT yes FROM alone) "     \
+       "ORDER BY q.priority DESC, q.seq LIMIT $4::bigint FOR UPDATE SKIP LOCKED) j "               \
+       "LEFT JOIN redrive.specs s ON s.seq = j.seq" READY_JOINS ") ON true")                       \
                                                                                                    \
     XX(DUE, "SELECT " ROW_COLUMNS " FROM redrive.jobs j WHERE " IS_TIME_LOCKED                     \
             " AND j.process_after_ms <= $1::bigint ORDER BY j.process_after_ms, j.seq "            \
