@@ -11,16 +11,29 @@
             fail_msg("%s: %s; %s", #slot, redrive_err_name(rc_), err_.message);    \
     } while (0)
 
+/* Commits. A unit that others were in the way of has not happened, and is tried again: false. */
+static bool has_committed(struct kit *kit)
+{
+    struct redrive_err err = {0};
+    int rc = store_ops(kit->store)->commit(kit->store, &err);
+    if (rc < 0 && rc != REDRIVE_E_CANCELLED)
+        fail_msg("commit: %s", err.message);
+    if (rc < 0)
+        store_ops(kit->store)->rollback(kit->store);
+    kit->in_unit = false;
+    return rc == 0;
+}
+
 /* The same in a unit, of its own if there is none. */
-#define IN_UNIT(kit, slot, ...)       \
-    do {                              \
-        bool own_ = !(kit)->in_unit;  \
-        if (own_)                     \
-            kit_begin(kit);           \
-        CALL(kit, slot, __VA_ARGS__); \
-        if (own_)                     \
-            kit_commit(kit);          \
-    } while (0)
+#define IN_UNIT(kit, slot, ...)          \
+    do {                                 \
+        bool own_ = !(kit)->in_unit;     \
+        if (own_)                        \
+            kit_begin(kit);              \
+        CALL(kit, slot, __VA_ARGS__);    \
+        if (!own_ || has_committed(kit)) \
+            break;                       \
+    } while (true)
 
 static void open_url(struct kit *kit, bool create)
 {

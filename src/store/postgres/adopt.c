@@ -74,7 +74,6 @@ static int adopt_one(struct store *store, const struct adopted_job *adopted, str
     row->holds_key = row->has_key && !state_has_ended(job->status.state);
     row->is_new = row->is_dirty = true;
     store->rows.n_dirty++;
-    store->makes_ready |= job->status.state <= REDRIVE_STATE_QUEUED;
     lines_count(&store->lines, line, -1, (int)job->status.state);
     if (!own(&store->arena, &row->s.worker) || !own(&store->arena, &row->result))
         return err_nomem(err);

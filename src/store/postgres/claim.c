@@ -1,3 +1,5 @@
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "store/postgres/private.h"
 
@@ -9,11 +11,19 @@
 #define CROWDED_FOR   32
 #define CROWDED_LOOKS 4
 
+/* While one line has all the jobs that wait, a claim is a single scan. Where that has turned out to
+ * be wrong the next claims do not count on it. */
+#define SEVERAL_FOR 64
+
 /* Beside the columns of a job, in a result. */
 enum {
     COLUMN_TENANT_ID = JOB_COLUMN_COUNT,
     COLUMN_LOOKED,
     COLUMN_TURNS,
+
+    /* Of a line that is alone. */
+    COLUMN_ALONE = JOB_COLUMN_COUNT,
+    COLUMN_MORE,
 };
 
 static void add_names(struct args *args, const struct str *names, size_t n)
@@ -76,18 +86,96 @@ static int64_t first_look(struct store *store, const struct claim_filter *filter
     return CROWDED_LOOKS * limit;
 }
 
-int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
-                   struct redrive_err *err)
+/* ---- A line that is alone -------------------------------------------------------------------- */
+
+static bool is_among(const struct str *names, size_t n, struct str name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(names[i], name))
+            return true;
+    return n == 0;
+}
+
+/* The line that had all the jobs last time, if that is what the claim is for. */
+static const struct line *line_to_try(struct store *store, const struct claim_filter *filter)
+{
+    if (store->several > 0) {
+        store->several--;
+        return NULL;
+    }
+    const struct line *line = lines_at(&store->lines, store->one_line);
+    const bool is_wanted = line && filter->n_skip_lanes == 0 &&
+                           (filter->tenant.len == 0 || str_eq(filter->tenant, line->tenant)) &&
+                           is_among(filter->queues, filter->n_queues, line->queue) &&
+                           is_among(filter->tasks, filter->n_tasks, line->task);
+    return is_wanted ? line : NULL;
+}
+
+static void note_line(struct store *store, const PGresult *result, int64_t given)
+{
+    store->one_line = given > 0 ? pg_get_int(result, 0, COLUMN_LINE_ID) : 0;
+    for (int64_t i = 1; i < given && store->one_line != 0; i++)
+        if (pg_get_int(result, (int)i, COLUMN_LINE_ID) != store->one_line)
+            store->one_line = 0;
+}
+
+static int best_first(const void *a, const void *b)
+{
+    const struct job *x = a, *y = b;
+    if (x->spec.priority != y->spec.priority)
+        return x->spec.priority > y->spec.priority ? -1 : 1;
+    return x->status.seq < y->status.seq ? -1 : x->status.seq > y->status.seq;
+}
+
+/* They come as the scan gives them, and the joins leave them so. Nobody promises that, and to ask
+ * for it would cost more than to look. */
+static void put_in_order(struct job_page *page)
+{
+    for (size_t i = 1; i < page->n; i++) {
+        if (best_first(&page->jobs[i - 1], &page->jobs[i]) > 0) {
+            qsort(page->jobs, page->n, sizeof *page->jobs, best_first);
+            return;
+        }
+    }
+}
+
+/* 1: it was alone, and the page has what there is. */
+static int claim_alone(struct store *store, const struct line *line, int64_t limit,
+                       struct job_page *ret, struct redrive_err *err)
 {
     const PGresult *result = NULL;
-    const int64_t limit = filter->limit < (size_t)LOOK_MAX ? (int64_t)filter->limit : LOOK_MAX;
+    pg_args_int4(&store->args, (int32_t)line->id);
+    pg_args_name(&store->args, line->tenant);
+    pg_args_name(&store->args, line->queue);
+    pg_args_int8(&store->args, limit);
+    int rc = pg_read(store, STATEMENT_READY_ALONE, NULL, &result, err);
+    if (rc != 0)
+        return rc;
+    if (!pg_get_bool(result, 0, COLUMN_ALONE)) {
+        store->one_line = 0;
+        store->several = SEVERAL_FOR;
+        return 0;
+    }
+    const int64_t given = given_in(result);
+    const bool more = given == limit && pg_get_bool(result, 0, COLUMN_MORE);
+    store->last_tenant = line->tenant_id;
+    if (given > 0)
+        rc = pg_page_fill_locked(store, result, ret, err);
+    put_in_order(ret);
+    ret->more = rc == 0 && more;
+    return rc == 0 ? 1 : rc;
+}
+
+/* ---- Any lines ------------------------------------------------------------------------------- */
+
+static int claim_any(struct store *store, const struct claim_filter *filter, int64_t limit,
+                     struct job_page *ret, struct redrive_err *err)
+{
+    const PGresult *result = NULL;
     /* One more than may be looked at tells whether there are more. */
     int64_t look = first_look(store, filter, limit) + 1;
     int64_t turns = limit, given = 0, looked = 0, tenants = 0;
-    job_page_release(ret);
-    int rc = pg_unit_needed(store, err);
-    if (rc != 0 || limit == 0)
-        return rc;
+    int rc = 0;
     for (;;) {
         rc = claim(store, filter, limit, look, turns, &result, err);
         if (rc != 0)
@@ -105,12 +193,28 @@ int postgres_ready(struct store *store, const struct claim_filter *filter, struc
         look = look * 4 < LOOK_MAX ? look * 4 : LOOK_MAX;
         turns = tenants;
     }
-    ret->more = false;
     if (given > 0)
         rc = pg_page_fill_locked(store, result, ret, err);
     if (rc == 0 && filter->tenant.len == 0)
         pass_turn(store, result, given);
+    note_line(store, result, given);
     ret->more =
         rc == 0 && (looked == look || tenants > turns || (given == limit && looked > given));
     return rc;
+}
+
+int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                   struct redrive_err *err)
+{
+    const int64_t limit = filter->limit < (size_t)LOOK_MAX ? (int64_t)filter->limit : LOOK_MAX;
+    job_page_release(ret);
+    int rc = pg_unit_needed(store, err);
+    if (rc != 0 || limit == 0)
+        return rc;
+    const struct line *line = line_to_try(store, filter);
+    if (line)
+        rc = claim_alone(store, line, limit, ret, err);
+    if (rc == 0)
+        rc = claim_any(store, filter, limit, ret, err);
+    return rc < 0 ? rc : 0;
 }

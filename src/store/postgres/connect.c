@@ -27,6 +27,7 @@ void pg_disconnect(struct store *store)
     store->conn = NULL;
     store->n_sent = 0;
     store->is_listening = false;
+    store->is_telling = false;
     memset(store->prepared, 0, sizeof store->prepared);
 }
 
@@ -199,5 +200,6 @@ int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
      * to others. No unit is open here, so that nothing points to the lines. */
     lines_release(&store->lines);
     lines_init(&store->lines);
+    pg_kept_release(store);
     return 0;
 }

@@ -37,6 +37,7 @@ static int start_one(struct store *store, const struct start_move *move, struct 
     s->token = move->token;
     s->lease_until_ms = move->lease_until_ms;
     s->permit = move->permit;
+    row->is_ours = true;
     return 0;
 }
 
@@ -177,7 +178,11 @@ static int settle_one(struct store *store, const struct settle_move *move, struc
 int postgres_settle(struct store *store, const struct settle_move *moves, size_t n,
                     struct move_result *ret, struct redrive_err *err)
 {
-    int rc = LOCK_ALL(store, moves, n, .seq, err);
+    int rc = pg_unit_needed(store, err);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = pg_row_guess(store, moves[i].seq, moves[i].token, err);
+    if (rc == 0)
+        rc = LOCK_ALL(store, moves, n, .seq, err);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = settle_one(store, &moves[i], &ret[i], err);
     return rc;
@@ -194,6 +199,8 @@ int postgres_extend(struct store *store, int64_t seq, uint64_t token, int64_t le
         return rc;
     if (lease_until_ms > row->s.lease_until_ms)
         row->s.lease_until_ms = lease_until_ms;
+    struct row kept;
+    row->is_ours |= pg_kept_get(store, seq, token, &kept);
     pg_row_touch(store, row);
     return 0;
 }

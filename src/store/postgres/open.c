@@ -35,12 +35,13 @@ static struct store *store_new(struct str place, const struct store_options *opt
     struct buf url;
     if (!store)
         return NULL;
-    store->base = (struct store_base){&STORE_POSTGRES, STORE_SURVIVES_POWER};
+    store->base = (struct store_base){.ops = &STORE_POSTGRES, .durability = STORE_SURVIVES_POWER};
     store->busy_wait_ms = options->busy_wait_ms > 0 ? options->busy_wait_ms : BUSY_DEFAULT_MS;
     if (store->busy_wait_ms > INT32_MAX)
         store->busy_wait_ms = INT32_MAX;
     store->caller_time = options->caller_time;
     rng_seed(&store->rng, rng_system_seed());
+    store->origin = options->origin ? options->origin : rng_system_seed();
     store->to_fold = rng_below(&store->rng, FOLD_EVERY);
     pg_args_init(&store->args);
     arena_init(&store->arena);
@@ -90,6 +91,7 @@ void postgres_close(struct store *store)
     pg_forget_results(store);
     pg_disconnect(store);
     pg_rows_release(store);
+    pg_kept_release(store);
     lines_release(&store->lines);
     arena_release(&store->arena);
     pg_args_release(&store->args);
@@ -101,7 +103,7 @@ void postgres_close(struct store *store)
 
 const struct store_ops STORE_POSTGRES = {
     .scheme = "postgres",
-    .capabilities = STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES,
+    .capabilities = STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS,
     .open = postgres_open,
     .close = postgres_close,
     .begin = postgres_begin,

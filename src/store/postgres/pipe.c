@@ -84,8 +84,10 @@ static int not_connected(struct store *store, struct redrive_err *err)
     return pg_connection_error(store, err);
 }
 
-int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err)
+static int send_kept(struct store *store, enum statement which, struct sent how,
+                     struct redrive_err *err)
 {
+    pg_hear_out(store);
     if (!pg_is_connected(store))
         return not_connected(store, err);
     bool is_known = store->prepared[which];
@@ -100,14 +102,25 @@ int pg_send(struct store *store, enum statement which, bool is_wanted, struct re
         }
     }
     int rc = send(store, NAMES[which], NULL, err);
-    if (rc == 0 &&
-        !note_sent(store, (struct sent){.statement = (int)which, .is_wanted = is_wanted}))
+    how.statement = (int)which;
+    if (rc == 0 && !note_sent(store, how))
         rc = err_nomem(err);
     return rc;
 }
 
+int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err)
+{
+    return send_kept(store, which, (struct sent){.is_wanted = is_wanted}, err);
+}
+
+int pg_send_sure(struct store *store, enum statement which, size_t rows, struct redrive_err *err)
+{
+    return send_kept(store, which, (struct sent){.expects = (long)rows}, err);
+}
+
 int pg_send_text(struct store *store, const char *sql, struct redrive_err *err)
 {
+    pg_hear_out(store);
     if (!pg_is_connected(store))
         return not_connected(store, err);
     int rc = send(store, NULL, sql, err);
@@ -148,6 +161,8 @@ static void take_answer(struct store *store, const struct sent *sent, PGresult *
     case PGRES_TUPLES_OK:
         if (sent->is_prepare)
             store->prepared[sent->statement] = true;
+        if (*rc == 0 && sent->expects > 0 && strtol(PQcmdTuples(result), NULL, 10) != sent->expects)
+            *rc = err_set(err, REDRIVE_E_CANCELLED, "another unit was in the way");
         if (*rc == 0 && sent->is_wanted) {
             if (keep_result(store, result))
                 return;
@@ -195,6 +210,7 @@ int pg_sync(struct store *store, struct redrive_err *err)
     }
     const bool stands = PQpipelineSync(store->conn) && take_answers(store, &rc, err);
     store->n_sent = 0;
+    store->is_unsure = false;
     if (!stands || PQstatus(store->conn) == CONNECTION_BAD) {
         if (rc == 0)
             rc = pg_connection_error(store, err);
@@ -205,6 +221,26 @@ int pg_sync(struct store *store, struct redrive_err *err)
         store->is_lost = store->in_unit;
     }
     return rc;
+}
+
+void pg_send_off(struct store *store)
+{
+    if (PQpipelineSync(store->conn))
+        store->is_telling = true;
+    else
+        pg_disconnect(store);
+}
+
+void pg_hear_out(struct store *store)
+{
+    int ignored = 0;
+    if (!store->is_telling)
+        return;
+    store->is_telling = false;
+    const bool stands = take_answers(store, &ignored, NULL);
+    store->n_sent = 0;
+    if (!stands || PQstatus(store->conn) == CONNECTION_BAD)
+        pg_disconnect(store);
 }
 
 int pg_run(struct store *store, enum statement which, const PGresult **ret, struct redrive_err *err)

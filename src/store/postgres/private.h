@@ -5,7 +5,9 @@
  *   2. A job that a unit moves has been read under a lock (FOR UPDATE) before: its row is kept
  * until the unit ends, moves are made in memory, and what they have changed is written in one go
  *      before the next read, or with the commit. So a move is answered without a round trip, and
- *      any number of them cost one statement.
+ *      any number of them cost one statement. Excepted are jobs that this handle has started: their
+ *      rows are known, and are written on condition that the token is still there. If it is not,
+ *      the unit is lost before it can be committed, and is tried again with rows that are read.
  *   3. Statements are sent without waiting; pg_sync waits for all of them. Between two calls of the
  *      engine nothing is under way.
  *   4. A line that the handle knows has been committed, or belongs to the open unit: a rollback
@@ -39,11 +41,14 @@ struct row {
     uint64_t fingerprint;
     struct job_status s; /* without error and result; strings live as long as the unit */
     bool has_key;
-    bool holds_key;    /* it is in live_keys */
-    bool in_parked;    /* it is in parked */
-    bool is_new;       /* not yet in jobs */
-    bool is_dirty;     /* jobs has it as it was */
-    bool is_gone;      /* removed by this unit */
+    bool holds_key; /* it is in live_keys */
+    bool in_parked; /* it is in parked */
+    bool is_new;    /* not yet in jobs */
+    bool is_dirty;  /* jobs has it as it was */
+    bool is_gone;   /* removed by this unit */
+    bool is_ours;   /* started by this handle */
+    bool is_guess;  /* not locked: as it was when this handle started it, under held_by */
+    uint64_t held_by;
     struct str result; /* to be written; absent: none */
 };
 
@@ -89,6 +94,7 @@ struct store {
         int statement; /* -1: none that is kept */
         bool is_prepare;
         bool is_wanted;
+        long expects; /* so many rows must it have changed; 0: whatever it has */
     } * sent;
     size_t n_sent;
     size_t sent_capacity;
@@ -103,18 +109,25 @@ struct store {
     int64_t now_ms;
     struct arena arena;
     struct rows rows;
+    bool is_unsure; /* rows were written on a condition that is not yet known to be met */
     struct attempt_end *ends;
     size_t n_ends;
     size_t ends_capacity;
     int64_t bumps;     /* of the shared version */
-    bool makes_ready;  /* others are to be told */
     size_t n_appended; /* rows of tallies and counters */
 
     struct lines lines;
-    int64_t last_tenant; /* that had a turn in a claim */
-    unsigned crowded;    /* claims that are to look further */
-    size_t to_fold;      /* rows that were appended since rows were last put together */
+    struct kept_row *kept; /* NULL: none yet */
+    int64_t last_tenant;   /* that had a turn in a claim */
+    unsigned crowded;      /* claims that are to look further */
+    int64_t one_line;      /* that had all jobs of the last claim; 0: there were several */
+    unsigned several;      /* claims that are not to count on one line */
+    size_t to_fold;        /* rows that were appended since rows were last put together */
     bool is_listening;
+    uint64_t origin;
+    uint32_t held_news;  /* that others have not been told yet */
+    int64_t end_told_ms; /* monotonic: when they were last told of an end */
+    bool is_telling;     /* a NOTIFY is under way that nobody waits for */
     struct rng rng;
 };
 
@@ -162,11 +175,18 @@ int pg_schema_set_up(struct store *store, const struct store_options *options,
 
 /* Sends a statement with store->args, and forgets these. Its result is kept if it is wanted. */
 int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err);
+/* The same for a statement that must change so many rows; else pg_sync says
+ * REDRIVE_E_CANCELLED. What is sent after it is done all the same. */
+int pg_send_sure(struct store *store, enum statement which, size_t rows, struct redrive_err *err);
 int pg_send_text(struct store *store, const char *sql, struct redrive_err *err);
 /* Waits for all that was sent. The results that are wanted are in store->results until the next
  * pg_sync or pg_forget_results. The first error is returned, and means that none of what followed
  * was done. */
 int pg_sync(struct store *store, struct redrive_err *err);
+/* Lets go of what was sent: its answer, which matters to nobody, is read before anything else. */
+void pg_send_off(struct store *store);
+/* Reads that answer, if there is one to come. */
+void pg_hear_out(struct store *store);
 void pg_forget_results(struct store *store);
 /* pg_send and pg_sync; *ret is the store's. */
 int pg_run(struct store *store, enum statement which, const PGresult **ret,
@@ -222,6 +242,18 @@ void pg_row_drop(struct store *store, int64_t seq);
 int pg_row_ended(struct store *store, struct row *row, const struct job_attempt *attempt,
                  struct redrive_err *err);
 
+/* Takes the row of a job that this handle has started, under this token, without a look at it. */
+int pg_row_guess(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err);
+
+/* ---- kept.c: running jobs that this handle has started ------------------------------------- */
+
+/* The row as it was committed, with strings that live as long as the unit; false: it is not kept.
+ */
+bool pg_kept_get(struct store *store, int64_t seq, uint64_t token, struct row *ret);
+/* Keeps what the unit has started, and forgets what else it had to do with. */
+void pg_kept_learn(struct store *store, bool is_committed);
+void pg_kept_release(struct store *store);
+
 /* ---- rows_write.c -------------------------------------------------------------------------- */
 
 /* Sends all that has changed. */
@@ -253,6 +285,11 @@ int pg_specs_add(struct store *store, const struct job_spec *specs, struct line 
 /* Fills the answers in that have REDRIVE_E_EXISTS, with the jobs that have these ids. */
 int pg_ids_find(struct store *store, const struct job_spec *specs, struct line *const *lines,
                 size_t n, struct submit_result *ret, struct arena *arena, struct redrive_err *err);
+
+/* ---- wait.c ------------------------------------------------------------------------------- */
+
+/* Tells others what the unit that was just committed is to them, without waiting. */
+void pg_tell(struct store *store);
 
 /* ---- the slots ----------------------------------------------------------------------------- */
 

@@ -46,6 +46,8 @@ int pg_job_read(struct store *store, const PGresult *r, int i, struct arena *are
     const struct line *line = lines_at(&store->lines, pg_get_int(r, i, COLUMN_LINE_ID));
     if (!line)
         return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "it stands in no line", err);
+    if (PQgetisnull(r, i, COLUMN_ID))
+        return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "what was submitted is gone", err);
     read_spec(r, i, arena, &ret->spec);
     read_status(r, i, arena, &ret->status);
     ret->spec.tenant = own(arena, line->tenant);

@@ -130,6 +130,16 @@ int pg_rows_lock(struct store *store, const int64_t *seqs, size_t n, struct redr
     return rc;
 }
 
+int pg_row_guess(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err)
+{
+    struct row row;
+    if (map_get(&store->rows.by_seq, key_of(&seq)) || !pg_kept_get(store, seq, token, &row))
+        return 0;
+    row.is_guess = true;
+    row.held_by = token;
+    return row_add(store, &row) ? 0 : err_nomem(err);
+}
+
 void pg_row_drop(struct store *store, int64_t seq)
 {
     struct row *row = map_get(&store->rows.by_seq, key_of(&seq));
@@ -205,8 +215,6 @@ void pg_row_become(struct store *store, struct row *row, enum redrive_state to,
     lines_count(&store->lines, row->line, (int)row->s.state, (int)to);
     row->s.state = to;
     pg_row_touch(store, row);
-    if (to <= REDRIVE_STATE_QUEUED)
-        store->makes_ready = true;
     if (ret)
         *ret = (struct move_result){.state = to};
 }

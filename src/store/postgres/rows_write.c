@@ -1,5 +1,7 @@
 /* What a unit has changed, on its way to the server: one statement a table, whatever the number of
  * jobs. */
+#include <stdlib.h>
+
 #include "core/state.h"
 #include "store/postgres/private.h"
 
@@ -34,27 +36,60 @@ static void add_row(struct args *args, const struct row *row)
     pg_field_int8_or_null(args, (int64_t)s->permit.generation);
     pg_field_int8_or_null(args, (int64_t)s->permit.probe);
     pg_field_int8_or_null(args, (int64_t)row->fingerprint);
-    pg_field_int8_or_null(args, row->deadline_ms);
+    /* Is never changed; in its place stands what a guess relies on. */
+    pg_field_int8_or_null(args, row->is_guess ? (int64_t)row->held_by : row->deadline_ms);
     pg_field_text(args, s->worker);
     pg_row_end(args);
 }
 
-static int send_rows(struct store *store, bool is_new, struct redrive_err *err)
+enum how {
+    HOW_NEW,
+    HOW_LOCKED,
+    HOW_GUESS
+};
+
+static enum how how_of(const struct row *row)
 {
-    bool any = false;
+    return row->is_new ? HOW_NEW : row->is_guess ? HOW_GUESS : HOW_LOCKED;
+}
+
+static int send_rows(struct store *store, enum how how, struct redrive_err *err)
+{
+    size_t n = 0;
     for (size_t i = 0; i < store->rows.n; i++) {
         const struct row *row = store->rows.all[i];
-        if (!row->is_dirty || row->is_new != is_new)
+        if (!row->is_dirty || how_of(row) != how)
             continue;
-        if (!any)
+        if (n++ == 0)
             pg_args_rows(&store->args, store->types.jobs);
-        any = true;
         add_row(&store->args, row);
     }
-    if (!any)
+    if (n == 0)
         return 0;
     pg_args_array_end(&store->args);
-    return pg_send(store, is_new ? STATEMENT_ROWS_ADD : STATEMENT_ROWS_WRITE, false, err);
+    if (how != HOW_GUESS)
+        return pg_send(store, how == HOW_NEW ? STATEMENT_ROWS_ADD : STATEMENT_ROWS_WRITE, false,
+                       err);
+    store->is_unsure = true;
+    return pg_send_sure(store, STATEMENT_ROWS_WRITE_HELD, n, err);
+}
+
+static int by_seq(const void *a, const void *b)
+{
+    const struct row *x = *(struct row *const *)a, *y = *(struct row *const *)b;
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* Whoever has not locked its rows yet does so in the order of seq, as all others do. */
+static int send_guesses(struct store *store, struct redrive_err *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < store->rows.n && !any; i++)
+        any = store->rows.all[i]->is_guess;
+    if (!any)
+        return 0;
+    qsort(store->rows.all, store->rows.n, sizeof(struct row *), by_seq);
+    return send_rows(store, HOW_GUESS, err);
 }
 
 /* In the order of the columns of redrive.history. */
@@ -176,7 +211,7 @@ static void settle(struct store *store)
         struct row *row = store->rows.all[i];
         if (!row->is_dirty)
             continue;
-        row->is_dirty = row->is_new = false;
+        row->is_dirty = row->is_new = row->is_guess = false;
         row->in_parked = row->s.state == REDRIVE_STATE_PARKED;
         row->holds_key = row->has_key && !state_has_ended(row->s.state);
         row->result = (struct str){NULL, 0};
@@ -188,9 +223,11 @@ int pg_rows_flush(struct store *store, struct redrive_err *err)
 {
     int rc = 0;
     if (store->rows.n_dirty > 0) {
-        rc = send_rows(store, true, err);
+        rc = send_rows(store, HOW_NEW, err);
         if (rc == 0)
-            rc = send_rows(store, false, err);
+            rc = send_rows(store, HOW_LOCKED, err);
+        if (rc == 0)
+            rc = send_guesses(store, err);
         if (rc == 0)
             rc = send_results(store, err);
         if (rc == 0)

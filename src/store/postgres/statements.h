@@ -100,30 +100,33 @@ enum row_column {
 #define IS_TIME_LOCKED "j.state IN (0, 1)"
 #define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4)"
 
-/* Candidates of a claim, from the CTE wanted (line_id, rank, turn): the best of each line, every
- * tenant's first, then every tenant's second. $4 are lanes to be skipped, $5 how many to look at,
- * $6 how many to give, $7 of how many tenants. */
+/* As ERROR_JOINS; a job that never started has no result, and is not looked up. */
+#define READY_JOINS                                                     \
+    " LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n" \
+    " LEFT JOIN redrive.results r ON r.seq = CASE WHEN j.started_ms IS NOT NULL THEN j.seq END"
+
+/* Candidates of a claim, from the CTE wanted (line_id, tenant_id, rank, turn): the best of each
+ * line, every tenant's first, then every tenant's second. $4 are lanes to be skipped, $5 how many
+ * to look at, $6 how many to give, $7 of how many tenants. */
 #define READY_CANDIDATES                                                                           \
     "cand AS MATERIALIZED ("                                                                       \
-    "SELECT c.seq, w.turn, row_number() OVER (PARTITION BY w.turn "                                \
+    "SELECT c.seq, w.turn, w.tenant_id, row_number() OVER (PARTITION BY w.turn "                   \
     "ORDER BY w.rank, c.priority DESC, c.seq) AS nth "                                             \
     "FROM wanted w CROSS JOIN LATERAL (SELECT q.seq, q.priority FROM redrive.jobs q "              \
     "WHERE q.state = 2 AND q.line_id = w.line_id "                                                 \
     "ORDER BY q.priority DESC, q.seq LIMIT $5::bigint) c "                                         \
     "WHERE w.turn <= $7::bigint ORDER BY nth, w.turn LIMIT $5::bigint), "                          \
     "j AS (SELECT q.*, " SPEC_COLUMNS(                                                             \
-        "s") ", cand.nth, cand.turn FROM cand "                                                    \
+        "s") ", cand.nth, cand.turn, cand.tenant_id FROM cand "                                    \
              "JOIN redrive.specs s ON s.seq = cand.seq JOIN redrive.jobs q ON q.seq = cand.seq "   \
              "WHERE q.state = 2 AND (s.breaker_key IS NULL OR s.breaker_key <> ALL ($4::text[])) " \
              "AND (s.limit_key IS NULL OR s.limit_key <> ALL ($4::text[])) "                       \
              "ORDER BY cand.nth, cand.turn LIMIT $6::bigint FOR UPDATE OF q SKIP LOCKED) "         \
              "SELECT " ROW_COLUMNS                                                                 \
-             ", " SPEC_COLUMNS("j") ", " ERROR_COLUMNS                                             \
-                                    ", l.tenant_id, (SELECT count(*) FROM cand), "                 \
-                                    "(SELECT max(turn) FROM wanted) "                              \
-                                    "FROM (VALUES (1)) AS one LEFT JOIN (j" ERROR_JOINS            \
-                                    " JOIN redrive.lines l ON l.line_id = j.line_id) ON true "     \
-                                    "ORDER BY j.nth, j.turn"
+             ", " SPEC_COLUMNS("j") ", " ERROR_COLUMNS ", j.tenant_id, (SELECT count(*) FROM "     \
+                                    "cand), (SELECT max(turn) FROM wanted) "                       \
+                                    "FROM (VALUES (1)) AS one LEFT JOIN (j" READY_JOINS            \
+                                    ") ON true ORDER BY j.nth, j.turn"
 
 #define READY_WANTS                                                                        \
     "(cardinality($2::text[]) = 0 OR l.queue = ANY ($2::text[])) "                         \
@@ -154,6 +157,18 @@ enum row_column {
     "no_spec AS (DELETE FROM redrive.specs s USING gone WHERE s.seq = gone.seq), "              \
     "no_job AS (DELETE FROM redrive.jobs x USING gone WHERE x.seq = gone.seq) "
 
+/* Rows of redrive.jobs u that take the place of those of the same seq. */
+#define WRITE_ROWS                                                                            \
+    "UPDATE redrive.jobs j SET state = u.state, reason = u.reason, error_class = "            \
+    "u.error_class, attempts = u.attempts, epoch = u.epoch, deferrals = u.deferrals, "        \
+    "crashes = u.crashes, history_n = u.history_n, error_n = u.error_n, process_after_ms = "  \
+    "u.process_after_ms, updated_ms = u.updated_ms, started_ms = u.started_ms, "              \
+    "first_started_ms = u.first_started_ms, finished_ms = u.finished_ms, held_ms = "          \
+    "u.held_ms, held_since_ms = u.held_since_ms, lease_until_ms = u.lease_until_ms, token = " \
+    "u.token, permit_generation = u.permit_generation, permit_probe = u.permit_probe, "       \
+    "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker "                  \
+    "FROM unnest($1::redrive.jobs[]) u WHERE j.seq = u.seq"
+
 #define STATEMENT_MAP(XX)                                                                          \
     XX(BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")                                   \
     XX(COMMIT, "COMMIT")                                                                           \
@@ -163,7 +178,8 @@ enum row_column {
     XX(BUMP, "UPDATE redrive.shared_version SET version = version + $1::bigint")                   \
     /* Beside the unit, because a transaction that notifies keeps all others that do so waiting    \
      * until it is on disk; for the same reason it does not wait for the disk itself. */           \
-    XX(NOTIFY, "SELECT set_config('synchronous_commit', 'off', true), pg_notify('redrive', '')")   \
+    XX(NOTIFY, "SELECT set_config('synchronous_commit', 'off', true), "                            \
+               "pg_notify('redrive', $1::text)")                                                   \
     XX(LISTEN, "LISTEN redrive")                                                                   \
                                                                                                    \
     XX(LINE_NAMED, "SELECT line_id, tenant_id FROM redrive.line_named($1::text, $2::text, "        \
@@ -178,18 +194,10 @@ enum row_column {
     XX(ROWS_LOCK, "SELECT " ROW_COLUMNS " FROM redrive.jobs j WHERE j.seq = ANY ($1::bigint[]) "   \
                   "ORDER BY j.seq FOR UPDATE")                                                     \
     XX(ROWS_ADD, "INSERT INTO redrive.jobs SELECT u.* FROM unnest($1::redrive.jobs[]) u")          \
-    XX(ROWS_WRITE,                                                                                 \
-       "UPDATE redrive.jobs j SET state = u.state, reason = u.reason, "                            \
-       "error_class = u.error_class, attempts = u.attempts, epoch = u.epoch, "                     \
-       "deferrals = u.deferrals, crashes = u.crashes, history_n = u.history_n, "                   \
-       "error_n = u.error_n, process_after_ms = u.process_after_ms, updated_ms = u.updated_ms, "   \
-       "started_ms = u.started_ms, first_started_ms = u.first_started_ms, "                        \
-       "finished_ms = u.finished_ms, held_ms = u.held_ms, held_since_ms = u.held_since_ms, "       \
-       "lease_until_ms = u.lease_until_ms, token = u.token, "                                      \
-       "permit_generation = u.permit_generation, permit_probe = u.permit_probe, "                  \
-       "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker "                    \
-       "FROM unnest($1::redrive.jobs[]) u"                                                         \
-       " WHERE j.seq = u.seq")                                                                     \
+    XX(ROWS_WRITE, WRITE_ROWS)                                                                     \
+    /* Only as long as the token that stands in the place of the deadline holds them: one that     \
+     * does not run has none. */                                                                   \
+    XX(ROWS_WRITE_HELD, WRITE_ROWS " AND j.token = u.deadline_ms")                                 \
     XX(HISTORY_ADD, "INSERT INTO redrive.history SELECT u.* FROM unnest($1::redrive.history[]) u") \
     XX(RESULTS_WRITE, "INSERT INTO redrive.results SELECT * FROM unnest($1::bigint[], "            \
                       "$2::text[]) ON CONFLICT (seq) DO UPDATE SET result = EXCLUDED.result")      \
@@ -225,7 +233,7 @@ enum row_column {
        "u.project, u.service, u.policy, u.payload) a")                                             \
                                                                                                    \
     XX(READY_OF_TENANT,                                                                            \
-       "WITH wanted AS MATERIALIZED (SELECT l.line_id, 1::bigint AS turn, "                        \
+       "WITH wanted AS MATERIALIZED (SELECT l.line_id, l.tenant_id, 1::bigint AS turn, "           \
        "coalesce(array_position($2::text[], l.queue), 0) AS rank FROM redrive.tenants t "          \
        "JOIN redrive.lines l ON l.tenant_id = t.tenant_id WHERE t.name = $1::text "                \
        "AND " READY_WANTS "), " READY_CANDIDATES)                                                  \
@@ -235,11 +243,27 @@ enum row_column {
        "SELECT (SELECT q.line_id FROM redrive.jobs q WHERE q.state = 2 "                           \
        "AND q.line_id > busy.line_id ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) "         \
        "FROM busy WHERE busy.line_id IS NOT NULL), wanted AS MATERIALIZED ("                       \
-       "SELECT l.line_id, dense_rank() OVER (ORDER BY l.tenant_id <= $1::int, l.tenant_id) "       \
+       "SELECT l.line_id, l.tenant_id, dense_rank() OVER (ORDER BY l.tenant_id <= $1::int, "       \
+       "l.tenant_id) "                                                                             \
        "AS turn, coalesce(array_position($2::text[], l.queue), 0) AS rank FROM busy "              \
        "JOIN redrive.lines l ON l.line_id = busy.line_id "                                         \
        "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "                                      \
        "WHERE " READY_WANTS "), " READY_CANDIDATES)                                                \
+                                                                                                   \
+    /* The jobs of the one line that has any, in a single scan, which gives them in its order;     \
+     * none where it is not the only one, or is paused. Then whether it is, and whether it has     \
+     * more. With a left join there is no choice of what is looked up for what. */                 \
+    XX(READY_ALONE,                                                                                \
+       "WITH alone AS MATERIALIZED (SELECT NOT EXISTS (SELECT FROM redrive.jobs o "                \
+       "WHERE o.state = 2 AND o.line_id < $1::int) AND NOT EXISTS (SELECT FROM redrive.jobs o "    \
+       "WHERE o.state = 2 AND o.line_id > $1::int) AND NOT EXISTS (SELECT FROM redrive.shared p "  \
+       "WHERE p.kind = 2 AND p.tenant = $2::text AND p.key = $3::text) AS yes) "                   \
+       "SELECT " JOB_COLUMNS ", (SELECT yes FROM alone), (SELECT EXISTS (SELECT q.seq FROM "       \
+       "redrive.jobs q WHERE q.state = 2 AND q.line_id = $1::int ORDER BY q.priority DESC, q.seq " \
+       "OFFSET $4::bigint LIMIT 1)) FROM (VALUES (1)) AS one LEFT JOIN ((SELECT q.* FROM "         \
+       "redrive.jobs q WHERE q.state = 2 AND q.line_id = $1::int AND (SELECT yes FROM alone) "     \
+       "ORDER BY q.priority DESC, q.seq LIMIT $4::bigint FOR UPDATE SKIP LOCKED) j "               \
+       "LEFT JOIN redrive.specs s ON s.seq = j.seq" READY_JOINS ") ON true")                       \
                                                                                                    \
     XX(DUE, "SELECT " ROW_COLUMNS " FROM redrive.jobs j WHERE " IS_TIME_LOCKED                     \
             " AND j.process_after_ms <= $1::bigint ORDER BY j.process_after_ms, j.seq "            \

@@ -45,7 +45,6 @@ static int accept(struct store *store, const struct job_spec *spec, struct line 
         store->rows.n_dirty++;
     }
     lines_count(&store->lines, line, -1, (int)row->s.state);
-    store->makes_ready = true;
     *ret = (struct submit_result){.seq = seq, .state = row->s.state, .id = {id, spec->id.len}};
     return 0;
 }

@@ -53,6 +53,7 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     store->in_unit = true;
     store->is_lost = false;
     store->now_ms = *ret_now_ms;
+    store_tell(store, STORE_NEWS_ALL);
     return 0;
 }
 
@@ -61,8 +62,8 @@ static void end(struct store *store)
 {
     store->in_unit = false;
     store->is_lost = false;
+    store->is_unsure = false;
     store->bumps = 0;
-    store->makes_ready = false;
     store->n_appended = 0;
     store->ends = NULL;
     store->n_ends = 0;
@@ -111,6 +112,8 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         return rc;
     if (rc == 0)
         rc = pg_rows_flush(store, err);
+    if (rc == 0 && store->is_unsure)
+        rc = pg_sync(store, err);
     if (rc == 0)
         rc = pg_lines_flush(store, err);
     if (rc == 0)
@@ -130,11 +133,10 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         postgres_rollback(store);
         return rc;
     }
-    const bool tells = store->makes_ready || store->bumps > 0;
     store->lines.added = false;
+    pg_kept_learn(store, true);
     end(store);
-    if (tells)
-        (void)pg_run(store, STATEMENT_NOTIFY, NULL, NULL);
+    pg_tell(store);
     return 0;
 }
 
@@ -148,6 +150,7 @@ void postgres_rollback(struct store *store)
         (void)pg_sync(store, NULL);
     if (pg_is_connected(store) && pg_run(store, STATEMENT_ROLLBACK, NULL, NULL) != 0)
         pg_disconnect(store);
+    pg_kept_learn(store, false);
     lines_forget(&store->lines);
     end(store);
 }

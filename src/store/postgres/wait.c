@@ -1,20 +1,73 @@
+#include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "store/postgres/private.h"
 
-/* Takes what has arrived; whether another session has told of a change. */
-static bool was_told(struct store *store)
+/* Others are told no more often that jobs have ended, and nothing else: every NOTIFY wakes all who
+ * listen, and who waits for a job looks by himself now and then. */
+#define END_EVERY_MS 20
+
+/* ---- Telling: the bits of the news, and who they are from ------------------------------------ */
+
+/* What is to be said now; the rest waits for the next unit. */
+static uint32_t due_news(struct store *store)
 {
-    bool told = false;
-    if (!PQconsumeInput(store->conn))
-        return true;
+    const uint32_t news = store_base(store)->news | store->held_news;
+    const int64_t now_ms = clock_monotonic_ms();
+    store->held_news = 0;
+    if (news == STORE_NEWS_END && now_ms - store->end_told_ms < END_EVERY_MS) {
+        store->held_news = news;
+        return 0;
+    }
+    if (news & STORE_NEWS_END)
+        store->end_told_ms = now_ms;
+    return news;
+}
+
+void pg_tell(struct store *store)
+{
+    char said[32];
+    const uint32_t news = due_news(store);
+    if (news == 0)
+        return;
+    (void)snprintf(said, sizeof said, "%" PRIu32 " %016" PRIx64, news, store->origin);
+    pg_args_name(&store->args, str_of(said));
+    if (pg_send(store, STATEMENT_NOTIFY, false, NULL) == 0)
+        pg_send_off(store);
+    else
+        pg_disconnect(store);
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------
+ */
+
+/* What a notice says to this handle. Who gives no origin is a stranger, who says nothing, says
+ * all. */
+static uint32_t news_in(const struct store *store, const char *said)
+{
+    char *end;
+    const uint32_t news = (uint32_t)strtoul(said, &end, 10) & STORE_NEWS_ALL;
+    if (end == said)
+        return STORE_NEWS_ALL;
+    return *end == ' ' && strtoull(end, NULL, 16) == store->origin ? 0 : news;
+}
+
+/* Takes what has arrived. */
+static uint32_t hear(struct store *store)
+{
+    uint32_t news = 0;
+    pg_hear_out(store);
+    if (!pg_is_connected(store) || !PQconsumeInput(store->conn))
+        return STORE_NEWS_ALL;
     for (PGnotify *notice = PQnotifies(store->conn); notice; notice = PQnotifies(store->conn)) {
-        told |= notice->be_pid != store->session_pid;
+        news |= news_in(store, notice->extra);
         PQfreemem(notice);
     }
-    return told;
+    return pg_is_connected(store) ? news : STORE_NEWS_ALL;
 }
 
 /* What came before it listened was not heard, and is news. */
@@ -32,14 +85,13 @@ int postgres_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
 {
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is open: nobody is heard before it ends");
-    uint32_t ignored, *news = ret_news ? ret_news : &ignored;
+    uint32_t ignored = 0, *news = ret_news ? ret_news : &ignored;
     *news = 0;
     if (!pg_is_connected(store) || !store->is_listening)
         return start_listening(store, news, err);
     const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
     for (;;) {
-        if (was_told(store) || !pg_is_connected(store))
-            *news = STORE_NEWS_ALL;
+        *news = hear(store);
         const int64_t left_ms = until_ms - clock_monotonic_ms();
         if (*news != 0 || left_ms <= 0)
             return 0;

@@ -101,6 +101,65 @@ static void what_was_told_while_nobody_waited_is_not_lost(void **state)
     kit_close(&other);
 }
 
+/* All that is heard until nothing is, for a moment. */
+static uint32_t news_of(struct kit *k)
+{
+    uint32_t all = 0, news = 0;
+    do {
+        assert_int_equal(store_ops(k->store)->wait(k->store, all ? 100 : LONG_MS, &news, NULL), 0);
+        all |= news;
+    } while (news != 0);
+    return all;
+}
+
+static void sql_says_what_is_new(void **state)
+{
+    struct kit *k = *state;
+    start_listening(k);
+    stores_postgres_sql(k->url, "SELECT redrive.submit('mail', '{}', id => 'a')", NULL, 0);
+    assert_int_equal(news_of(k), STORE_NEWS_READY | STORE_NEWS_END);
+    stores_postgres_sql(
+        k->url, "SELECT redrive.submit('mail', '{}', process_after => now() + '1h')", NULL, 0);
+    assert_int_equal(news_of(k), STORE_NEWS_TIME | STORE_NEWS_END);
+    stores_postgres_sql(k->url, "SELECT redrive.submit('mail', '{}', deadline => now() + '1h')",
+                        NULL, 0);
+    assert_int_equal(news_of(k), STORE_NEWS_ALL);
+    stores_postgres_sql(k->url, "SELECT redrive.cancel('a')", NULL, 0);
+    assert_int_equal(news_of(k), STORE_NEWS_TIME | STORE_NEWS_END);
+    stores_postgres_sql(k->url, "NOTIFY redrive", NULL, 0);
+    assert_int_equal(news_of(k), STORE_NEWS_ALL);
+}
+
+static void commit_and_tell(struct kit *k, uint32_t news)
+{
+    kit_begin(k);
+    submit_one(k);
+    store_tell(k->store, news);
+    kit_commit(k);
+}
+
+static void an_end_soon_after_another_is_told_with_a_later_unit(void **state)
+{
+    struct kit *k = *state, other;
+    kit_join(&other, k);
+    start_listening(k);
+    int64_t took_ms = INT64_MAX;
+    for (int i = 0; i < 100 && took_ms >= 20; i++) {
+        const int64_t start_ms = clock_monotonic_ms();
+        commit_and_tell(&other, STORE_NEWS_END);
+        commit_and_tell(&other, STORE_NEWS_END);
+        took_ms = clock_monotonic_ms() - start_ms;
+        assert_int_equal(news_of(k), STORE_NEWS_END);
+    }
+    assert_true(took_ms < 20); /* the machine is not that slow */
+    commit_and_tell(&other, 0);
+    assert_int_equal(news_of(k), STORE_NEWS_END);
+    commit_and_tell(&other, 0);
+    commit_and_tell(&other, STORE_NEWS_TIME);
+    assert_int_equal(news_of(k), STORE_NEWS_TIME);
+    kit_close(&other);
+}
+
 static void nobody_is_woken_by_himself(void **state)
 {
     struct kit *k = *state;
@@ -126,6 +185,8 @@ int main(void)
         F(a_submit_in_sql_ends_a_wait_when_it_commits),
         F(what_processes_share_ends_a_wait_too),
         F(what_was_told_while_nobody_waited_is_not_lost),
+        F(sql_says_what_is_new),
+        F(an_end_soon_after_another_is_told_with_a_later_unit),
         F(nobody_is_woken_by_himself),
         F(an_open_unit_cannot_wait),
     };

@@ -277,6 +277,114 @@ static void a_store_that_is_not_whole_is_found_out(void **state)
     kit_rollback(k);
 }
 
+static int settle_two(struct kit *k, const int64_t *seqs, const uint64_t *tokens,
+                      struct move_result *ret)
+{
+    struct decision done = decision_completed();
+    const struct settle_move moves[] = {
+        {.seq = seqs[0], .token = tokens[0], .decision = &done, .result = STR("{}")},
+        {.seq = seqs[1], .token = tokens[1], .decision = &done},
+    };
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->settle(k->store, moves, 2, ret, NULL), 0);
+    const int rc = store_ops(k->store)->commit(k->store, NULL);
+    kit_rollback(k);
+    return rc;
+}
+
+/* What a handle has started it settles without a look at it, on condition. */
+static void a_settle_that_comes_too_late_takes_its_unit_with_it_once(void **state)
+{
+    struct kit *a = *state, b;
+    struct move_result results[2];
+    kit_join(&b, a);
+    const int64_t seqs[] = {PUT(a, .unique_key = STR("k")), PUT(a, .id = STR("y"))};
+    const uint64_t tokens[] = {kit_start(a, seqs[0]), kit_start(a, seqs[1])};
+    check_move(CHANGE(&b, .seq = seqs[1], .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+
+    assert_int_equal(settle_two(a, seqs, tokens, results), REDRIVE_E_CANCELLED);
+    assert_int_equal(kit_state(&b, seqs[0]), REDRIVE_STATE_RUNNING);
+    assert_int_equal(kit_state(&b, seqs[1]), REDRIVE_STATE_CANCELLED);
+
+    assert_int_equal(settle_two(a, seqs, tokens, results), 0);
+    check_move(results[0], 0, REDRIVE_STATE_COMPLETED);
+    check_move(results[1], REDRIVE_E_STATE, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(kit_state(&b, seqs[0]), REDRIVE_STATE_COMPLETED);
+    (void)PUT(&b, .unique_key = STR("k")); /* which is free again */
+    kit_close(&b);
+}
+
+/* The lease may have been moved elsewhere: that is no reason to refuse. */
+static void a_lease_that_another_handle_moved_does_not_matter(void **state)
+{
+    struct kit *a = *state, b;
+    struct move_result results[2];
+    kit_join(&b, a);
+    const int64_t seqs[] = {PUT(a, .id = STR("x")), PUT(a, .id = STR("y"))};
+    const uint64_t tokens[] = {kit_start(a, seqs[0]), kit_start(a, seqs[1])};
+    check_move(kit_extend(&b, seqs[0], tokens[0], a->now_ms + 3600000), 0, REDRIVE_STATE_RUNNING);
+    assert_int_equal(settle_two(a, seqs, tokens, results), 0);
+    check_move(results[0], 0, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(kit_job(&b, seqs[0])->status.lease_until_ms, 0);
+    kit_close(&b);
+}
+
+/* Within the unit all see the settled job, and it is there once. */
+static void a_job_that_is_settled_unseen_is_seen_by_the_unit(void **state)
+{
+    struct kit *k = *state;
+    const int64_t seq = PUT(k, .id = STR("x"));
+    const uint64_t token = kit_start(k, seq);
+    kit_begin(k);
+    struct decision back = decision_retrying(0);
+    back.state = REDRIVE_STATE_QUEUED;
+    check_move(kit_settle(k, seq, token, back), 0, REDRIVE_STATE_QUEUED);
+    check_seqs(READY(k, .tenant = STR("acme")), seq);
+    const uint64_t second = kit_start(k, seq);
+    check_move(kit_settle(k, seq, token, decision_completed()), REDRIVE_E_STATE,
+               REDRIVE_STATE_RUNNING);
+    kit_commit(k);
+    assert_int_equal(kit_job(k, seq)->status.token, second);
+    check_move(kit_settle(k, seq, second, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(kit_history(k, seq)->n, 2);
+}
+
+/* As long as one line has all the jobs a claim looks at that one only. */
+static void a_claim_that_counts_on_one_line_notices_others(void **state)
+{
+    struct kit *k = *state, other;
+    kit_join(&other, k);
+    const int64_t x = PUT(k, .priority = 1), y = PUT(k, .priority = 1), z = PUT(k, .priority = 0);
+    for (int i = 0; i < 2; i++) {
+        check_seqs(READY(k, .limit = 1), x);
+        assert_true(k->page.more);
+        check_seqs(READY(k, .limit = 2), x, y);
+        assert_true(k->page.more);
+        check_seqs(READY(k, .limit = 3), x, y, z);
+        assert_false(k->page.more);
+        check_seqs(READY(k, .limit = 4), x, y, z);
+        assert_false(k->page.more);
+    }
+    assert_int_equal(READY(k, .tenant = STR("nobody"))->n, 0);
+    assert_int_equal(READY(k, .tasks = &STR("other"), .n_tasks = 1)->n, 0);
+    check_seqs(READY(k, .tenant = STR("acme"), .limit = 2), x, y);
+
+    kit_begin(&other);
+    check_seqs(READY(&other, .limit = 1), x);
+    check_seqs(READY(k, .limit = 1), y);
+    check_seqs(READY(k, .limit = 5), y, z);
+    kit_rollback(&other);
+
+    const int64_t first = PUT(&other, .task = STR("other"), .priority = 2);
+    check_seqs(READY(k, .limit = 2), first, x);
+    check_move(CHANGE(&other, .seq = first, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    for (int i = 0; i < 70; i++)
+        check_seqs(READY(k, .limit = 2), x, y);
+    kit_pause(&other, STR("acme"), STR("main"));
+    assert_int_equal(READY(k, .limit = 2)->n, 0);
+    kit_close(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +396,10 @@ int main(void)
         F(many_units_at_once_lose_nothing_and_do_nothing_twice),
         F(counts_are_put_together_now_and_then),
         F(a_store_that_is_not_whole_is_found_out),
+        F(a_settle_that_comes_too_late_takes_its_unit_with_it_once),
+        F(a_lease_that_another_handle_moved_does_not_matter),
+        F(a_job_that_is_settled_unseen_is_seen_by_the_unit),
+        F(a_claim_that_counts_on_one_line_notices_others),
     };
     return cmocka_run_group_tests_name("postgres side by side", tests, NULL, NULL);
 }

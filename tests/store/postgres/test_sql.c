@@ -77,6 +77,19 @@ static void what_was_published_of_a_task_fills_the_job_in(void **state)
     check_refused(k, "redrive.submit('mail', 'null')", "the payload is missing");
 }
 
+/* Such a character stands for a byte where the store has put it; U+10FF22 would be a quote. */
+static void a_character_that_means_a_byte_comes_out_as_it_was(void **state)
+{
+    struct kit *k = *state;
+    check_answer(k,
+                 "SELECT redrive.submit('mail', "
+                 "'{\"name\":\"a\U0010ff22,\U0010ffff\u00e9\U0010feff\"}', id => 'x')",
+                 "x");
+    const struct job *job = &LIST(k, .limit = 1)->jobs[0];
+    check_str(job->spec.payload, "{\"name\":\"a\U0010ff22,\U0010ffff\u00e9\U0010feff\"}");
+    check_refused(k, "redrive.submit('mail\U0010ff22')", "task has a character from U+10FF00 on");
+}
+
 static void a_job_for_later_waits(void **state)
 {
     struct kit *k = *state;
@@ -242,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         F(a_job_of_a_transaction_is_there_when_it_commits),
         F(what_was_published_of_a_task_fills_the_job_in),
+        F(a_character_that_means_a_byte_comes_out_as_it_was),
         F(a_job_for_later_waits),
         F(ids_and_keys_are_those_of_the_store),
         F(what_is_wrong_is_refused),

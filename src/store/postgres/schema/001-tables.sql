@@ -129,7 +129,7 @@ CREATE INDEX jobs_deadlines ON redrive.jobs (deadline_ms, seq)
 -- The lowest seq among the queued jobs of a line. Within a priority the first one has it: so it is a
 -- look for each priority that there is.
 CREATE FUNCTION redrive.oldest_ready(p_line_id integer) RETURNS bigint
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH RECURSIVE firsts(priority, seq) AS (
         (SELECT j.priority, j.seq FROM redrive.jobs j WHERE j.state = 2 AND j.line_id = p_line_id
          ORDER BY j.priority DESC, j.seq LIMIT 1)
@@ -224,7 +224,7 @@ CREATE TABLE redrive.counters (
 
 -- Puts some rows of tallies, or of counters, together. Whoever else is at it has others.
 CREATE FUNCTION redrive.fold_tallies(p_limit integer) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH gone AS (
         DELETE FROM redrive.tallies
         WHERE ctid = ANY (ARRAY(SELECT ctid FROM redrive.tallies LIMIT p_limit
@@ -240,7 +240,7 @@ LANGUAGE sql AS $$
 $$;
 
 CREATE FUNCTION redrive.fold_counters(p_limit integer) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WITH gone AS (
         DELETE FROM redrive.counters
         WHERE ctid = ANY (ARRAY(SELECT ctid FROM redrive.counters LIMIT p_limit
@@ -254,7 +254,7 @@ $$;
 -- the same one: then this one waits for it.
 CREATE FUNCTION redrive.line_named(p_tenant text, p_queue text, p_task text,
                                    OUT line_id integer, OUT tenant_id integer)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
     LOOP
@@ -280,7 +280,7 @@ CREATE FUNCTION redrive.add_job(
     p_id text, p_unique_key text, p_breaker_key text, p_limit_key text, p_user_name text,
     p_project text, p_service text, p_policy text, p_payload text,
     OUT taken boolean, OUT seq bigint, OUT state smallint, OUT id text)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     own bigint := nextval('redrive.job_seq');

@@ -36,6 +36,17 @@ BEGIN
 END
 $$;
 
+-- Text as the store keeps it. The characters from U+10FF00 on stand for bytes that cannot be in a
+-- text; one that somebody has written himself is kept as its four bytes.
+CREATE FUNCTION redrive.as_kept(t text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN t !~ '[\U0010ff00-\U0010ffff]' THEN t ELSE (
+        SELECT string_agg(CASE WHEN ascii(c) < 1113856 THEN c ELSE (
+                   SELECT string_agg(chr(1113856 + get_byte(convert_to(c, 'UTF8'), i)), '' ORDER BY i)
+                   FROM generate_series(0, 3) AS i) END, '' ORDER BY n)
+        FROM regexp_split_to_table(t, '') WITH ORDINALITY AS x(c, n)) END
+$$;
+
 -- One name of a job: not too long, one line.
 CREATE FUNCTION redrive.check_name(what text, name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -44,6 +55,9 @@ BEGIN
         RAISE EXCEPTION '% is over 255 bytes', what USING ERRCODE = 'string_data_right_truncation';
     ELSIF name ~ '[\x01-\x1f\x7f]' THEN
         RAISE EXCEPTION '% has a control character', what
+            USING ERRCODE = 'invalid_parameter_value';
+    ELSIF name ~ '[\U0010ff00-\U0010ffff]' THEN
+        RAISE EXCEPTION '% has a character from U+10FF00 on', what
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
 END
@@ -121,15 +135,18 @@ BEGIN
     SELECT * INTO job FROM redrive.add_job(
         line.tenant_id, line.line_id, now_ms, CASE WHEN after_ms > 0 THEN after_ms ELSE now_ms END,
         (extract(epoch FROM deadline) * 1000)::bigint, priority, max_attempts,
-        coalesce(unique_forever, false), id, nullif(unique_key, ''), nullif(breaker_key, ''),
-        limit_key, user_name, project, service, NULL, payload);
+        coalesce(unique_forever, false), id, nullif(unique_key, ''),
+        redrive.as_kept(nullif(breaker_key, '')), redrive.as_kept(limit_key), user_name, project,
+        service, NULL, redrive.as_kept(payload));
     IF NOT job.taken THEN
         INSERT INTO redrive.tallies
         VALUES (line.line_id, (job.state = 0)::int, 0, (job.state = 2)::int, 0, 0, 0, 0, 0, 0);
         INSERT INTO redrive.counters
         VALUES (tenant, 'jobs_received', '', 1), (tenant, 'jobs_received', 'task:' || task, 1),
                (tenant, 'jobs_received', 'queue:' || queue, 1);
-        PERFORM pg_notify('redrive', '');
+        -- Bits of enum store_news: ready, time, end.
+        PERFORM pg_notify('redrive', (CASE WHEN job.state = 2 THEN 1 ELSE 2 END
+                                      | CASE WHEN deadline IS NULL THEN 4 ELSE 6 END)::text);
     END IF;
     RETURN job.id;
 END
@@ -197,7 +214,7 @@ BEGIN
     INSERT INTO redrive.tallies
     VALUES (job.line_id, -(job.state = 0)::int, -(job.state = 1)::int, -(job.state = 2)::int,
             -(job.state = 3)::int, -(job.state = 4)::int, 0, 0, 0, 1);
-    PERFORM pg_notify('redrive', '');
+    PERFORM pg_notify('redrive', '6');
     RETURN 'cancelled';
 END
 $$;
