@@ -6,9 +6,7 @@
 Stores lie on the node that serves the slot of their prefix. Nodes may be killed; a slot can be moved while
 it is in use.
 """
-import random
 import re
-import socket
 import time
 
 import servers
@@ -16,18 +14,6 @@ import servers
 SLOTS = 16384
 LIMIT_S = 60
 MANUAL_S = 6  # after which an operator's fail-over has ended, whether it has succeeded or not
-
-
-def _free_port():
-    """Not one that the system gives to connections by itself: a node that was killed comes back to it."""
-    while True:
-        port = random.randrange(10000, 20000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
 
 
 def wait_for(condition, what, limit_s=LIMIT_S):
@@ -77,9 +63,9 @@ class Cluster:
 
     def _start(self, count):
         for i in range(count):
-            settings = self.settings | {"cluster-port": _free_port()}
+            settings = self.settings | {"cluster-port": servers.lasting_port()}
             try:
-                self.nodes.append(servers.Redis(durable=self.durable, port=_free_port(), settings=settings.items()))
+                self.nodes.append(servers.Redis(durable=self.durable, port=servers.lasting_port(), settings=settings.items()))
             except RuntimeError as failed:
                 if i == 0 and "cluster" in str(failed):
                     raise servers.Missing("redis-server has no cluster mode, or not that of Redis 7") from failed

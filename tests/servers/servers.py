@@ -12,6 +12,7 @@ import ctypes
 import os
 import pathlib
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -31,6 +32,18 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+def lasting_port():
+    """Not one that the system gives to connections by itself: who was killed comes back to it."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def _end_with_parent(sig):

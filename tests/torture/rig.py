@@ -35,6 +35,7 @@ import testimony  # noqa: E402
 from client import FaktoryClient  # noqa: E402
 from evidence import Remains  # noqa: E402
 from sabotage import OF_SERVERS, OF_SHARED, OF_WORKERS  # noqa: E402
+from servers import lasting_port  # noqa: E402
 from stores import open_store  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -59,19 +60,6 @@ tasks:
 # Below this there is too little to do, above the other there would be too much left in the end.
 TOO_FEW = 40
 TOO_MANY = 150
-
-
-def free_port():
-    """Not one that the system gives to connections by itself: the port of a server that was killed must
-    still be there when the next one comes."""
-    while True:
-        port = random.randrange(20000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
 
 
 class Member:
@@ -99,7 +87,7 @@ class Rig(Remains):
         self.logs.mkdir()
         self.log = testimony.Log(self.logs / "rig.log")
         self.config = self.place / "redrive.yaml"
-        self.doors = [(free_port(), free_port()) for _ in range(servers)]  # of HTTP and Faktory
+        self.doors = [(lasting_port(), lasting_port()) for _ in range(servers)]  # of HTTP and Faktory
         self.keep_in(store or f"sqlite:{self.place}/jobs.db")
         self.members = [Member("work") for _ in range(workers)]
         self.members += [Member("serve", "--listen", f"127.0.0.1:{http}", "--faktory", f"127.0.0.1:{faktory}", port=http)
