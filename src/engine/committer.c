@@ -11,8 +11,9 @@
 /* How long the watcher waits before it looks whether it should end. */
 #define WATCH_MS 250
 
-/* How often time is kept at the least on a store where others are at work who need not tell: they
- * may have died with jobs in hand, whose leases nobody else has heard of. */
+/* How often to look at the least, for what time has brought and for ready jobs, on a store where
+ * others are at work who need not tell: they may have died with jobs in hand, whose leases nobody
+ * else has heard of. A notice that was lost costs no more than this. */
 #define OTHERS_MS 1000
 
 /* The longest sleep, so that a wall clock that was set is noticed. */
@@ -87,8 +88,7 @@ static void answer(struct op *const *ops, size_t n)
 /* A tick is due by the clock, or because others may have something for it. */
 static bool wants_tick(const struct committer *c)
 {
-    return c->news & STORE_NEWS_TIME || clock_monotonic_ms() >= c->look_at_ms ||
-           engine_next_ms(c->engine) <= engine_now_ms(c->engine);
+    return c->news & STORE_NEWS_TIME || engine_next_ms(c->engine) <= engine_now_ms(c->engine);
 }
 
 static void tick(struct committer *c)
@@ -121,6 +121,8 @@ static void *run(void *arg)
     struct op *ops[COMMITTER_MAX_OPS];
     pthread_mutex_lock(&c->mutex);
     while (!c->stopping || !list_empty(&c->waiting)) {
+        if (clock_monotonic_ms() >= c->look_at_ms)
+            c->news |= STORE_NEWS_ALL;
         /* Whoever stops has no time for what time asks for. */
         bool is_time = wants_tick(c) && !c->stopping;
         bool outside = c->news & (STORE_NEWS_READY | STORE_NEWS_TIME);

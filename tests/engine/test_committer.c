@@ -8,6 +8,7 @@
 #include "engine/committer.h"
 
 #define N_THREADS 8
+#define ORIGIN    7
 #define N_JOBS    60 /* of each thread */
 
 static int64_t wall(void *ctx)
@@ -19,7 +20,7 @@ static int64_t wall(void *ctx)
 static struct committer *start_with(const char *url, struct bed *bed, void (*on_ready)(void *),
                                     void *ctx)
 {
-    const struct store_options store_options = {.create = true};
+    const struct store_options store_options = {.create = true, .origin = ORIGIN};
     struct engine_options options = {.clock = wall, .seed = 3, .config = bed->config};
     struct committer_options committer_options = {.on_ready = on_ready, .ready_ctx = ctx};
     struct committer *committer;
@@ -194,6 +195,31 @@ static void word_is_given_when_jobs_become_ready(void **state)
     bed_release(&bed);
 }
 
+/* One who says that he is of this process, so that his news are not heard here. */
+static void word_that_was_lost_costs_a_moment(void **state)
+{
+    (void)state;
+    struct bed bed;
+    atomic_uint told = 0;
+    const struct store_options store_options = {.create = true, .origin = ORIGIN};
+    struct engine_options options = {.clock = wall, .seed = 4};
+    bed_init(&bed, NULL);
+    assert_int_equal(store_open(bed.url, &store_options, &options.store, NULL), 0);
+    struct engine *bed_engine = bed.engine, *unheard;
+    assert_int_equal(engine_open(&options, &unheard, NULL), 0);
+    struct committer *committer = start_with(bed.url, &bed, count_ready, &told);
+    bed.engine = unheard;
+    for (int i = 0; i < 3; i++) {
+        const unsigned before = told;
+        bed_submit(&bed, "t", "{}");
+        wait_for(&told, before + 1);
+    }
+    bed.engine = bed_engine;
+    engine_close(unheard);
+    committer_stop(committer);
+    bed_release(&bed);
+}
+
 static void claim_sees_what_has_just_become_due(void **state)
 {
     (void)state;
@@ -272,13 +298,10 @@ static void stop_answers_what_was_handed_in(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(eight_threads_are_all_accounted_for),
-        T(job_is_due_without_anybody_asking),
-        T(change_by_another_process_is_noticed),
-        T(word_is_given_when_jobs_become_ready),
-        T(claim_sees_what_has_just_become_due),
-        T(stop_answers_what_was_handed_in),
-        T(what_is_handed_in_together_is_done_in_its_order),
+        T(eight_threads_are_all_accounted_for),  T(job_is_due_without_anybody_asking),
+        T(change_by_another_process_is_noticed), T(word_is_given_when_jobs_become_ready),
+        T(word_that_was_lost_costs_a_moment),    T(claim_sees_what_has_just_become_due),
+        T(stop_answers_what_was_handed_in),      T(what_is_handed_in_together_is_done_in_its_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
