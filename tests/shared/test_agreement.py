@@ -160,10 +160,15 @@ def test_concurrency_is_limited_over_all_processes(fleet):
     fleet.configure("tasks:\n  slow: {limits: {concurrency: 3}, " + run_by_witness(4) + "}\n")
     fleet.work()
     fleet.work()
-    fleet.submit("slow", [{"sleep": 0.05}] * 40)
-    all_completed(fleet, 40)
+    workers = 0
+    for round_ in range(1, 7):  # whoever settles a job is the first to see that there is room for one
+        fleet.submit("slow", [{"sleep": 0.05}] * 40)
+        all_completed(fleet, 40 * round_)
+        workers = len({entry["pid"] for entry in fleet.seen("start")})
+        if workers > 4:
+            break
     assert most_at_once(fleet) == 3
-    assert len({entry["pid"] for entry in fleet.seen("start")}) > 4, "both have worked"
+    assert workers > 4, "both have worked"
 
 
 def test_rate_is_limited_over_all_processes(fleet):
