@@ -129,6 +129,7 @@ static int run_until_alone(struct engine *e, struct op_batch *batch, enum stage 
 {
     struct conflict conflict;
     int rc = 0;
+    *ret_stage = STAGE_BEGIN;
     conflict_init(&conflict, &e->rng);
     while (conflict_try(&conflict)) {
         rc = run_unit(e, batch, ret_stage, err);

@@ -166,8 +166,7 @@ int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is open: nobody else can change anything");
     const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);
-    uint32_t ignored, *news = ret_news ? ret_news : &ignored;
-    *news = 0;
+    uint32_t ignored = 0, *news = ret_news ? ret_news : &ignored;
     for (;;) {
         bool changed = false;
         int rc = look_around(store, &changed, err);
