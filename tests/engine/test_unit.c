@@ -15,6 +15,7 @@ static uint32_t told; /* by the last commit */
 static unsigned begins;
 static unsigned begins_left; /* after so many the store is gone */
 static unsigned lists;
+static uint64_t seen_token; /* of the last change */
 
 static int submit_unless_bad(struct store *store, const struct job_spec *specs, size_t n,
                              struct submit_result *ret, struct arena *arena,
@@ -59,6 +60,14 @@ static int list_counted(struct store *store, const struct job_filter *filter, st
     return real->list(store, filter, ret, err);
 }
 
+static int change_noted(struct store *store, const struct change_move *moves, size_t n,
+                        struct move_result *ret, struct redrive_err *err)
+{
+    assert_non_null(moves[0].seen);
+    seen_token = moves[0].seen->token;
+    return real->change(store, moves, n, ret, err);
+}
+
 /* A store whose submit and commit can be made to fail. */
 static void make_fragile(struct bed *bed)
 {
@@ -75,6 +84,7 @@ static void make_fragile(struct bed *bed)
     fragile.submit = submit_unless_bad;
     fragile.commit = commit_or_fail;
     fragile.list = list_counted;
+    fragile.change = change_noted;
     ((struct store_base *)(void *)store)->ops = &fragile;
     engine_options.store = store;
     begins_left = UINT_MAX;
@@ -346,6 +356,23 @@ static void settlements_that_are_tried_again_are_not_looked_up_one_by_one(void *
     bed_release(&bed);
 }
 
+/* What a run holds is given back by whoever cancels it, so that the store must know what was seen
+ * of it. */
+static void a_cancel_says_whether_the_job_was_seen_to_run(void **state)
+{
+    (void)state;
+    struct bed bed;
+    make_fragile(&bed);
+    bed_submit(&bed, "t", "{}");
+    const struct job *job = bed_claim_one(&bed);
+    const uint64_t token = job->status.token;
+    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, job->status.seq), 0);
+    assert_int_equal(seen_token, token);
+    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, bed_submit(&bed, "t", "{}")), 0);
+    assert_int_equal(seen_token, 0);
+    bed_release(&bed);
+}
+
 static void unit_that_moves_nothing_is_not_committed(void **state)
 {
     (void)state;
@@ -371,6 +398,7 @@ int main(void)
         T(unclear_commit_is_told_to_all_and_not_repeated),
         T(breaker_forgets_what_was_rolled_back),
         T(settlements_that_are_tried_again_are_not_looked_up_one_by_one),
+        T(a_cancel_says_whether_the_job_was_seen_to_run),
         T(unit_that_moves_nothing_is_not_committed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
