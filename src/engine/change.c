@@ -34,6 +34,8 @@ int change_job(struct engine *e, enum change_kind kind, const struct job *job,
         .to = REDRIVE_STATE_DEAD_LETTER,
         .reason = REDRIVE_REASON_MANUAL,
         .payload = item->payload,
+        /* A run that is cancelled gives back what it holds. */
+        .seen = kind == CHANGE_CANCEL ? &job->status : NULL,
     };
     /* It would die again at the next tick. */
     if (kind == CHANGE_REDRIVE && job->spec.deadline_ms != 0 &&

@@ -37,13 +37,15 @@ static int let_go(struct engine *e, struct lane *lane, struct redrive_err *err)
 {
     uint32_t moved;
     bool left;
-    if (lane->release.rate <= 0)
+    const bool starts = lane->release.rate <= 0;
+    if (starts)
         release_start(&lane->release, &lane->breaker_config, e->now_ms);
     struct release look = lane->release;
     uint32_t earned = release_take(&look, &lane->breaker_config, e->now_ms, BATCH);
     if (earned == 0) {
+        /* To have looked is no news: others would look as well, and tell this one of it. */
         engine_want(e, release_next_ms(&look));
-        return lane->marked ? 0 : lane_mark(e, lane, err);
+        return starts ? lane_mark(e, lane, err) : 0;
     }
     int rc = unpark(e, lane, false, earned, &moved, &left, err);
     if (rc < 0)

@@ -4,16 +4,28 @@
 
 #define N_STRINGS 10
 
+struct running_job {
+    struct running_job *next; /* of those that were taken */
+    struct job job;           /* its strings follow */
+};
+
 void running_init(struct running *r, uint64_t seed)
 {
     map_init(&r->map, seed);
+    r->taken = NULL;
 }
 
-void running_release(struct running *r)
+static void forget_all(struct running *r)
 {
     MAP_FOREACH (&r->map, slot)
         free(slot->value);
     map_release(&r->map);
+}
+
+void running_release(struct running *r)
+{
+    running_commit(r);
+    forget_all(r);
 }
 
 static struct str key_of(const int64_t *seq)
@@ -33,7 +45,7 @@ static void strings_of(struct job *job, struct str *ret[N_STRINGS])
 }
 
 /* The job and its strings in one piece of memory. */
-static struct job *copy_of(const struct job *job)
+static struct running_job *copy_of(const struct job *job)
 {
     struct str *strings[N_STRINGS];
     struct job kept = {.status = job->status};
@@ -42,10 +54,10 @@ static struct job *copy_of(const struct job *job)
     kept.status.result = (struct str){0};
     kept.status.error = (struct job_error){.class_ = job->status.error.class_};
     strings_of(&kept, strings);
-    size_t len = sizeof kept;
+    size_t len = sizeof(struct running_job);
     for (int i = 0; i < N_STRINGS; i++)
         len += strings[i]->len;
-    struct job *copy = malloc(len);
+    struct running_job *copy = malloc(len);
     if (!copy)
         return NULL;
     char *at = (char *)(copy + 1);
@@ -55,35 +67,73 @@ static struct job *copy_of(const struct job *job)
         strings[i]->ptr = at;
         at += strings[i]->len;
     }
-    *copy = kept;
+    *copy = (struct running_job){.job = kept};
     return copy;
+}
+
+static void put(struct running *r, struct running_job *job)
+{
+    running_drop(r, job->job.status.seq);
+    if (map_put(&r->map, key_of(&job->job.status.seq), job) != 0)
+        free(job);
 }
 
 void running_add(struct running *r, const struct job *job)
 {
     if (r->map.count >= RUNNING_MAX) {
         uint64_t seed = r->map.seed;
-        running_release(r);
-        running_init(r, seed);
+        forget_all(r);
+        map_init(&r->map, seed);
     }
-    running_drop(r, job->status.seq);
-    struct job *copy = copy_of(job);
-    if (copy && map_put(&r->map, key_of(&job->status.seq), copy) != 0)
-        free(copy);
+    struct running_job *copy = copy_of(job);
+    if (copy)
+        put(r, copy);
+    else
+        running_drop(r, job->status.seq);
+}
+
+static struct running_job *find(const struct running *r, int64_t seq, uint64_t token)
+{
+    struct running_job *found = map_get(&r->map, key_of(&seq));
+    return found && token != 0 && found->job.status.token == token ? found : NULL;
 }
 
 const struct job *running_get(const struct running *r, int64_t seq, uint64_t token)
 {
-    const struct job *job = map_get(&r->map, key_of(&seq));
-    return job && token != 0 && job->status.token == token ? job : NULL;
-}
-
-struct job *running_take(struct running *r, int64_t seq)
-{
-    return map_remove(&r->map, key_of(&seq));
+    const struct running_job *found = find(r, seq, token);
+    return found ? &found->job : NULL;
 }
 
 void running_drop(struct running *r, int64_t seq)
 {
-    free(running_take(r, seq));
+    free(map_remove(&r->map, key_of(&seq)));
+}
+
+const struct job *running_take(struct running *r, int64_t seq, uint64_t token)
+{
+    struct running_job *found = find(r, seq, token);
+    if (!found)
+        return NULL;
+    (void)map_remove(&r->map, key_of(&seq));
+    found->next = r->taken;
+    r->taken = found;
+    return &found->job;
+}
+
+void running_commit(struct running *r)
+{
+    for (struct running_job *job = r->taken, *next; job; job = next) {
+        next = job->next;
+        free(job);
+    }
+    r->taken = NULL;
+}
+
+void running_rollback(struct running *r)
+{
+    for (struct running_job *job = r->taken, *next; job; job = next) {
+        next = job->next;
+        put(r, job);
+    }
+    r->taken = NULL;
 }

@@ -1,7 +1,5 @@
 #include "engine/settle.h"
 
-#include <stdlib.h>
-
 #include "core/fingerprint.h"
 #include "core/state.h"
 #include "engine/facts.h"
@@ -70,7 +68,7 @@ static void tell(struct engine *e, const struct job *job, const struct settlemen
 /* ---- Together -------------------------------------------------------------------------------- */
 
 int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct job *job,
-                     struct job *owned, struct settlement *s, struct redrive_err *err)
+                     struct settlement *s, struct redrive_err *err)
 {
     s->decision = facts_decide(e, job, &s->outcome);
     s->ret = (struct move_result){0};
@@ -88,7 +86,6 @@ int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct 
     };
     batch->items[batch->n].s = s;
     batch->items[batch->n].job = job;
-    batch->items[batch->n].owned = owned;
     return ++batch->n == SETTLE_TOGETHER_MAX ? settle_batch_flush(e, batch, err) : 0;
 }
 
@@ -120,7 +117,6 @@ int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redr
             s->ret = results[i];
         if (rc == 0 && s->ret.code == 0)
             rc = settled(e, batch->items[i].job, s, &batch->moves[i].error, err);
-        free(batch->items[i].owned);
     }
     batch->n = 0;
     return rc;
@@ -148,7 +144,7 @@ static int settle_unknown(struct engine *e, struct settle_batch *batch, struct s
     if (rc > 0 && page.jobs) {
         const struct job *job = &page.jobs[0];
         const bool holds = holds_lease(s, &job->status);
-        rc = holds ? settle_batch_add(e, batch, job, NULL, s, err) : 0;
+        rc = holds ? settle_batch_add(e, batch, job, s, err) : 0;
         if (rc == 0 && holds)
             rc = settle_batch_flush(e, batch, err);
         if (!holds)
@@ -166,8 +162,7 @@ static int settle_one(struct engine *e, struct settle_batch *batch, struct settl
     const struct job *known = running_get(&e->running, s->seq, s->token);
     if (!known || (s->tenant.len > 0 && !str_eq(s->tenant, known->spec.tenant)))
         return settle_unknown(e, batch, s, err);
-    struct job *own = running_take(&e->running, s->seq);
-    return settle_batch_add(e, batch, own, own, s, err);
+    return settle_batch_add(e, batch, running_take(&e->running, s->seq, s->token), s, err);
 }
 
 static int settle_ops(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)

@@ -61,15 +61,14 @@ struct settle_batch {
     struct {
         struct settlement *s;
         const struct job *job;
-        struct job *owned; /* freed with the batch; NULL: the job is somebody else's */
     } items[SETTLE_TOGETHER_MAX];
     size_t n;
 };
 
 /* Adds the settlement of a running job whose row is known; job and settlement stay until the batch
- * is flushed, which happens here when it is full. `owned` is the batch's from now on. */
+ * is flushed, which happens here when it is full. */
 int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct job *job,
-                     struct job *owned, struct settlement *s, struct redrive_err *err);
+                     struct settlement *s, struct redrive_err *err);
 /* Makes them all and empties the batch, also when it fails. A refusal goes into s->ret. */
 int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err);
 

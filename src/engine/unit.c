@@ -115,9 +115,11 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
     if (rc == REDRIVE_E_CANCELLED)
         *ret_stage = STAGE_CONFLICT;
     if (rc < 0) {
+        running_rollback(&e->running);
         engine_forget(e);
         return rc;
     }
+    running_commit(&e->running);
     e->shared_seen = version + e->puts;
     events_publish(e);
     alerts_publish(e);

@@ -169,6 +169,11 @@ struct change_move {
     struct str payload;         /* EDIT */
     struct job_error error;     /* END; class_ success: leave the last error alone */
     uint64_t fingerprint;       /* of the error */
+
+    /* The job as the engine has read it in this unit, if it makes anything of that; NULL: it does
+     * not. Where units run side by side and the job has started or stopped since, the slot is
+     * REDRIVE_E_CANCELLED. */
+    const struct job_status *seen;
 };
 
 /* The end of a pause, for the jobs of a queue, some at a time. */

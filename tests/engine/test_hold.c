@@ -105,6 +105,34 @@ static void closed_breaker_lets_its_jobs_go_at_a_pace(void **state)
     bed_release(&bed);
 }
 
+static int64_t shared_version(struct bed *bed)
+{
+    struct store *store = engine_store(bed->engine);
+    int64_t now_ms, version;
+    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
+    store_ops(store)->rollback(store);
+    return version;
+}
+
+/* Processes that hear of each other's looks would keep each other looking. */
+static void a_look_that_lets_nothing_go_changes_nothing(void **state)
+{
+    (void)state;
+    struct bed bed;
+    int64_t next_ms;
+    bed_init(&bed, BREAKER "}\n");
+    open_with_forty_parked(&bed);
+    bed_pass(&bed, 29000);
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    bed_pass(&bed, 100);
+    const int64_t before = shared_version(&bed);
+    bed.now_ms += 10;
+    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
+    assert_int_equal(shared_version(&bed), before);
+    assert_true(next_ms > bed.now_ms && next_ms <= bed.now_ms + 100);
+    bed_release(&bed);
+}
+
 static void cancelled_probe_makes_way_for_another(void **state)
 {
     (void)state;
@@ -387,6 +415,7 @@ int main(void)
         T(open_breaker_parks_and_uses_no_attempt),
         T(one_probe_goes_when_the_recovery_time_is_over),
         T(closed_breaker_lets_its_jobs_go_at_a_pace),
+        T(a_look_that_lets_nothing_go_changes_nothing),
         T(cancelled_probe_makes_way_for_another),
         T(candidate_that_never_arrives_is_replaced),
         T(breaker_with_dead_letter_ends_its_jobs),

@@ -14,6 +14,8 @@ static unsigned commits;
 static uint32_t told; /* by the last commit */
 static unsigned begins;
 static unsigned begins_left; /* after so many the store is gone */
+static unsigned lists;
+static uint64_t seen_token; /* of the last change */
 
 static int submit_unless_bad(struct store *store, const struct job_spec *specs, size_t n,
                              struct submit_result *ret, struct arena *arena,
@@ -51,6 +53,21 @@ static int commit_or_fail(struct store *store, struct redrive_err *err)
     return err_set(err, code, "the commit failed");
 }
 
+static int list_counted(struct store *store, const struct job_filter *filter, struct job_page *ret,
+                        struct redrive_err *err)
+{
+    lists++;
+    return real->list(store, filter, ret, err);
+}
+
+static int change_noted(struct store *store, const struct change_move *moves, size_t n,
+                        struct move_result *ret, struct redrive_err *err)
+{
+    assert_non_null(moves[0].seen);
+    seen_token = moves[0].seen->token;
+    return real->change(store, moves, n, ret, err);
+}
+
 /* A store whose submit and commit can be made to fail. */
 static void make_fragile(struct bed *bed)
 {
@@ -66,6 +83,8 @@ static void make_fragile(struct bed *bed)
     fragile.begin = begin_or_fail;
     fragile.submit = submit_unless_bad;
     fragile.commit = commit_or_fail;
+    fragile.list = list_counted;
+    fragile.change = change_noted;
     ((struct store_base *)(void *)store)->ops = &fragile;
     engine_options.store = store;
     begins_left = UINT_MAX;
@@ -308,6 +327,52 @@ static void breaker_forgets_what_was_rolled_back(void **state)
     bed_release(&bed);
 }
 
+/* One settlement that comes too late may cost its whole unit a second try. */
+static void settlements_that_are_tried_again_are_not_looked_up_one_by_one(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct settlement s[5] = {{.seq = 0}};
+    struct settle_op op;
+    make_fragile(&bed);
+    for (int i = 0; i < 5; i++)
+        bed_submit(&bed, "call", NULL);
+    assert_int_equal(bed_claim(&bed, 5), 5);
+    for (int i = 0; i < 5; i++)
+        s[i] = (struct settlement){.seq = bed.claim.jobs[i].status.seq,
+                                   .token = bed.claim.jobs[i].status.token};
+    settle_op_init(&op, s, 5);
+    fail_commit = REDRIVE_E_CANCELLED;
+    commit_came_first = false;
+    commits = lists = 0;
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(commits, 2);
+    assert_int_equal(lists, 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 5);
+    /* Then they are forgotten. */
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(s[4].ret.code, REDRIVE_E_STATE);
+    assert_true(lists >= 5);
+    bed_release(&bed);
+}
+
+/* What a run holds is given back by whoever cancels it, so that the store must know what was seen
+ * of it. */
+static void a_cancel_says_whether_the_job_was_seen_to_run(void **state)
+{
+    (void)state;
+    struct bed bed;
+    make_fragile(&bed);
+    bed_submit(&bed, "t", "{}");
+    const struct job *job = bed_claim_one(&bed);
+    const uint64_t token = job->status.token;
+    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, job->status.seq), 0);
+    assert_int_equal(seen_token, token);
+    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, bed_submit(&bed, "t", "{}")), 0);
+    assert_int_equal(seen_token, 0);
+    bed_release(&bed);
+}
+
 static void unit_that_moves_nothing_is_not_committed(void **state)
 {
     (void)state;
@@ -332,6 +397,8 @@ int main(void)
         T(failed_commit_that_did_nothing_is_tried_again),
         T(unclear_commit_is_told_to_all_and_not_repeated),
         T(breaker_forgets_what_was_rolled_back),
+        T(settlements_that_are_tried_again_are_not_looked_up_one_by_one),
+        T(a_cancel_says_whether_the_job_was_seen_to_run),
         T(unit_that_moves_nothing_is_not_committed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,6 +109,12 @@ static int remove_one(struct store *store, struct row *row, struct redrive_err *
     return pg_send(store, STATEMENT_REMOVE, false, err);
 }
 
+/* What was read before the row was locked may be over. */
+static bool is_as_seen(const struct row *row, const struct change_move *move)
+{
+    return !move->seen || row->s.token == move->seen->token;
+}
+
 static int change_one(struct store *store, const struct change_move *move, struct move_result *ret,
                       struct redrive_err *err)
 {
@@ -117,6 +123,10 @@ static int change_one(struct store *store, const struct change_move *move, struc
     struct row *row = pg_row_take(store, move->seq, ALLOWED_FROM[move->kind], ret);
     if (!row)
         return 0;
+    if (!is_as_seen(row, move)) {
+        store->is_lost = true;
+        return err_set(err, REDRIVE_E_CANCELLED, "another unit was in the way");
+    }
     switch (move->kind) {
     case CHANGE_CANCEL: return cancel(store, row, ret, err);
     case CHANGE_RUN_NOW:

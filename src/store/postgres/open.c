@@ -88,6 +88,8 @@ void postgres_close(struct store *store)
     if (!store)
         return;
     postgres_rollback(store);
+    /* A server that is hung up on in the middle of an answer complains in its log. */
+    pg_hear_out(store);
     pg_forget_results(store);
     pg_disconnect(store);
     pg_rows_release(store);

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 
@@ -20,7 +21,10 @@ static int answering(PGconn *conn, int64_t limit_ms)
     while (PQisBusy(conn)) {
         struct pollfd fd = {.fd = PQsocket(conn), .events = POLLIN};
         const int64_t left_ms = until_ms - clock_monotonic_ms();
-        if (left_ms <= 0 || poll(&fd, 1, (int)left_ms) <= 0 || !PQconsumeInput(conn))
+        const int n = left_ms > 0 ? poll(&fd, 1, (int)left_ms) : 0;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0 || !PQconsumeInput(conn))
             return 0;
     }
     for (PGresult *result = PQgetResult(conn); result; result = PQgetResult(conn)) {
@@ -41,8 +45,10 @@ static bool keeps_sessions(struct store *store, PGconn *conn)
     if (other && PQstatus(other) == CONNECTION_OK) {
         const int first = answering(other, TURN_MS);
         const int second = first ? answering(other, TURN_MS) : 0;
+        const int again = answering(conn, PATIENT_MS);
+        /* A connection that has broken meanwhile says so to whoever uses it next. */
         is_kept = first != store->session_pid && (!second || second == first) &&
-                  answering(conn, PATIENT_MS) == store->session_pid;
+                  (!again || again == store->session_pid);
     }
     PQfinish(other);
     return is_kept;

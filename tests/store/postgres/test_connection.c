@@ -1,5 +1,7 @@
 /* Opening, and connections that break. */
+#include <signal.h>
 #include <stdio.h>
+#include <sys/time.h>
 
 #include "kit.h"
 #include "stores_postgres.h"
@@ -148,6 +150,28 @@ static void durability_is_what_the_server_says(void **state)
     assert_non_null(strstr(facts.loss, "fsync is off"));
 }
 
+static void ignore_alarm(int number)
+{
+    (void)number;
+}
+
+static void a_signal_does_not_look_like_a_server_that_is_gone(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    const struct sigaction ignore = {.sa_handler = ignore_alarm, .sa_flags = SA_RESTART};
+    const struct itimerval often = {.it_interval = {.tv_usec = 100}, .it_value = {.tv_usec = 100}};
+    struct sigaction before;
+    int failed = 0;
+    assert_int_equal(sigaction(SIGALRM, &ignore, &before), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    for (int i = 0; i < 20; i++)
+        failed += open_at(k->url, false, &err) != 0;
+    assert_int_equal(setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+    assert_int_equal(failed, 0);
+}
+
 /* -- Connections that break -- */
 
 #define KILL_ALL                                                     \
@@ -261,6 +285,7 @@ int main(void)
         F(a_schema_of_somebody_else_is_left_alone),
         F(text_that_is_not_utf8_is_refused),
         F(durability_is_what_the_server_says),
+        F(a_signal_does_not_look_like_a_server_that_is_gone),
         F(a_unit_whose_connection_breaks_has_not_happened_and_can_be_repeated),
         F(of_a_commit_that_got_no_answer_nobody_knows),
         F(between_units_nobody_notices),
