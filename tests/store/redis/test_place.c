@@ -273,6 +273,24 @@ static void one_who_is_killed_while_it_waits_holds_nobody_up(void **state)
     server_stop(&s);
 }
 
+/* What it has written must not come back with the next unit of the same handle. */
+static void a_unit_whose_rollback_the_server_refuses_is_given_up_by_the_next(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "before");
+    begin_half(store, true);
+    server_call(&s, "FUNCTION FLUSH");
+    rollback(store);
+    check_soon_free(store, "after");
+    assert_int_equal(count_jobs(store), 2);
+    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+    store_close(store);
+    server_stop(&s);
+}
+
 /* Left from a server whose clock was ahead. */
 static void one_who_was_seen_at_another_time_does_not_wait(void **state)
 {
@@ -369,6 +387,7 @@ int main(void)
         T(the_place_is_handed_to_the_next_who_waits),
         T(one_who_has_given_up_waiting_is_not_given_the_place),
         T(one_who_is_killed_while_it_waits_holds_nobody_up),
+        T(a_unit_whose_rollback_the_server_refuses_is_given_up_by_the_next),
         T(one_who_was_seen_at_another_time_does_not_wait),
         T(what_a_handle_has_started_it_knows_until_others_meddle),
         T(a_commit_that_says_nothing_may_have_meddled),
