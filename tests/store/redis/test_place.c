@@ -359,6 +359,49 @@ static void what_a_handle_has_started_it_knows_until_others_meddle(void **state)
     server_stop(&s);
 }
 
+/* Takes a job from whoever runs it, and starts it itself, in one unit. */
+static void take_over(struct store *store, int64_t seq, uint64_t from, uint64_t to)
+{
+    static const struct decision AGAIN = {.state = REDRIVE_STATE_QUEUED, .uses_attempt = true};
+    const struct settle_move end = {.seq = seq, .token = from, .decision = &AGAIN};
+    const struct start_move start = {.seq = seq, .token = to, .lease_until_ms = INT64_MAX / 4};
+    struct move_result result;
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->settle(store, &end, 1, &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->start(store, &start, 1, &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+}
+
+static void to_start_again_what_runs_elsewhere_is_to_meddle(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    put_committed(store, "taken");
+    put_committed(store, "almost taken");
+    start_committed(store, 1, 7);
+    start_committed(store, 2, 7);
+    take_over(other, 1, 7, 8);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    take_over(other, 2, 7, 8);
+    rollback(other);
+
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), REDRIVE_E_STATE);
+    assert_int_equal(settle(store, 2, 7), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(begin(other, NULL), 0);
+    assert_int_equal(settle(other, 1, 8), 0);
+    assert_int_equal(settle(other, 2, 7), REDRIVE_E_STATE);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
 /* A program that does not say whether it meddles may have. */
 static void a_commit_that_says_nothing_may_have_meddled(void **state)
 {
@@ -390,6 +433,7 @@ int main(void)
         T(a_unit_whose_rollback_the_server_refuses_is_given_up_by_the_next),
         T(one_who_was_seen_at_another_time_does_not_wait),
         T(what_a_handle_has_started_it_knows_until_others_meddle),
+        T(to_start_again_what_runs_elsewhere_is_to_meddle),
         T(a_commit_that_says_nothing_may_have_meddled),
     };
     return cmocka_run_group_tests_name("redis place", tests, NULL, NULL);
