@@ -112,6 +112,13 @@ static void turn_open(struct store *store)
     store->listen_ms = LISTEN_MAX_MS;
 }
 
+static void turn_close(struct store *store)
+{
+    if (store->turn)
+        redisFree(store->turn);
+    store->turn = NULL;
+}
+
 /* A message has the words of a begin's reply. It may be an old one, of a unit that was asked for
  * sooner than the message was read. */
 static void read_message(const struct store *store, struct str message, struct begun *ret)
@@ -143,10 +150,8 @@ static void hear_turn(struct store *store, struct begun *ret)
         read_message(store, rd_reply_str(reply, 2), ret);
         freeReplyObject(reply);
     }
-    if (rc == 0)
-        return;
-    redisFree(store->turn);
-    store->turn = NULL;
+    if (rc != 0)
+        turn_close(store);
 }
 
 static void listen_for_turn(struct store *store, struct begun *ret)
@@ -182,9 +187,10 @@ static void wait_a_while(struct store *store, struct begun *ret)
     nanosleep(&nap, NULL);
 }
 
-/* One who gives up must not be given the place. */
+/* One who gives up must not be given the place, nor hear later that it was. */
 static int leave(struct store *store, int rc)
 {
+    turn_close(store);
     if (store->link) {
         rd_ask(store, "leave");
         rd_ask_text(store, store->me);

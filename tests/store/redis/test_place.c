@@ -240,6 +240,27 @@ static void one_who_has_given_up_waiting_is_not_given_the_place(void **state)
     server_stop(&s);
 }
 
+/* It would take a place that it had been given at the last moment, and has left, for its next. */
+static void one_who_has_given_up_waiting_no_longer_listens(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *hasty = open_hasty(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(begin(hasty, NULL), REDRIVE_E_IO);
+    for (int i = 0; info_number(&s, "stats", "pubsub_channels:") != 0; i++) {
+        assert_true(i < 1000);
+        nap(5);
+    }
+    rollback(store);
+    put_committed(hasty, "after");
+    store_close(store);
+    store_close(hasty);
+    server_stop(&s);
+}
+
 static void one_who_is_killed_while_it_waits_holds_nobody_up(void **state)
 {
     (void)state;
@@ -429,6 +450,7 @@ int main(void)
         T(a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it),
         T(the_place_is_handed_to_the_next_who_waits),
         T(one_who_has_given_up_waiting_is_not_given_the_place),
+        T(one_who_has_given_up_waiting_no_longer_listens),
         T(one_who_is_killed_while_it_waits_holds_nobody_up),
         T(a_unit_whose_rollback_the_server_refuses_is_given_up_by_the_next),
         T(one_who_was_seen_at_another_time_does_not_wait),
