@@ -195,6 +195,9 @@ int rd_link_open(struct store *store, struct redrive_err *err);
 bool rd_says_elsewhere(struct str text);
 /* The same, and that it is not known where: it is worth asking again. */
 bool rd_says_later(struct str text);
+/* The same, and that the node knows of nobody who serves the store. One that has left the cluster
+ * says so for ever: others may know better. */
+bool rd_says_nowhere(struct str text);
 /* Notes the address that a MOVED tells, for the next rd_link_open. */
 void rd_node_told(struct place *place, struct str text);
 

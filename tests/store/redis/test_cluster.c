@@ -217,6 +217,29 @@ static void a_node_that_is_gone_is_not_missed(void **state)
     check_whole(k, 2);
 }
 
+/* The store has moved, and its old node leaves the cluster, but goes on by itself. */
+static void leave_cluster(const struct cluster *c)
+{
+    char command[128];
+    must(&c->a, "CONFIG SET cluster-require-full-coverage no");
+    must(&c->b, "CONFIG SET cluster-require-full-coverage no");
+    must(&c->a, "CLUSTER RESET SOFT");
+    snprintf(command, sizeof command, "CLUSTER FORGET %s", c->id_a);
+    must(&c->b, command);
+    await(&c->b, "CLUSTER INFO", "cluster_state:ok");
+}
+
+static void a_handle_leaves_a_node_that_is_no_longer_of_the_cluster(void **state)
+{
+    struct cluster *c = *state;
+    struct kit *k = &c->kit;
+    PUT(k);
+    move(c);
+    leave_cluster(c);
+    PUT(k);
+    check_whole(k, 2);
+}
+
 #define C(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -227,6 +250,7 @@ int main(void)
         C(who_asks_during_the_move_is_told_to_try_again),
         C(a_handle_follows_its_store_and_brings_the_functions_along),
         C(a_node_that_is_gone_is_not_missed),
+        C(a_handle_leaves_a_node_that_is_no_longer_of_the_cluster),
     };
     return cmocka_run_group_tests_name("redis cluster", tests, NULL, NULL);
 }
