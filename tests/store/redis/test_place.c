@@ -164,6 +164,53 @@ static void a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it(void **sta
     }
 }
 
+static void fail_over(const struct server *from, const struct server *to)
+{
+    wait_for_replica(to, from);
+    assert_string_equal(server_call(from, "FAILOVER TO 127.0.0.1 %d", to->port), "OK");
+    for (int i = 0; !strstr(server_call(to, "INFO replication"), "role:master"); i++) {
+        assert_true(i < 1000);
+        nap(10);
+    }
+    wait_for_replica(from, to);
+}
+
+/* What was only noted nobody else has got: there the numbers of units were given out again. */
+static void a_primary_that_comes_back_takes_no_new_unit_for_an_old_one(void **state)
+{
+    (void)state;
+    struct server primary, replica;
+    struct proxy proxy;
+    server_start(&primary, PRIMARY);
+    server_start(&replica, PRIMARY);
+    server_call(&replica, "REPLICAOF 127.0.0.1 %d", primary.port);
+    struct store *store = open_at(&primary);
+    put_committed(store, "before");
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(begin(store, NULL), 0);
+        rollback(store);
+    }
+    store_close(store);
+    fail_over(&primary, &replica);
+    store = open_at(&replica);
+    put_committed(store, "meanwhile");
+    store_close(store);
+    fail_over(&replica, &primary);
+    proxy_start(&proxy, primary.port);
+    struct server through = primary;
+    snprintf(through.url, sizeof through.url, "redis://127.0.0.1:%d", proxy.port);
+    store = open_at(&through);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, "after", NULL), 0);
+    atomic_store(&proxy.loses, true);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(count_jobs(store), 3);
+    store_close(store);
+    proxy_stop(&proxy);
+    server_stop(&primary);
+    server_stop(&replica);
+}
+
 /* ---- Turns --------------------------------------------------------------------------------------
  */
 
@@ -448,6 +495,7 @@ int main(void)
         T(a_unit_that_commits_nothing_leaves_the_log_alone),
         T(a_server_that_dies_in_mid_unit_knows_nothing_of_it),
         T(a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it),
+        T(a_primary_that_comes_back_takes_no_new_unit_for_an_old_one),
         T(the_place_is_handed_to_the_next_who_waits),
         T(one_who_has_given_up_waiting_is_not_given_the_place),
         T(one_who_has_given_up_waiting_no_longer_listens),

@@ -104,7 +104,9 @@ local function told(P, unit, now)
     return {1, unit, r[1], r[2], r[3], text(now), text(r[3] - (r[4] or 0)), r[5] or ''}
 end
 
+-- A server that was the primary before may have given up a unit of this number, of which no other knew.
 local function open_unit(P, unit, me, client, run, lease_ms, now)
+    note('ZREM', P .. 'given_up', unit)
     note('HSET', P .. 'root', 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
         'lease', text(now + lease_ms), 'lease_ms', lease_ms)
 end
