@@ -245,15 +245,14 @@ static bool is_known(const struct store *store)
 
 /* Forgets rows that may not be as the server has them: nothing was kept, it is another store by
  * now, or somebody else had a unit in between. What this handle has started nobody else changes
- * without saying so. */
+ * without saying so. Numbers of units that were rolled back are given out again after a fail-over,
+ * so that the next one is no proof. */
 static void forget_rows(struct store *store, int64_t meddled)
 {
-    if (store->kept_unit == 0 || !is_known(store))
+    if (store->kept_unit == 0 || !is_known(store) || meddled != store->meddled)
         rd_unit_forget(store);
-    else if (store->unit != store->kept_unit + 1 && meddled == store->meddled)
-        rd_entries_keep_running(store);
     else if (store->unit != store->kept_unit + 1)
-        rd_unit_forget(store);
+        rd_entries_keep_running(store);
     store->meddled = meddled;
 }
 

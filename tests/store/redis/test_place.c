@@ -427,6 +427,43 @@ static void what_a_handle_has_started_it_knows_until_others_meddle(void **state)
     server_stop(&s);
 }
 
+/* On another server, on which the numbers of what was rolled back were given out again. */
+static void what_others_meddle_with_after_a_fail_over_is_noticed(void **state)
+{
+    (void)state;
+    struct server primary, replica;
+    server_start(&primary, PRIMARY);
+    server_start(&replica, PRIMARY);
+    server_call(&replica, "REPLICAOF 127.0.0.1 %d", primary.port);
+    struct store *store = open_at(&primary);
+    put_committed(store, "a");
+    start_committed(store, 1, 7);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(begin(store, NULL), 0);
+        rollback(store);
+    }
+    fail_over(&primary, &replica);
+    struct store *other = open_at(&replica);
+    assert_int_equal(begin(other, NULL), 0);
+    assert_int_equal(cancel(other, 1), 0);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    store_close(other);
+    fail_over(&replica, &primary);
+    other = open_at(&primary);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(begin(other, NULL), 0);
+        rollback(other);
+    }
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), REDRIVE_E_STATE);
+    rollback(store);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&primary);
+    server_stop(&replica);
+}
+
 /* Takes a job from whoever runs it, and starts it itself, in one unit. */
 static void take_over(struct store *store, int64_t seq, uint64_t from, uint64_t to)
 {
@@ -503,6 +540,7 @@ int main(void)
         T(a_unit_whose_rollback_the_server_refuses_is_given_up_by_the_next),
         T(one_who_was_seen_at_another_time_does_not_wait),
         T(what_a_handle_has_started_it_knows_until_others_meddle),
+        T(what_others_meddle_with_after_a_fail_over_is_noticed),
         T(to_start_again_what_runs_elsewhere_is_to_meddle),
         T(a_commit_that_says_nothing_may_have_meddled),
     };
