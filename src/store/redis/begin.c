@@ -112,6 +112,13 @@ static void turn_open(struct store *store)
     store->listen_ms = LISTEN_MAX_MS;
 }
 
+static void turn_close(struct store *store)
+{
+    if (store->turn)
+        redisFree(store->turn);
+    store->turn = NULL;
+}
+
 /* A message has the words of a begin's reply. It may be an old one, of a unit that was asked for
  * sooner than the message was read. */
 static void read_message(const struct store *store, struct str message, struct begun *ret)
@@ -143,10 +150,8 @@ static void hear_turn(struct store *store, struct begun *ret)
         read_message(store, rd_reply_str(reply, 2), ret);
         freeReplyObject(reply);
     }
-    if (rc == 0)
-        return;
-    redisFree(store->turn);
-    store->turn = NULL;
+    if (rc != 0)
+        turn_close(store);
 }
 
 static void listen_for_turn(struct store *store, struct begun *ret)
@@ -182,9 +187,10 @@ static void wait_a_while(struct store *store, struct begun *ret)
     nanosleep(&nap, NULL);
 }
 
-/* One who gives up must not be given the place. */
+/* One who gives up must not be given the place, nor hear later that it was. */
 static int leave(struct store *store, int rc)
 {
+    turn_close(store);
     if (store->link) {
         rd_ask(store, "leave");
         rd_ask_text(store, store->me);
@@ -239,15 +245,14 @@ static bool is_known(const struct store *store)
 
 /* Forgets rows that may not be as the server has them: nothing was kept, it is another store by
  * now, or somebody else had a unit in between. What this handle has started nobody else changes
- * without saying so. */
+ * without saying so. Numbers of units that were rolled back are given out again after a fail-over,
+ * so that the next one is no proof. */
 static void forget_rows(struct store *store, int64_t meddled)
 {
-    if (store->kept_unit == 0 || !is_known(store))
+    if (store->kept_unit == 0 || !is_known(store) || meddled != store->meddled)
         rd_unit_forget(store);
-    else if (store->unit != store->kept_unit + 1 && meddled == store->meddled)
-        rd_entries_keep_running(store);
     else if (store->unit != store->kept_unit + 1)
-        rd_unit_forget(store);
+        rd_entries_keep_running(store);
     store->meddled = meddled;
 }
 

@@ -266,7 +266,7 @@ static int go_astray(struct store *store, redisReply **ret, struct redrive_err *
         rc = err_set(err, REDRIVE_E_CANCELLED, "the unit is lost: its store is being moved");
         err_detail(err, "the server says: %.*s", (int)text.len, text.ptr);
         err_hint(err, "do it again");
-    } else if (!rd_says_later(text)) {
+    } else if (!rd_says_later(text) || rd_says_nowhere(text)) {
         rd_node_told(&store->place, text);
         rd_link_close(store);
     }

@@ -262,7 +262,8 @@ int redis_start(struct store *store, const struct start_move *moves, size_t n,
         s->started_ms = store->now_ms;
         if (s->first_started_ms == 0)
             s->first_started_ms = store->now_ms;
-        e->is_mine = true;
+        /* One that runs elsewhere and was ended in this unit stays another's until its commit. */
+        e->is_mine |= !rd_entry_is_stored_running(e);
         rc = rd_entry_changed(store, e, err);
     }
     free(entries);

@@ -10,6 +10,9 @@
 /* How long one look for the store may take, but for what the last server asked takes. */
 #define LOOK_MS 3000
 
+/* How long a node is asked that knows of nobody who serves the store, if there are others. */
+#define NOWHERE_MS 500
+
 /* How long a server that is one of several may take for a greeting. */
 #define GREETING_S 2
 
@@ -37,9 +40,14 @@ static bool says(struct str text, const char *word)
     return str_starts_with(text, str_of(word));
 }
 
+bool rd_says_nowhere(struct str text)
+{
+    return says(text, "CLUSTERDOWN");
+}
+
 bool rd_says_later(struct str text)
 {
-    return says(text, "ASK ") || says(text, "TRYAGAIN") || says(text, "CLUSTERDOWN");
+    return says(text, "ASK ") || says(text, "TRYAGAIN") || rd_says_nowhere(text);
 }
 
 bool rd_says_elsewhere(struct str text)
@@ -167,11 +175,15 @@ static int visit(struct store *store, struct look *look, struct redrive_err *err
  */
 static redisReply *ask_for_slot(struct store *store, const struct look *look)
 {
+    const int64_t nowhere_ms = clock_monotonic_ms() + NOWHERE_MS;
     for (;;) {
         redisReply *reply = redisCommand(store->link, "EXISTS %s", store->root);
-        if (!reply || reply->type != REDIS_REPLY_ERROR ||
-            !rd_says_later((struct str){reply->str, reply->len}) ||
-            clock_monotonic_ms() >= look->until_ms)
+        if (!reply || reply->type != REDIS_REPLY_ERROR)
+            return reply;
+        const struct str text = {reply->str, reply->len};
+        const bool asks_others = rd_says_nowhere(text) && store->place.n_nodes > 1;
+        if (!rd_says_later(text) || clock_monotonic_ms() >= look->until_ms ||
+            (asks_others && clock_monotonic_ms() >= nowhere_ms))
             return reply;
         freeReplyObject(reply);
         const struct timespec nap = {.tv_nsec = NAP_NS};

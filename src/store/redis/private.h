@@ -122,12 +122,13 @@ struct store {
     char library[32]; /* its name, with which the names of its functions begin */
 
     redisContext *link;
-    redisContext *ear;  /* subscribed to commits */
-    redisContext *turn; /* subscribed to one's turn; as old as the link at the most */
-    int64_t last_unit;  /* of this handle on the link */
-    int listen_ms;      /* how long it listens before it asks again */
-    bool has_waited;    /* for its turn */
-    bool is_deaf;       /* it cannot be told of it */
+    redisContext *ear;   /* subscribed to commits */
+    int64_t check_at_ms; /* when to look whether it listens at the right server */
+    redisContext *turn;  /* subscribed to one's turn; as old as the link at the most */
+    int64_t last_unit;   /* of this handle on the link */
+    int listen_ms;       /* how long it listens before it asks again */
+    bool has_waited;     /* for its turn */
+    bool is_deaf;        /* it cannot be told of it */
     bool is_cluster;
     bool is_astray; /* the store is no longer where the link leads to */
     char run_id[48];
@@ -195,6 +196,9 @@ int rd_link_open(struct store *store, struct redrive_err *err);
 bool rd_says_elsewhere(struct str text);
 /* The same, and that it is not known where: it is worth asking again. */
 bool rd_says_later(struct str text);
+/* The same, and that the node knows of nobody who serves the store. One that has left the cluster
+ * says so for ever: others may know better. */
+bool rd_says_nowhere(struct str text);
 /* Notes the address that a MOVED tells, for the next rd_link_open. */
 void rd_node_told(struct place *place, struct str text);
 

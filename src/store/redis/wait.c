@@ -7,8 +7,11 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-/* How long a wait lasts at the most when nobody can tell of news. */
+/* How often it is looked for news when nobody can tell of them. */
 #define DEAF_MS 1000
+
+/* How often it is looked whether the store is still where one listens. */
+#define CHECK_MS 1000
 
 /* Whether there were commits that this handle has not seen, be they its own news or not. */
 static int look(struct store *store, uint32_t *news, struct redrive_err *err)
@@ -26,6 +29,20 @@ static int look(struct store *store, uint32_t *news, struct redrive_err *err)
         *news |= STORE_NEWS_ALL;
     store->commits_seen = commits;
     return 0;
+}
+
+/* A server that the store has left, and that has left the others, would be listened to in vain. To
+ * find the store elsewhere is to listen anew. */
+static int check_place(struct store *store, struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    rd_ask_command(store, "EXISTS");
+    rd_ask_text(store, store->root);
+    int rc = rd_link_call(store, &reply, err);
+    if (reply)
+        freeReplyObject(reply);
+    store->check_at_ms = clock_monotonic_ms() + CHECK_MS;
+    return rc;
 }
 
 static void ear_close(struct store *store)
@@ -103,6 +120,19 @@ static uint32_t ear_wait(struct store *store, int64_t until_ms)
     }
 }
 
+/* Listens, or looks again after a while if nobody can tell. */
+static int wait_until(struct store *store, int64_t until_ms, uint32_t *news,
+                      struct redrive_err *err)
+{
+    const int64_t left_ms = until_ms - clock_monotonic_ms();
+    if (store->ear) {
+        *news = ear_wait(store, until_ms < store->check_at_ms ? until_ms : store->check_at_ms);
+        return 0;
+    }
+    poll(NULL, 0, left_ms > DEAF_MS ? DEAF_MS : left_ms > 0 ? (int)left_ms : 0);
+    return look(store, news, err);
+}
+
 int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news, struct redrive_err *err)
 {
     uint32_t news = 0;
@@ -111,17 +141,18 @@ int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news, stru
         return err_set(err, REDRIVE_E_STATE, "a unit is open: waiting would be for ever");
     const int64_t now_ms = clock_monotonic_ms();
     const int64_t until_ms = timeout_ms > INT64_MAX - now_ms ? INT64_MAX : now_ms + timeout_ms;
-    if (!store->ear) {
-        /* Who listens first and looks then misses nothing. */
-        store->ear = rd_ear_open(store, "changed");
-        rc = look(store, &news, err);
-    }
-    if (rc == 0 && news == 0 && store->ear) {
-        news = ear_wait(store, until_ms);
-    } else if (rc == 0 && news == 0) {
-        poll(NULL, 0, timeout_ms > DEAF_MS ? DEAF_MS : timeout_ms > 0 ? (int)timeout_ms : 0);
-        rc = look(store, &news, err);
-    }
+    do {
+        if (store->ear && clock_monotonic_ms() >= store->check_at_ms)
+            rc = check_place(store, err);
+        if (rc == 0 && !store->ear) {
+            /* Who listens first and looks then misses nothing. */
+            store->ear = rd_ear_open(store, "changed");
+            store->check_at_ms = clock_monotonic_ms() + CHECK_MS;
+            rc = look(store, &news, err);
+        }
+        if (rc == 0 && news == 0)
+            rc = wait_until(store, until_ms, &news, err);
+    } while (rc == 0 && news == 0 && clock_monotonic_ms() < until_ms);
     if (ret_news)
         *ret_news = rc == 0 ? news : 0;
     return rc;

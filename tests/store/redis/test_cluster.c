@@ -217,6 +217,55 @@ static void a_node_that_is_gone_is_not_missed(void **state)
     check_whole(k, 2);
 }
 
+/* The store has moved, and its old node leaves the cluster, but goes on by itself. */
+static void leave_cluster(const struct cluster *c)
+{
+    char command[128];
+    must(&c->a, "CONFIG SET cluster-require-full-coverage no");
+    must(&c->b, "CONFIG SET cluster-require-full-coverage no");
+    must(&c->a, "CLUSTER RESET SOFT");
+    snprintf(command, sizeof command, "CLUSTER FORGET %s", c->id_a);
+    must(&c->b, command);
+    await(&c->b, "CLUSTER INFO", "cluster_state:ok");
+}
+
+static void a_handle_leaves_a_node_that_is_no_longer_of_the_cluster(void **state)
+{
+    struct cluster *c = *state;
+    struct kit *k = &c->kit;
+    PUT(k);
+    move(c);
+    leave_cluster(c);
+    PUT(k);
+    check_whole(k, 2);
+}
+
+static uint32_t wait_for_news(struct kit *k, int64_t timeout_ms)
+{
+    uint32_t news;
+    assert_int_equal(store_ops(k->store)->wait(k->store, timeout_ms, &news, NULL), 0);
+    return news;
+}
+
+/* What it would be told there it would never hear. */
+static void one_who_waits_leaves_such_a_node_as_well(void **state)
+{
+    struct cluster *c = *state;
+    struct kit *k = &c->kit, other;
+    PUT(k);
+    kit_join(&other, k);
+    while (wait_for_news(&other, 1) != 0)
+        continue;
+    move(c);
+    PUT(k);
+    leave_cluster(c);
+    while (wait_for_news(&other, 1) != 0)
+        continue;
+    PUT(k);
+    assert_int_not_equal(wait_for_news(&other, START_MS), 0);
+    kit_close(&other);
+}
+
 #define C(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -227,6 +276,8 @@ int main(void)
         C(who_asks_during_the_move_is_told_to_try_again),
         C(a_handle_follows_its_store_and_brings_the_functions_along),
         C(a_node_that_is_gone_is_not_missed),
+        C(a_handle_leaves_a_node_that_is_no_longer_of_the_cluster),
+        C(one_who_waits_leaves_such_a_node_as_well),
     };
     return cmocka_run_group_tests_name("redis cluster", tests, NULL, NULL);
 }

@@ -164,6 +164,53 @@ static void a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it(void **sta
     }
 }
 
+static void fail_over(const struct server *from, const struct server *to)
+{
+    wait_for_replica(to, from);
+    assert_string_equal(server_call(from, "FAILOVER TO 127.0.0.1 %d", to->port), "OK");
+    for (int i = 0; !strstr(server_call(to, "INFO replication"), "role:master"); i++) {
+        assert_true(i < 1000);
+        nap(10);
+    }
+    wait_for_replica(from, to);
+}
+
+/* What was only noted nobody else has got: there the numbers of units were given out again. */
+static void a_primary_that_comes_back_takes_no_new_unit_for_an_old_one(void **state)
+{
+    (void)state;
+    struct server primary, replica;
+    struct proxy proxy;
+    server_start(&primary, PRIMARY);
+    server_start(&replica, PRIMARY);
+    server_call(&replica, "REPLICAOF 127.0.0.1 %d", primary.port);
+    struct store *store = open_at(&primary);
+    put_committed(store, "before");
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(begin(store, NULL), 0);
+        rollback(store);
+    }
+    store_close(store);
+    fail_over(&primary, &replica);
+    store = open_at(&replica);
+    put_committed(store, "meanwhile");
+    store_close(store);
+    fail_over(&replica, &primary);
+    proxy_start(&proxy, primary.port);
+    struct server through = primary;
+    snprintf(through.url, sizeof through.url, "redis://127.0.0.1:%d", proxy.port);
+    store = open_at(&through);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, "after", NULL), 0);
+    atomic_store(&proxy.loses, true);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(count_jobs(store), 3);
+    store_close(store);
+    proxy_stop(&proxy);
+    server_stop(&primary);
+    server_stop(&replica);
+}
+
 /* ---- Turns --------------------------------------------------------------------------------------
  */
 
@@ -240,6 +287,27 @@ static void one_who_has_given_up_waiting_is_not_given_the_place(void **state)
     server_stop(&s);
 }
 
+/* It would take a place that it had been given at the last moment, and has left, for its next. */
+static void one_who_has_given_up_waiting_no_longer_listens(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *hasty = open_hasty(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(begin(hasty, NULL), REDRIVE_E_IO);
+    for (int i = 0; info_number(&s, "stats", "pubsub_channels:") != 0; i++) {
+        assert_true(i < 1000);
+        nap(5);
+    }
+    rollback(store);
+    put_committed(hasty, "after");
+    store_close(store);
+    store_close(hasty);
+    server_stop(&s);
+}
+
 static void one_who_is_killed_while_it_waits_holds_nobody_up(void **state)
 {
     (void)state;
@@ -270,6 +338,24 @@ static void one_who_is_killed_while_it_waits_holds_nobody_up(void **state)
     }
     store_close(store);
     store_close(third);
+    server_stop(&s);
+}
+
+/* What it has written must not come back with the next unit of the same handle. */
+static void a_unit_whose_rollback_the_server_refuses_is_given_up_by_the_next(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "before");
+    begin_half(store, true);
+    server_call(&s, "FUNCTION FLUSH");
+    rollback(store);
+    check_soon_free(store, "after");
+    assert_int_equal(count_jobs(store), 2);
+    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+    store_close(store);
     server_stop(&s);
 }
 
@@ -341,6 +427,86 @@ static void what_a_handle_has_started_it_knows_until_others_meddle(void **state)
     server_stop(&s);
 }
 
+/* On another server, on which the numbers of what was rolled back were given out again. */
+static void what_others_meddle_with_after_a_fail_over_is_noticed(void **state)
+{
+    (void)state;
+    struct server primary, replica;
+    server_start(&primary, PRIMARY);
+    server_start(&replica, PRIMARY);
+    server_call(&replica, "REPLICAOF 127.0.0.1 %d", primary.port);
+    struct store *store = open_at(&primary);
+    put_committed(store, "a");
+    start_committed(store, 1, 7);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(begin(store, NULL), 0);
+        rollback(store);
+    }
+    fail_over(&primary, &replica);
+    struct store *other = open_at(&replica);
+    assert_int_equal(begin(other, NULL), 0);
+    assert_int_equal(cancel(other, 1), 0);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    store_close(other);
+    fail_over(&replica, &primary);
+    other = open_at(&primary);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(begin(other, NULL), 0);
+        rollback(other);
+    }
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), REDRIVE_E_STATE);
+    rollback(store);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&primary);
+    server_stop(&replica);
+}
+
+/* Takes a job from whoever runs it, and starts it itself, in one unit. */
+static void take_over(struct store *store, int64_t seq, uint64_t from, uint64_t to)
+{
+    static const struct decision AGAIN = {.state = REDRIVE_STATE_QUEUED, .uses_attempt = true};
+    const struct settle_move end = {.seq = seq, .token = from, .decision = &AGAIN};
+    const struct start_move start = {.seq = seq, .token = to, .lease_until_ms = INT64_MAX / 4};
+    struct move_result result;
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->settle(store, &end, 1, &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->start(store, &start, 1, &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+}
+
+static void to_start_again_what_runs_elsewhere_is_to_meddle(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    put_committed(store, "taken");
+    put_committed(store, "almost taken");
+    start_committed(store, 1, 7);
+    start_committed(store, 2, 7);
+    take_over(other, 1, 7, 8);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    take_over(other, 2, 7, 8);
+    rollback(other);
+
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), REDRIVE_E_STATE);
+    assert_int_equal(settle(store, 2, 7), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(begin(other, NULL), 0);
+    assert_int_equal(settle(other, 1, 8), 0);
+    assert_int_equal(settle(other, 2, 7), REDRIVE_E_STATE);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
 /* A program that does not say whether it meddles may have. */
 static void a_commit_that_says_nothing_may_have_meddled(void **state)
 {
@@ -366,11 +532,16 @@ int main(void)
         T(a_unit_that_commits_nothing_leaves_the_log_alone),
         T(a_server_that_dies_in_mid_unit_knows_nothing_of_it),
         T(a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it),
+        T(a_primary_that_comes_back_takes_no_new_unit_for_an_old_one),
         T(the_place_is_handed_to_the_next_who_waits),
         T(one_who_has_given_up_waiting_is_not_given_the_place),
+        T(one_who_has_given_up_waiting_no_longer_listens),
         T(one_who_is_killed_while_it_waits_holds_nobody_up),
+        T(a_unit_whose_rollback_the_server_refuses_is_given_up_by_the_next),
         T(one_who_was_seen_at_another_time_does_not_wait),
         T(what_a_handle_has_started_it_knows_until_others_meddle),
+        T(what_others_meddle_with_after_a_fail_over_is_noticed),
+        T(to_start_again_what_runs_elsewhere_is_to_meddle),
         T(a_commit_that_says_nothing_may_have_meddled),
     };
     return cmocka_run_group_tests_name("redis place", tests, NULL, NULL);

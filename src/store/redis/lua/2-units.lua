@@ -104,7 +104,9 @@ local function told(P, unit, now)
     return {1, unit, r[1], r[2], r[3], text(now), text(r[3] - (r[4] or 0)), r[5] or ''}
 end
 
+-- A server that was the primary before may have given up a unit of this number, of which no other knew.
 local function open_unit(P, unit, me, client, run, lease_ms, now)
+    note('ZREM', P .. 'given_up', unit)
     note('HSET', P .. 'root', 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
         'lease', text(now + lease_ms), 'lease_ms', lease_ms)
 end
@@ -144,9 +146,13 @@ local function begin(keys, argv)
     end
     local now = now_ms()
     if r[2] == '1' then
-        if r[4] == run and r[1] ~= dead and now < tonumber(r[5]) then
-            if r[6] == me and r[3] == client then
-                return told(P, r[1], now) -- it was handed over before it asked again
+        -- One's own was handed over before one asked again. One that has written was not: it is over, and
+        -- the server has refused to hear so.
+        local is_own = r[6] == me and r[3] == client
+        local is_over = is_own and redis.call('EXISTS', P .. 'journal') == 1
+        if r[4] == run and r[1] ~= dead and now < tonumber(r[5]) and not is_over then
+            if is_own then
+                return told(P, r[1], now)
             end
             wait_for_turn(P, me, now, turn)
             return {0, r[1], r[3]}
