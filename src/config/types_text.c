@@ -169,6 +169,8 @@ bool type_store_valid(struct str text, struct str *ret_scheme)
         return rest.len == 0;
     if (str_is(scheme, "sqlite"))
         return rest.len > 0;
+    if (str_is(scheme, "redis") && str_starts_with(rest, STR("/")))
+        return rest.len > 1; /* a socket's path, or a host */
     for (size_t i = 1; i < N_SCHEMES - 1; i++)
         if (str_is(scheme, SCHEMES[i]))
             return str_starts_with(rest, STR("//"));

@@ -539,8 +539,9 @@ static void stores_are_known_by_their_scheme(void **state)
 {
     struct sandbox *s = *state;
     static const char *const GOOD[] = {
-        "sqlite:a.db",      "sqlite:/var/a.db", "memory:",          "postgres://h/db",
-        "postgresql:///db", "redis://h:1/0",    "rediss://u:p@h/1", "sqlite::memory:"};
+        "sqlite:a.db",      "sqlite:/var/a.db", "memory:",
+        "postgres://h/db",  "postgresql:///db", "redis://h:1/0",
+        "rediss://u:p@h/1", "sqlite::memory:",  "redis:/run/redis.sock"};
     for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++) {
         char text[64];
         snprintf(text, sizeof text, "store: \"%s\"\n", GOOD[i]);

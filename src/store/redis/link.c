@@ -70,9 +70,12 @@ int rd_link_error(struct str text, struct redrive_err *err)
     if (says(text, "OOM"))
         return refused(REDRIVE_E_NOMEM, "the memory of the Redis server is full", text,
                        "raise its maxmemory, or let jobs finish and be swept", err);
-    if (says(text, "NOAUTH") || says(text, "WRONGPASS") || says(text, "ERR invalid password"))
+    if (says(text, "NOAUTH"))
+        return refused(REDRIVE_E_DENIED, "the Redis server asks for a password", text,
+                       "write redis://:PASSWORD@HOST, or redis://USER:PASSWORD@HOST", err);
+    if (says(text, "WRONGPASS") || says(text, "ERR invalid password"))
         return refused(REDRIVE_E_DENIED, "the Redis server wants another password", text,
-                       "write redis://USER:PASSWORD@HOST", err);
+                       "write redis://:PASSWORD@HOST, or redis://USER:PASSWORD@HOST", err);
     if (says(text, "ERR AUTH"))
         return refused(REDRIVE_E_DENIED, "the Redis server knows no password", text,
                        "leave the password out of the URL, or set requirepass", err);
@@ -136,7 +139,8 @@ redisContext *rd_link_connect(const struct place *place, struct redrive_err *err
     }
     const struct timeval patience = {.tv_sec = RD_PATIENCE_S};
     redisSetTimeout(link, patience);
-    redisEnableKeepAlive(link);
+    if (at->port != 0)
+        redisEnableKeepAlive(link); /* to a socket on this machine it is an error */
     return link;
 }
 

@@ -3,6 +3,7 @@
 #include "server.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static int open_at(const char *url, const char *rest, struct redrive_err *err)
 {
@@ -63,6 +64,7 @@ static void passwords_users_and_databases_are_used(void **state)
     assert_int_equal(open_as(&s, "wrong", &err), REDRIVE_E_DENIED);
     assert_non_null(strstr(err.message, "password"));
     assert_int_equal(open_as(&s, "secret", &err), 0);
+    assert_int_equal(open_as(&s, ":secret", &err), 0);
     assert_int_equal(open_as(&s, "default:s%65cret", &err), 0);
     assert_int_equal(open_as(&s, "nobody:secret", &err), REDRIVE_E_DENIED);
     server_stop(&s);
@@ -79,6 +81,24 @@ static void passwords_users_and_databases_are_used(void **state)
 }
 
 /* The rights that docs/redis.md lists are enough; without one the refusal names it. */
+static void sockets_are_used(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err;
+    char path[64], url[80];
+    snprintf(path, sizeof path, "/tmp/redrive-test-%d.sock", (int)getpid());
+    snprintf(url, sizeof url, "redis:%s", path);
+    const char *const settings[] = {"--unixsocket", path, NULL};
+    server_start(&s, settings);
+    assert_int_equal(open_at(url, "?prefix=a", &err), 0);
+    assert_string_equal(server_call(&s, "EXISTS {a}:root"), "1");
+    server_stop(&s);
+    unlink(path);
+    assert_int_equal(open_at(url, "", &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.message, path));
+}
+
 static void rights_that_are_missing_are_named(void **state)
 {
     (void)state;
@@ -206,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(urls_that_lead_nowhere_are_named),
         T(passwords_users_and_databases_are_used),
+        T(sockets_are_used),
         T(rights_that_are_missing_are_named),
         T(servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused),
         T(of_several_servers_the_one_that_can_be_written_to_is_used),
