@@ -156,7 +156,7 @@ static void *watch(void *arg)
         int rc = store_ops(c->watch)->wait(c->watch, WATCH_MS, &news, NULL);
         pthread_mutex_lock(&c->mutex);
         stopping = c->stopping;
-        c->news |= rc < 0 ? STORE_NEWS_ALL : news;
+        c->news |= news; /* one that fails has none; what was missed comes with the next */
         if (has_work(c))
             pthread_cond_broadcast(&c->wake);
         if (rc < 0 && !stopping)

@@ -1,5 +1,6 @@
 #include "engine/tick.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "engine/alert.h"
 #include "engine/cron.h"
@@ -12,8 +13,9 @@
 #define RESCUE_BATCH  200
 #define OVERDUE_BATCH 200
 
-/* After a failure. */
-#define AGAIN_MS 1000
+/* After a failure; and when the log is told of it again. */
+#define AGAIN_MS      1000
+#define TELL_AGAIN_MS 30000
 
 static int apply_due(struct engine *e, struct op *op, struct redrive_err *err)
 {
@@ -99,6 +101,29 @@ static int apply_alerts(struct engine *e, struct op *op, struct redrive_err *err
     return alerts_look(e, err);
 }
 
+/* A store that is away fails every tick: the log is told when it goes, now and then, and when it is
+ * back. */
+static void log_failure(struct engine *e, const struct redrive_err *err)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+    if (e->failing_since_ms != 0 && now_ms - e->failing_told_ms < TELL_AGAIN_MS)
+        return;
+    if (e->failing_since_ms == 0)
+        e->failing_since_ms = now_ms;
+    e->failing_told_ms = now_ms;
+    log_event(e->options.log, LOG_LEVEL_ERROR, engine_now_ms(e), "tick_failed",
+              LOG_S("error", err->message), LOG_S("detail", err->detail));
+}
+
+static void log_success(struct engine *e)
+{
+    if (e->failing_since_ms == 0)
+        return;
+    log_event(e->options.log, LOG_LEVEL_INFO, engine_now_ms(e), "tick_works_again",
+              LOG_I("after_ms", clock_monotonic_ms() - e->failing_since_ms));
+    e->failing_since_ms = 0;
+}
+
 /* Rescue comes first: what it gives back may be let go at once. What is overdue is not let go. */
 int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
 {
@@ -119,13 +144,14 @@ int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
         rc = parts[i].code;
         if (rc == 0)
             continue;
-        log_event(e->options.log, LOG_LEVEL_ERROR, engine_now_ms(e), "tick_failed",
-                  LOG_S("error", parts[i].err.message), LOG_S("detail", parts[i].err.detail));
+        log_failure(e, &parts[i].err);
         if (err)
             *err = parts[i].err;
     }
     if (rc < 0)
         e->wake_ms = engine_now_ms(e) + AGAIN_MS;
+    else
+        log_success(e);
     *ret_next_ms = e->wake_ms;
     return rc;
 }

@@ -624,8 +624,8 @@ struct store_ops {
 
     /* Returns when another process may have changed something, or after `timeout_ms`. `ret_news`
      * (may be NULL) has bits of enum store_news: what is new since this handle's last wait or unit,
-     * at the least; 0 when the time is over. News that may have been lost with a connection are
-     * STORE_NEWS_ALL. */
+     * at the least; 0 when the time is over, or the wait has failed. News that may have been lost
+     * with a connection are STORE_NEWS_ALL. */
     int (*wait)(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
                 struct redrive_err *err);
 };

@@ -68,13 +68,32 @@ static int change_noted(struct store *store, const struct change_move *moves, si
     return real->change(store, moves, n, ret, err);
 }
 
+static struct buf lines; /* of the log */
+
+static void keep_line(struct str line, void *ctx)
+{
+    (void)ctx;
+    (void)buf_add(&lines, line.ptr, line.len);
+}
+
+static unsigned count_lines(const char *event)
+{
+    unsigned n = 0;
+    for (const char *at = strstr(buf_cstr(&lines), event); at; at = strstr(at + 1, event))
+        n++;
+    return n;
+}
+
 /* A store whose submit and commit can be made to fail. */
 static void make_fragile(struct bed *bed)
 {
     static struct store_ops fragile;
     const struct store_options options = {.create = true};
-    struct engine_options engine_options = {.seed = 1};
+    static const struct log log = {.level = LOG_LEVEL_INFO, .sink = keep_line};
+    struct engine_options engine_options = {.seed = 1, .log = &log};
     struct store *store;
+    buf_release(&lines);
+    buf_init(&lines, 1 << 20);
     bed_init(bed, NULL);
     engine_close(bed->engine);
     assert_int_equal(store_open("memory:fragile", &options, &store, NULL), 0);
@@ -373,6 +392,28 @@ static void a_cancel_says_whether_the_job_was_seen_to_run(void **state)
     bed_release(&bed);
 }
 
+static void store_that_is_away_is_logged_once_and_so_is_its_return(void **state)
+{
+    (void)state;
+    struct bed bed;
+    int64_t next_ms;
+    make_fragile(&bed);
+    begins_left = 0;
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), REDRIVE_E_IO);
+    assert_int_equal(count_lines("tick_failed"), 1);
+    assert_int_equal(count_lines("tick_works_again"), 0);
+    begins_left = UINT_MAX;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
+    assert_int_equal(count_lines("tick_works_again"), 1);
+    begins = 0;
+    begins_left = 0;
+    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), REDRIVE_E_IO);
+    assert_int_equal(count_lines("tick_failed"), 2);
+    bed_release(&bed);
+}
+
 static void unit_that_moves_nothing_is_not_committed(void **state)
 {
     (void)state;
@@ -399,7 +440,10 @@ int main(void)
         T(breaker_forgets_what_was_rolled_back),
         T(settlements_that_are_tried_again_are_not_looked_up_one_by_one),
         T(a_cancel_says_whether_the_job_was_seen_to_run),
+        T(store_that_is_away_is_logged_once_and_so_is_its_return),
         T(unit_that_moves_nothing_is_not_committed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    buf_release(&lines);
+    return failed;
 }

@@ -76,7 +76,7 @@ static int start_listening(struct store *store, uint32_t *ret_news, struct redri
     const PGresult *ignored;
     int rc = pg_read(store, STATEMENT_LISTEN, NULL, &ignored, err);
     store->is_listening = rc == 0;
-    *ret_news = STORE_NEWS_ALL;
+    *ret_news = rc == 0 ? STORE_NEWS_ALL : 0;
     return rc;
 }
 
