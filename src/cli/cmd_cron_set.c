@@ -175,7 +175,7 @@ static int run_remove(struct cli *cli, struct redrive_err *err)
     struct cron_remove_op op;
     struct buf text;
     cron_remove_op_init(&op, str_of(options->tenant), str_of(name));
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
         rc = engine_apply_one(session.engine, &op.op, err);
     session_close(&session);

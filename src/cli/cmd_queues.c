@@ -202,7 +202,7 @@ static int set_pause(struct cli *cli, bool pause, struct redrive_err *err)
     if (*name == '\0')
         return err_set(err, REDRIVE_E_USAGE, "a queue has a name");
     pause_op_init(&op, str_of(options->tenant), str_of(name), pause);
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
         rc = store_ops(session.store)->queues(session.store, str_of(options->tenant), &page, err);
     if (rc == 0)

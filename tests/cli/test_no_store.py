@@ -26,13 +26,15 @@ READERS = [
     ["breakers", "list"],
     ["breakers", "show", "mail"],
     ["queues", "list"],
+    ["queues", "pause", "main"],
+    ["queues", "resume", "main"],
+    ["cron", "remove", "minutely"],
     ["cron", "list"],
 ]
 
 WRITERS = [
     ["enqueue", "mail", "{}"],
     ["migrate"],
-    ["queues", "pause", "main"],
     ["cron", "set", "minutely", "--task", "mail", "--schedule", "* * * * *"],
 ]
 
