@@ -170,6 +170,11 @@ static void a_cancel_in_sql_is_a_cancel(void **state)
                  "cancelled|-|-");
     kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("done")});
     check_answer(k, "SELECT redrive.cancel('done', 'acme')", "completed");
+    const struct job_spec limited = {.id = STR("limited"), .limit_key = STR("l")};
+    const int64_t held = kit_put_in(k, REDRIVE_STATE_RUNNING, &limited);
+    check_refused(k, "redrive.cancel('limited', 'acme')",
+                  "the job is running and holds a place of a limit");
+    assert_int_equal(kit_state(k, held), REDRIVE_STATE_RUNNING);
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
 }
 

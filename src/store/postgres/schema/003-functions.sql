@@ -175,7 +175,8 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- Cancels a live job when the transaction of the caller commits. The result is its state then, which
--- is another one when it had ended before; NULL: there is no such job.
+-- is another one when it had ended before; NULL: there is no such job. One that runs and holds a place of
+-- a limit is refused: the place is the engine's to give back.
 CREATE FUNCTION redrive.cancel(id text, tenant text DEFAULT 'default') RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -192,6 +193,10 @@ BEGIN
         RETURN (SELECT st.name FROM redrive.states st WHERE st.state = job.state);
     END IF;
     IF job.state = 3 THEN
+        IF EXISTS (SELECT FROM redrive.specs s WHERE s.seq = job.seq AND s.limit_key IS NOT NULL) THEN
+            RAISE EXCEPTION 'the job is running and holds a place of a limit'
+                USING ERRCODE = 'object_in_use', HINT = 'redrive jobs cancel gives the place back';
+        END IF;
         job.history_n := coalesce(job.history_n, 0) + 1;
         INSERT INTO redrive.history (seq, n, started_ms, ended_ms, delay_ms, next_ms, epoch, number,
                                      error_code, outcome, error_class, why, worker)
