@@ -63,13 +63,20 @@ def move_marks(fleet, quick, to_ms):
                       WHERE kind = 4; UPDATE redrive.shared_version SET version = version + 1""", database)
     else:
         prefix = "{" + fleet.url.rsplit("=", maxsplit=1)[1] + "}:"
-        quick.call("EVAL", f"""local rows = redis.call('HGETALL', '{prefix}s:4')
+        # As a unit of its own, when nobody has one.
+        change = f"""if redis.call('HGET', '{prefix}root', 'open') == '1' then
+                return 0
+            end
+            local rows = redis.call('HGETALL', '{prefix}s:4')
             for i = 1, #rows, 2 do
                 local version, json = string.match(rows[i + 1], '^(%d+) (.*)$')
                 json = string.gsub(json, '"last_tick_ms":%d+', '"last_tick_ms":{to_ms}')
                 redis.call('HSET', '{prefix}s:4', rows[i], (version + 1) .. ' ' .. json)
             end
-            return redis.call('HINCRBY', '{prefix}root', 'shared', 1)""", 0)
+            redis.call('HINCRBY', '{prefix}root', 'unit', 1)
+            redis.call('HINCRBY', '{prefix}root', 'commits', 1)
+            return redis.call('HINCRBY', '{prefix}root', 'shared', 1)"""
+        wait_for(lambda: int(quick.call("EVAL", change, 0)) > 0, "nobody has a unit")
 
 
 def ticks(fleet):
