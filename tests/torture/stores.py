@@ -41,16 +41,24 @@ class AnyStore:
         self.command = [*command, "--store", url]
         self.copies = 0
 
-    def _ask(self, *words):
-        done = subprocess.run([*self.command, *words], stdin=subprocess.DEVNULL, capture_output=True,
+    def _run(self, *words):
+        return subprocess.run([*self.command, *words], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, check=False, timeout=LIMIT_S)
+
+    def _ask(self, *words):
+        done = self._run(*words)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def jobs(self, states=()):
-        """A dict for each job; of all states unless some are named."""
+        """A dict for each job; of all states unless some are named. None as long as the first process has
+        not made the store."""
         named = ["--state", ",".join(states)] if states else []
-        return [json.loads(line) for line in self._ask("jobs", "export", *named).splitlines()]
+        done = self._run("jobs", "export", *named)
+        if done.returncode != 0 and "there is no store" in done.stderr:
+            return []
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
 
     def live(self):
         return self.jobs(LIVE)
