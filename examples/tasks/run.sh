@@ -3,17 +3,16 @@
 #
 #     ./run.sh [COMMAND...]
 #
-# Everything is stopped when the command has ended. Waits are a tenth of those in redrive.yaml,
+# Everything is stopped when the command has ended. PORT and BACKEND_PORT choose where the API and the
+# backend listen; without them the ports are free ones. Waits are a tenth of those in redrive.yaml,
 # unless REDRIVE_RETRY_INITIAL_DELAY and REDRIVE_RETRY_BACKOFF_FACTOR say otherwise.
 set -eu
 cd "$(dirname "$0")"
-redrive=${REDRIVE:-redrive}
+export PATH="${REDRIVE:+${REDRIVE%/*}:}$PATH:$PWD/../../build"
 export REDRIVE_STORE="${REDRIVE_STORE:-sqlite:tasks.db}"
-export REDRIVE_LISTEN_HTTP="${REDRIVE_LISTEN_HTTP:-127.0.0.1:7070}"
+export REDRIVE_LISTEN_HTTP="127.0.0.1:${PORT:-0}"
 export REDRIVE_RETRY_INITIAL_DELAY="${REDRIVE_RETRY_INITIAL_DELAY:-500ms}"
 export REDRIVE_RETRY_BACKOFF_FACTOR="${REDRIVE_RETRY_BACKOFF_FACTOR:-0.5}"
-export API="http://$REDRIVE_LISTEN_HTTP"
-export BACKEND="http://127.0.0.1:${BACKEND_PORT:-8701}"
 
 running=
 stop() {
@@ -36,7 +35,7 @@ start() {
     until grep -q "$word" "$name.log"; do
         tries=$((tries + 1))
         if [ $tries -gt 300 ] || ! kill -0 "$pid" 2>/dev/null; then
-            echo "run.sh: $name did not start:" >&2
+            echo "run.sh: the $name did not start:" >&2
             cat "$name.log" >&2
             exit 1
         fi
@@ -44,10 +43,18 @@ start() {
     done
 }
 
-start backend listening ./backend "${BACKEND##*:}"
-start server serving "$redrive" serve --no-work
-start worker-1 worker_started "$redrive" work --worker worker-1
-start worker-2 worker_started "$redrive" work --worker worker-2
+# The address that a log tells.
+address() { sed -n 's/.*listening .*\(127\.0\.0\.1:[0-9]*\).*/\1/p' "$1.log"; }
+
+start backend listening ./backend "${BACKEND_PORT:-0}"
+BACKEND=http://$(address backend)
+export BACKEND
+start server serving redrive serve --no-work
+API=http://$(address server)
+export API
+start worker-1 worker_started redrive work --worker worker-1
+start worker-2 worker_started redrive work --worker worker-2
+echo "API: $API, backend: $BACKEND"
 
 [ $# -gt 0 ] || set -- ./tour
 "$@"

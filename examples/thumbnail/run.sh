@@ -2,7 +2,7 @@
 # Four pictures, of which one is missing. Takes about ten seconds: two waits of five.
 set -eu
 cd "$(dirname "$0")"
-redrive=${REDRIVE:-redrive}
+export PATH="${REDRIVE:+${REDRIVE%/*}:}$PATH:$PWD/../../build"
 export REDRIVE_STORE="${REDRIVE_STORE:-sqlite:thumbnails.db}"
 
 # What the store answers in SQL, which Redis does not speak.
@@ -15,26 +15,26 @@ query() {
 }
 
 # The log goes to the terminal; it is what there is to see.
-"$redrive" work &
+redrive work &
 worker=$!
 trap 'kill $worker 2>/dev/null || true; wait' EXIT
 trap 'exit 130' INT TERM HUP PIPE
 
 ./make-pictures
 for picture in dawn rings stripes missing; do
-    "$redrive" enqueue thumbnail --id "thumbnail-$picture" \
+    redrive enqueue thumbnail --id "thumbnail-$picture" \
         "{\"input\":\"pictures/$picture.ppm\",\"output\":\"thumbnails/$picture.png\",\"width\":160}"
 done
 
 tries=0
-until "$redrive" jobs show thumbnail-missing --json | grep -q '"state":"dead_letter"'; do
+until redrive jobs show thumbnail-missing --json | grep -q '"state":"dead_letter"'; do
     tries=$((tries + 1))
     [ $tries -le 120 ] || { echo "run.sh: thumbnail-missing has not ended" >&2; exit 1; }
     sleep 0.5
 done
 
 echo
-"$redrive" jobs list
+redrive jobs list
 echo
 query "SELECT job_id, job_type, status, attempts, max_attempts, last_error, input_data, error_stacktrace
-       FROM failed_jobs WHERE job_id = 'thumbnail-missing'" || "$redrive" dlq show thumbnail-missing
+       FROM failed_jobs WHERE job_id = 'thumbnail-missing'" || redrive dlq show thumbnail-missing

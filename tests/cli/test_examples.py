@@ -64,15 +64,11 @@ class System:
         self.port, self.backend_port = free_port(), free_port()
         keep = {k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS") or k == "TMPDIR"}
         self.env = {**keep, "PATH": "/usr/bin:" + os.environ["PATH"], "HOME": str(tmp_path), "REDRIVE": str(BINARY),
-                    "REDRIVE_STORE": place.url, "REDRIVE_LISTEN_HTTP": f"127.0.0.1:{self.port}",
-                    "BACKEND_PORT": str(self.backend_port)}
-        for file in ("redrive.yaml", "run.sh"):  # where the port of the other side is a word of the file
-            path = self.dir / file
-            path.write_text(path.read_text().replace("8700", str(self.backend_port)))
+                    "REDRIVE_STORE": place.url, "PORT": str(self.port), "BACKEND_PORT": str(self.backend_port)}
 
-    def run(self):
+    def run(self, *command, text=""):
         """The example as it is shipped. Its output, with what is told beside it."""
-        done = subprocess.run(["./run.sh"], cwd=self.dir, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = subprocess.run(["./run.sh", *command], cwd=self.dir, env=self.env, input=text, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False, timeout=2 * LIMIT_S)
         assert done.returncode == 0, done.stdout
         return done.stdout
@@ -311,7 +307,8 @@ def test_example_runs_on_a_file_and_again_on_the_same_one(tmp_path):
     build.mkdir()
     (build / "redrive").symlink_to(BINARY)
     env = {k: v for k, v in os.environ.items() if not k.startswith("REDRIVE_")}
-    env["REDRIVE_LISTEN_HTTP"], env["BACKEND_PORT"] = f"127.0.0.1:{free_port()}", str(free_port())
+    env.pop("PORT", None)
+    env.pop("BACKEND_PORT", None)
 
     def call(words, where):
         return subprocess.run(words, cwd=where, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -327,17 +324,34 @@ def test_example_runs_on_a_file_and_again_on_the_same_one(tmp_path):
     again = call(["./run.sh"], build / "example-tasks")
     assert again.returncode == 0, again.stdout + again.stderr
     for output in (done.stdout, again.stdout):
+        assert re.search(r"^API: http://127.0.0.1:[1-9]\d*, backend: http://127.0.0.1:[1-9]\d*$", output, re.M)
         assert re.search(r"report +open", output) and re.search(r"report +closed", output)
         assert "0.50, 1.00, 2.00, 4.00 s" in output and '"removed": 1' in output
 
 
-def test_port_that_is_taken_ends_an_example_with_the_reason(tmp_path):
-    system = System("tasks", Place("sqlite", tmp_path), tmp_path)
-    with socket.create_server(("127.0.0.1", system.port)):
-        done = subprocess.run(["./run.sh"], cwd=system.dir, env=system.env, stdin=subprocess.DEVNULL,
+@pytest.mark.parametrize("name", ["tasks", "webhook"])
+@pytest.mark.parametrize("variable", ["PORT", "BACKEND_PORT"])
+def test_port_that_is_taken_ends_an_example_with_the_reason(name, variable, tmp_path):
+    system = System(name, Place("sqlite", tmp_path), tmp_path)
+    taken = system.env[variable]
+    with socket.create_server(("127.0.0.1", int(taken))):
+        done = subprocess.run(["./run.sh", "true"], cwd=system.dir, env=system.env, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 1
-    assert "server did not start" in done.stderr and str(system.port) in done.stderr
+    assert f"cannot listen on 127.0.0.1:{taken}" in done.stderr and "Address already in use" in done.stderr
+    assert "choose another" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["tasks", "webhook"])
+def test_commands_of_the_readme_run_in_a_shell_of_ones_own(name, tmp_path):
+    system = System(name, Place("sqlite", tmp_path), tmp_path)
+    del system.env["REDRIVE_STORE"]  # the file that the commands name
+    section = (system.dir / "README.md").read_text("utf-8").split("## Try next\n")[1]
+    commands = [line.strip() for line in section.splitlines() if line.startswith("    ") and "tail -f" not in line]
+    assert len(commands) >= 6
+    output = system.run("sh", text="set -e\n" + "\necho\n".join(commands) + "\n")
+    assert '"state":"queued"' in output
+    assert {"tasks": "total_executed", "webhook": "digest-every-two-minutes"}[name] in output
 
 
 def test_example_whose_reader_goes_away_leaves_nothing_running(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -49,11 +50,21 @@ class Pair:
 
 
 @pytest.fixture
-def server(tmp_path):
+def bench(tmp_path):
     bench = Bench(tmp_path)
     shutil.copy(CLIENTS / "redrive.yaml", bench.config)
-    yield bench.serve("--store", f"sqlite:{bench.database}", "--listen", "127.0.0.1:0", "--faktory", "127.0.0.1:0").ready()
+    yield bench
     bench.close()
+
+
+def serve(bench, port=0):
+    words = ["--store", f"sqlite:{bench.database}", "--listen", f"127.0.0.1:{port}", "--faktory", "127.0.0.1:0"]
+    return bench.serve(*words).ready()
+
+
+@pytest.fixture
+def server(bench):
+    return serve(bench)
 
 
 def python_pair(server):
@@ -107,6 +118,40 @@ def test_worker_takes_the_jobs_of_another_producer(server, pair, tmp_path):
     assert python_pair(server).produce("ann@example.org").returncode == 0
     pair.work(tmp_path / "worker")
     wait_for(lambda: look(server, "ann@example.org")["state"] == "completed", lambda: (tmp_path / "worker").read_text())
+
+
+@pytest.mark.parametrize("pair", ["python", "shell"], indirect=True)
+def test_worker_outlives_a_server_that_is_away(bench, server, pair, tmp_path):
+    pair.work(tmp_path / "worker")
+    assert pair.produce("ann@example.org").returncode == 0
+    wait_for(lambda: look(server, "ann@example.org")["state"] == "completed", lambda: (tmp_path / "worker").read_text())
+    port = server.port()
+    server.stop()
+    words = re.compile("refused|Couldn't connect|Failed to connect")
+    wait_for(lambda: words.search((tmp_path / "worker").read_text()), "a worker that has noticed")
+    again = serve(bench, port)
+    assert pair.produce("eve@example.org").returncode == 0
+    wait_for(lambda: look(again, "eve@example.org")["state"] == "completed", lambda: (tmp_path / "worker").read_text())
+
+
+def test_shell_worker_understands_any_payload(server, tmp_path):
+    """What Node pushes has its arguments in a list; a payload without an address is a failure like others."""
+    jobs = {"a b": {"to": "ann@example.org"}, "c": {"args": [{"to": "bob@example.org"}]}, "d": {"id": "x"}, "e": None}
+    bodies = [json.dumps({"task": "mail", "id": i, "payload": p}) for i, p in jobs.items()]
+    for body in bodies:
+        connection = server.connect()
+        connection.request("POST", "/jobs", body)
+        assert connection.getresponse().status == 201
+        connection.close()
+    shell = Pair(["sh"], ".sh", JOBS_URL=f"http://127.0.0.1:{server.port()}")
+    try:
+        shell.work(tmp_path / "worker")
+        wait_for(lambda: server.metric("redrive_dead_letter_jobs") == 2, lambda: (tmp_path / "worker").read_text())
+        wait_for(lambda: len(json.loads(server.get("/jobs?state=completed")[1])["items"]) == 2, "two that are done")
+        dead = {job["id"]: job["last_error"]["class"] for job in json.loads(server.get("/jobs?state=dead_letter")[1])["items"]}
+    finally:
+        shell.close()
+    assert dead == {"d": "validation", "e": "validation"}
 
 
 @pytest.mark.parametrize("pair", ["python", "node"], indirect=True)

@@ -2,38 +2,26 @@
 # worker.sh - sends mails until it is ended.
 url=${JOBS_URL:-http://127.0.0.1:7070}
 
-# The work: says what happened, and with its exit code what that means (see sysexits.h).
-send() { # ADDRESS ATTEMPT
-    case $1,$2 in
-    *@busy.*,1) echo "451 try again later" && return 75 ;;
-    *@*) printf "sent to %s\n" "$1" ;;
-    *) printf "not an address: %s\n" "$1" && return 65 ;;
+# The work, and how it has ended. An exit code has a class: 65 is 'validation', and not retried (sysexits.h).
+send() { # PAYLOAD ATTEMPT
+    to=${1#*'"to":'*'"'} to=${to%%'"'*}
+    case $to,$2 in
+    *@busy.*,1) echo '"class":"rate_limited","message":"451 try again later","retry_after":"2s"' ;;
+    *@*) printf '"status":"SUCCESS","result":{"sent":"%s"}' "$to" ;;
+    *) printf '"exit_code":65,"message":"not an address: %s"' "$to" ;;
     esac
 }
 
+# Waits for a server that is away; a job in hand is given out again when its lease ends.
 post() { # PATH BODY
-    curl -sSf --retry 3 --retry-connrefused ${JOBS_TOKEN:+-H "Authorization: Bearer $JOBS_TOKEN"} \
-        -d "$2" "$url$1"
+    curl -sSf --retry 3 --retry-connrefused ${JOBS_TOKEN:+-H "Authorization: Bearer $JOBS_TOKEN"} -d "$2" "$url$1"
 }
 
-# What a pattern finds in the answer of a claim. Text stays as JSON writes it, and can go back so.
-field() { # PATTERN
-    printf '%s\n' "$answer" | sed -n "s/$1.*/\1/p"
-}
-
+# What is wanted of a claim, parted by quotes. Text stays as JSON writes it, and can go back so.
+job='s/^{"jobs":\[{"id":"\([^"]*\)"[^{]*"payload":\(.*\),"attempt":\([0-9]*\),.*"token":"\([^"]*\).*/\1"\4"\3"\2/p'
 while :; do
-    answer=$(post /claim "{\"tasks\":[\"mail\"],\"worker\":\"shell-$$\",\"wait\":\"30s\"}") || sleep 1
-    id=$(field '^{"jobs":\[{"id":"\([^"]*\)"')
-    [ -n "$id" ] || continue
-    token=$(field '.*"token":"\([^"]*\)"')
-    attempt=$(field '.*"attempt":\([0-9]*\)')
-    to=$(field '.*"payload":{"to": *"\([^"]*\)"')
-    said=$(send "$to" "$attempt")
-    code=$?
-    case $code in
-    0) end="\"status\":\"SUCCESS\",\"result\":\"$said\"" ;;
-    75) end="\"class\":\"rate_limited\",\"message\":\"$said\",\"retry_after\":\"2s\"" ;;
-    *) end="\"exit_code\":$code,\"message\":\"$said\"" ;;
-    esac
-    post /settle "{\"items\":[{\"id\":\"$id\",\"token\":\"$token\",$end}]}" && echo
+    { post /claim "{\"tasks\":[\"mail\"],\"worker\":\"shell-$$\",\"wait\":\"30s\"}" || sleep 1; echo; } |
+        sed -n "$job" | while IFS='"' read -r id token attempt payload; do
+            post /settle "{\"items\":[{\"id\":\"$id\",\"token\":\"$token\",$(send "$payload" "$attempt")}]}" && echo
+        done
 done
