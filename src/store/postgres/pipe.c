@@ -215,6 +215,8 @@ int pg_sync(struct store *store, struct redrive_err *err)
         if (rc == 0)
             rc = pg_connection_error(store, err);
         pg_disconnect(store);
+    } else if (store->is_swapped && !store->in_unit) {
+        pg_disconnect(store);
     }
     if (rc != 0) {
         pg_forget_results(store);
@@ -239,7 +241,7 @@ void pg_hear_out(struct store *store)
     store->is_telling = false;
     const bool stands = take_answers(store, &ignored, NULL);
     store->n_sent = 0;
-    if (!stands || PQstatus(store->conn) == CONNECTION_BAD)
+    if (!stands || PQstatus(store->conn) == CONNECTION_BAD || store->is_swapped)
         pg_disconnect(store);
 }
 

@@ -71,6 +71,7 @@ struct store {
     struct store_base base;
     PGconn *conn;    /* NULL: there is none */
     int session_pid; /* the process at its other end: behind a pool not the one that libpq knows */
+    bool is_swapped; /* it no longer has what was prepared there: it is another, or was emptied */
     char *url;
     char shown[160]; /* what errors show of it: no password */
     char server[64]; /* name and version */
@@ -133,7 +134,8 @@ struct store {
 
 /* ---- error.c ------------------------------------------------------------------------------ */
 
-/* Turns what a statement failed with into one of ours. */
+/* Turns what a statement failed with into one of ours. A session that turns out to be another one
+ * is of no use, and store->is_swapped. */
 int pg_error(struct store *store, const PGresult *result, struct redrive_err *err);
 /* The connection is gone, or could not be made. */
 int pg_connection_error(struct store *store, struct redrive_err *err);
