@@ -368,7 +368,9 @@ enum shared_kind {
     SHARED_CRON,    /* an entry of the timetable, as JSON, and its last tick */
     SHARED_WORKER,  /* a worker that is alive, as JSON */
     SHARED_ALERT,   /* what is known of an alert's episode, as JSON */
+    SHARED_CANCEL,  /* a job that is to be cancelled, as JSON; see engine/cancels.h */
 };
+#define SHARED_KIND_COUNT (SHARED_CANCEL + 1)
 
 /* The kinds from SHARED_WORKER on are read anew by whoever wants them: nobody keeps a copy, and
  * putting one does not raise the shared version. */

@@ -373,7 +373,7 @@ static void do_share(struct random_side *s)
 {
     struct move_result r;
     const struct shared_row row = {
-        .kind = (enum shared_kind)below(s, SHARED_ALERT + 1),
+        .kind = (enum shared_kind)below(s, SHARED_KIND_COUNT),
         .tenant = CHOICE(s, TENANTS),
         .key = CHOICE(s, QUEUES),
         .value = WORD(s, MESSAGES),
