@@ -65,6 +65,7 @@ static const struct {
     {SHARED_BREAKER, "breakers", "breakers"}, {SHARED_BUCKET, "limits", "limits"},
     {SHARED_PAUSE, "pauses", "pauses"},       {SHARED_TASK, "tasks", "task definitions"},
     {SHARED_CRON, "cron", "cron entries"},    {SHARED_ALERT, "alerts", "alerts"},
+    {SHARED_CANCEL, "cancels", "cancels"},
 };
 #define N_ROWS (sizeof ROWS / sizeof ROWS[0])
 

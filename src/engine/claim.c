@@ -140,7 +140,7 @@ static int apply_claim(struct engine *e, struct op *base, struct redrive_err *er
     return claim_ops(e, &base, 1, err);
 }
 
-static const struct op_kind CLAIM = {.rank = 2, .apply = claim_ops};
+static const struct op_kind CLAIM = {.rank = 3, .apply = claim_ops};
 
 void claim_op_init(struct claim_op *op, const struct claim_filter *filter, struct str worker,
                    int64_t lease_ms)

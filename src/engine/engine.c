@@ -192,6 +192,7 @@ void engine_forget(struct engine *e)
     retention_forget(e);
     e->shared_seen = -1;
     e->n_events = 0;
+    e->cancels_ms = 0;
     /* Whatever was found out about times may not have been so. */
     e->wake_ms = 0;
 }

@@ -222,7 +222,8 @@ static int put_lanes(struct engine *e, struct lane *const *lanes, const struct s
     for (size_t i = 0; i < n && rc == 0; i++) {
         struct lane *lane = lanes[i];
         if (results[i].code < 0)
-            return err_set(err, REDRIVE_E_STATE, "another process has changed what is shared");
+            return err_set(err, REDRIVE_E_CANCELLED,
+                           "another process has changed the same breaker or limit");
         lane->version++;
         e->puts++;
         if (lane->kind == SHARED_BREAKER) {

@@ -68,7 +68,7 @@ void lanes_forget(struct lanes *lanes);
 
 /* Reads all lanes from the store. */
 int lanes_load(struct engine *e, struct redrive_err *err);
-/* Writes the marked ones. REDRIVE_E_STATE: another process was faster. */
+/* Writes the marked ones. REDRIVE_E_CANCELLED: another process was faster, as store.h has it. */
 int lanes_save(struct engine *e, struct redrive_err *err);
 
 /* A lane that is to be written at the unit's end. */

@@ -53,6 +53,8 @@ struct engine {
     struct sweep_mark *sweep_marks; /* see retention.h */
     size_t n_sweep_marks;
     int64_t alert_ms;
+    int64_t
+        cancels_ms; /* when cancels that were left in the store were last looked for; 0: never */
     int64_t failing_since_ms; /* no tick has succeeded since then; 0: the last one has */
     int64_t failing_told_ms;
     struct alert_event *fired; /* by this unit, in its arena */

@@ -183,7 +183,7 @@ static int apply_settle(struct engine *e, struct op *base, struct redrive_err *e
     return settle_ops(e, &base, 1, err);
 }
 
-static const struct op_kind SETTLE = {.rank = 0, .apply = settle_ops};
+static const struct op_kind SETTLE = {.rank = 1, .apply = settle_ops};
 
 /* A token was given with a claim that has been answered. Without one, the claim may be on its way
  * in the same unit, and must be made first. */
@@ -206,6 +206,8 @@ void settle_op_init(struct settle_op *op, struct settlement *items, size_t n)
     };
 }
 
+/* ---- Heartbeats ------------------------------------------------------------------------------ */
+
 /* Fills in what an extension by id leaves open; a refusal stands in its result. */
 static int find_extended(struct engine *e, struct extension *x, int64_t *ret_seq,
                          int64_t *ret_lease_ms, struct redrive_err *err)
@@ -226,28 +228,63 @@ static int find_extended(struct engine *e, struct extension *x, int64_t *ret_seq
     return rc < 0 ? rc : 0;
 }
 
-static int extend_one(struct engine *e, struct extension *x, struct redrive_err *err)
+/* Extensions that the store hears of together. */
+#define EXTEND_TOGETHER_MAX 256
+struct extend_batch {
+    struct extend_move moves[EXTEND_TOGETHER_MAX];
+    struct extension *items[EXTEND_TOGETHER_MAX];
+    size_t n;
+};
+
+static int extend_flush(struct engine *e, struct extend_batch *batch, struct redrive_err *err)
+{
+    struct move_result results[EXTEND_TOGETHER_MAX];
+    const size_t n = batch->n;
+    int rc = n == 0 ? 0 : e->ops->extend(e->store, batch->moves, n, results, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        batch->items[i]->ret = results[i];
+        e->touched |= results[i].code == 0;
+    }
+    batch->n = 0;
+    return rc;
+}
+
+static int extend_add(struct engine *e, struct extend_batch *batch, struct extension *x,
+                      struct redrive_err *err)
 {
     int64_t seq = x->seq, lease_ms = x->lease_ms;
     x->ret = (struct move_result){.code = x->token == 0 ? REDRIVE_E_STATE : 0};
     int rc = seq == 0 ? find_extended(e, x, &seq, &lease_ms, err) : 0;
     if (rc < 0 || x->ret.code < 0 || x->token == 0)
         return rc;
-    rc = e->ops->extend(e->store, seq, x->token, e->now_ms + lease_ms, &x->ret, err);
-    e->touched |= rc == 0 && x->ret.code == 0;
-    return rc;
+    batch->moves[batch->n] = (struct extend_move){seq, x->token, e->now_ms + lease_ms};
+    batch->items[batch->n++] = x;
+    return batch->n == EXTEND_TOGETHER_MAX ? extend_flush(e, batch, err) : 0;
+}
+
+static int extend_ops(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    struct extend_batch batch;
+    batch.n = 0;
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const struct extend_op *op = (const struct extend_op *)ops[i];
+        for (size_t k = 0; k < op->n && rc == 0; k++)
+            rc = extend_add(e, &batch, &op->items[k], err);
+    }
+    return rc == 0 ? extend_flush(e, &batch, err) : rc;
 }
 
 static int apply_extend(struct engine *e, struct op *base, struct redrive_err *err)
 {
-    struct extend_op *op = (struct extend_op *)base;
-    int rc = 0;
-    for (size_t i = 0; i < op->n && rc == 0; i++)
-        rc = extend_one(e, &op->items[i], err);
-    return rc;
+    return extend_ops(e, &base, 1, err);
 }
+
+/* Before settlements: one that is made in the same unit has no lease to extend any more. */
+static const struct op_kind EXTEND = {.rank = 0, .apply = extend_ops};
 
 void extend_op_init(struct extend_op *op, struct extension *items, size_t n)
 {
-    *op = (struct extend_op){.op = {.apply = apply_extend, .weight = n}, .items = items, .n = n};
+    *op = (struct extend_op){
+        .op = {.apply = apply_extend, .kind = &EXTEND, .weight = n}, .items = items, .n = n};
 }

@@ -417,7 +417,7 @@ static int apply_submit(struct engine *e, struct op *base, struct redrive_err *e
     return submit_ops(e, &base, 1, err);
 }
 
-static const struct op_kind SUBMIT = {.rank = 1, .apply = submit_ops};
+static const struct op_kind SUBMIT = {.rank = 2, .apply = submit_ops};
 
 int submit_op_init(struct submit_op *op, const struct engine *e, const struct job_spec *specs,
                    size_t n, struct redrive_err *err)

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/alert.h"
+#include "engine/cancels.h"
 #include "engine/cron.h"
 #include "engine/parked.h"
 #include "engine/private.h"
@@ -46,6 +47,12 @@ static int rescue(struct engine *e, const struct job_page *page, struct settleme
         rc = settle_batch_add(e, &batch, &page->jobs[i], &lost[i], err);
     }
     return rc == 0 ? settle_batch_flush(e, &batch, err) : rc;
+}
+
+static int apply_cancels(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    (void)op;
+    return cancels_carry_out(e, err);
 }
 
 static int apply_rescue(struct engine *e, struct op *op, struct redrive_err *err)
@@ -124,13 +131,14 @@ static void log_success(struct engine *e)
     e->failing_since_ms = 0;
 }
 
-/* Rescue comes first: what it gives back may be let go at once. What is overdue is not let go. */
+/* Cancels and rescue come first: what they give back may be let go at once. What is overdue is not
+ * let go. */
 int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
 {
-    struct op parts[] = {{.apply = apply_rescue}, {.apply = apply_overdue},
-                         {.apply = apply_due},    {.apply = apply_parked},
-                         {.apply = apply_cron},   {.apply = apply_retention},
-                         {.apply = apply_alerts}};
+    struct op parts[] = {{.apply = apply_cancels},   {.apply = apply_rescue},
+                         {.apply = apply_overdue},   {.apply = apply_due},
+                         {.apply = apply_parked},    {.apply = apply_cron},
+                         {.apply = apply_retention}, {.apply = apply_alerts}};
     enum {
         N = sizeof parts / sizeof parts[0]
     };

@@ -1,10 +1,10 @@
 /* tick.h - what time asks for.
  *
- * Jobs whose time has come go to the queue, jobs whose lease has ended are taken back, jobs whose
- * deadline has come end wherever they wait, parked jobs are let go, periodic tasks tick, what has
- * been kept long enough is removed, alerts are looked at: each in a batch. A tick says when it
- * wants to be called next, and until then there is nothing to do, unless other processes use the
- * store: when they have changed it, tick again.
+ * Cancels that were left in the store are carried out, jobs whose time has come go to the queue,
+ * jobs whose lease has ended are taken back, jobs whose deadline has come end wherever they wait,
+ * parked jobs are let go, periodic tasks tick, what has been kept long enough is removed, alerts
+ * are looked at: each in a batch. A tick says when it wants to be called next, and until then there
+ * is nothing to do, unless other processes use the store: when they have changed it, tick again.
  */
 #ifndef ENGINE_TICK_H
 #define ENGINE_TICK_H

@@ -213,7 +213,7 @@ static int put_rows(struct transfer *t, struct redrive_err *err)
     const struct transfer_options *o = t->options;
     struct shared_page here = {0}, there = {0};
     int rc = 0;
-    for (int kind = SHARED_BREAKER; rc == 0 && kind <= SHARED_ALERT; kind++) {
+    for (int kind = SHARED_BREAKER; rc == 0 && kind < SHARED_KIND_COUNT; kind++) {
         if (kind == SHARED_WORKER)
             continue;
         const enum shared_kind k = (enum shared_kind)kind;

@@ -1,7 +1,8 @@
 /* transfer.h - copies everything from one store into another.
  *
  * Jobs with their history, breakers, limits, pauses, definitions of tasks, the timetable, alerts,
- * counters, and the keys that are held by no job. Not the rows of workers: those are processes.
+ * cancels that are asked for, counters, and the keys that are held by no job. Not the rows of
+ * workers: those are processes.
  *
  * The source is only read. Jobs go over in the order of their seq, some hundred a unit, each unit
  * whole: a transfer that is interrupted, however hard, has lost nothing, and the next one passes
@@ -49,7 +50,7 @@ struct transfer_report {
     uint64_t jobs;
     uint64_t attempts;
     uint64_t by_state[REDRIVE_STATE_COUNT];
-    uint64_t rows[SHARED_ALERT + 1]; /* by kind */
+    uint64_t rows[SHARED_KIND_COUNT]; /* by kind */
     uint64_t counters;
     uint64_t held_keys;
     struct content_sum from; /* over all of it */

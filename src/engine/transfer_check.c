@@ -191,7 +191,7 @@ static const char *const KINDS[] = {
     [SHARED_BREAKER] = "breaker",        [SHARED_BUCKET] = "limit",
     [SHARED_PAUSE] = "pause of queue",   [SHARED_TASK] = "definition of task",
     [SHARED_CRON] = "timetable entry",   [SHARED_WORKER] = "worker",
-    [SHARED_ALERT] = "episode of alert",
+    [SHARED_ALERT] = "episode of alert", [SHARED_CANCEL] = "cancel of job",
 };
 
 /* A destination with rows of its own keeps them: theirs are not ours to compare. */
@@ -323,7 +323,7 @@ int transfer_check(struct transfer *t, struct redrive_err *err)
     int rc = check_jobs(t, err);
     if (rc == 0 && is_checked(t) && !t->options->into_existing)
         rc = check_counts(t, err);
-    for (int kind = SHARED_BREAKER; rc == 0 && kind <= SHARED_ALERT; kind++)
+    for (int kind = SHARED_BREAKER; rc == 0 && kind < SHARED_KIND_COUNT; kind++)
         if (kind != SHARED_WORKER)
             rc = check_kind(t, (enum shared_kind)kind, err);
     if (rc == 0)

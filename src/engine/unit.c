@@ -62,20 +62,14 @@ static int apply_all(struct engine *e, struct op *const *ops, size_t n, struct r
     return rc;
 }
 
-static int make_moves(struct engine *e, struct op *const *ops, size_t n, enum stage *ret_stage,
-                      struct redrive_err *err)
+static int make_moves(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
 {
     int rc = apply_all(e, ops, n, err);
     if (rc == 0)
         rc = events_count(e, err);
     if (rc == 0 && e->arena.failed)
         rc = err_nomem(err);
-    if (rc < 0)
-        return rc;
-    rc = lanes_save(e, err);
-    if (rc == REDRIVE_E_STATE)
-        *ret_stage = STAGE_CONFLICT;
-    return rc;
+    return rc < 0 ? rc : lanes_save(e, err);
 }
 
 /* That jobs have started, or that a lease is longer now, is news to nobody. */
@@ -104,7 +98,7 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
         batch->gather(batch);
     rc = engine_refresh(e, version, err);
     if (rc == 0)
-        rc = make_moves(e, batch->ops, batch->n, ret_stage, err);
+        rc = make_moves(e, batch->ops, batch->n, err);
     if (rc == 0 && e->touched) {
         *ret_stage = STAGE_COMMIT;
         store_tell(e->store, news_of(e));
@@ -126,6 +120,15 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
     return 0;
 }
 
+/* What was in the way the last time says the most. */
+static int given_up(const struct conflict *conflict, struct redrive_err *err)
+{
+    const struct redrive_err last = *err;
+    err->code = REDRIVE_E_IO;
+    err_detail(err, "%s%stried %d times", last.detail, last.detail[0] ? "; " : "", conflict->tries);
+    return REDRIVE_E_IO;
+}
+
 static int run_until_alone(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
                            struct redrive_err *err)
 {
@@ -138,9 +141,7 @@ static int run_until_alone(struct engine *e, struct op_batch *batch, enum stage 
         if (rc == 0 || *ret_stage != STAGE_CONFLICT)
             return rc;
     }
-    if (rc == REDRIVE_E_CANCELLED)
-        return err_set(err, REDRIVE_E_IO, "other processes are in the way all the time");
-    return err_set(err, REDRIVE_E_IO, "other processes change the same breakers all the time");
+    return given_up(&conflict, err);
 }
 
 static void fail_all(struct op *const *ops, size_t n, const struct redrive_err *err)

@@ -29,7 +29,7 @@ struct op_kind {
     int rank; /* 0 … OP_RANKS - 1 */
     int (*apply)(struct engine *engine, struct op *const *ops, size_t n, struct redrive_err *err);
 };
-#define OP_RANKS 3
+#define OP_RANKS 4
 
 struct op {
     op_apply_fn apply;

@@ -142,7 +142,7 @@ int memory_unpark(struct store *store, const int64_t *seqs, size_t n, struct mov
                   struct redrive_err *err);
 int memory_settle(struct store *store, const struct settle_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err);
-int memory_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+int memory_extend(struct store *store, const struct extend_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err);
 
 /* memory_change.c */

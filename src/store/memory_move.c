@@ -167,20 +167,20 @@ int memory_settle(struct store *store, const struct settle_move *moves, size_t n
     return rc;
 }
 
-int memory_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+int memory_extend(struct store *store, const struct extend_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
     int rc = memory_need_unit(m, err);
-    if (rc < 0)
-        return rc;
-    struct job *job;
-    if (take_by_token(m, seq, token, ret, &job) < 0)
-        return err_nomem(err);
-    if (!job)
-        return 0;
-    if (lease_until_ms > job->status.lease_until_ms)
-        job->status.lease_until_ms = lease_until_ms;
-    job->status.updated_ms = m->now_ms;
-    return 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct job *job;
+        if (take_by_token(m, moves[i].seq, moves[i].token, &ret[i], &job) < 0)
+            return err_nomem(err);
+        if (!job)
+            continue;
+        if (moves[i].lease_until_ms > job->status.lease_until_ms)
+            job->status.lease_until_ms = moves[i].lease_until_ms;
+        job->status.updated_ms = m->now_ms;
+    }
+    return rc;
 }

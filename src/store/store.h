@@ -150,6 +150,13 @@ struct settle_move {
     int64_t ended_ms;       /* of the attempt, and of a job that ends with it; 0: the unit's time */
 };
 
+/* A running job's lease lasts longer; by the holder of the token only. */
+struct extend_move {
+    int64_t seq;
+    uint64_t token;
+    int64_t lease_until_ms;
+};
+
 /* A waiting or dead job, by hand or by the clock. */
 enum change_kind {
     CHANGE_CANCEL,  /* any live state → cancelled */
@@ -361,7 +368,9 @@ enum shared_kind {
     SHARED_CRON,    /* an entry of the timetable, as JSON, and its last tick */
     SHARED_WORKER,  /* a worker that is alive, as JSON */
     SHARED_ALERT,   /* what is known of an alert's episode, as JSON */
+    SHARED_CANCEL,  /* a job that is to be cancelled, as JSON; see engine/cancels.h */
 };
+#define SHARED_KIND_COUNT (SHARED_CANCEL + 1)
 
 /* The kinds from SHARED_WORKER on are read anew by whoever wants them: nobody keeps a copy, and
  * putting one does not raise the shared version. */
@@ -516,8 +525,9 @@ struct store_ops {
     int (*settle)(struct store *store, const struct settle_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err);
 
-    /* Moves the end of a lease, by the token's holder; never to an earlier time. */
-    int (*extend)(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+    /* Moves the ends of leases, by the tokens' holders; never to an earlier time. Stale token:
+     * REDRIVE_E_STATE. */
+    int (*extend)(struct store *store, const struct extend_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err);
 
     /* scheduled, retrying → queued for up to `limit` jobs whose time has come (process_after ≤ the

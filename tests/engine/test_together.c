@@ -5,7 +5,7 @@
 
 static const struct store_ops *real;
 static struct {
-    unsigned submits, readies, starts, settles, parks;
+    unsigned submits, readies, starts, settles, extends, parks;
 } calls;
 static int64_t refused_seq; /* the store will not start this one */
 
@@ -52,6 +52,13 @@ static int count_settle(struct store *store, const struct settle_move *moves, si
     return real->settle(store, moves, n, ret, err);
 }
 
+static int count_extend(struct store *store, const struct extend_move *moves, size_t n,
+                        struct move_result *ret, struct redrive_err *err)
+{
+    calls.extends++;
+    return real->extend(store, moves, n, ret, err);
+}
+
 static void count_calls(struct bed *bed)
 {
     static struct store_ops counting;
@@ -62,6 +69,7 @@ static void count_calls(struct bed *bed)
     counting.start = count_start;
     counting.park = count_park;
     counting.settle = count_settle;
+    counting.extend = count_extend;
     bed->engine->ops = &counting;
     refused_seq = 0;
     memset(&calls, 0, sizeof calls);
@@ -164,6 +172,51 @@ static void settlements_reach_the_store_together(void **state)
     assert_int_equal(s[N].ret.code, REDRIVE_E_STATE);
     assert_int_equal(s[N].ret.state, REDRIVE_STATE_COMPLETED);
     assert_int_equal(bed_counter(&bed, "jobs_completed", ""), N - 1);
+    bed_release(&bed);
+}
+
+/* Some name the job by its number, some by its id; one comes after the settlement of its job. */
+static void heartbeats_reach_the_store_together(void **state)
+{
+    struct bed bed;
+    struct extension x[N + 1];
+    struct extend_op beats[N + 1];
+    struct settle_op settle;
+    struct op *ops[N + 2];
+    (void)state;
+    bed_init(&bed, NULL);
+    for (int i = 0; i < N; i++)
+        bed_submit(&bed, "mail", "{}");
+    assert_int_equal(bed_claim(&bed, N), N);
+    count_calls(&bed);
+    for (int i = 0; i <= N; i++) {
+        const struct job *job = &bed.claim.jobs[i % N];
+        x[i] = (struct extension){
+            .seq = job->status.seq, .token = job->status.token + (i == N), .lease_ms = 60000 + i};
+        if (i == 2) {
+            x[i].seq = 0;
+            x[i].tenant = job->spec.tenant;
+            x[i].id = job->spec.id;
+        }
+        extend_op_init(&beats[i], &x[i], 1);
+        ops[i + 1] = &beats[i].op;
+    }
+    struct settlement done = {
+        .seq = x[0].seq, .token = x[0].token, .outcome = {.ending = ENDING_RAN}};
+    settle_op_init(&settle, &done, 1);
+    ops[0] = &settle.op;
+    engine_apply(bed.engine, ops, N + 2);
+    assert_int_equal(calls.extends, 1);
+    assert_int_equal(done.ret.code, 0);
+    assert_int_equal(bed_state(&bed, x[0].seq), REDRIVE_STATE_COMPLETED);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(beats[i].op.code, 0);
+        assert_int_equal(x[i].ret.code, 0);
+        const int64_t seq = bed.claim.jobs[i].status.seq;
+        if (i > 0)
+            assert_int_equal(bed_job(&bed, seq).status.lease_until_ms, bed.now_ms + 60000 + i);
+    }
+    assert_int_equal(x[N].ret.code, REDRIVE_E_STATE);
     bed_release(&bed);
 }
 
@@ -300,6 +353,7 @@ int main(void)
         cmocka_unit_test(claims_that_look_for_the_same_are_one),
         cmocka_unit_test(claims_that_look_for_something_else_are_not),
         cmocka_unit_test(settlements_reach_the_store_together),
+        cmocka_unit_test(heartbeats_reach_the_store_together),
         cmocka_unit_test(submits_reach_the_store_together),
         cmocka_unit_test(what_has_ended_makes_room_for_what_starts),
         cmocka_unit_test(a_settlement_without_a_token_comes_after_the_claim_before_it),

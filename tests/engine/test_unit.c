@@ -16,6 +16,9 @@ static unsigned begins;
 static unsigned begins_left; /* after so many the store is gone */
 static unsigned lists;
 static uint64_t seen_token; /* of the last change */
+static int put_code;        /* the slot fails with it */
+static bool put_refused;    /* it says that others were faster */
+static unsigned shared_puts;
 
 static int submit_unless_bad(struct store *store, const struct job_spec *specs, size_t n,
                              struct submit_result *ret, struct arena *arena,
@@ -68,6 +71,18 @@ static int change_noted(struct store *store, const struct change_move *moves, si
     return real->change(store, moves, n, ret, err);
 }
 
+static int put_or_fail(struct store *store, const struct shared_row *rows, size_t n,
+                       struct move_result *ret, struct redrive_err *err)
+{
+    shared_puts++;
+    if (put_code != 0)
+        return err_set(err, put_code, "the session is another one");
+    int rc = real->shared_put(store, rows, n, ret, err);
+    for (size_t i = 0; i < n && put_refused; i++)
+        ret[i] = (struct move_result){.code = REDRIVE_E_STATE};
+    return rc;
+}
+
 static struct buf lines; /* of the log */
 
 static void keep_line(struct str line, void *ctx)
@@ -104,6 +119,7 @@ static void make_fragile(struct bed *bed)
     fragile.commit = commit_or_fail;
     fragile.list = list_counted;
     fragile.change = change_noted;
+    fragile.shared_put = put_or_fail;
     ((struct store_base *)(void *)store)->ops = &fragile;
     engine_options.store = store;
     begins_left = UINT_MAX;
@@ -111,6 +127,8 @@ static void make_fragile(struct bed *bed)
     fail_commit = 0;
     fail_times = 1;
     commits = 0;
+    put_code = 0;
+    put_refused = false;
 }
 
 static void submit_three(struct bed *bed, const char *const *tasks, struct submit_op *ops)
@@ -321,6 +339,51 @@ static void unclear_commit_is_told_to_all_and_not_repeated(void **state)
     bed_release(&bed);
 }
 
+/* A new breaker is to be written with it. */
+static int settle_one(struct bed *bed, const struct job_status *job, struct redrive_err *err)
+{
+    struct settlement s = {.seq = job->seq, .token = job->token, .outcome = {.ending = ENDING_RAN}};
+    struct settle_op op;
+    settle_op_init(&op, &s, 1);
+    shared_puts = 0;
+    return engine_apply_one(bed->engine, &op.op, err);
+}
+
+static void a_store_that_fails_to_write_breakers_is_not_taken_for_a_race(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct redrive_err err = {0};
+    make_fragile(&bed);
+    bed_submit(&bed, "call", NULL);
+    const struct job_status job = bed_claim_one(&bed)->status;
+    put_code = REDRIVE_E_STATE;
+    assert_int_equal(settle_one(&bed, &job, &err), REDRIVE_E_STATE);
+    assert_string_equal(err.message, "the session is another one");
+    assert_int_equal(shared_puts, 1);
+    put_code = 0;
+    assert_int_equal(settle_one(&bed, &job, NULL), 0);
+    bed_release(&bed);
+}
+
+static void a_unit_that_is_given_up_says_what_was_in_its_way(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct redrive_err err = {0};
+    make_fragile(&bed);
+    bed_submit(&bed, "call", NULL);
+    const struct job_status job = bed_claim_one(&bed)->status;
+    put_refused = true;
+    assert_int_equal(settle_one(&bed, &job, &err), REDRIVE_E_IO);
+    assert_string_equal(err.message, "another process has changed the same breaker or limit");
+    assert_non_null(strstr(err.detail, "tried "));
+    assert_true(shared_puts > 1);
+    put_refused = false;
+    assert_int_equal(settle_one(&bed, &job, NULL), 0);
+    bed_release(&bed);
+}
+
 static void breaker_forgets_what_was_rolled_back(void **state)
 {
     (void)state;
@@ -437,6 +500,8 @@ int main(void)
         T(operations_are_not_tried_one_by_one_on_a_store_that_is_gone),
         T(failed_commit_that_did_nothing_is_tried_again),
         T(unclear_commit_is_told_to_all_and_not_repeated),
+        T(a_store_that_fails_to_write_breakers_is_not_taken_for_a_race),
+        T(a_unit_that_is_given_up_says_what_was_in_its_way),
         T(breaker_forgets_what_was_rolled_back),
         T(settlements_that_are_tried_again_are_not_looked_up_one_by_one),
         T(a_cancel_says_whether_the_job_was_seen_to_run),

@@ -237,7 +237,7 @@ void dump_store(struct store *store, struct buf *ret)
     add_lines(store, ret);
     add_lanes(store, ret);
     add_groups(store, ret);
-    for (int kind = SHARED_BREAKER; kind <= SHARED_ALERT; kind++)
+    for (int kind = SHARED_BREAKER; kind < SHARED_KIND_COUNT; kind++)
         add_shared(store, ret, (enum shared_kind)kind);
     add_counters(store, ret);
     add_held_keys(store, ret);

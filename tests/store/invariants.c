@@ -71,14 +71,14 @@ static int settle(struct store *store, const struct settle_move *moves, size_t n
     return rc;
 }
 
-static int extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+static int extend(struct store *store, const struct extend_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err)
 {
     struct invariants *v = watching(store);
-    int rc = INNER(v, extend, seq, token, lease_until_ms, ret, err);
-    if (rc == 0)
+    int rc = INNER(v, extend, moves, n, ret, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
         EACH(v, l)
-    ledger_extend(l, seq, token, ret);
+    ledger_extend(l, moves[i].seq, moves[i].token, &ret[i]);
     return rc;
 }
 

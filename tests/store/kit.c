@@ -195,7 +195,8 @@ struct move_result kit_settle(struct kit *kit, int64_t seq, uint64_t token,
 struct move_result kit_extend(struct kit *kit, int64_t seq, uint64_t token, int64_t until_ms)
 {
     struct move_result result;
-    IN_UNIT(kit, extend, seq, token, until_ms, &result);
+    const struct extend_move move = {seq, token, until_ms};
+    IN_UNIT(kit, extend, &move, 1, &result);
     return result;
 }
 

@@ -254,12 +254,17 @@ static void do_adopt_key(struct random_side *s)
 
 static void do_extend(struct random_side *s)
 {
-    int64_t seq = any_seq(s);
-    const struct job *job = read_job(s, seq);
-    struct move_result r;
-    CALL(s, extend, seq, job && !one_in(s, 5) ? job->status.token : 7,
-         s->now_ms + (int64_t)below(s, 9000), &r);
-    tell(s, "extend", &r);
+    struct extend_move moves[3];
+    struct move_result r[3];
+    for (int i = 0; i < 3; i++) {
+        const int64_t seq = any_seq(s);
+        const struct job *job = read_job(s, seq);
+        moves[i] = (struct extend_move){seq, job && !one_in(s, 5) ? job->status.token : 7,
+                                        s->now_ms + (int64_t)below(s, 9000)};
+    }
+    CALL(s, extend, moves, 3, r);
+    for (int i = 0; i < 3; i++)
+        tell(s, "extend", &r[i]);
 }
 
 static void do_park(struct random_side *s)
@@ -368,7 +373,7 @@ static void do_share(struct random_side *s)
 {
     struct move_result r;
     const struct shared_row row = {
-        .kind = (enum shared_kind)below(s, SHARED_ALERT + 1),
+        .kind = (enum shared_kind)below(s, SHARED_KIND_COUNT),
         .tenant = CHOICE(s, TENANTS),
         .key = CHOICE(s, QUEUES),
         .value = WORD(s, MESSAGES),

@@ -88,11 +88,11 @@ static int claim(struct play *p)
 
 static int extend_all(struct play *p)
 {
-    int rc = 0;
-    struct move_result r;
-    for (size_t i = 0; rc == 0 && i < p->n_held; i++)
-        rc = CALL(p, extend, p->held[i].seq, p->held[i].token, p->now_ms + 60000, &r);
-    return rc;
+    struct extend_move moves[HELD_MAX];
+    struct move_result r[HELD_MAX];
+    for (size_t i = 0; i < p->n_held; i++)
+        moves[i] = (struct extend_move){p->held[i].seq, p->held[i].token, p->now_ms + 60000};
+    return CALL(p, extend, moves, p->n_held, r);
 }
 
 static int settle_one(struct play *p, int64_t seq, uint64_t token, const struct decision *d)

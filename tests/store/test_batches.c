@@ -126,6 +126,60 @@ static void of_two_parks_of_a_job_the_first_counts(void **state)
     assert_int_equal(kit_job(k, a)->status.deferrals, 1);
 }
 
+static void extend_all(struct kit *k, const struct extend_move *moves, size_t n,
+                       struct move_result *ret)
+{
+    kit_begin(k);
+    must(store_ops(k->store)->extend(k->store, moves, n, ret, NULL));
+    kit_commit(k);
+}
+
+static void a_large_batch_of_leases_is_extended(void **state)
+{
+    struct kit *k = *state;
+    static int64_t seqs[MANY];
+    static struct start_move starts[MANY];
+    static struct extend_move moves[MANY];
+    static struct move_result results[MANY];
+    put_many(k, seqs, MANY);
+    for (size_t i = 0; i < MANY; i++)
+        starts[i] = (struct start_move){
+            .seq = seqs[i], .token = 1000 + i, .lease_until_ms = k->now_ms + 30000};
+    start_all(k, starts, MANY, results);
+    k->now_ms += 500;
+    for (size_t i = 0; i < MANY; i++)
+        moves[i] =
+            (struct extend_move){seqs[i], i % 3 ? 1000 + i : 7, k->now_ms + 60000 + (int64_t)i};
+    extend_all(k, moves, MANY, results);
+    for (size_t i = 0; i < MANY; i++) {
+        check_move(results[i], i % 3 ? 0 : REDRIVE_E_STATE, REDRIVE_STATE_RUNNING);
+        const struct job_status *s = &kit_job(k, seqs[i])->status;
+        assert_int_equal(s->lease_until_ms,
+                         i % 3 ? moves[i].lease_until_ms : starts[i].lease_until_ms);
+        assert_int_equal(s->updated_ms, i % 3 ? k->now_ms : k->now_ms - 500);
+        assert_int_equal(s->token, starts[i].token);
+    }
+}
+
+static void of_two_extensions_of_a_lease_the_longer_counts(void **state)
+{
+    struct kit *k = *state;
+    int64_t a = PUT(k, .id = STR("a")), b = PUT(k, .id = STR("b")), t = k->now_ms;
+    uint64_t token_a = kit_start(k, a), token_b = kit_start(k, b);
+    const struct extend_move moves[] = {
+        {a, token_a, t + 40000}, {b, token_b, t + 50000}, {a, token_a, t + 70000},
+        {b, token_b, t + 1},     {b + 100, 1, t + 1},
+    };
+    struct move_result results[5];
+    extend_all(k, moves, 5, results);
+    for (int i = 0; i < 4; i++)
+        check_move(results[i], 0, REDRIVE_STATE_RUNNING);
+    assert_int_equal(results[4].code, REDRIVE_E_NOT_FOUND);
+    assert_int_equal(kit_job(k, a)->status.lease_until_ms, t + 70000);
+    assert_int_equal(kit_job(k, b)->status.lease_until_ms, t + 50000);
+    extend_all(k, moves, 0, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +187,8 @@ int main(void)
         F(of_two_starts_of_a_job_the_first_counts),
         F(of_two_settlements_of_a_job_the_first_counts),
         F(of_two_parks_of_a_job_the_first_counts),
+        F(a_large_batch_of_leases_is_extended),
+        F(of_two_extensions_of_a_lease_the_longer_counts),
     };
     return cmocka_run_group_tests_name("store batches", tests, NULL, NULL);
 }

@@ -140,6 +140,7 @@ static void moves_need_a_unit(void **state)
     struct submit_result submitted;
     struct start_move start = {.seq = seq, .token = 9};
     struct settle_move settle = {.seq = seq, .token = 1, .decision = &d};
+    struct extend_move extend = {.seq = seq, .token = 1, .lease_until_ms = 5};
     struct change_move change = {.seq = seq, .kind = CHANGE_CANCEL};
     struct claim_filter filter = {.limit = 1};
     struct shared_row row = {.kind = SHARED_TASK, .key = STR("k")};
@@ -154,7 +155,7 @@ static void moves_need_a_unit(void **state)
     assert_int_equal(ops->parked(s, STR("t"), STR("l"), false, 1, &k->page, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->unpark(s, &seq, 1, &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->settle(s, &settle, 1, &r, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->extend(s, seq, 1, 5, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->extend(s, &extend, 1, &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->promote_due(s, 1, &n, &next_ms, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->expired(s, 1, &k->page, &next_ms, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->change(s, &change, 1, &r, NULL), REDRIVE_E_STATE);

@@ -74,10 +74,10 @@ static int wrap_settle(struct store *store, const struct settle_move *moves, siz
     HAND_ON(settle, moves, n, ret, err);
 }
 
-static int wrap_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+static int wrap_extend(struct store *store, const struct extend_move *moves, size_t n,
                        struct move_result *ret, struct redrive_err *err)
 {
-    HAND_ON(extend, seq, token, lease_until_ms, ret, err);
+    HAND_ON(extend, moves, n, ret, err);
 }
 
 static int wrap_promote_due(struct store *store, size_t limit, size_t *ret_moved,

@@ -151,7 +151,7 @@ static int connect_once(struct store *store, bool is_first, struct redrive_err *
     int rc = PQstatus(conn) == CONNECTION_OK ? check_server(store, conn, err)
                                              : refused(store, conn, err);
     if (rc == 0)
-        rc = pg_session_learn(store, conn, is_first, err);
+        rc = pg_session_learn(store, conn, is_first || store->is_swapped, err);
     if (rc == 0)
         rc = set_session(store, conn, err);
     if (rc != 0) {
@@ -159,6 +159,7 @@ static int connect_once(struct store *store, bool is_first, struct redrive_err *
         return rc;
     }
     store->conn = conn;
+    store->is_swapped = false;
     return 0;
 }
 

@@ -58,6 +58,21 @@ static bool ends_connection(const char *state)
            strncmp(state, "08", 2) == 0 || strcmp(state, "25P03") == 0;
 }
 
+/* Somebody swaps sessions beneath the connection, or empties them. */
+static bool is_of_another_session(const char *state)
+{
+    return strcmp(state, "26000") == 0 || strcmp(state, "42P05") == 0;
+}
+
+/* A unit whose session is lost has not happened. */
+static int code_of(const struct store *store, const struct meaning *meaning)
+{
+    if (!meaning)
+        return REDRIVE_E_INTERNAL;
+    return store->in_unit && is_of_another_session(meaning->prefix) ? REDRIVE_E_CANCELLED
+                                                                    : meaning->code;
+}
+
 int pg_error(struct store *store, const PGresult *result, struct redrive_err *err)
 {
     const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -68,7 +83,8 @@ int pg_error(struct store *store, const PGresult *result, struct redrive_err *er
         return pg_connection_error(store, err);
     (void)str_copy(text, sizeof text, str_of(primary ? primary : ""));
     utf8_make_printable(text);
-    const int code = meaning ? meaning->code : REDRIVE_E_INTERNAL;
+    store->is_swapped |= is_of_another_session(state);
+    const int code = code_of(store, meaning);
     err_set(err, code, "%s", meaning ? meaning->message : "the store refused a statement");
     err_detail(err, "%s: %s (%s)", store->shown, text, state);
     err_hint(err, "%s", meaning ? meaning->hint : "");

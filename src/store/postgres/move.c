@@ -188,19 +188,20 @@ int postgres_settle(struct store *store, const struct settle_move *moves, size_t
     return rc;
 }
 
-int postgres_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+int postgres_extend(struct store *store, const struct extend_move *moves, size_t n,
                     struct move_result *ret, struct redrive_err *err)
 {
-    int rc = pg_unit_needed(store, err);
-    if (rc == 0)
-        rc = pg_rows_lock(store, &seq, 1, err);
-    struct row *row = rc == 0 ? take_by_token(store, seq, token, ret) : NULL;
-    if (!row)
-        return rc;
-    if (lease_until_ms > row->s.lease_until_ms)
-        row->s.lease_until_ms = lease_until_ms;
-    struct row kept;
-    row->is_ours |= pg_kept_get(store, seq, token, &kept);
-    pg_row_touch(store, row);
-    return 0;
+    int rc = LOCK_ALL(store, moves, n, .seq, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const struct extend_move *move = &moves[i];
+        struct row kept;
+        struct row *row = take_by_token(store, move->seq, move->token, &ret[i]);
+        if (!row)
+            continue;
+        if (move->lease_until_ms > row->s.lease_until_ms)
+            row->s.lease_until_ms = move->lease_until_ms;
+        row->is_ours |= pg_kept_get(store, move->seq, move->token, &kept);
+        pg_row_touch(store, row);
+    }
+    return rc;
 }

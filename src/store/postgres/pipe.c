@@ -10,7 +10,8 @@ _Static_assert(REDRIVE_STATE_SCHEDULED == 0 && REDRIVE_STATE_RETRYING == 1 &&
                    REDRIVE_STATE_PARKED == 4 && REDRIVE_STATE_COMPLETED == 5 &&
                    REDRIVE_STATE_COUNT == 9,
                "statements.h and the schema write states as numbers");
-_Static_assert(SHARED_PAUSE == 2, "statements.h writes the kind of pauses as a number");
+_Static_assert(SHARED_PAUSE == 2 && SHARED_TASK == 3 && SHARED_CANCEL == 7,
+               "statements.h and the schema write kinds as numbers");
 
 static const char *const TEXTS[STATEMENT_COUNT] = {
 #define XX(name, text) text,
@@ -215,6 +216,8 @@ int pg_sync(struct store *store, struct redrive_err *err)
         if (rc == 0)
             rc = pg_connection_error(store, err);
         pg_disconnect(store);
+    } else if (store->is_swapped && !store->in_unit) {
+        pg_disconnect(store);
     }
     if (rc != 0) {
         pg_forget_results(store);
@@ -239,7 +242,7 @@ void pg_hear_out(struct store *store)
     store->is_telling = false;
     const bool stands = take_answers(store, &ignored, NULL);
     store->n_sent = 0;
-    if (!stands || PQstatus(store->conn) == CONNECTION_BAD)
+    if (!stands || PQstatus(store->conn) == CONNECTION_BAD || store->is_swapped)
         pg_disconnect(store);
 }
 

@@ -71,6 +71,7 @@ struct store {
     struct store_base base;
     PGconn *conn;    /* NULL: there is none */
     int session_pid; /* the process at its other end: behind a pool not the one that libpq knows */
+    bool is_swapped; /* it no longer has what was prepared there: it is another, or was emptied */
     char *url;
     char shown[160]; /* what errors show of it: no password */
     char server[64]; /* name and version */
@@ -133,7 +134,8 @@ struct store {
 
 /* ---- error.c ------------------------------------------------------------------------------ */
 
-/* Turns what a statement failed with into one of ours. */
+/* Turns what a statement failed with into one of ours. A session that turns out to be another one
+ * is of no use, and store->is_swapped. */
 int pg_error(struct store *store, const PGresult *result, struct redrive_err *err);
 /* The connection is gone, or could not be made. */
 int pg_connection_error(struct store *store, struct redrive_err *err);
@@ -322,7 +324,7 @@ int postgres_unpark(struct store *store, const int64_t *seqs, size_t n, struct m
                     struct redrive_err *err);
 int postgres_settle(struct store *store, const struct settle_move *moves, size_t n,
                     struct move_result *ret, struct redrive_err *err);
-int postgres_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+int postgres_extend(struct store *store, const struct extend_move *moves, size_t n,
                     struct move_result *ret, struct redrive_err *err);
 int postgres_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
                          struct redrive_err *err);

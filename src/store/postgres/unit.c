@@ -145,6 +145,8 @@ void postgres_rollback(struct store *store)
     if (!store->in_unit)
         return;
     pg_args_reset(&store->args);
+    if (store->is_swapped)
+        pg_disconnect(store);
     /* What was sent and not yet waited for is answered first. */
     if (pg_is_connected(store) && store->n_sent > 0)
         (void)pg_sync(store, NULL);

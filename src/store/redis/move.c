@@ -392,16 +392,18 @@ int redis_settle(struct store *store, const struct settle_move *moves, size_t n,
     return rc;
 }
 
-int redis_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+int redis_extend(struct store *store, const struct extend_move *moves, size_t n,
                  struct move_result *ret, struct redrive_err *err)
 {
     struct entry **entries;
-    int rc = take_all(store, &seq, sizeof seq, 1, &entries, err);
-    struct entry *e = rc == 0 ? take_by_token(entries[0], token, ret) : NULL;
-    if (e) {
+    int rc = take_all(store, n ? &moves[0].seq : NULL, sizeof moves[0], n, &entries, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct entry *e = take_by_token(entries[i], moves[i].token, &ret[i]);
+        if (!e)
+            continue;
         struct job_status *s = &e->now.job.status;
-        if (lease_until_ms > s->lease_until_ms)
-            s->lease_until_ms = lease_until_ms;
+        if (moves[i].lease_until_ms > s->lease_until_ms)
+            s->lease_until_ms = moves[i].lease_until_ms;
         s->updated_ms = store->now_ms;
         rc = rd_entry_changed(store, e, err);
     }

@@ -495,7 +495,7 @@ int redis_unpark(struct store *store, const int64_t *seqs, size_t n, struct move
                  struct redrive_err *err);
 int redis_settle(struct store *store, const struct settle_move *moves, size_t n,
                  struct move_result *ret, struct redrive_err *err);
-int redis_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+int redis_extend(struct store *store, const struct extend_move *moves, size_t n,
                  struct move_result *ret, struct redrive_err *err);
 
 int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,

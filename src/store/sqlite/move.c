@@ -182,21 +182,27 @@ int sqlite_settle(struct store *store, const struct settle_move *moves, size_t n
     return rc;
 }
 
-int sqlite_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
-                  struct move_result *ret, struct redrive_err *err)
+static int extend_one(struct store *store, const struct extend_move *move, struct move_result *ret,
+                      struct redrive_err *err)
 {
     struct row row;
-    int rc = unit_needed(store, err);
-    if (rc != 0)
-        return rc;
-    rc = row_for_move(store, seq, FROM(RUNNING), &row, ret, err);
+    int rc = row_for_move(store, move->seq, FROM(RUNNING), &row, ret, err);
     if (rc <= 0)
         return rc;
-    if (row.s.token != token) {
+    if (row.s.token != move->token) {
         *ret = (struct move_result){.code = REDRIVE_E_STATE, .state = row.s.state};
         return 0;
     }
-    if (lease_until_ms > row.s.lease_until_ms)
-        row.s.lease_until_ms = lease_until_ms;
+    if (move->lease_until_ms > row.s.lease_until_ms)
+        row.s.lease_until_ms = move->lease_until_ms;
     return row_write(store, &row, ret, err);
+}
+
+int sqlite_extend(struct store *store, const struct extend_move *moves, size_t n,
+                  struct move_result *ret, struct redrive_err *err)
+{
+    int rc = unit_needed(store, err);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = extend_one(store, &moves[i], &ret[i], err);
+    return rc;
 }

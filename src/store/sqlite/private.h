@@ -242,7 +242,7 @@ int sqlite_unpark(struct store *store, const int64_t *seqs, size_t n, struct mov
                   struct redrive_err *err);
 int sqlite_settle(struct store *store, const struct settle_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err);
-int sqlite_extend(struct store *store, int64_t seq, uint64_t token, int64_t lease_until_ms,
+int sqlite_extend(struct store *store, const struct extend_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err);
 int sqlite_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
                        struct redrive_err *err);

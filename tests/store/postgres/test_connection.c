@@ -255,6 +255,85 @@ static void reads_that_failed_leave_nothing_behind(void **state)
     kit_start(k, seq);
 }
 
+/* ---- Sessions that are swapped beneath the connection -----------------------------------------
+ */
+
+/* What a pool does that gives another session, or empties this one: nothing is prepared any more
+ * once a row has come into the table. */
+static void lose_statements(const struct kit *kit, const char *table, const char *when)
+{
+    char text[512];
+    sql(kit, "CREATE OR REPLACE FUNCTION public.lose() RETURNS trigger LANGUAGE plpgsql AS "
+             "$$ BEGIN DEALLOCATE ALL; RETURN NULL; END $$");
+    snprintf(text, sizeof text,
+             "CREATE CONSTRAINT TRIGGER lose AFTER INSERT ON redrive.%s %s "
+             "FOR EACH ROW EXECUTE FUNCTION public.lose()",
+             table, when);
+    sql(kit, text);
+}
+
+static void keep_statements(const struct kit *kit, const char *table)
+{
+    char text[64];
+    snprintf(text, sizeof text, "DROP TRIGGER lose ON redrive.%s", table);
+    sql(kit, text);
+}
+
+#define AT_ONCE   "NOT DEFERRABLE"
+#define AT_COMMIT "DEFERRABLE INITIALLY DEFERRED"
+
+static void a_unit_whose_session_is_swapped_has_not_happened_and_can_be_repeated(void **state)
+{
+    struct kit *k = *state;
+    const struct store_ops *ops = store_ops(k->store);
+    const struct shared_row first = {.kind = SHARED_BREAKER, .key = STR("a"), .value = STR("1")};
+    const struct shared_row second = {.kind = SHARED_BREAKER, .key = STR("b"), .value = STR("1")};
+    const struct counter counter = {.tenant = STR("acme"), .name = STR("n"), .value = 1};
+    struct move_result result;
+    struct redrive_err err = {0};
+    assert_int_equal(kit_shared_put(k, &first), 0);
+    lose_statements(k, "counters", AT_ONCE);
+    kit_begin(k);
+    assert_int_equal(ops->counters_add(k->store, &counter, 1, NULL), 0);
+    assert_int_equal(ops->shared_put(k->store, &second, 1, &result, &err), REDRIVE_E_CANCELLED);
+    assert_string_equal(err.message, "the pool in front of the server does not keep sessions");
+    assert_non_null(strstr(err.hint, "pool_mode = session"));
+    kit_rollback(k);
+    keep_statements(k, "counters");
+    kit_begin(k);
+    assert_int_equal(ops->counters_add(k->store, &counter, 1, NULL), 0);
+    assert_int_equal(ops->shared_put(k->store, &second, 1, &result, NULL), 0);
+    kit_commit(k);
+    assert_int_equal(kit_shared(k, SHARED_BREAKER, (struct str){0})->n, 2);
+}
+
+static void a_commit_that_the_session_does_not_know_has_not_happened(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .id = STR("before"));
+    lose_statements(k, "tallies", AT_ONCE);
+    kit_begin(k);
+    PUT(k, .id = STR("x"));
+    assert_int_equal(store_ops(k->store)->commit(k->store, NULL), REDRIVE_E_CANCELLED);
+    k->in_unit = false;
+    keep_statements(k, "tallies");
+    assert_int_equal(LIST(k, .limit = 10)->n, 1);
+    PUT(k, .id = STR("x"));
+    assert_int_equal(LIST(k, .limit = 10)->n, 2);
+}
+
+static void a_session_that_is_swapped_between_units_is_left(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .id = STR("before"));
+    lose_statements(k, "tallies", AT_COMMIT);
+    for (int i = 0; i < 3; i++) {
+        const int64_t seq = PUT(k, .priority = 0);
+        assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
+    }
+    assert_int_equal(LIST(k, .limit = 10)->n, 4);
+}
+
 /* As when a standby takes over that had not yet heard of everything. */
 static void lines_are_learnt_anew_from_a_server_that_lost_them(void **state)
 {
@@ -291,6 +370,9 @@ int main(void)
         F(between_units_nobody_notices),
         F(a_newer_program_that_came_meanwhile_is_noticed),
         F(reads_that_failed_leave_nothing_behind),
+        F(a_unit_whose_session_is_swapped_has_not_happened_and_can_be_repeated),
+        F(a_commit_that_the_session_does_not_know_has_not_happened),
+        F(a_session_that_is_swapped_between_units_is_left),
         F(lines_are_learnt_anew_from_a_server_that_lost_them),
     };
     return cmocka_run_group_tests_name("postgres connection", tests, NULL, NULL);

@@ -130,6 +130,16 @@ static void sql_says_what_is_new(void **state)
     assert_int_equal(news_of(k), STORE_NEWS_ALL);
 }
 
+/* Whoever keeps time carries it out. */
+static void the_cancel_of_a_running_job_wakes_those_who_tick(void **state)
+{
+    struct kit *k = *state;
+    kit_start(k, PUT(k, .tenant = STR("default"), .id = STR("a")));
+    start_listening(k);
+    stores_postgres_sql(k->url, "SELECT redrive.cancel('a')", NULL, 0);
+    assert_int_equal(news_of(k), STORE_NEWS_TIME);
+}
+
 static void commit_and_tell(struct kit *k, uint32_t news)
 {
     kit_begin(k);
@@ -186,6 +196,7 @@ int main(void)
         F(what_processes_share_ends_a_wait_too),
         F(what_was_told_while_nobody_waited_is_not_lost),
         F(sql_says_what_is_new),
+        F(the_cancel_of_a_running_job_wakes_those_who_tick),
         F(an_end_soon_after_another_is_told_with_a_later_unit),
         F(nobody_is_woken_by_himself),
         F(an_open_unit_cannot_wait),

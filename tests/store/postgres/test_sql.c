@@ -1,7 +1,10 @@
 /* What applications and people do in SQL. */
 #include <stdio.h>
 
+#include <libpq-fe.h>
+
 #include "kit.h"
+#include "store/postgres/schema.h"
 #include "stores_postgres.h"
 
 #define ANSWER_MAX 1024
@@ -141,11 +144,10 @@ static void what_is_wrong_is_refused(void **state)
 static void a_cancel_in_sql_is_a_cancel(void **state)
 {
     struct kit *k = *state;
-    int64_t seqs[5];
+    int64_t seqs[4];
     static const enum redrive_state STATES[] = {REDRIVE_STATE_SCHEDULED, REDRIVE_STATE_RETRYING,
-                                                REDRIVE_STATE_QUEUED, REDRIVE_STATE_RUNNING,
-                                                REDRIVE_STATE_PARKED};
-    for (int i = 0; i < 5; i++) {
+                                                REDRIVE_STATE_QUEUED, REDRIVE_STATE_PARKED};
+    for (int i = 0; i < 4; i++) {
         char id[8], key[8], sql[96];
         snprintf(id, sizeof id, "j%d", i);
         snprintf(key, sizeof key, "k%d", i);
@@ -161,8 +163,10 @@ static void a_cancel_in_sql_is_a_cancel(void **state)
         assert_int_equal(s->held_since_ms, 0);
         assert_true(s->finished_ms > 0);
     }
-    assert_int_equal(kit_history(k, seqs[3])->n, 1);
-    assert_int_equal(kit_history(k, seqs[3])->attempts[0].outcome, REDRIVE_STATE_CANCELLED);
+    check_answer(k,
+                 "SELECT label, sum(value) FROM redrive.counters WHERE name = 'jobs_cancelled' "
+                 "AND tenant = 'acme' GROUP BY 1 ORDER BY 1",
+                 "|4\nqueue:main|4\ntask:mail|4");
     assert_int_equal(kit_lanes(k, STR("acme"))->n, 0);
     PUT(k, .unique_key = STR("k2"));
     check_answer(k,
@@ -170,12 +174,80 @@ static void a_cancel_in_sql_is_a_cancel(void **state)
                  "cancelled|-|-");
     kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("done")});
     check_answer(k, "SELECT redrive.cancel('done', 'acme')", "completed");
-    const struct job_spec limited = {.id = STR("limited"), .limit_key = STR("l")};
-    const int64_t held = kit_put_in(k, REDRIVE_STATE_RUNNING, &limited);
-    check_refused(k, "redrive.cancel('limited', 'acme')",
-                  "the job is running and holds a place of a limit");
-    assert_int_equal(kit_state(k, held), REDRIVE_STATE_RUNNING);
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+}
+
+/* What it holds is the engine's to give back. */
+static void a_cancel_of_a_running_job_is_asked_for(void **state)
+{
+    struct kit *k = *state;
+    const int64_t seq = kit_put_in(k, REDRIVE_STATE_RUNNING,
+                                   &(struct job_spec){.id = STR("runs"), .limit_key = STR("l")});
+    const struct job_status before = kit_job(k, seq)->status;
+    stores_postgres_sql(k->url, "BEGIN; SELECT redrive.cancel('runs', 'acme'); ROLLBACK", NULL, 0);
+    assert_int_equal(kit_shared(k, SHARED_CANCEL, (struct str){0})->n, 0);
+    check_answer(k,
+                 "SELECT redrive.cancel('runs', 'acme'), redrive.cancel('runs', 'acme'), "
+                 "redrive.cancel('runs')",
+                 "cancelling|cancelling|-");
+    const struct shared_page *asked = kit_shared(k, SHARED_CANCEL, (struct str){0});
+    assert_int_equal(asked->n, 1);
+    check_str(asked->rows[0].tenant, "acme");
+    check_str(asked->rows[0].key, "runs");
+    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_RUNNING);
+    assert_int_equal(kit_job(k, seq)->status.token, before.token);
+    assert_int_equal(kit_job(k, seq)->status.updated_ms, before.updated_ms);
+    check_answer(k, "SELECT status FROM redrive.jobs_by_status WHERE id = 'runs'", "running");
+    check_answer(k, "SELECT count(*) FROM redrive.tasks", "0");
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+}
+
+/* A transaction that takes its time keeps nobody from settling the job. */
+static void a_running_job_is_not_locked_by_its_cancel(void **state)
+{
+    struct kit *k = *state;
+    const int64_t seq = PUT(k, .tenant = STR("default"), .id = STR("runs"));
+    const uint64_t token = kit_start(k, seq);
+    PGconn *app = PQconnectdb(k->url);
+    PQclear(PQexec(app, "BEGIN"));
+    PQclear(PQexec(app, "SELECT redrive.cancel('runs')"));
+    check_move(kit_extend(k, seq, token, k->now_ms + 90000), 0, REDRIVE_STATE_RUNNING);
+    check_move(kit_settle(k, seq, token, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
+    PQclear(PQexec(app, "COMMIT"));
+    PQfinish(app);
+    assert_int_equal(kit_shared(k, SHARED_CANCEL, (struct str){0})->n, 1);
+    check_answer(k, "SELECT redrive.cancel('runs')", "completed");
+}
+
+/* A store as the first three scripts have set it up. */
+static void an_older_schema_is_brought_up_to_date(void **state)
+{
+    struct kit *k = *state;
+    store_close(k->store);
+    k->store = NULL;
+    stores_postgres_sql(k->url, "DROP SCHEMA redrive CASCADE; CREATE SCHEMA redrive", NULL, 0);
+    for (int i = 0; i < 3; i++)
+        stores_postgres_sql(k->url, POSTGRES_SCRIPTS[i], NULL, 0);
+    stores_postgres_sql(k->url,
+                        "UPDATE redrive.meta SET version = 3; CREATE ROLE canceller; "
+                        "GRANT USAGE ON SCHEMA redrive TO canceller; "
+                        "GRANT EXECUTE ON FUNCTION redrive.cancel(text, text) TO canceller; "
+                        "SELECT redrive.submit('mail', '{}', id => 'a'), "
+                        "redrive.submit('mail', '{}', id => 'b')",
+                        NULL, 0);
+    struct store_facts facts;
+    const struct store_options options = {.caller_time = true};
+    assert_int_equal(store_open(k->url, &options, &k->store, NULL), 0);
+    assert_int_equal(store_ops(k->store)->facts(k->store, &facts, NULL), 0);
+    assert_int_equal(facts.version_found, 3);
+    assert_int_equal(facts.version_newest, POSTGRES_SCRIPTS_COUNT);
+    kit_start(k, LIST(k, .id = STR("a"))->jobs[0].status.seq);
+    check_answer(k, "SET ROLE canceller; SELECT redrive.cancel('a'), redrive.cancel('b')",
+                 "cancelling|cancelled");
+    stores_postgres_sql(k->url, "DROP OWNED BY canceller; DROP ROLE canceller", NULL, 0);
+    check_answer(k, "SELECT version FROM redrive.meta", "4");
+    check_answer(
+        k, "SELECT has_function_privilege('public', 'redrive.cancel(text, text)', 'EXECUTE')", "f");
 }
 
 /* Who may submit need not see anything else. */
@@ -265,6 +337,9 @@ int main(void)
         F(ids_and_keys_are_those_of_the_store),
         F(what_is_wrong_is_refused),
         F(a_cancel_in_sql_is_a_cancel),
+        F(a_cancel_of_a_running_job_is_asked_for),
+        F(a_running_job_is_not_locked_by_its_cancel),
+        F(an_older_schema_is_brought_up_to_date),
         F(a_role_that_may_submit_may_do_nothing_else),
         F(views_show_each_job_where_it_belongs),
         F(the_names_of_others_do_not_get_into_views),

@@ -1,0 +1,68 @@
+-- A job that runs may hold a place of a limit and a permit of a breaker, which are the engine's to give
+-- back. So it is not cancelled in SQL, but asked for: a row of `shared` of kind 7 (SHARED_CANCEL of enum
+-- shared_kind) says which job, and whoever ticks carries it out. Rights stay as they were granted.
+
+-- Cancels a job that waits when the transaction of the caller commits, and asks for the cancel of one
+-- that runs. The result is its state then: 'cancelled', or the one in which it had ended before;
+-- 'cancelling' of a job that runs, until an engine has heard of it or it ends by itself; NULL: there is
+-- no such job. A job that runs is not locked: its worker need not wait for a long transaction.
+CREATE OR REPLACE FUNCTION redrive.cancel(id text, tenant text DEFAULT 'default') RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    now_ms bigint := extract(epoch FROM clock_timestamp()) * 1000;
+    job redrive.jobs;
+    line redrive.lines;
+    created_ms bigint;
+    life bytea;
+BEGIN
+    tenant := coalesce(nullif(tenant, ''), 'default');
+    SELECT j.* INTO job FROM redrive.tenants t JOIN redrive.specs s ON s.tenant_id = t.tenant_id
+    JOIN redrive.jobs j ON j.seq = s.seq WHERE t.name = tenant AND s.id = id;
+    IF job.state IN (0, 1, 2, 4) THEN
+        SELECT j.* INTO job FROM redrive.jobs j WHERE j.seq = job.seq FOR UPDATE;
+    END IF;
+    IF job.seq IS NULL THEN
+        RETURN NULL;
+    ELSIF job.state >= 5 THEN
+        RETURN (SELECT st.name FROM redrive.states st WHERE st.state = job.state);
+    END IF;
+
+    IF job.state = 3 THEN
+        -- Which life of the job is meant: one that is redriven later, or another of this id, is not.
+        SELECT s.created_ms INTO created_ms FROM redrive.specs s WHERE s.seq = job.seq;
+        life := convert_to(format('{"created_ms":%s,"epoch":%s}', created_ms, coalesce(job.epoch, 0)),
+                           'UTF8');
+        DELETE FROM redrive.shared h
+        WHERE h.kind = 7 AND h.tenant = tenant AND h.key = id AND h.value <> life;
+        -- The version is one that no earlier row of this job had.
+        INSERT INTO redrive.shared (kind, version, tenant, key, value)
+        VALUES (7, now_ms, tenant, id, life) ON CONFLICT DO NOTHING;
+        PERFORM pg_notify('redrive', '2');
+        RETURN 'cancelling';
+    END IF;
+
+    IF job.state = 4 THEN
+        DELETE FROM redrive.parked p WHERE p.seq = job.seq;
+        IF job.first_started_ms IS NOT NULL THEN
+            job.held_ms := coalesce(job.held_ms, 0) + greatest(now_ms - job.held_since_ms, 0);
+        END IF;
+    END IF;
+    UPDATE redrive.jobs j SET state = 8, updated_ms = now_ms, finished_ms = now_ms, by_limit = NULL,
+        held_since_ms = NULL, held_ms = job.held_ms
+    WHERE j.seq = job.seq;
+    IF job.has_key THEN
+        DELETE FROM redrive.live_keys k USING redrive.specs s WHERE s.seq = job.seq
+           AND k.tenant_id = s.tenant_id AND k.unique_key = s.unique_key AND k.seq = s.seq;
+    END IF;
+    INSERT INTO redrive.tallies
+    VALUES (job.line_id, -(job.state = 0)::int, -(job.state = 1)::int, -(job.state = 2)::int, 0,
+            -(job.state = 4)::int, 0, 0, 0, 1);
+    SELECT l.* INTO line FROM redrive.lines l WHERE l.line_id = job.line_id;
+    INSERT INTO redrive.counters
+    VALUES (tenant, 'jobs_cancelled', '', 1), (tenant, 'jobs_cancelled', 'task:' || line.task, 1),
+           (tenant, 'jobs_cancelled', 'queue:' || line.queue, 1);
+    PERFORM pg_notify('redrive', '6');
+    RETURN 'cancelled';
+END
+$$;
