@@ -108,6 +108,19 @@ int rd_link_error(struct str text, struct redrive_err *err)
 /* ---- Connections ------------------------------------------------------------------------------
  */
 
+/* How long an answer is waited for. A lone server that hangs is best waited for: an error would
+ * come sooner, and know less. It may be slow for seconds and answer yet: the log on a disk that
+ * stalls, a function of somebody else, which is not told off (BUSY) before five. Where there are
+ * others, one of them may have taken over by then; ten seconds are more than any of these, and less
+ * than a cluster waits for by itself, which is fifteen. */
+#define PATIENCE_S      30
+#define PATIENCE_MANY_S 10
+
+struct timeval rd_patience(const struct place *place)
+{
+    return (struct timeval){.tv_sec = place->n_nodes > 1 ? PATIENCE_MANY_S : PATIENCE_S};
+}
+
 static int cannot_connect(const struct place *place, const char *why, struct redrive_err *err)
 {
     int rc;
@@ -137,8 +150,7 @@ redisContext *rd_link_connect(const struct place *place, struct redrive_err *err
         redisFree(link);
         return NULL;
     }
-    const struct timeval patience = {.tv_sec = RD_PATIENCE_S};
-    redisSetTimeout(link, patience);
+    redisSetTimeout(link, rd_patience(place));
     if (at->port != 0)
         redisEnableKeepAlive(link); /* to a socket on this machine it is an error */
     return link;
@@ -318,8 +330,10 @@ static int finish(struct store *store, redisReply **ret, struct redrive_err *err
     if ((*ret)->type != REDIS_REPLY_ERROR)
         return 0;
     int rc = rd_link_error((struct str){(*ret)->str, (*ret)->len}, err);
-    if (store->in_unit && is_error(*ret, "FENCED"))
+    if (store->in_unit && is_error(*ret, "FENCED")) {
         store->is_lost = true;
+        store->is_late |= store->is_handed;
+    }
     freeReplyObject(*ret);
     *ret = NULL;
     return rc;
@@ -348,6 +362,21 @@ static void look_past(struct store *store)
     store->words.data[strcspn(store->words.data + at, "\n") + at + 1] = '1';
 }
 
+/* The next unit begins as with a store that it has never seen, and so does the engine. */
+int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err)
+{
+    rd_unit_forget(store);
+    rd_lines_forget(store);
+    str_copy(store->known_id, sizeof store->known_id, id);
+    store->known_history[0] = '\0';
+    store->pauses_version = -1;
+    int rc =
+        err_set(err, REDRIVE_E_CANCELLED, "the store in the Redis server is another one by now");
+    err_detail(err, "somebody has emptied the server, and a new store was set up");
+    err_hint(err, "do it again; to have the first one back restore a backup");
+    return rc;
+}
+
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     const int64_t since_ms = clock_monotonic_ms();
@@ -355,6 +384,12 @@ int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
         int rc = exchange_well(store, ret, err);
         if (rc != 0)
             return rc;
+        if ((*ret)->type == REDIS_REPLY_ERROR && says(str_of((*ret)->str), "REPLACED ")) {
+            rc = rd_store_replaced(store, str_of((*ret)->str + strlen("REPLACED ")), err);
+            freeReplyObject(*ret);
+            *ret = NULL;
+            return rc;
+        }
         if (!is_error(*ret, "OPENUNIT"))
             return finish(store, ret, err);
         const int64_t unit = strtoll((*ret)->str + strlen("OPENUNIT "), NULL, 10);
