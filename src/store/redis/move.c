@@ -164,15 +164,41 @@ static int remove_beside(struct store *store, const struct entry *entry, struct 
     return rc == 0 && store->at_end.failed ? err_nomem(err) : rc;
 }
 
+static bool holds_for_ever(const struct entry *entry)
+{
+    const struct job_spec *spec = &entry->now.job.spec;
+    return spec->unique_forever && spec->unique_key.len > 0;
+}
+
+/* Learns at once what is known of all the keys that will be held. */
+static int look_at_held(struct store *store, struct entry *const *entries, size_t n,
+                        struct redrive_err *err)
+{
+    struct str *names = arena_array(&store->arena, 2 * n + 1, sizeof *names);
+    struct cell **cells = arena_array(&store->arena, n + 1, sizeof(struct cell *));
+    size_t count = 0;
+    if (!names || !cells)
+        return err_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        const struct job_spec *spec = &entries[i]->now.job.spec;
+        if (!holds_for_ever(entries[i]))
+            continue;
+        const struct digest digest = rd_digest_of(spec->tenant, spec->unique_key);
+        names[2 * count] = STR("held");
+        names[2 * count++ + 1] = rd_unit_dup(store, digest_str(&digest));
+    }
+    return store->arena.failed ? err_nomem(err) : rd_cells_get(store, names, count, cells, err);
+}
+
 int rd_entries_remove(struct store *store, struct entry *const *entries, size_t n,
                       struct redrive_err *err)
 {
-    int rc = 0;
+    int rc = look_at_held(store, entries, n, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct entry *e = entries[i];
         const struct job_spec *spec = &e->now.job.spec;
         rc = remove_beside(store, e, err);
-        if (rc == 0 && spec->unique_forever && spec->unique_key.len > 0) {
+        if (rc == 0 && holds_for_ever(e)) {
             const struct held_key key = {.tenant = spec->tenant,
                                          .key = spec->unique_key,
                                          .id = spec->id,

@@ -222,6 +222,23 @@ static void one_who_is_stopped_when_it_is_handed_the_place_is_passed_over(void *
     server_stop(&s);
 }
 
+/* Its end is an hour away, or it is one of a clock that was an hour ahead. */
+static void a_lease_that_lasts_too_long_is_none(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    server_call(&s, "HSET {redrive}:root lease %lld", (long long)clock_wall_ms() + 3600000);
+    check_soon_free(other, "after");
+    assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
+    rollback(store);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +249,7 @@ int main(void)
         T(one_who_is_stopped_when_it_is_handed_the_place_is_passed_over),
         T(a_unit_whose_rollback_the_server_refuses_is_given_up_by_the_next),
         T(one_who_was_seen_at_another_time_does_not_wait),
+        T(a_lease_that_lasts_too_long_is_none),
     };
     return cmocka_run_group_tests_name("redis turns", tests, NULL, NULL);
 }

@@ -149,7 +149,8 @@ local function begin(keys, argv)
     local P = prefix(keys)
     local me, client, run, lease_ms, dead = argv[1], argv[2], argv[3], argv[4], argv[5]
     local turn = argv[6] == '1' and table.concat({client, run, lease_ms}, ' ') or nil
-    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'client', 'run', 'lease', 'holder', 'schema')
+    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'client', 'run', 'lease', 'holder', 'schema',
+        'lease_ms')
     if not r[7] then
         return redis.error_reply('EMPTY there is no store here')
     end
@@ -159,7 +160,10 @@ local function begin(keys, argv)
         -- the server has refused to hear so.
         local is_own = r[6] == me and r[3] == client
         local is_over = is_own and redis.call('EXISTS', P .. 'journal') == 1
-        if r[4] == run and r[1] ~= dead and now < tonumber(r[5]) and not is_over then
+        -- A lease that is longer than it was given is one of a clock that was set back since.
+        local left_ms = (tonumber(r[5]) or 0) - now
+        local is_held = left_ms > 0 and left_ms <= (tonumber(r[8]) or 0)
+        if r[4] == run and r[1] ~= dead and is_held and not is_over then
             if is_own then
                 note('HSET', keys[1], 'lease', text(now + lease_ms))
                 return told(P, r[1], now)

@@ -75,15 +75,6 @@ function READS.rows(P, a, i)
     return add_rows(P, {}, seqs, a[i] == '1', false)
 end
 
--- key, fields …: values as they stand
-function READS.fields(P, a, i)
-    local out = redis.call('HMGET', P .. a[i], unpack(a, i + 1))
-    for k = 1, #out do
-        out[k] = out[k] or ''
-    end
-    return out
-end
-
 -- pairs of key and field
 function READS.cells(P, a, i)
     local out = {}
