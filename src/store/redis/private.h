@@ -251,15 +251,18 @@ void rd_link_tell(struct store *store);
 /* Outside of a unit, another store was found: all that is known is forgotten, and the next read is
  * one of that store. REDRIVE_E_CANCELLED. */
 int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err);
-/* What an error reply means. */
-int rd_link_error(struct str text, struct redrive_err *err);
 /* Closes what has broken. REDRIVE_E_CANCELLED in a unit, which is lost; else REDRIVE_E_IO. */
 int rd_link_broken(struct store *store, struct redrive_err *err);
 
+/* ---- reply.c: what the server says ----------------------------------------------------------- */
+
+/* What an error reply means. */
+int rd_link_error(struct str text, struct redrive_err *err);
+/* An element of a reply as text or as a number; absent, or 0, if there is none. */
 struct str rd_reply_str(const redisReply *reply, size_t i);
+int64_t rd_reply_int(const redisReply *reply, size_t i);
 /* A line of INFO, or absent. */
 struct str rd_info_line(const redisReply *info, const char *name);
-int64_t rd_reply_int(const redisReply *reply, size_t i);
 
 /* ---- open.c, url.c, facts.c ------------------------------------------------------------------ */
 
