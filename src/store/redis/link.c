@@ -293,8 +293,7 @@ int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
         int rc = exchange_well(store, ret, err);
         if (rc != 0)
             return rc;
-        if ((*ret)->type == REDIS_REPLY_ERROR &&
-            str_starts_with(str_of((*ret)->str), STR("REPLACED "))) {
+        if (is_error(*ret, "REPLACED ") && str_starts_with(str_of((*ret)->str), STR("REPLACED "))) {
             rc = rd_store_replaced(store, str_of((*ret)->str + strlen("REPLACED ")), err);
             freeReplyObject(*ret);
             *ret = NULL;
