@@ -29,7 +29,7 @@ void rd_ask_read(struct store *store, const char *what)
 {
     rd_ask(store, "read");
     rd_ask_int(store, store->in_unit ? store->unit : 0);
-    rd_ask_text(store, store->me);
+    rd_ask_text(store, store->in_unit ? store->me : store->known_id);
     rd_ask_text(store, "0");
     rd_ask_text(store, what);
 }

@@ -3,7 +3,8 @@
  * Who has to wait stands in a list in the server. One who has had to wait before listens on a
  * connection of its own as well: then the commit or rollback that frees the place hands it over,
  * and the message has all that a begin would have answered. Asking goes on, less often, for the
- * holder may have died.
+ * holder may have died. One that was too late for a place that it was handed only asks, until it
+ * has made a commit.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -32,6 +33,8 @@ struct begun {
     int64_t commits;
     int64_t now_ms;
     int64_t meddled; /* commits that have changed what another handle has started */
+    bool is_handed;  /* by whoever had the place before */
+    char history[RD_HISTORY_MAX];
     char id[24];
 };
 
@@ -74,7 +77,8 @@ static void read_begun(const redisReply *reply, struct begun *ret)
                           .commits = rd_reply_int(reply, 4),
                           .now_ms = rd_reply_int(reply, 5),
                           .meddled = rd_reply_int(reply, 6)};
-    str_copy(ret->id, sizeof ret->id, rd_reply_str(reply, 7));
+    str_copy(ret->history, sizeof ret->history, rd_reply_str(reply, 7));
+    str_copy(ret->id, sizeof ret->id, rd_reply_str(reply, 8));
 }
 
 /* One attempt. `dead` is the number of a unit whose holder is gone. A new connection has another
@@ -137,8 +141,11 @@ static void read_message(const struct store *store, struct str message, struct b
                           .shared_version = numbers[3],
                           .commits = numbers[4],
                           .now_ms = numbers[5],
-                          .meddled = numbers[6]};
-    str_copy(ret->id, sizeof ret->id, str_of(at));
+                          .meddled = numbers[6],
+                          .is_handed = true};
+    const size_t len = strcspn(at, " ");
+    str_copy(ret->history, sizeof ret->history, (struct str){at, len});
+    str_copy(ret->id, sizeof ret->id, str_of(at[len] == ' ' ? at + len + 1 : ""));
 }
 
 /* Reads what has come. */
@@ -177,7 +184,7 @@ static void wait_a_while(struct store *store, struct begun *ret)
         listen_for_turn(store, ret);
         return;
     }
-    const bool listens = store->has_waited && !store->is_deaf;
+    const bool listens = store->has_waited && !store->is_deaf && !store->is_late;
     store->has_waited = true;
     if (listens) {
         turn_open(store);
@@ -212,6 +219,8 @@ static int wait_to_begin(struct store *store, struct begun *ret, struct redrive_
     const int64_t since_ms = clock_monotonic_ms();
     int64_t dead = -1, look_at_ms = since_ms + 5;
     *ret = (struct begun){0};
+    if (store->is_late)
+        turn_close(store);
     for (;;) {
         const int64_t at_ms = clock_monotonic_ms();
         const bool looks = at_ms >= look_at_ms;
@@ -236,11 +245,12 @@ static int wait_to_begin(struct store *store, struct begun *ret, struct redrive_
 /* ---- What is known ------------------------------------------------------------------------------
  */
 
-/* Whether what is cached was read from this store: the same one, in a server that was not started
- * again since. */
+/* Whether what is cached was read from this store: the same one, in a server that has lost nothing
+ * since, neither by being started again nor by following another one for a while. */
 static bool is_known(const struct store *store)
 {
-    return strcmp(store->known_run, store->run_id) == 0 && strcmp(store->known_id, store->id) == 0;
+    return strcmp(store->known_history, store->history) == 0 &&
+           strcmp(store->known_id, store->id) == 0;
 }
 
 /* Forgets rows that may not be as the server has them: nothing was kept, it is another store by
@@ -256,18 +266,16 @@ static void forget_rows(struct store *store, int64_t meddled)
     store->meddled = meddled;
 }
 
-/* A server that was started again may have less than it had, and a store that was emptied has
+/* A server with another history may have less than it had, and a store that was emptied has
  * nothing: what is cached of it may not be so, here and in the engine, for which no version is the
  * one that it knows. No row may be known any more, for rows point to lines. */
 static void forget_another(struct store *store, int64_t *ret_shared_version)
 {
     if (is_known(store))
         return;
-    memcpy(store->known_run, store->run_id, sizeof store->known_run);
+    memcpy(store->known_history, store->history, sizeof store->known_history);
     memcpy(store->known_id, store->id, sizeof store->known_id);
-    rd_lines_release(store);
-    map_init(&store->lines_by_name, rng_next(&store->rng));
-    map_init(&store->lines_by_tenant, rng_next(&store->rng));
+    rd_lines_forget(store);
     store->pauses_version = -1;
     *ret_shared_version = INT64_MIN / 2;
 }
@@ -283,8 +291,10 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
         return rc;
     store->unit = store->last_unit = begun.unit;
     memcpy(store->id, begun.id, sizeof store->id);
+    memcpy(store->history, begun.history, sizeof store->history);
     forget_rows(store, begun.meddled);
     store->in_unit = true;
+    store->is_handed = begun.is_handed;
     store->base.news = STORE_NEWS_ALL;
     store->last_seq = begun.last_seq;
     store->shared_version = store->shared_begun = begun.shared_version;

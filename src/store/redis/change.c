@@ -146,22 +146,6 @@ static int change_entry(struct store *store, const struct change_move *move, str
     }
 }
 
-/* Looks up at once what stands beside all jobs that are to be removed. */
-static int look_ahead(struct store *store, const struct change_move *moves, size_t n,
-                      struct entry *const *entries, struct redrive_err *err)
-{
-    struct entry **removed = calloc(n + 1, sizeof(struct entry *));
-    size_t count = 0;
-    if (!removed)
-        return err_nomem(err);
-    for (size_t i = 0; i < n; i++)
-        if (moves[i].kind == CHANGE_REMOVE && entries[i])
-            removed[count++] = entries[i];
-    int rc = rd_entries_look_beside(store, removed, count, err);
-    free(removed);
-    return rc;
-}
-
 int redis_change(struct store *store, const struct change_move *moves, size_t n,
                  struct move_result *ret, struct redrive_err *err)
 {
@@ -178,8 +162,6 @@ int redis_change(struct store *store, const struct change_move *moves, size_t n,
         return err_nomem(err);
     }
     rc = rd_entries_get(store, seqs, n, entries, err);
-    if (rc == 0)
-        rc = look_ahead(store, moves, n, entries, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct entry *e = entries[i] && entries[i]->is_there ? entries[i] : NULL;
         e = rd_entry_take(e, FROM[moves[i].kind], &ret[i]);

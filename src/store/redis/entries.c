@@ -161,7 +161,7 @@ static void cell_name(struct store *store, struct str key, struct str field)
     buf_add_str(&store->row, field);
 }
 
-static struct cell *cell_known(struct store *store, struct str key, struct str field)
+struct cell *rd_cell_known(struct store *store, struct str key, struct str field)
 {
     cell_name(store, key, field);
     return map_get(&store->cells, buf_str(&store->row));
@@ -185,7 +185,7 @@ int rd_cells_get(struct store *store, const struct str *names, size_t n, struct 
     redisReply *reply = NULL;
     rd_ask_read(store, "cells");
     for (size_t i = 0; i < n; i++) {
-        ret[i] = cell_known(store, names[2 * i], names[2 * i + 1]);
+        ret[i] = rd_cell_known(store, names[2 * i], names[2 * i + 1]);
         if (ret[i])
             continue;
         rd_ask_str(store, names[2 * i]);
@@ -197,7 +197,7 @@ int rd_cells_get(struct store *store, const struct str *names, size_t n, struct 
         if (ret[i])
             continue;
         /* Twice the same in one list is one. */
-        ret[i] = cell_known(store, names[2 * i], names[2 * i + 1]);
+        ret[i] = rd_cell_known(store, names[2 * i], names[2 * i + 1]);
         if (!ret[i] && (ret[i] = cell_add(store, names[2 * i], names[2 * i + 1])))
             ret[i]->stored = ret[i]->now = rd_unit_dup(store, rd_reply_str(reply, at));
         if (!ret[i])
@@ -228,7 +228,7 @@ int rd_cell_put(struct store *store, struct cell *cell, struct str value, struct
 int rd_cell_put_new(struct store *store, struct str key, struct str field, struct str value,
                     struct redrive_err *err)
 {
-    struct cell *cell = cell_known(store, key, field);
+    struct cell *cell = rd_cell_known(store, key, field);
     if (!cell)
         cell = cell_add(store, key, field);
     return cell ? rd_cell_put(store, cell, value, err) : err_nomem(err);

@@ -13,100 +13,22 @@
 #define STEPS_MAX 20
 #define STEP_NS   50000000
 
-/* ---- Replies ----------------------------------------------------------------------------------
- */
-
-struct str rd_reply_str(const redisReply *reply, size_t i)
-{
-    if (reply->type != REDIS_REPLY_ARRAY || i >= reply->elements ||
-        (reply->element[i]->type != REDIS_REPLY_STRING &&
-         reply->element[i]->type != REDIS_REPLY_STATUS))
-        return (struct str){0};
-    return (struct str){reply->element[i]->str, reply->element[i]->len};
-}
-
-int64_t rd_reply_int(const redisReply *reply, size_t i)
-{
-    if (reply->type == REDIS_REPLY_ARRAY && i < reply->elements &&
-        reply->element[i]->type == REDIS_REPLY_INTEGER)
-        return reply->element[i]->integer;
-    struct str text = rd_reply_str(reply, i);
-    return text.len > 0 ? strtoll(text.ptr, NULL, 10) : 0;
-}
-
-struct str rd_info_line(const redisReply *info, const char *name)
-{
-    const char *at = info && info->type == REDIS_REPLY_STRING ? strstr(info->str, name) : NULL;
-    if (!at)
-        return (struct str){0};
-    at += strlen(name);
-    return (struct str){at, strcspn(at, "\r\n")};
-}
-
-static bool says(struct str text, const char *word)
-{
-    return str_starts_with(text, str_of(word));
-}
-
-/* One way to say what a server that answers, but not as wanted, has said. */
-static int refused(int code, const char *fact, struct str text, const char *hint,
-                   struct redrive_err *err)
-{
-    err_set(err, code, "%s", fact);
-    err_detail(err, "the server says: %.*s", (int)text.len, text.ptr);
-    if (hint)
-        err_hint(err, "%s", hint);
-    return code;
-}
-
-int rd_link_error(struct str text, struct redrive_err *err)
-{
-    if (says(text, "FENCED"))
-        return refused(REDRIVE_E_CANCELLED, "the unit was given up: it took too long", text,
-                       "do it again", err);
-    if (says(text, "EMPTY"))
-        return refused(REDRIVE_E_NOT_FOUND, "the store is gone from the Redis server", text,
-                       "restore a backup, or start again with an empty one", err);
-    if (says(text, "OOM"))
-        return refused(REDRIVE_E_NOMEM, "the memory of the Redis server is full", text,
-                       "raise its maxmemory, or let jobs finish and be swept", err);
-    if (says(text, "NOAUTH"))
-        return refused(REDRIVE_E_DENIED, "the Redis server asks for a password", text,
-                       "write redis://:PASSWORD@HOST, or redis://USER:PASSWORD@HOST", err);
-    if (says(text, "WRONGPASS") || says(text, "ERR invalid password"))
-        return refused(REDRIVE_E_DENIED, "the Redis server wants another password", text,
-                       "write redis://:PASSWORD@HOST, or redis://USER:PASSWORD@HOST", err);
-    if (says(text, "ERR AUTH"))
-        return refused(REDRIVE_E_DENIED, "the Redis server knows no password", text,
-                       "leave the password out of the URL, or set requirepass", err);
-    if (says(text, "NOPERM"))
-        return refused(REDRIVE_E_DENIED, "the user of the Redis server lacks a right", text,
-                       "docs/redis.md lists the rights that are needed", err);
-    if (says(text, "READONLY"))
-        return refused(REDRIVE_E_IO, "the Redis server is a replica, which cannot be written to",
-                       text, "name its primary", err);
-    if (says(text, "LOADING"))
-        return refused(REDRIVE_E_IO, "the Redis server is still loading its data", text,
-                       "try again when it is ready", err);
-    if (says(text, "MISCONF"))
-        return refused(REDRIVE_E_IO, "the Redis server cannot write to its disk", text,
-                       "look into its log", err);
-    if (says(text, "ERR SELECT is not allowed") || says(text, "ERR DB index is out of range"))
-        return refused(REDRIVE_E_INVALID, "the Redis server has no database of that number", text,
-                       "leave it out of the URL (a cluster has only 0); stores differ by "
-                       "?prefix=NAME",
-                       err);
-    if (says(text, "CLUSTERDOWN"))
-        return refused(REDRIVE_E_IO, "no node of the Redis cluster serves the store", text,
-                       "try again; redis-cli --cluster check tells more", err);
-    if (rd_says_elsewhere(text))
-        return refused(REDRIVE_E_IO, "the store is being moved within the Redis cluster", text,
-                       "try again", err);
-    return refused(REDRIVE_E_IO, "the Redis server has refused a request", text, NULL, err);
-}
-
 /* ---- Connections ------------------------------------------------------------------------------
  */
+
+/* How long an answer is waited for. A lone server that hangs is best waited for: an error would
+ * come sooner, and know less. It may be slow for seconds and answer yet: its log is on a disk that
+ * stalls, or somebody's function runs, of which it tells (BUSY) only after five. Where there are
+ * others one of them may take over; ten seconds are more than such things mostly last, and less
+ * than the fifteen after which a cluster gives a node up by itself. Who is wrong about it loses a
+ * unit, or asks for its fate. */
+#define PATIENCE_S      30
+#define PATIENCE_MANY_S 10
+
+struct timeval rd_patience(const struct place *place)
+{
+    return (struct timeval){.tv_sec = place->n_nodes > 1 ? PATIENCE_MANY_S : PATIENCE_S};
+}
 
 static int cannot_connect(const struct place *place, const char *why, struct redrive_err *err)
 {
@@ -137,8 +59,7 @@ redisContext *rd_link_connect(const struct place *place, struct redrive_err *err
         redisFree(link);
         return NULL;
     }
-    const struct timeval patience = {.tv_sec = RD_PATIENCE_S};
-    redisSetTimeout(link, patience);
+    redisSetTimeout(link, rd_patience(place));
     if (at->port != 0)
         redisEnableKeepAlive(link); /* to a socket on this machine it is an error */
     return link;
@@ -318,8 +239,10 @@ static int finish(struct store *store, redisReply **ret, struct redrive_err *err
     if ((*ret)->type != REDIS_REPLY_ERROR)
         return 0;
     int rc = rd_link_error((struct str){(*ret)->str, (*ret)->len}, err);
-    if (store->in_unit && is_error(*ret, "FENCED"))
+    if (store->in_unit && is_error(*ret, "FENCED")) {
         store->is_lost = true;
+        store->is_late |= store->is_handed;
+    }
     freeReplyObject(*ret);
     *ret = NULL;
     return rc;
@@ -348,6 +271,21 @@ static void look_past(struct store *store)
     store->words.data[strcspn(store->words.data + at, "\n") + at + 1] = '1';
 }
 
+/* The next unit begins as with a store that it has never seen, and so does the engine. */
+int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err)
+{
+    rd_unit_forget(store);
+    rd_lines_forget(store);
+    str_copy(store->known_id, sizeof store->known_id, id);
+    store->known_history[0] = '\0';
+    store->pauses_version = -1;
+    int rc =
+        err_set(err, REDRIVE_E_CANCELLED, "the store in the Redis server is another one by now");
+    err_detail(err, "somebody has emptied the server, and a new store was set up");
+    err_hint(err, "do it again; to have the first one back restore a backup");
+    return rc;
+}
+
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     const int64_t since_ms = clock_monotonic_ms();
@@ -355,6 +293,12 @@ int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
         int rc = exchange_well(store, ret, err);
         if (rc != 0)
             return rc;
+        if (is_error(*ret, "REPLACED ") && str_starts_with(str_of((*ret)->str), STR("REPLACED "))) {
+            rc = rd_store_replaced(store, str_of((*ret)->str + strlen("REPLACED ")), err);
+            freeReplyObject(*ret);
+            *ret = NULL;
+            return rc;
+        }
         if (!is_error(*ret, "OPENUNIT"))
             return finish(store, ret, err);
         const int64_t unit = strtoll((*ret)->str + strlen("OPENUNIT "), NULL, 10);

@@ -8,9 +8,6 @@
 #include "core/state.h"
 #include "store/redis/private.h"
 
-/* Of how many jobs a request asks for what stands beside their rows, which may be long. */
-#define BESIDE_AT_ONCE ((size_t)64)
-
 /* ---- Rows ---------------------------------------------------------------------------------------
  */
 
@@ -143,70 +140,65 @@ int rd_entry_remember(struct store *store, struct entry *entry, const struct job
     return rc;
 }
 
-/* The fields beside some rows, by key and field by turns. */
-static struct str *list_beside(struct store *store, struct entry *const *entries, size_t n,
-                               size_t *ret_n)
+/* Takes away what stands beside a row. What the unit does not know it need not read: with the row
+ * gone nobody looks for it, so that it can stay until the commit, and is still there if the unit is
+ * taken back. */
+static int remove_beside(struct store *store, const struct entry *entry, struct redrive_err *err)
 {
-    size_t capacity = 0, count = 0;
-    for (size_t i = 0; i < n; i++)
-        capacity += entries[i]->now.n_history + BIG_COUNT;
-    struct str *names = arena_array(&store->arena, 2 * capacity + 1, sizeof *names);
-    for (size_t i = 0; names && i < n; i++) {
-        const struct row *row = &entries[i]->now;
-        for (uint32_t k = 0; k < row->n_history + BIG_COUNT; k++) {
-            const bool is_big = k >= row->n_history;
-            const unsigned part = k - row->n_history;
-            if (is_big && !(row->big >> part & 1))
-                continue;
-            const struct beside b = is_big ? big_field(entries[i]->seq, (enum big_part)part)
-                                           : history_field(entries[i]->seq, k);
-            names[2 * count] = rd_unit_dup(store, str_of(b.key));
-            names[2 * count++ + 1] = rd_unit_dup(store, beside_str(&b));
-        }
-    }
-    *ret_n = count;
-    return store->arena.failed ? NULL : names;
-}
-
-static int look_beside_some(struct store *store, struct entry *const *entries, size_t n,
-                            bool removes, struct redrive_err *err)
-{
-    size_t count;
-    const struct str *names = list_beside(store, entries, n, &count);
-    struct cell **cells =
-        names ? arena_array(&store->arena, count + 1, sizeof(struct cell *)) : NULL;
-    if (!cells)
-        return err_nomem(err);
-    int rc = rd_cells_get(store, names, count, cells, err);
-    for (size_t i = 0; rc == 0 && removes && i < count; i++)
-        rc = rd_cell_put(store, cells[i], (struct str){0}, err);
-    return rc;
-}
-
-static int look_beside(struct store *store, struct entry *const *entries, size_t n, bool removes,
-                       struct redrive_err *err)
-{
+    const struct row *row = &entry->now;
     int rc = 0;
-    for (size_t at = 0; rc == 0 && at < n; at += BESIDE_AT_ONCE)
-        rc = look_beside_some(store, entries + at,
-                              n - at < BESIDE_AT_ONCE ? n - at : BESIDE_AT_ONCE, removes, err);
-    return rc;
+    for (uint32_t k = 0; rc == 0 && k < row->n_history + BIG_COUNT; k++) {
+        const bool is_big = k >= row->n_history;
+        const unsigned part = k - row->n_history;
+        if (is_big && !(row->big >> part & 1))
+            continue;
+        const struct beside b =
+            is_big ? big_field(entry->seq, (enum big_part)part) : history_field(entry->seq, k);
+        const struct str field = beside_str(&b);
+        struct cell *cell = rd_cell_known(store, str_of(b.key), field);
+        if (cell)
+            rc = rd_cell_put(store, cell, (struct str){0}, err);
+        else
+            rd_ops_add(&store->at_end, 'D', str_of(b.key), NULL, 0, &field, 1);
+    }
+    return rc == 0 && store->at_end.failed ? err_nomem(err) : rc;
 }
 
-int rd_entries_look_beside(struct store *store, struct entry *const *entries, size_t n,
-                           struct redrive_err *err)
+static bool holds_for_ever(const struct entry *entry)
 {
-    return look_beside(store, entries, n, false, err);
+    const struct job_spec *spec = &entry->now.job.spec;
+    return spec->unique_forever && spec->unique_key.len > 0;
+}
+
+/* Learns at once what is known of all the keys that will be held. */
+static int look_at_held(struct store *store, struct entry *const *entries, size_t n,
+                        struct redrive_err *err)
+{
+    struct str *names = arena_array(&store->arena, 2 * n + 1, sizeof *names);
+    struct cell **cells = arena_array(&store->arena, n + 1, sizeof(struct cell *));
+    size_t count = 0;
+    if (!names || !cells)
+        return err_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        const struct job_spec *spec = &entries[i]->now.job.spec;
+        if (!holds_for_ever(entries[i]))
+            continue;
+        const struct digest digest = rd_digest_of(spec->tenant, spec->unique_key);
+        names[2 * count] = STR("held");
+        names[2 * count++ + 1] = rd_unit_dup(store, digest_str(&digest));
+    }
+    return store->arena.failed ? err_nomem(err) : rd_cells_get(store, names, count, cells, err);
 }
 
 int rd_entries_remove(struct store *store, struct entry *const *entries, size_t n,
                       struct redrive_err *err)
 {
-    int rc = look_beside(store, entries, n, true, err);
+    int rc = look_at_held(store, entries, n, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct entry *e = entries[i];
         const struct job_spec *spec = &e->now.job.spec;
-        if (spec->unique_forever && spec->unique_key.len > 0) {
+        rc = remove_beside(store, e, err);
+        if (rc == 0 && holds_for_ever(e)) {
             const struct held_key key = {.tenant = spec->tenant,
                                          .key = spec->unique_key,
                                          .id = spec->id,

@@ -186,14 +186,19 @@ static int lines_read(struct store *store, uint32_t first, uint32_t n, struct re
 int rd_lines_refresh(struct store *store, struct redrive_err *err)
 {
     redisReply *reply = NULL;
-    rd_ask_command(store, "HGET");
+    rd_ask_command(store, "HMGET");
     rd_ask_text(store, store->root);
     rd_ask_text(store, "lines");
+    rd_ask_text(store, "id");
+    rd_ask_text(store, "schema");
     int rc = rd_link_call(store, &reply, err);
     if (rc != 0)
         return rc;
-    const uint32_t n =
-        reply->type == REDIS_REPLY_STRING ? (uint32_t)strtoul(reply->str, NULL, 10) : 0;
+    const uint32_t n = (uint32_t)rd_reply_int(reply, 0);
+    if (!store->in_unit && rd_reply_str(reply, 2).len == 0)
+        rc = rd_link_error(STR("EMPTY there is no store here"), err);
+    else if (!store->in_unit && !str_is(rd_reply_str(reply, 1), store->known_id))
+        rc = rd_store_replaced(store, rd_reply_str(reply, 1), err);
     freeReplyObject(reply);
     uint32_t first = 1;
     while (first <= store->n_lines && store->lines[first])
@@ -265,6 +270,13 @@ int rd_line_find(struct store *store, const struct job_spec *specs, size_t n,
             return rc;
     }
     return err_set(err, REDRIVE_E_CORRUPT, "the store gives no number to a line");
+}
+
+void rd_lines_forget(struct store *store)
+{
+    rd_lines_release(store);
+    map_init(&store->lines_by_name, rng_next(&store->rng));
+    map_init(&store->lines_by_tenant, rng_next(&store->rng));
 }
 
 void rd_lines_release(struct store *store)

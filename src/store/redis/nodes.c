@@ -24,7 +24,7 @@
 /* One look. */
 struct look {
     int64_t until_ms;
-    struct node dead; /* one that could not be reached, of which others may still speak */
+    struct node dead; /* one that does not answer, of which others may still speak */
 };
 
 /* ---- Addresses --------------------------------------------------------------------------------
@@ -139,6 +139,7 @@ static bool learn_run(struct store *store)
 {
     redisReply *info = redisCommand(store->link, "INFO server replication cluster");
     str_copy(store->run_id, sizeof store->run_id, rd_info_line(info, "run_id:"));
+    str_copy(store->history, sizeof store->history, rd_info_line(info, "master_replid:"));
     store->is_cluster = str_is(rd_info_line(info, "cluster_enabled:"), "1");
     const bool follows = !store->is_cluster && str_is(rd_info_line(info, "role:"), "slave");
     freeReplyObject(info);
@@ -152,7 +153,7 @@ static bool learn_run(struct store *store)
 static int visit(struct store *store, struct look *look, struct redrive_err *err)
 {
     struct place *place = &store->place;
-    const struct timeval greeting = {.tv_sec = GREETING_S}, patience = {.tv_sec = RD_PATIENCE_S};
+    const struct timeval greeting = {.tv_sec = GREETING_S};
     if (node_is(&place->at, &look->dead))
         return REDRIVE_E_IO;
     rd_link_close(store);
@@ -164,10 +165,12 @@ static int visit(struct store *store, struct look *look, struct redrive_err *err
     if (place->n_nodes > 1)
         redisSetTimeout(store->link, greeting);
     int rc = rd_link_greet(store->link, place, err);
+    if (store->link->err)
+        look->dead = place->at;
     if (rc == 0 && learn_run(store) && place->n_given > 1)
         rc = rd_link_error(STR("READONLY it follows another one"), err);
     if (rc == 0)
-        redisSetTimeout(store->link, patience);
+        redisSetTimeout(store->link, rd_patience(place));
     return rc;
 }
 
@@ -226,8 +229,10 @@ static int follow(struct store *store, const struct node *from, struct look *loo
         if (rc != 0 || !store->is_cluster)
             return rc;
     }
-    if (is_here)
+    if (is_here) {
         learn_nodes(store);
+        redisSetTimeout(store->link, rd_patience(&store->place));
+    }
     return is_here ? 0
                    : err_set(err, REDRIVE_E_IO, "the nodes of the Redis cluster name each other");
 }

@@ -134,7 +134,7 @@ static int learn_id(struct store *store, struct redrive_err *err)
     if (reply->type == REDIS_REPLY_STRING)
         str_copy(store->known_id, sizeof store->known_id, (struct str){reply->str, reply->len});
     freeReplyObject(reply);
-    memcpy(store->known_run, store->run_id, sizeof store->known_run);
+    memcpy(store->known_history, store->history, sizeof store->known_history);
     return 0;
 }
 
@@ -180,6 +180,7 @@ static void redis_close(struct store *store)
     map_release(&store->new_keys);
     rd_ops_release(&store->onward);
     rd_ops_release(&store->back);
+    rd_ops_release(&store->at_end);
     free(store->dirty);
     free(store->dirty_cells);
     buf_release(&store->row);
@@ -214,6 +215,7 @@ static void init(struct store *store, const struct store_options *options)
     map_init(&store->lines_by_tenant, seed);
     rd_ops_init(&store->onward);
     rd_ops_init(&store->back);
+    rd_ops_init(&store->at_end);
     buf_init(&store->row, (size_t)1 << 30);
 }
 

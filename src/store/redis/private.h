@@ -9,6 +9,8 @@
 #ifndef STORE_REDIS_PRIVATE_H
 #define STORE_REDIS_PRIVATE_H
 
+#include <sys/time.h>
+
 #include <hiredis/hiredis.h>
 
 #include "base/buf.h"
@@ -107,6 +109,10 @@ struct place {
     size_t n_nodes;
 };
 
+/* A server names the history of its data: another one after each start, and each time that it has
+ * become the primary. What was once in a history stays in it. */
+#define RD_HISTORY_MAX 48
+
 struct store {
     struct store_base base;
     struct place place;
@@ -129,12 +135,15 @@ struct store {
     int listen_ms;       /* how long it listens before it asks again */
     bool has_waited;     /* for its turn */
     bool is_deaf;        /* it cannot be told of it */
+    bool is_handed;      /* the unit: its holder was told of its turn */
+    bool is_late;        /* it was given up as one that was told and did not come */
     bool is_cluster;
     bool is_astray; /* the store is no longer where the link leads to */
     char run_id[48];
-    char id[24];        /* of the store, a new one each time that it is set up */
-    char known_run[48]; /* of the server that what is cached was read from */
-    char known_id[24];  /* of the store in it */
+    char history[RD_HISTORY_MAX];       /* that the server goes on with, by its name */
+    char id[24];                        /* of the store, a new one each time that it is set up */
+    char known_history[RD_HISTORY_MAX]; /* that what is cached was read from */
+    char known_id[24];                  /* of the store in it */
     int64_t client_id;
     struct buf words; /* of the request in the making */
     size_t n_words;
@@ -174,7 +183,8 @@ struct store {
     bool has_dirty_keys; /* a job that was there before and has a unique key is dirty */
     struct ops onward;
     struct ops back;
-    struct buf row; /* scratch */
+    struct ops at_end; /* what only the commit tells: the rest of jobs that are gone */
+    struct buf row;    /* scratch */
 
     struct line **lines; /* by number */
     uint32_t n_lines;
@@ -205,7 +215,7 @@ void rd_node_told(struct place *place, struct str text);
 /* ---- link.c: the way to the server ----------------------------------------------------------- */
 
 /* How long an answer is waited for. */
-#define RD_PATIENCE_S 30
+struct timeval rd_patience(const struct place *place);
 void rd_link_close(struct store *store);
 /* A connection to place->at; NULL and the error. */
 redisContext *rd_link_connect(const struct place *place, struct redrive_err *err);
@@ -232,19 +242,27 @@ int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
 /* The same on this connection and no other, for a request that speaks of it. */
 int rd_link_call_here(struct store *store, redisReply **ret, struct redrive_err *err);
 /* The same for a read that ask_read has started: outside of a unit it waits for one that has
- * written, and then looks past it. */
+ * written, and then looks past it. A store that is gone is REDRIVE_E_NOT_FOUND, and one in whose
+ * place another was set up REDRIVE_E_CANCELLED, once: what was read of the first and what would be
+ * of the other do not go together. */
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err);
 /* Sends it; whatever is replied is read some time. */
 void rd_link_tell(struct store *store);
-/* What an error reply means. */
-int rd_link_error(struct str text, struct redrive_err *err);
+/* Outside of a unit, another store was found: all that is known is forgotten, and the next read is
+ * one of that store. REDRIVE_E_CANCELLED. */
+int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err);
 /* Closes what has broken. REDRIVE_E_CANCELLED in a unit, which is lost; else REDRIVE_E_IO. */
 int rd_link_broken(struct store *store, struct redrive_err *err);
 
+/* ---- reply.c: what the server says ----------------------------------------------------------- */
+
+/* What an error reply means. */
+int rd_link_error(struct str text, struct redrive_err *err);
+/* An element of a reply as text or as a number; absent, or 0, if there is none. */
 struct str rd_reply_str(const redisReply *reply, size_t i);
+int64_t rd_reply_int(const redisReply *reply, size_t i);
 /* A line of INFO, or absent. */
 struct str rd_info_line(const redisReply *info, const char *name);
-int64_t rd_reply_int(const redisReply *reply, size_t i);
 
 /* ---- open.c, url.c, facts.c ------------------------------------------------------------------ */
 
@@ -298,6 +316,8 @@ int rd_tenant_find(struct store *store, struct str tenant, const struct line **r
                    struct redrive_err *err);
 /* Learns all lines that there are. */
 int rd_lines_refresh(struct store *store, struct redrive_err *err);
+/* Starts anew with none: no row may be known any more, for rows point to lines. */
+void rd_lines_forget(struct store *store);
 void rd_lines_release(struct store *store);
 
 /* ---- row.c: jobs and attempts as bytes ---------------------------------------------------------
@@ -394,6 +414,8 @@ struct str rd_unit_dup(struct store *store, struct str s);
 /* Fields of hashes, by key and field by turns. */
 int rd_cells_get(struct store *store, const struct str *names, size_t n, struct cell **ret,
                  struct redrive_err *err);
+/* A field that the unit has read or written; NULL: it has not. */
+struct cell *rd_cell_known(struct store *store, struct str key, struct str field);
 /* A field that is known not to be there yet. */
 int rd_cell_put_new(struct store *store, struct str key, struct str field, struct str value,
                     struct redrive_err *err);
@@ -410,9 +432,7 @@ int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part par
                      struct redrive_err *err);
 int rd_entry_remember(struct store *store, struct entry *entry, const struct job_attempt *attempt,
                       struct redrive_err *err);
-/* Of jobs that are to go: what stands beside their rows is looked up, then they are taken away. */
-int rd_entries_look_beside(struct store *store, struct entry *const *entries, size_t n,
-                           struct redrive_err *err);
+/* Takes jobs away, with what stands beside their rows. */
 int rd_entries_remove(struct store *store, struct entry *const *entries, size_t n,
                       struct redrive_err *err);
 /* The entry if it may make a move from these states; else NULL and the refusal. */

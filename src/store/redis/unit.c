@@ -26,6 +26,7 @@ static void end_unit(struct store *store)
     rd_map_empty(&store->new_keys);
     rd_ops_reset(&store->onward);
     rd_ops_reset(&store->back);
+    rd_ops_reset(&store->at_end);
     store->n_dirty = store->n_dirty_cells = 0;
     store->has_dirty_keys = store->has_written = store->has_new_jobs = false;
     store->is_collected = store->meddles = false;
@@ -47,6 +48,7 @@ void rd_unit_forget(struct store *store)
 static void keep(struct store *store)
 {
     store->meddled += store->meddles;
+    store->is_late = false;
     end_unit(store);
     store->kept_unit = store->unit;
     if (++store->n_kept > KEPT_UNITS_MAX || store->entries.count + store->cells.count > KEPT_MAX)
@@ -172,7 +174,7 @@ static int nobody_knows(struct redrive_err *err)
 }
 
 /* The connection has broken on the commit: the server knows whether it came that far. */
-static int learn_fate(struct store *store, const char *run_id, struct redrive_err *err)
+static int learn_fate(struct store *store, const char *history, struct redrive_err *err)
 {
     redisReply *reply = NULL;
     struct redrive_err ignored;
@@ -181,7 +183,7 @@ static int learn_fate(struct store *store, const char *run_id, struct redrive_er
     rd_ask(store, "fate");
     rd_ask_int(store, store->unit);
     rd_ask_text(store, store->me);
-    rd_ask_text(store, strcmp(run_id, store->run_id) == 0 ? "1" : "0");
+    rd_ask_text(store, strcmp(history, store->history) == 0 ? "1" : "0");
     if (rd_link_call(store, &reply, &ignored) != 0)
         return nobody_knows(err);
     const long long fate = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
@@ -196,9 +198,9 @@ static int learn_fate(struct store *store, const char *run_id, struct redrive_er
 
 static int send_commit(struct store *store, struct redrive_err *err)
 {
-    char run_id[sizeof store->run_id];
+    char history[RD_HISTORY_MAX];
     redisReply *reply = NULL;
-    memcpy(run_id, store->run_id, sizeof run_id);
+    memcpy(history, store->history, sizeof history);
     rd_ask(store, store->has_new_jobs ? "commit" : "commit_full");
     rd_ask_int(store, store->unit);
     rd_ask_text(store, store->me);
@@ -208,11 +210,12 @@ static int send_commit(struct store *store, struct redrive_err *err)
     rd_ask_int(store, store->base.news);
     rd_ask_int(store, store->meddles);
     rd_ops_ask(store, &store->onward);
+    rd_ops_ask(store, &store->at_end);
     int rc = rd_link_call(store, &reply, err);
     if (rc == 0)
         freeReplyObject(reply);
     else if (!store->link)
-        rc = learn_fate(store, run_id, err);
+        rc = learn_fate(store, history, err);
     if (rc == REDRIVE_E_CANCELLED && err) {
         err_detail(err, "none of the unit's moves was made");
         err_hint(err, "do it again");

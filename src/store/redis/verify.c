@@ -6,10 +6,13 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-/* How many jobs are looked at in one unit, and how often one is tried that others were in the way
- * of. */
-#define AT_ONCE ((size_t)500)
+/* How many jobs are looked at in one unit, with their payloads, which may be long, and how often
+ * one is tried that others were in the way of. */
+#define AT_ONCE ((size_t)100)
 #define TRIES   10
+
+static const char *const BIG_NAMES[BIG_COUNT] = {
+    [BIG_PAYLOAD] = "payload", [BIG_RESULT] = "result", [BIG_STACKTRACE] = "stack trace"};
 
 /* How many jobs are counted, of all that were ever submitted. */
 struct census {
@@ -60,6 +63,17 @@ struct round {
     uint64_t met;
 };
 
+/* What the row says to stand beside it must be there. */
+static int check_beside(const struct row *row, const struct str big[BIG_COUNT],
+                        struct redrive_err *err)
+{
+    for (int i = 0; i < BIG_COUNT; i++)
+        if (row->big >> i & 1 && big[i].len == 0)
+            return err_set(err, REDRIVE_E_CORRUPT, "job %lld has lost its %s",
+                           (long long)row->job.status.seq, BIG_NAMES[i]);
+    return 0;
+}
+
 static int read_page(struct store *store, struct round *round, const redisReply *reply,
                      struct job_page *page, struct redrive_err *err)
 {
@@ -70,6 +84,8 @@ static int read_page(struct store *store, struct round *round, const redisReply 
         struct str big[BIG_COUNT];
         struct row row;
         rc = rd_reply_row(store, reply, &at, &row, big, err);
+        if (rc == 0)
+            rc = check_beside(&row, big, err);
         if (rc == 0 && row.job.status.seq <= round->last_seq)
             rc = rd_page_add(&maker, &row, big, err);
     }

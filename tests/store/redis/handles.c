@@ -17,6 +17,19 @@ struct store *open_at(const struct server *s)
     return store;
 }
 
+struct store *open_hasty(const struct server *s)
+{
+    const struct store_options options = {.busy_wait_ms = 30};
+    struct store *store = NULL;
+    assert_int_equal(store_open(s->url, &options, &store, NULL), 0);
+    return store;
+}
+
+void rollback(struct store *store)
+{
+    store_ops(store)->rollback(store);
+}
+
 int begin(struct store *store, struct redrive_err *err)
 {
     int64_t now, version;
@@ -65,6 +78,14 @@ size_t count_in(struct store *store, const char *queue)
 size_t count_jobs(struct store *store)
 {
     return count_in(store, "");
+}
+
+void begin_half(struct store *store, bool writes)
+{
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, "half", NULL), 0);
+    if (writes)
+        assert_int_equal(count_ready(store), 2);
 }
 
 void put_committed(struct store *store, const char *id)

@@ -12,10 +12,15 @@
 extern const char *const DURABLE[];
 
 struct store *open_at(const struct server *s);
+/* One that soon gives up waiting for its turn. */
+struct store *open_hasty(const struct server *s);
 int begin(struct store *store, struct redrive_err *err);
 /* Submits a job, into the queue "main" unless another is named. */
 int put_in(struct store *store, const char *queue, const char *id, struct redrive_err *err);
 int put(struct store *store, const char *id, struct redrive_err *err);
+void rollback(struct store *store);
+/* A unit with a job that nobody is to see, beside one that is there; `writes`: in the server. */
+void begin_half(struct store *store, bool writes);
 /* A unit of its own. */
 void put_committed(struct store *store, const char *id);
 void start_committed(struct store *store, int64_t seq, uint64_t token);

@@ -146,3 +146,9 @@ const char *server_call(const struct server *s, const char *format, ...)
     redisFree(c);
     return text;
 }
+
+long server_number(const struct server *s, const char *section, const char *name)
+{
+    const char *at = strstr(server_call(s, "INFO %s", section), name);
+    return at ? strtol(at + strlen(name), NULL, 10) : -1;
+}

@@ -25,5 +25,8 @@ void server_stop(struct server *server);
 /* Sends a command; gives the reply as text, which lives until the next call. */
 const char *server_call(const struct server *server, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* A number in a section of what the server says of itself, by its name with the colon; -1: there is
+ * none. */
+long server_number(const struct server *server, const char *section, const char *name);
 
 #endif

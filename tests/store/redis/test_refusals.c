@@ -146,6 +146,12 @@ static void servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused(voi
     assert_true(open_at(s.url, "", &err) < 0);
     assert_non_null(strstr(err.message, "replica"));
     server_stop(&s);
+
+    static const char *const ALONE[] = {"--min-replicas-to-write", "1", NULL};
+    server_start(&s, ALONE);
+    assert_int_equal(open_at(s.url, "", &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.message, "too few replicas"));
+    server_stop(&s);
 }
 
 static void of_several_servers_the_one_that_can_be_written_to_is_used(void **state)

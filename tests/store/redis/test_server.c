@@ -4,7 +4,6 @@
 #include "proxy.h"
 #include "server.h"
 
-#include <hiredis/hiredis.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,141 +142,6 @@ static void a_handle_survives_a_server_that_was_away(void **state)
     server_restart(&s);
     put_committed(store, "after");
     assert_int_equal(count_jobs(store), 2);
-    store_close(store);
-    server_stop(&s);
-}
-
-static void a_handle_knows_no_job_that_the_server_has_lost(void **state)
-{
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
-    put_committed(store, "lost");
-    start_committed(store, 1, 7);
-    server_restart(&s);
-    assert_int_equal(begin(store, NULL), 0);
-    assert_int_equal(settle(store, 1, 7), REDRIVE_E_NOT_FOUND);
-    assert_int_equal(put(store, "new", NULL), 0);
-    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
-    assert_int_equal(count_jobs(store), 1);
-    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
-    store_close(store);
-    server_stop(&s);
-}
-
-/* The server goes on: only what is in it tells. */
-static void a_handle_notices_that_another_has_set_up_an_emptied_store(void **state)
-{
-    (void)state;
-    struct server s;
-    int64_t now, before, first, second;
-    server_start(&s, NULL);
-    struct store *other = open_at(&s), *store = open_at(&s);
-    put_committed(store, "lost"); /* in the first line of the store */
-    start_committed(store, 1, 7);
-    assert_int_equal(store_ops(store)->begin(store, 0, &now, &before, NULL), 0);
-    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
-    server_call(&s, "FLUSHALL");
-    for (int i = 0; i < 3; i++) { /* as many units as the first handle has had */
-        assert_int_equal(begin(other, NULL), 0);
-        assert_int_equal(i > 0 ? 0 : put_in(other, "else", "elsewhere", NULL), 0);
-        assert_int_equal(store_ops(other)->commit(other, NULL), 0);
-    }
-
-    assert_int_equal(store_ops(store)->begin(store, 0, &now, &first, NULL), 0);
-    assert_int_not_equal(first, before);
-    assert_int_equal(settle(store, 1, 7), REDRIVE_E_STATE);
-    assert_int_equal(put(store, "new", NULL), 0);
-    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
-    assert_int_equal(store_ops(store)->begin(store, 0, &now, &second, NULL), 0);
-    assert_int_not_equal(second, before);
-    store_ops(store)->rollback(store);
-    assert_int_equal(count_in(other, "main"), 1);
-    assert_int_equal(count_in(other, "else"), 1);
-    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
-    store_close(store);
-    store_close(other);
-    server_stop(&s);
-}
-
-/* A library that somebody has thrown away is loaded again. */
-static void functions_that_are_gone_come_back(void **state)
-{
-    (void)state;
-    struct server s;
-    server_start(&s, NULL);
-    struct store *store = open_at(&s);
-    put_committed(store, "before");
-    server_call(&s, "FUNCTION FLUSH");
-    put_committed(store, "after");
-    assert_int_equal(count_jobs(store), 2);
-    store_close(store);
-    server_stop(&s);
-}
-
-static void await(const struct server *s, const char *command, const char *text)
-{
-    for (int i = 0; !strstr(server_call(s, "%s", command), text); i++) {
-        if (i > 3000)
-            fail_msg("%s: no %s", command, text);
-        nap(10);
-    }
-}
-
-static void a_handle_leaves_a_primary_that_has_become_a_replica(void **state)
-{
-    (void)state;
-    static const char *const AT_ONCE[] = {"--repl-diskless-sync-delay", "0", NULL};
-    struct server a, b;
-    struct redrive_err err = {0};
-    server_start(&a, AT_ONCE);
-    server_start(&b, AT_ONCE);
-    struct server both = a;
-    snprintf(both.url, sizeof both.url, "redis://127.0.0.1:%d,127.0.0.1:%d", a.port, b.port);
-    server_call(&b, "REPLICAOF 127.0.0.1 %d", a.port);
-    struct store *store = open_at(&both), *other = open_at(&both);
-    put_committed(store, "one");
-    await(&b, "HGET {redrive}:root commits", "1");
-    assert_int_equal(begin(store, NULL), 0);
-    assert_int_equal(put(store, "lost", NULL), 0);
-    server_call(&b, "REPLICAOF NO ONE");
-    server_call(&a, "REPLICAOF 127.0.0.1 %d", b.port);
-    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_CANCELLED);
-    store_ops(store)->rollback(store);
-    put_committed(store, "two");
-    assert_int_equal(count_jobs(store), 2);
-
-    /* Nor does one stay where it may not even load its functions. */
-    server_call(&b, "FUNCTION FLUSH");
-    await(&a, "INFO memory", "number_of_libraries:0");
-    put_committed(other, "three");
-    assert_int_equal(count_jobs(store), 3);
-    store_close(store);
-    store_close(other);
-    server_stop(&a);
-    server_stop(&b);
-}
-
-/* Every word of a library counts, not only the version of the schema. */
-static void programs_with_other_scripts_bring_their_own(void **state)
-{
-    (void)state;
-    static const char OTHER[] =
-        "#!lua name=redrive_1\nredis.register_function('redrive_1_begin', function() return 7 end)";
-    struct server s;
-    server_start(&s, NULL);
-    redisContext *c = redisConnect("127.0.0.1", s.port);
-    redisReply *reply = redisCommand(c, "FUNCTION LOAD %s", OTHER);
-    assert_non_null(reply);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s", reply->str);
-    freeReplyObject(reply);
-    redisFree(c);
-    struct store *store = open_at(&s);
-    put_committed(store, "one");
-    assert_int_equal(count_jobs(store), 1);
-    assert_int_equal(atoi(server_call(&s, "FCALL redrive_1_begin 0")), 7);
     store_close(store);
     server_stop(&s);
 }
@@ -551,11 +415,6 @@ int main(void)
         T(a_holder_that_sleeps_past_its_lease_is_fenced_off),
         T(a_server_that_dies_in_mid_unit_comes_back_without_it),
         T(a_handle_survives_a_server_that_was_away),
-        T(a_handle_knows_no_job_that_the_server_has_lost),
-        T(a_handle_notices_that_another_has_set_up_an_emptied_store),
-        T(functions_that_are_gone_come_back),
-        T(a_handle_leaves_a_primary_that_has_become_a_replica),
-        T(programs_with_other_scripts_bring_their_own),
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
         T(a_unit_that_begins_on_a_new_connection_is_not_taken_for_dead),
         T(a_commit_whose_answer_is_lost_is_told_exactly),

@@ -80,6 +80,16 @@ static void what_is_wrong_is_named(void **state)
     assert_string_equal(err.message, "1201 jobs are counted, 1200 are there");
     server_call(&s, "HINCRBY {redrive}:n:1 %d -1", REDRIVE_STATE_QUEUED);
     assert_int_equal(verify(&k, &err), 0);
+    char payload[600];
+    memset(payload, 'x', sizeof payload);
+    const long long seq = PUT(&k, .payload = {payload, sizeof payload});
+    assert_int_equal(verify(&k, &err), 0);
+    server_call(&s, "DEL {redrive}:o:%lld", seq / 256);
+    assert_int_equal(verify(&k, &err), REDRIVE_E_CORRUPT);
+    assert_non_null(strstr(err.message, "has lost its payload"));
+    CHANGE(&k, .seq = seq, .kind = CHANGE_CANCEL);
+    CHANGE(&k, .seq = seq, .kind = CHANGE_REMOVE);
+    assert_int_equal(verify(&k, &err), 0);
     for (int i = 0; i < 100; i++) /* of 16384, among which the ids are spread */
         server_call(&s, "DEL {redrive}:i:%d", i);
     assert_int_equal(verify(&k, &err), REDRIVE_E_CORRUPT);

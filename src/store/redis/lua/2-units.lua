@@ -6,6 +6,7 @@
 
 local LIST_MAX = 1000 -- of units that were given up, remembered for those who ask
 local WAITER_MS = 200 -- after which one who waits for its turn and no longer asks has left
+local HANDED_MS = 500 -- after which one who was handed the place and has not said a word is passed over
 
 local function prefix(keys)
     return string.sub(keys[1], 1, -5) -- less 'root'
@@ -96,19 +97,27 @@ local function wait_for_turn(P, me, now, turn)
     end
 end
 
+-- The name that the server gives to the history of its data: another one whenever it has become the
+-- primary, so that a server that has followed another one meanwhile, and lost what it alone had, has
+-- another one.
+local function history()
+    return string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') or '-'
+end
+
 -- What whoever begins is told: that it does, the unit, the last seq, shared version, number of
 -- commits, the time, how many of the commits have meddled with what others have started, or were made
--- by programs that do not say so, the store's id.
+-- by programs that do not say so, the history that this is part of, the store's id.
 local function told(P, unit, now)
     local r = redis.call('HMGET', P .. 'root', 'seq', 'shared', 'commits', 'quiet', 'id')
-    return {1, unit, r[1], r[2], r[3], text(now), text(r[3] - (r[4] or 0)), r[5] or ''}
+    return {1, unit, r[1], r[2], r[3], text(now), text(r[3] - (r[4] or 0)), history(), r[5] or ''}
 end
 
 -- A server that was the primary before may have given up a unit of this number, of which no other knew.
-local function open_unit(P, unit, me, client, run, lease_ms, now)
+-- `first_ms` is how long the holder has for its first word in the unit, with which its lease begins.
+local function open_unit(P, unit, me, client, run, lease_ms, first_ms, now)
     note('ZREM', P .. 'given_up', unit)
     note('HSET', P .. 'root', 'unit', unit, 'open', '1', 'holder', me, 'client', client, 'run', run,
-        'lease', text(now + lease_ms), 'lease_ms', lease_ms)
+        'lease', text(now + first_ms), 'lease_ms', lease_ms)
 end
 
 -- The place is free: the first who waits and listens has it at once, and is told so.
@@ -132,7 +141,7 @@ local function hand_over(P)
     end
     strike_off(P, first)
     local client, run, lease_ms = string.match(turn, '^(%S+) (%S+) (%S+)$')
-    open_unit(P, unit, first, client, run, lease_ms, now)
+    open_unit(P, unit, first, client, run, lease_ms, math.min(HANDED_MS, lease_ms), now)
 end
 
 -- me, client, run, lease in ms, number of a unit whose holder is known to be dead, whether it listens
@@ -140,7 +149,8 @@ local function begin(keys, argv)
     local P = prefix(keys)
     local me, client, run, lease_ms, dead = argv[1], argv[2], argv[3], argv[4], argv[5]
     local turn = argv[6] == '1' and table.concat({client, run, lease_ms}, ' ') or nil
-    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'client', 'run', 'lease', 'holder', 'schema')
+    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'client', 'run', 'lease', 'holder', 'schema',
+        'lease_ms')
     if not r[7] then
         return redis.error_reply('EMPTY there is no store here')
     end
@@ -150,8 +160,12 @@ local function begin(keys, argv)
         -- the server has refused to hear so.
         local is_own = r[6] == me and r[3] == client
         local is_over = is_own and redis.call('EXISTS', P .. 'journal') == 1
-        if r[4] == run and r[1] ~= dead and now < tonumber(r[5]) and not is_over then
+        -- A lease that is longer than it was given is one of a clock that was set back since.
+        local left_ms = (tonumber(r[5]) or 0) - now
+        local is_held = left_ms > 0 and left_ms <= (tonumber(r[8]) or 0)
+        if r[4] == run and r[1] ~= dead and is_held and not is_over then
             if is_own then
+                note('HSET', keys[1], 'lease', text(now + lease_ms))
                 return told(P, r[1], now)
             end
             wait_for_turn(P, me, now, turn)
@@ -168,7 +182,7 @@ local function begin(keys, argv)
         strike_off(P, me)
     end
     local unit = text(r[1] + 1)
-    open_unit(P, unit, me, client, run, lease_ms, now)
+    open_unit(P, unit, me, client, run, lease_ms, lease_ms, now)
     return told(P, unit, now)
 end
 

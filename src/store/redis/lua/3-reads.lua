@@ -75,15 +75,6 @@ function READS.rows(P, a, i)
     return add_rows(P, {}, seqs, a[i] == '1', false)
 end
 
--- key, fields …: values as they stand
-function READS.fields(P, a, i)
-    local out = redis.call('HMGET', P .. a[i], unpack(a, i + 1))
-    for k = 1, #out do
-        out[k] = out[k] or ''
-    end
-    return out
-end
-
 -- pairs of key and field
 function READS.cells(P, a, i)
     local out = {}
@@ -161,25 +152,37 @@ local function is_earlier(x, y)
     return x[2] < y[2]
 end
 
--- highest time, limit: the same for time-locked jobs, of all lines, which come by their earliest
+local function keep_first(found, n)
+    table.sort(found, is_earlier)
+    for k = #found, n + 1, -1 do
+        found[k] = nil
+    end
+end
+
+-- highest time, limit: the same for time-locked jobs, of all lines, which come by their earliest. However
+-- many are due, few are held: what is later than as many as are wanted is not looked at.
 function READS.locked(P, a, i)
-    local now, limit, found, from = tonumber(a[i]), tonumber(a[i + 1]), {}, 0
+    local high, limit, found, from = a[i], tonumber(a[i + 1]), {}, 0
     local is_over = false
     while not is_over do
         local lines = redis.call('ZRANGE', P .. 'w', from, from + 99, 'WITHSCORES')
         is_over = #lines < 200
         for k = 1, #lines, 2 do
-            add_locked(P, found, lines[k], a[i], limit)
-            if tonumber(lines[k + 1]) > now then
+            add_locked(P, found, lines[k], high, limit)
+            if tonumber(lines[k + 1]) > tonumber(high) then
                 is_over = true
                 break
+            end
+            if #found > 2 * limit + 2 then
+                keep_first(found, limit + 1)
+                high = text(found[limit + 1][1])
             end
         end
         from = from + 100
     end
-    table.sort(found, is_earlier)
+    keep_first(found, limit + 1)
     local seqs = {}
-    for k = 1, math.min(#found, limit + 1) do
+    for k = 1, #found do
         seqs[k] = found[k][2]
     end
     return add_rows(P, {}, seqs, false, true)
@@ -323,11 +326,17 @@ function READS.members(P, a, i)
     return out
 end
 
--- unit or 0, me, whether to take back what is open, what, its arguments
+-- unit and me, or 0 and the store's id, whether to take back what is open, what, its arguments
 local function read(keys, argv)
     local P, what = prefix(keys), READS[argv[4]]
     if argv[1] ~= '0' then
         return guard(P, argv[1], argv[2]) or what(P, argv, 5)
+    end
+    local r = redis.call('HMGET', keys[1], 'schema', 'id')
+    if not r[1] then
+        return redis.error_reply('EMPTY there is no store here')
+    elseif (r[2] or '') ~= argv[2] then
+        return redis.error_reply('REPLACED ' .. (r[2] or ''))
     end
     if redis.call('EXISTS', P .. 'journal') == 0 then
         return what(P, argv, 5)

@@ -1,0 +1,157 @@
+/* The writer's place when a server dies, or a replica takes over: what they know of it. */
+#include "handles.h"
+#include "kit.h"
+#include "proxy.h"
+#include "replica.h"
+#include "server.h"
+
+#include <stdio.h>
+
+static void a_unit_that_commits_nothing_leaves_the_log_alone(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, DURABLE);
+    struct store *store = open_at(&s), *other = open_hasty(&s);
+    put_committed(store, "before");
+    const long bytes = server_number(&s, "persistence", "aof_current_size:");
+    assert_true(bytes > 0);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(count_ready(store), 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(begin(other, NULL), REDRIVE_E_IO);
+    rollback(store);
+    assert_int_equal(count_jobs(store), 1);
+    assert_int_equal(server_number(&s, "persistence", "aof_current_size:"), bytes);
+    put_committed(store, "after");
+    assert_true(server_number(&s, "persistence", "aof_current_size:") > bytes);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+static void rewrite_log(const struct server *s)
+{
+    server_call(s, "BGREWRITEAOF");
+    for (int i = 0; server_number(s, "persistence", "aof_rewrite_in_progress:") != 0 ||
+                    server_number(s, "persistence", "aof_rewrite_scheduled:") != 0;
+         i++) {
+        assert_true(i < 1000);
+        nap(10);
+    }
+}
+
+/* The one whose unit it was is told so, though another's has its number. */
+static void check_taken_up(const struct server *s, struct store *store, struct store *other)
+{
+    assert_int_equal(begin(other, NULL), 0);
+    assert_string_equal(server_call(s, "EXISTS {redrive}:journal"), "0");
+    assert_int_equal(put(other, "after", NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
+    rollback(store);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    put_committed(store, "of the same handle");
+    assert_int_equal(count_jobs(store), 3);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+}
+
+static void a_server_that_dies_in_mid_unit_knows_nothing_of_it(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        struct server s;
+        server_start(&s, DURABLE);
+        struct store *store = open_at(&s), *other = open_at(&s);
+        put_committed(store, "before");
+        begin_half(store, way & 1);
+        if (way & 2)
+            rewrite_log(&s);
+        server_restart(&s);
+        check_taken_up(&s, store, other);
+        server_restart(&s);
+        assert_int_equal(count_jobs(other), 3);
+        store_close(store);
+        store_close(other);
+        server_stop(&s);
+    }
+}
+
+/* The replica takes over with what it has: copied before the unit, or in the middle of it. */
+static void a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        struct server primary, replica;
+        struct proxy proxy;
+        server_start(&primary, PRIMARY);
+        server_start(&replica, NULL);
+        proxy_start(&proxy, primary.port);
+        struct server through = primary;
+        snprintf(through.url, sizeof through.url, "redis://127.0.0.1:%d", proxy.port);
+        struct store *store = open_at(&through), *other = open_at(&through);
+        put_committed(store, "before");
+        if (way & 2)
+            begin_half(store, way & 1);
+        server_call(&replica, "REPLICAOF 127.0.0.1 %d", primary.port);
+        wait_for_replica(&replica, &primary);
+        if (!(way & 2))
+            begin_half(store, way & 1);
+        wait_for_replica(&replica, &primary);
+        server_kill(&primary);
+        server_call(&replica, "REPLICAOF NO ONE");
+        atomic_store(&proxy.to_port, replica.port);
+        check_taken_up(&replica, store, other);
+        store_close(store);
+        store_close(other);
+        proxy_stop(&proxy);
+        server_stop(&replica);
+        server_stop(&primary);
+    }
+}
+
+/* What was only noted nobody else has got: there the numbers of units were given out again. */
+static void a_primary_that_comes_back_takes_no_new_unit_for_an_old_one(void **state)
+{
+    (void)state;
+    struct server primary, replica;
+    struct proxy proxy;
+    server_start(&primary, PRIMARY);
+    server_start(&replica, PRIMARY);
+    server_call(&replica, "REPLICAOF 127.0.0.1 %d", primary.port);
+    struct store *store = open_at(&primary);
+    put_committed(store, "before");
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(begin(store, NULL), 0);
+        rollback(store);
+    }
+    store_close(store);
+    fail_over(&primary, &replica);
+    store = open_at(&replica);
+    put_committed(store, "meanwhile");
+    store_close(store);
+    fail_over(&replica, &primary);
+    proxy_start(&proxy, primary.port);
+    struct server through = primary;
+    snprintf(through.url, sizeof through.url, "redis://127.0.0.1:%d", proxy.port);
+    store = open_at(&through);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, "after", NULL), 0);
+    atomic_store(&proxy.loses, true);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(count_jobs(store), 3);
+    store_close(store);
+    proxy_stop(&proxy);
+    server_stop(&primary);
+    server_stop(&replica);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_unit_that_commits_nothing_leaves_the_log_alone),
+        T(a_server_that_dies_in_mid_unit_knows_nothing_of_it),
+        T(a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it),
+        T(a_primary_that_comes_back_takes_no_new_unit_for_an_old_one),
+    };
+    return cmocka_run_group_tests_name("redis fail-over", tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+/* What a handle knows from one unit to the next, and when it must forget it. */
+#include "handles.h"
+#include "kit.h"
+#include "replica.h"
+#include "server.h"
+
+static int cancel(struct store *store, int64_t seq)
+{
+    const struct change_move move = {.seq = seq, .kind = CHANGE_CANCEL};
+    struct move_result result;
+    const int rc = store_ops(store)->change(store, &move, 1, &result, NULL);
+    return rc < 0 ? rc : result.code;
+}
+
+static long calls(const struct server *s)
+{
+    return server_number(s, "commandstats", "cmdstat_fcall:calls=");
+}
+
+static void what_a_handle_has_started_it_knows_until_others_meddle(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    for (int i = 1; i <= 4; i++) {
+        put_committed(store, (char[]){(char)('a' + i), '\0'});
+        start_committed(store, i, 7);
+    }
+    put_committed(other, "elsewhere");
+    assert_int_equal(begin(store, NULL), 0);
+    long before = calls(&s);
+    assert_int_equal(settle(store, 1, 7), 0);
+    assert_int_equal(calls(&s), before);
+    rollback(store);
+    put_committed(other, "elsewhere again");
+    assert_int_equal(begin(store, NULL), 0);
+    before = calls(&s);
+    assert_int_equal(settle(store, 1, 7), 0);
+    assert_int_equal(settle(store, 2, 7), 0);
+    assert_int_equal(calls(&s), before);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+
+    assert_int_equal(begin(other, NULL), 0);
+    assert_int_equal(cancel(other, 3), 0);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 3, 7), REDRIVE_E_STATE);
+    assert_int_equal(settle(store, 4, 7), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+/* On another server, on which the numbers of what was rolled back were given out again. */
+static void what_others_meddle_with_after_a_fail_over_is_noticed(void **state)
+{
+    (void)state;
+    struct server primary, replica;
+    server_start(&primary, PRIMARY);
+    server_start(&replica, PRIMARY);
+    server_call(&replica, "REPLICAOF 127.0.0.1 %d", primary.port);
+    struct store *store = open_at(&primary);
+    put_committed(store, "a");
+    start_committed(store, 1, 7);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(begin(store, NULL), 0);
+        rollback(store);
+    }
+    fail_over(&primary, &replica);
+    struct store *other = open_at(&replica);
+    assert_int_equal(begin(other, NULL), 0);
+    assert_int_equal(cancel(other, 1), 0);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    store_close(other);
+    fail_over(&replica, &primary);
+    other = open_at(&primary);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(begin(other, NULL), 0);
+        rollback(other);
+    }
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), REDRIVE_E_STATE);
+    rollback(store);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&primary);
+    server_stop(&replica);
+}
+
+/* Takes a job from whoever runs it, and starts it itself, in one unit. */
+static void take_over(struct store *store, int64_t seq, uint64_t from, uint64_t to)
+{
+    static const struct decision AGAIN = {.state = REDRIVE_STATE_QUEUED, .uses_attempt = true};
+    const struct settle_move end = {.seq = seq, .token = from, .decision = &AGAIN};
+    const struct start_move start = {.seq = seq, .token = to, .lease_until_ms = INT64_MAX / 4};
+    struct move_result result;
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->settle(store, &end, 1, &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(store)->start(store, &start, 1, &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+}
+
+static void to_start_again_what_runs_elsewhere_is_to_meddle(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    put_committed(store, "taken");
+    put_committed(store, "almost taken");
+    start_committed(store, 1, 7);
+    start_committed(store, 2, 7);
+    take_over(other, 1, 7, 8);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    take_over(other, 2, 7, 8);
+    rollback(other);
+
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), REDRIVE_E_STATE);
+    assert_int_equal(settle(store, 2, 7), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(begin(other, NULL), 0);
+    assert_int_equal(settle(other, 1, 8), 0);
+    assert_int_equal(settle(other, 2, 7), REDRIVE_E_STATE);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+/* A program that does not say whether it meddles may have. */
+static void a_commit_that_says_nothing_may_have_meddled(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "a");
+    start_committed(store, 1, 7);
+    server_call(&s, "HINCRBY {redrive}:root commits 1");
+    server_call(&s, "HINCRBY {redrive}:root unit 1");
+    server_call(&s, "DEL {redrive}:j:0");
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), REDRIVE_E_NOT_FOUND);
+    rollback(store);
+    store_close(store);
+    server_stop(&s);
+}
+
+/* A primary with commits that its replica never got follows it, and then takes over again. `store`
+ * has its connection to the first one all the time. With `meanwhile` others write on the second
+ * one, else on the first one when it is back. */
+static void lose_and_come_back(const struct server *first, const struct server *second,
+                               bool meanwhile)
+{
+    server_call(first, "REPLICAOF 127.0.0.1 %d", second->port);
+    struct store *other = meanwhile ? open_at(second) : NULL;
+    if (other)
+        put_committed(other, "another");
+    if (other)
+        start_committed(other, 2, 8);
+    store_close(other);
+    fail_over(second, first);
+    other = meanwhile ? NULL : open_at(first);
+    if (other)
+        put_committed(other, "another");
+    if (other)
+        start_committed(other, 2, 8);
+    store_close(other);
+}
+
+/* Units, commits and those that meddle are as many as before, but they are others. */
+static void a_commit_that_a_fail_over_has_lost_is_not_known_any_more(void **state)
+{
+    (void)state;
+    for (int meanwhile = 0; meanwhile < 2; meanwhile++) {
+        struct server first, second;
+        int64_t now, before, after;
+        server_start(&first, PRIMARY);
+        server_start(&second, PRIMARY);
+        server_call(&second, "REPLICAOF 127.0.0.1 %d", first.port);
+        wait_for_replica(&second, &first); /* the first to come begins a history */
+        struct store *store = open_at(&first);
+        put_committed(store, "kept");
+        wait_for_replica(&second, &first);
+        server_call(&second, "REPLICAOF NO ONE");
+        assert_int_equal(store_ops(store)->begin(store, 0, &now, &before, NULL), 0);
+        assert_int_equal(put(store, "lost", NULL), 0);
+        assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+        start_committed(store, 2, 7);
+        lose_and_come_back(&first, &second, meanwhile);
+
+        assert_int_equal(store_ops(store)->begin(store, 0, &now, &after, NULL), 0);
+        assert_true(before > 0 && after < 0);
+        assert_int_equal(settle(store, 2, 7), REDRIVE_E_STATE);
+        assert_int_equal(settle(store, 2, 8), 0);
+        assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+        assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+        store_close(store);
+        server_stop(&first);
+        server_stop(&second);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(what_a_handle_has_started_it_knows_until_others_meddle),
+        T(what_others_meddle_with_after_a_fail_over_is_noticed),
+        T(to_start_again_what_runs_elsewhere_is_to_meddle),
+        T(a_commit_that_says_nothing_may_have_meddled),
+        T(a_commit_that_a_fail_over_has_lost_is_not_known_any_more),
+    };
+    return cmocka_run_group_tests_name("redis known", tests, NULL, NULL);
+}
