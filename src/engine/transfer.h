@@ -38,8 +38,8 @@ struct transfer_options {
     bool despite_workers; /* even if some are alive */
     bool into_existing;   /* even if the destination has jobs that the source has not */
 
-    /* Called after each page, if not NULL: what it is about ("copy", "check") and how many jobs of
-     * how many are done. False: stop with REDRIVE_E_CANCELLED. */
+    /* Called after each page, if not NULL: what it is about ("look", "copy", "check", "compare")
+     * and how many jobs of how many are done. False: stop with REDRIVE_E_CANCELLED. */
     bool (*progress)(void *ctx, const char *phase, uint64_t done, uint64_t total);
     void *ctx;
 };

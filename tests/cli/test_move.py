@@ -2,14 +2,16 @@
 
 import json
 import os
+import pty
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 
 import pytest
 
-from conftest import BINARY, TIMEOUT_S, clean_environment
+from conftest import BINARY, TIMEOUT_S, clean_environment, read_all
 from jobs_kit import EVERY_STATE, Store
 
 MANY = 20000
@@ -216,6 +218,19 @@ def test_a_worker_that_is_alive_is_a_reason_not_to(pair):
     assert pair.json("--force")["difference"] is None
 
 
+def test_the_workers_that_are_alive_are_counted_and_named(pair):
+    seed = BINARY.parent / "tests" / "cli" / "seed_store"
+    subprocess.run([seed, pair.old.url], check=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+    for name in ("also", "more", "last"):
+        pair.script(pair.old, "INSERT INTO shared (kind, tenant, key, value, version) "
+                              f"SELECT kind, tenant, 'worker-{name}', value, version FROM shared "
+                              "WHERE kind = 5 AND key = 'seed-worker'")
+    error = pair.refusal()
+    assert "4 workers are alive on the source" in error["message"]
+    assert "seed-worker" in error["detail"] and "worker-also" in error["detail"]
+    assert "worker-more" not in error["detail"] and error["detail"].endswith("; and 1 more")
+
+
 def test_a_store_with_other_jobs_is_refused_unless_asked_for(full):
     full.new.output("enqueue", "mail", "--id", "mine")
     error = full.refusal()
@@ -268,8 +283,39 @@ def test_both_ends_must_be_named(redrive):
     assert "--to is missing" in result.stderr
 
 
-def test_a_terminal_sees_a_bar(redrive, pair):
+@pytest.mark.parametrize("words", [[], ["--into-existing"]])
+def test_a_terminal_sees_a_bar(redrive, pair, words):
     pair.seed_many()
+    if words:
+        pair.new.output("enqueue", "mail", "--id", "mine")
+    code, seen = redrive.on_terminal(*pair.words[1:], *words, columns=100)
+    assert code == 0
+    assert b"copy  [" in seen and b"check  [" in seen and b"%" in seen
+
+
+def test_a_second_run_shows_that_it_looks_first(redrive, pair):
+    pair.seed_many()
+    pair.json()
     code, seen = redrive.on_terminal(*pair.words[1:], columns=100)
     assert code == 0
-    assert b"copy" in seen and b"%" in seen
+    assert b"look  [" in seen
+
+
+def test_json_is_clean_while_a_bar_is_shown(pair):
+    pair.seed_many()
+    pair.new.output("enqueue", "mail", "--id", "mine")
+    master, slave = pty.openpty()
+    seen = []
+    reader = threading.Thread(target=read_all, args=(master, seen), daemon=True)
+    reader.start()
+    try:
+        result = subprocess.run([*pair.words, "--into-existing", "--json"], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=slave, env=clean_environment(),
+                                timeout=6 * TIMEOUT_S, check=False)
+    finally:
+        os.close(slave)
+    reader.join(timeout=TIMEOUT_S)
+    os.close(master)
+    assert result.returncode == 0
+    assert b"check  [" in b"".join(seen)
+    assert json.loads(result.stdout)["copied"] == MANY + 16
