@@ -185,7 +185,7 @@ int transfer_progress(const struct transfer *t, const char *phase, uint64_t done
     if (!o->progress || o->progress(o->ctx, phase, done, total))
         return 0;
     err_set(err, REDRIVE_E_CANCELLED, "interrupted");
-    err_hint(err, "what was copied is whole: the same command goes on with the rest");
+    err_hint(err, TRANSFER_GOES_ON);
     return REDRIVE_E_CANCELLED;
 }
 
@@ -351,6 +351,19 @@ static int copy_keys(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
+static int copy(struct transfer *t, struct redrive_err *err)
+{
+    int rc = copy_jobs(t, err);
+    if (rc == 0)
+        rc = copy_keys(t, err);
+    if (rc == 0)
+        rc = transfer_unit(t->options->to, t->options->now_ms, add_counters, t, err);
+    /* What a store says of the unit that failed is not all: earlier ones stay. */
+    if (rc < 0 && err && (t->report->copied > 0 || err->hint[0] == '\0'))
+        err_hint(err, TRANSFER_GOES_ON);
+    return rc;
+}
+
 int transfer_run(const struct transfer_options *options, struct transfer_report *ret,
                  struct redrive_err *err)
 {
@@ -359,15 +372,13 @@ int transfer_run(const struct transfer_options *options, struct transfer_report 
     buf_init(&t.a, CONTENT_MAX);
     buf_init(&t.b, CONTENT_MAX);
     int rc = look(&t, err);
-    if (rc == 0 && !options->dry_run) {
-        rc = copy_jobs(&t, err);
-        if (rc == 0)
-            rc = copy_keys(&t, err);
-        if (rc == 0)
-            rc = transfer_unit(options->to, options->now_ms, add_counters, &t, err);
-    }
-    if (rc == 0)
+    if (rc == 0 && !options->dry_run)
+        rc = copy(&t, err);
+    if (rc == 0) {
         rc = transfer_check(&t, err);
+        if (rc < 0 && !options->dry_run)
+            err_hint(err, "everything was copied: the same command checks it again");
+    }
     buf_release(&t.a);
     buf_release(&t.b);
     return rc;

@@ -57,6 +57,9 @@ void key_walk_release(struct key_walk *walk);
 /* By tenant, then key. */
 int held_key_compare(const struct held_key *a, const struct held_key *b);
 
+/* What an error says when units have been made. */
+#define TRANSFER_GOES_ON "what was copied is whole: the same command goes on with the rest"
+
 /* ---- Between the parts ------------------------------------------------------------------------
  */
 

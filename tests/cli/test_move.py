@@ -100,8 +100,12 @@ def test_the_summary_is_for_people(full):
     assert result.stdout.startswith(f"moved {len(EVERY_STATE)} jobs from sqlite:/")
     assert "dead letters 4" in result.stdout
     assert result.stdout.rstrip().endswith("checked in both")
+    # The same words for the same file, whether it had to be made or was there.
+    place = f"from sqlite:{path_of(full.old)} to sqlite:{path_of(full.new)} in "
+    assert place in result.stdout
     again = full.run()
     assert again.returncode == 0
+    assert place in again.stdout
     assert f"moved 0 jobs, {len(EVERY_STATE)} were there already," in again.stdout
 
 

@@ -343,6 +343,8 @@ static void whatever_fails_the_next_run_ends_it(void **state)
             p.options.to = p.to.store;
             if (met)
                 assert_int_equal(rc, REDRIVE_E_IO);
+            if (met && p.report.copied > 0)
+                assert_non_null(strstr(p.err.hint, "the same command"));
             pair_run(&p);
             check_same(p.from.store, p.to.store);
             pair_close(&p);

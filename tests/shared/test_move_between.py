@@ -101,3 +101,20 @@ def test_adding_to_a_store_asks_for_many_jobs_at_once(fleet, tmp_path):
         answer = json.loads(done.stdout)
         assert (answer["copied"], answer["difference"]) == (copied, None)
         assert answer["seconds"] < 10
+
+
+def test_a_destination_that_is_full_keeps_what_it_has_and_gets_the_rest_later(make_server, tmp_path):
+    first = f"sqlite:{tmp_path}/first.db"
+    subprocess.run([BINARY.parent / "tests" / "cli" / "seed_store", first, "5000"], check=True, timeout=LIMIT_S,
+                   stdin=subprocess.DEVNULL)
+    redis = make_server("redis", settings={"maxmemory": "2mb"}.items())
+    words = ["move", "--from", first, "--to", redis.url, "--force", "--json"]
+    done = redrive(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    error = json.loads(done.stderr.splitlines()[-1])["error"]
+    assert "memory" in error["message"] + error["detail"], error
+    assert "goes on with the rest" in error["hint"]
+    assert redis.call("CONFIG", "SET", "maxmemory", "0") == "OK"
+    answer = json.loads(redrive(*words).stdout)
+    assert 0 < answer["copied"] < 5016
+    assert (answer["jobs"], answer["difference"]) == (5016, None)
