@@ -1,6 +1,7 @@
 #include "engine/transfer.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 #include "engine/store_time.h"
@@ -77,17 +78,6 @@ static int foreign(const struct job *job, struct redrive_err *err)
     return REDRIVE_E_STATE;
 }
 
-static const struct counter *find_counter(const struct counter_page *page,
-                                          const struct counter *counter)
-{
-    for (size_t i = 0; i < page->n; i++)
-        if (str_eq(page->counters[i].label, counter->label) &&
-            str_eq(page->counters[i].name, counter->name) &&
-            str_eq(page->counters[i].tenant, counter->tenant))
-            return &page->counters[i];
-    return NULL;
-}
-
 /* That the counters have been added. */
 static struct counter mark_of(const struct transfer *t)
 {
@@ -102,7 +92,7 @@ static int was_done(const struct transfer *t, bool *ret, struct redrive_err *err
     const struct counter mark = mark_of(t);
     struct counter_page there = {0};
     int rc = store_ops(to)->counters_list(to, (struct str){0}, &there, err);
-    *ret = rc == 0 && find_counter(&there, &mark);
+    *ret = rc == 0 && transfer_find_counter(&there, &mark, &(size_t){0});
     counter_page_release(&there);
     return rc;
 }
@@ -192,27 +182,35 @@ int transfer_progress(const struct transfer *t, const char *phase, uint64_t done
 /* ---- Copying: each of these makes the moves of an open unit ------------------------------------
  */
 
-static const struct shared_row *find_row(const struct shared_page *page,
-                                         const struct shared_row *row)
+/* What the destination has stays, unless it has no job: then it was only set up. Rows that go are
+ * gathered, to be put in one call. */
+static size_t choose_rows(const struct transfer *t, const struct shared_page *here,
+                          const struct shared_page *there, struct shared_row *ret)
 {
-    for (size_t i = 0; i < page->n; i++)
-        if (str_eq(page->rows[i].key, row->key) && str_eq(page->rows[i].tenant, row->tenant))
-            return &page->rows[i];
-    return NULL;
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < here->n; i++) {
+        const struct shared_row *found = transfer_find_row(there, &here->rows[i], &at);
+        if (found && (!t->starts_empty || str_eq(found->value, here->rows[i].value)))
+            continue;
+        ret[n] = here->rows[i];
+        ret[n++].version = found ? found->version : 0;
+    }
+    return n;
 }
 
-/* What the destination has stays, unless it has no job: then it was only set up. */
-static int put_row(struct transfer *t, const struct shared_page *there,
-                   const struct shared_row *source, struct redrive_err *err)
+static int put_kind(const struct transfer *t, const struct shared_page *here,
+                    const struct shared_page *there, struct redrive_err *err)
 {
     struct store *to = t->options->to;
-    const struct shared_row *found = find_row(there, source);
-    struct shared_row row = *source;
-    struct move_result result = {0};
-    if (found && (!t->starts_empty || str_eq(found->value, source->value)))
-        return 0;
-    row.version = found ? found->version : 0;
-    return store_ops(to)->shared_put(to, &row, 1, &result, err);
+    struct shared_row *rows = calloc(here->n + 1, sizeof *rows);
+    struct move_result *results = calloc(here->n + 1, sizeof *results);
+    int rc = rows && results ? 0 : err_nomem(err);
+    const size_t n = rc == 0 ? choose_rows(t, here, there, rows) : 0;
+    if (n > 0)
+        rc = store_ops(to)->shared_put(to, rows, n, results, err);
+    free(rows);
+    free(results);
+    return rc;
 }
 
 static int put_rows(struct transfer *t, struct redrive_err *err)
@@ -227,8 +225,8 @@ static int put_rows(struct transfer *t, struct redrive_err *err)
         rc = store_ops(o->from)->shared_list(o->from, k, (struct str){0}, &here, err);
         if (rc == 0)
             rc = store_ops(o->to)->shared_list(o->to, k, (struct str){0}, &there, err);
-        for (size_t i = 0; rc == 0 && i < here.n; i++)
-            rc = put_row(t, &there, &here.rows[i], err);
+        if (rc == 0)
+            rc = put_kind(t, &here, &there, err);
     }
     shared_page_release(&here);
     shared_page_release(&there);
@@ -249,9 +247,9 @@ static int adopt(const struct transfer *t, const struct job_set *set, uint64_t *
 
 /* How much a counter must grow. */
 static int64_t growth(const struct transfer *t, const struct counter *source,
-                      const struct counter_page *there, bool is_done)
+                      const struct counter_page *there, size_t *at, bool is_done)
 {
-    const struct counter *found = find_counter(there, source);
+    const struct counter *found = transfer_find_counter(there, source, at);
     if (t->options->into_existing && !is_mark(source))
         return is_done ? 0 : source->value;
     const int64_t value = found ? found->value : 0;
@@ -267,10 +265,10 @@ static int add_counters(void *ctx, struct redrive_err *err)
     int rc = store_ops(o->from)->counters_list(o->from, (struct str){0}, &here, err);
     if (rc == 0)
         rc = store_ops(o->to)->counters_list(o->to, (struct str){0}, &there, err);
-    const bool is_done = rc == 0 && find_counter(&there, &mark);
-    for (size_t i = 0; rc == 0 && i < here.n; i++) {
+    const bool is_done = rc == 0 && transfer_find_counter(&there, &mark, &(size_t){0});
+    for (size_t i = 0, at = 0; rc == 0 && i < here.n; i++) {
         struct counter counter = here.counters[i];
-        counter.value = growth(t, &here.counters[i], &there, is_done);
+        counter.value = growth(t, &here.counters[i], &there, &at, is_done);
         if (counter.value > 0)
             rc = store_ops(o->to)->counters_add(o->to, &counter, 1, err);
     }

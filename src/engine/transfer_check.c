@@ -239,16 +239,12 @@ static int check_kind(struct transfer *t, enum shared_kind kind, struct redrive_
     int rc = store_ops(o->from)->shared_list(o->from, kind, (struct str){0}, &here, err);
     if (rc == 0 && is_checked(t))
         rc = store_ops(o->to)->shared_list(o->to, kind, (struct str){0}, &there, err);
-    size_t j = 0;
-    for (size_t i = 0; rc == 0 && i < here.n; i++) {
-        const struct shared_row *row = &here.rows[i], *found = NULL;
+    for (size_t i = 0, at = 0; rc == 0 && i < here.n; i++) {
+        const struct shared_row *row = &here.rows[i];
         content_of_row(row, &t->a);
         content_add(&t->report->from, buf_str(&t->a));
-        for (size_t k = 0; k < there.n && !found; k++, j = (j + 1) % there.n)
-            if (str_eq(there.rows[j].key, row->key) && str_eq(there.rows[j].tenant, row->tenant))
-                found = &there.rows[j];
         if (is_checked(t))
-            compare_row(t, row, found, &t->report->to);
+            compare_row(t, row, transfer_find_row(&there, row, &at), &t->report->to);
     }
     t->report->rows[kind] = here.n;
     shared_page_release(&here);
@@ -265,9 +261,8 @@ static int check_counters(struct transfer *t, struct redrive_err *err)
     const bool is_compared = is_checked(t) && !o->into_existing;
     if (rc == 0 && is_compared)
         rc = store_ops(o->to)->counters_list(o->to, (struct str){0}, &there, err);
-    size_t j = 0;
-    for (size_t i = 0; rc == 0 && i < here.n; i++) {
-        const struct counter *c = &here.counters[i], *found = NULL;
+    for (size_t i = 0, at = 0; rc == 0 && i < here.n; i++) {
+        const struct counter *c = &here.counters[i];
         if (is_mark(c))
             continue;
         t->report->counters++;
@@ -277,11 +272,7 @@ static int check_counters(struct transfer *t, struct redrive_err *err)
             content_add(&t->report->to, buf_str(&t->a));
         if (!is_compared)
             continue;
-        for (size_t k = 0; k < there.n && !found; k++, j = (j + 1) % there.n)
-            if (str_eq(there.counters[j].label, c->label) &&
-                str_eq(there.counters[j].name, c->name) &&
-                str_eq(there.counters[j].tenant, c->tenant))
-                found = &there.counters[j];
+        const struct counter *found = transfer_find_counter(&there, c, &at);
         if (found) {
             content_of_counter(found, &t->b);
             content_add(&t->report->to, buf_str(&t->b));

@@ -40,7 +40,17 @@ static inline struct job_name job_name_of(const struct job *job)
 {
     return (struct job_name){job->spec.tenant, job->spec.id};
 }
-bool is_same_job(const struct job *a, const struct job *b);
+static inline bool is_same_job(const struct job *a, const struct job *b)
+{
+    return str_eq(a->spec.id, b->spec.id) && str_eq(a->spec.tenant, b->spec.tenant);
+}
+
+/* The row of the same name, or counter, in a page; NULL: there is none. *at is where the last one
+ * was found, 0 at first: who asks in the order of the page finds each at once. */
+const struct shared_row *transfer_find_row(const struct shared_page *page,
+                                           const struct shared_row *row, size_t *at);
+const struct counter *transfer_find_counter(const struct counter_page *page,
+                                            const struct counter *counter, size_t *at);
 
 /* A walk over held keys. */
 struct key_walk {

@@ -47,11 +47,6 @@ int job_set_lookup(struct job_set *set, struct store *store, const struct job_se
     return rc < 0 ? rc : complete(set, store, err);
 }
 
-bool is_same_job(const struct job *a, const struct job *b)
-{
-    return str_eq(a->spec.id, b->spec.id) && str_eq(a->spec.tenant, b->spec.tenant);
-}
-
 int job_walk_init(struct job_walk *walk, struct store *store, struct redrive_err *err)
 {
     *walk = (struct job_walk){.store = store, .set = job_set_new(), .limit = FIRST_PAGE};
@@ -135,4 +130,31 @@ int held_key_compare(const struct held_key *a, const struct held_key *b)
 {
     int order = compare(a->tenant, b->tenant);
     return order != 0 ? order : compare(a->key, b->key);
+}
+
+const struct shared_row *transfer_find_row(const struct shared_page *page,
+                                           const struct shared_row *row, size_t *at)
+{
+    for (size_t k = 0; k < page->n; k++) {
+        const struct shared_row *other = &page->rows[(*at + k) % page->n];
+        if (str_eq(other->key, row->key) && str_eq(other->tenant, row->tenant)) {
+            *at = (*at + k + 1) % page->n;
+            return other;
+        }
+    }
+    return NULL;
+}
+
+const struct counter *transfer_find_counter(const struct counter_page *page,
+                                            const struct counter *counter, size_t *at)
+{
+    for (size_t k = 0; k < page->n; k++) {
+        const struct counter *other = &page->counters[(*at + k) % page->n];
+        if (str_eq(other->label, counter->label) && str_eq(other->name, counter->name) &&
+            str_eq(other->tenant, counter->tenant)) {
+            *at = (*at + k + 1) % page->n;
+            return other;
+        }
+    }
+    return NULL;
 }
