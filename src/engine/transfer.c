@@ -204,8 +204,12 @@ static int put_kind(const struct transfer *t, const struct shared_page *here,
     struct store *to = t->options->to;
     struct shared_row *rows = calloc(here->n + 1, sizeof *rows);
     struct move_result *results = calloc(here->n + 1, sizeof *results);
-    int rc = rows && results ? 0 : err_nomem(err);
-    const size_t n = rc == 0 ? choose_rows(t, here, there, rows) : 0;
+    size_t n = 0;
+    int rc = 0;
+    if (rows && results)
+        n = choose_rows(t, here, there, rows);
+    else
+        rc = err_nomem(err);
     if (n > 0)
         rc = store_ops(to)->shared_put(to, rows, n, results, err);
     free(rows);
