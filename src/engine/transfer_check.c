@@ -107,9 +107,9 @@ static int compare_jobs(struct transfer *t, bool is_first, struct content_sum *f
     const char *phase = is_first ? "check" : "compare";
     struct job_set *there = job_set_new();
     struct job_walk walk;
+    if (!there)
+        return err_nomem(err);
     int rc = job_walk_init(&walk, t->options->from, err);
-    if (rc == 0 && !there)
-        rc = err_nomem(err);
     while (rc == 0 && (rc = job_walk_next(&walk, err)) > 0) {
         for (size_t i = 0; is_first && i < walk.set->n; i++)
             tally(t, &walk.set->jobs[i]);
