@@ -15,6 +15,7 @@ from conftest import BINARY, TIMEOUT_S, clean_environment, read_all
 from jobs_kit import EVERY_STATE, Store
 
 MANY = 20000
+SOME = 2000
 
 
 class Pair:
@@ -48,10 +49,10 @@ class Pair:
         with sqlite3.connect(path_of(store)) as db:
             db.executescript(sql)
 
-    def seed_many(self):
+    def seed_many(self, n=MANY):
         """Jobs of every kind, and a worker that has just been seen."""
         seed = BINARY.parent / "tests" / "cli" / "seed_store"
-        subprocess.run([seed, self.old.url, str(MANY)], check=True, timeout=TIMEOUT_S,
+        subprocess.run([seed, self.old.url, str(n)], check=True, timeout=TIMEOUT_S,
                        stdin=subprocess.DEVNULL)
         self.script(self.old, "DELETE FROM shared WHERE kind = 5")
 
@@ -289,7 +290,7 @@ def test_both_ends_must_be_named(redrive):
 
 @pytest.mark.parametrize("words", [[], ["--into-existing"]])
 def test_a_terminal_sees_a_bar(redrive, pair, words):
-    pair.seed_many()
+    pair.seed_many(SOME)
     if words:
         pair.new.output("enqueue", "mail", "--id", "mine")
     code, seen = redrive.on_terminal(*pair.words[1:], *words, columns=100)
@@ -298,7 +299,7 @@ def test_a_terminal_sees_a_bar(redrive, pair, words):
 
 
 def test_a_second_run_shows_that_it_looks_first(redrive, pair):
-    pair.seed_many()
+    pair.seed_many(SOME)
     pair.json()
     code, seen = redrive.on_terminal(*pair.words[1:], columns=100)
     assert code == 0
@@ -306,7 +307,7 @@ def test_a_second_run_shows_that_it_looks_first(redrive, pair):
 
 
 def test_json_is_clean_while_a_bar_is_shown(pair):
-    pair.seed_many()
+    pair.seed_many(SOME)
     pair.new.output("enqueue", "mail", "--id", "mine")
     master, slave = pty.openpty()
     seen = []
@@ -322,4 +323,4 @@ def test_json_is_clean_while_a_bar_is_shown(pair):
     os.close(master)
     assert result.returncode == 0
     assert b"check  [" in b"".join(seen)
-    assert json.loads(result.stdout)["copied"] == MANY + 16
+    assert json.loads(result.stdout)["copied"] == SOME + 16
