@@ -10,11 +10,12 @@
  * that holds no job yet. At the end both stores are read again and compared.
  *
  * What makes a repetition harmless
- *   jobs, keys   are known by their names, and refused by the store the second time
- *   shared rows  go with the first unit of jobs, so that a destination without jobs has none of
- * them counters     go last, in one unit, up to the value of the source. When the destination has
- * jobs of its own they are added to, once: a counter named TRANSFER_COUNTER, with the source as its
- * label, says that it has been done
+ *   - jobs and keys are known by their names, and refused by the store the second time
+ *   - shared rows go with the first unit of jobs, so that a destination without jobs has none
+ *   - counters go last, in one unit, up to the value of the source. When the destination has jobs
+ *     of its own they are added to, once: a counter named TRANSFER_COUNTER, with the source as its
+ *     label, says that it has been done. Such marks go along when the store is moved on, and are no
+ *     part of its content: neither counted nor compared
  *
  * Nobody should work on either store meanwhile; that is looked at, and refused unless forced.
  */
