@@ -217,7 +217,7 @@ int job_show(struct cli *cli, struct store *store, const struct job *job, int64_
 {
     struct attempt_page history = {0};
     struct buf out;
-    int rc = store_ops(store)->history(store, job->status.seq, &history, err);
+    int rc = store_ops(store)->history(store, &job->status.seq, 1, &history, err);
     if (rc < 0)
         return rc;
     buf_init(&out, OUTPUT_MAX);

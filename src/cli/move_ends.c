@@ -159,6 +159,18 @@ static int check_servers(const struct move_end *from, const struct move_end *to,
     return is_same ? same_store(from, to, err) : rc;
 }
 
+/* What has just been made has a path that can be told in full. */
+static int name_made(struct move_end *end, struct redrive_err *err)
+{
+    int rc = store_ops(end->store)->facts(end->store, &end->facts, err);
+    if (rc == 0 && end->facts.path) {
+        buf_reset(&end->name);
+        name_file(end, end->store);
+    }
+    end->facts.path = NULL; /* the store's own */
+    return rc;
+}
+
 int move_ends_open(struct move_end *from, struct move_end *to, bool dry_run, bool force,
                    struct redrive_err *err)
 {
@@ -168,6 +180,8 @@ int move_ends_open(struct move_end *from, struct move_end *to, bool dry_run, boo
         rc = transfer_check_idle(from->store, from->side, clock_wall_ms(), err);
     if (rc == 0 && (to->is_there || !dry_run))
         rc = store_open(to->url, dry_run ? &as_it_is : &set_up, &to->store, err);
+    if (rc == 0 && !to->is_there && !dry_run)
+        rc = name_made(to, err);
     /* A dry run writes nothing, not even for a moment. */
     return rc < 0 || dry_run ? rc : check_servers(from, to, err);
 }

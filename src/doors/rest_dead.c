@@ -37,7 +37,7 @@ static void get_letter(struct rest_call *call)
         job_page_release(&page);
         return;
     }
-    int rc = store_ops(store)->history(store, page.jobs[0].status.seq, &history, &err);
+    int rc = store_ops(store)->history(store, &page.jobs[0].status.seq, 1, &history, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
     } else {

@@ -1,6 +1,7 @@
 #include "engine/transfer.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 #include "engine/store_time.h"
@@ -11,23 +12,47 @@
 #define KEYS_A_UNIT  500
 #define LOOK_AT_ONCE 100
 
+/* Workers that a refusal names, and the most that it says of them. */
+#define WORKERS_NAMED 3
+#define NAMES_MAX     4096
+
 /* ---- Before -----------------------------------------------------------------------------------
  */
+
+static void name_worker(struct buf *out, const struct worker_info *worker)
+{
+    buf_printf(out, "%s%.*s", out->len > 0 ? "; " : "", (int)worker->name.len, worker->name.ptr);
+    if (worker->pid != 0)
+        buf_printf(out, ", process %" PRId64 " on %.*s", worker->pid, (int)worker->host.len,
+                   worker->host.ptr);
+}
+
+static int refuse_workers(const struct worker_page *workers, const char *side,
+                          struct redrive_err *err)
+{
+    const size_t n = workers->n, named = n < WORKERS_NAMED ? n : WORKERS_NAMED;
+    struct buf names;
+    buf_init(&names, NAMES_MAX);
+    for (size_t i = 0; i < named; i++)
+        name_worker(&names, &workers->workers[i]);
+    if (n > named)
+        buf_printf(&names, "; and %zu more", n - named);
+    err_set(err, REDRIVE_E_STATE, "%zu worker%s on the %s", n, n == 1 ? " is alive" : "s are alive",
+            side);
+    err_detail(err, "%s", buf_cstr(&names));
+    err_hint(err, "stop %s; one that crashed is forgotten after %d s; or use --force",
+             n == 1 ? "it" : "them", WORKER_GONE_MS / 1000);
+    buf_release(&names);
+    return REDRIVE_E_STATE;
+}
 
 int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
                         struct redrive_err *err)
 {
     struct worker_page workers = {0};
     int rc = workers_read(store, (struct str){0}, store_time_ms(store, now_ms), &workers, err);
-    if (rc == 0 && workers.n > 0) {
-        const struct worker_info *first = &workers.workers[0];
-        rc = err_set(err, REDRIVE_E_STATE, "%zu worker%s on the %s", workers.n,
-                     workers.n == 1 ? " is alive" : "s are alive", side);
-        err_detail(err, "%.*s, process %" PRId64 " on %.*s", (int)first->name.len, first->name.ptr,
-                   first->pid, (int)first->host.len, first->host.ptr);
-        err_hint(err, "stop it; one that crashed is forgotten after %d s; or use --force",
-                 WORKER_GONE_MS / 1000);
-    }
+    if (rc == 0 && workers.n > 0)
+        rc = refuse_workers(&workers, side, err);
     worker_page_release(&workers);
     return rc;
 }
@@ -53,17 +78,6 @@ static int foreign(const struct job *job, struct redrive_err *err)
     return REDRIVE_E_STATE;
 }
 
-static const struct counter *find_counter(const struct counter_page *page,
-                                          const struct counter *counter)
-{
-    for (size_t i = 0; i < page->n; i++)
-        if (str_eq(page->counters[i].label, counter->label) &&
-            str_eq(page->counters[i].name, counter->name) &&
-            str_eq(page->counters[i].tenant, counter->tenant))
-            return &page->counters[i];
-    return NULL;
-}
-
 /* That the counters have been added. */
 static struct counter mark_of(const struct transfer *t)
 {
@@ -78,66 +92,49 @@ static int was_done(const struct transfer *t, bool *ret, struct redrive_err *err
     const struct counter mark = mark_of(t);
     struct counter_page there = {0};
     int rc = store_ops(to)->counters_list(to, (struct str){0}, &there, err);
-    *ret = rc == 0 && find_counter(&there, &mark);
+    *ret = rc == 0 && transfer_find_counter(&there, &mark, &(size_t){0});
     counter_page_release(&there);
     return rc;
 }
 
-/* Looks for jobs in the source, which mostly come in the order that they have there: then a page
- * answers for many. */
-struct finder {
-    struct store *store;
-    struct job_page page;
-    size_t i;          /* the first that has not been asked for */
-    int64_t after_seq; /* where the next page starts */
-    struct job_lookup lookup;
-};
-
-static int finder_turn(struct finder *f, struct redrive_err *err)
+/* The first job of a page that the source has not, or NULL. */
+static int find_foreign(const struct transfer *t, const struct job_page *page,
+                        struct job_page *found, const struct job **ret, struct redrive_err *err)
 {
-    const struct job_filter filter = {.after_seq = f->after_seq, .limit = LOOK_AT_ONCE};
-    f->i = 0;
-    return store_ops(f->store)->list(f->store, &filter, &f->page, err);
-}
-
-/* 1, 0 when there is none, or a negative code. */
-static int finder_find(struct finder *f, const struct job_spec *spec, struct redrive_err *err)
-{
-    int rc = f->i == f->page.n ? finder_turn(f, err) : 0;
-    if (rc < 0)
-        return rc;
-    const struct job *next = f->i < f->page.n ? &f->page.jobs[f->i] : NULL;
-    if (next && str_eq(next->spec.id, spec->id) && str_eq(next->spec.tenant, spec->tenant)) {
-        f->after_seq = next->status.seq;
-        f->i++;
-        return 1;
-    }
-    rc = job_lookup(&f->lookup, f->store, spec, false, err);
-    if (rc > 0) {
-        f->after_seq = f->lookup.job.job->status.seq;
-        f->i = f->page.n;
-    }
+    struct store *from = t->options->from;
+    struct job_name names[TRANSFER_CHUNK_MAX];
+    *ret = NULL;
+    for (size_t i = 0; i < page->n; i++)
+        names[i] = job_name_of(&page->jobs[i]);
+    int rc = store_ops(from)->lookup(from, names, page->n, found, err);
+    for (size_t i = 0; rc == 0 && i < page->n && !*ret; i++)
+        if (i >= found->n || !is_same_job(&found->jobs[i], &page->jobs[i]))
+            *ret = &page->jobs[i];
     return rc;
 }
 
 /* A destination that is not empty must be one that a transfer of this source was interrupted on. */
-static int check_all_ours(const struct transfer *t, struct redrive_err *err)
+static int check_all_ours(const struct transfer *t, uint64_t total, struct redrive_err *err)
 {
     struct store *to = t->options->to;
-    struct finder finder = {.store = t->options->from};
-    struct job_page page = {0};
+    struct job_page page = {0}, found = {0};
     struct job_filter filter = {.limit = LOOK_AT_ONCE};
-    int rc = 0;
+    const struct job *first = NULL;
+    uint64_t done = 0;
+    int rc;
     do {
         rc = store_ops(to)->list(to, &filter, &page, err);
-        for (size_t i = 0; rc == 0 && i < page.n; i++) {
-            rc = finder_find(&finder, &page.jobs[i].spec, err);
-            rc = rc == 0 ? foreign(&page.jobs[i], err) : rc < 0 ? rc : 0;
-            filter.after_seq = page.jobs[i].status.seq;
-        }
+        if (rc < 0 || page.n == 0)
+            break;
+        rc = find_foreign(t, &page, &found, &first, err);
+        if (rc == 0 && first)
+            rc = foreign(first, err);
+        filter.after_seq = page.jobs[page.n - 1].status.seq;
+        done += page.n;
+        if (rc == 0)
+            rc = transfer_progress(t, "look", done, total, err);
     } while (rc == 0 && page.more);
-    job_lookup_release(&finder.lookup);
-    job_page_release(&finder.page);
+    job_page_release(&found);
     job_page_release(&page);
     return rc;
 }
@@ -151,7 +148,7 @@ static int check_destination(struct transfer *t, struct redrive_err *err)
         rc = transfer_count(t->options->to, &there, err);
     t->starts_empty = !was_filled && there == 0;
     if (rc == 0 && !t->options->into_existing)
-        rc = check_all_ours(t, err);
+        rc = check_all_ours(t, there, err);
     return rc;
 }
 
@@ -178,34 +175,46 @@ int transfer_progress(const struct transfer *t, const char *phase, uint64_t done
     if (!o->progress || o->progress(o->ctx, phase, done, total))
         return 0;
     err_set(err, REDRIVE_E_CANCELLED, "interrupted");
-    err_hint(err, "what was copied is whole: the same command goes on with the rest");
+    err_hint(err, TRANSFER_GOES_ON);
     return REDRIVE_E_CANCELLED;
 }
 
 /* ---- Copying: each of these makes the moves of an open unit ------------------------------------
  */
 
-static const struct shared_row *find_row(const struct shared_page *page,
-                                         const struct shared_row *row)
+/* What the destination has stays, unless it has no job: then it was only set up. Rows that go are
+ * gathered, to be put in one call. */
+static size_t choose_rows(const struct transfer *t, const struct shared_page *here,
+                          const struct shared_page *there, struct shared_row *ret)
 {
-    for (size_t i = 0; i < page->n; i++)
-        if (str_eq(page->rows[i].key, row->key) && str_eq(page->rows[i].tenant, row->tenant))
-            return &page->rows[i];
-    return NULL;
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < here->n; i++) {
+        const struct shared_row *found = transfer_find_row(there, &here->rows[i], &at);
+        if (found && (!t->starts_empty || str_eq(found->value, here->rows[i].value)))
+            continue;
+        ret[n] = here->rows[i];
+        ret[n++].version = found ? found->version : 0;
+    }
+    return n;
 }
 
-/* What the destination has stays, unless it has no job: then it was only set up. */
-static int put_row(struct transfer *t, const struct shared_page *there,
-                   const struct shared_row *source, struct redrive_err *err)
+static int put_kind(const struct transfer *t, const struct shared_page *here,
+                    const struct shared_page *there, struct redrive_err *err)
 {
     struct store *to = t->options->to;
-    const struct shared_row *found = find_row(there, source);
-    struct shared_row row = *source;
-    struct move_result result = {0};
-    if (found && (!t->starts_empty || str_eq(found->value, source->value)))
-        return 0;
-    row.version = found ? found->version : 0;
-    return store_ops(to)->shared_put(to, &row, 1, &result, err);
+    struct shared_row *rows = calloc(here->n + 1, sizeof *rows);
+    struct move_result *results = calloc(here->n + 1, sizeof *results);
+    size_t n = 0;
+    int rc = 0;
+    if (rows && results)
+        n = choose_rows(t, here, there, rows);
+    else
+        rc = err_nomem(err);
+    if (n > 0)
+        rc = store_ops(to)->shared_put(to, rows, n, results, err);
+    free(rows);
+    free(results);
+    return rc;
 }
 
 static int put_rows(struct transfer *t, struct redrive_err *err)
@@ -220,32 +229,32 @@ static int put_rows(struct transfer *t, struct redrive_err *err)
         rc = store_ops(o->from)->shared_list(o->from, k, (struct str){0}, &here, err);
         if (rc == 0)
             rc = store_ops(o->to)->shared_list(o->to, k, (struct str){0}, &there, err);
-        for (size_t i = 0; rc == 0 && i < here.n; i++)
-            rc = put_row(t, &there, &here.rows[i], err);
+        if (rc == 0)
+            rc = put_kind(t, &here, &there, err);
     }
     shared_page_release(&here);
     shared_page_release(&there);
     return rc;
 }
 
-static int adopt(const struct transfer *t, const struct job_walk *walk, uint64_t *ret_copied,
+static int adopt(const struct transfer *t, const struct job_set *set, uint64_t *ret_copied,
                  struct redrive_err *err)
 {
     struct store *to = t->options->to;
     struct move_result results[TRANSFER_CHUNK_MAX];
-    int rc = walk->n == 0 ? 0 : store_ops(to)->adopt(to, walk->jobs, walk->n, results, err);
+    int rc = set->n == 0 ? 0 : store_ops(to)->adopt(to, set->jobs, set->n, results, err);
     *ret_copied = 0;
-    for (size_t i = 0; rc == 0 && i < walk->n; i++)
+    for (size_t i = 0; rc == 0 && i < set->n; i++)
         *ret_copied += results[i].code == 0;
     return rc;
 }
 
 /* How much a counter must grow. */
 static int64_t growth(const struct transfer *t, const struct counter *source,
-                      const struct counter_page *there, bool is_done)
+                      const struct counter_page *there, size_t *at, bool is_done)
 {
-    const struct counter *found = find_counter(there, source);
-    if (t->options->into_existing)
+    const struct counter *found = transfer_find_counter(there, source, at);
+    if (t->options->into_existing && !is_mark(source))
         return is_done ? 0 : source->value;
     const int64_t value = found ? found->value : 0;
     return value < source->value ? source->value - value : 0;
@@ -260,10 +269,10 @@ static int add_counters(void *ctx, struct redrive_err *err)
     int rc = store_ops(o->from)->counters_list(o->from, (struct str){0}, &here, err);
     if (rc == 0)
         rc = store_ops(o->to)->counters_list(o->to, (struct str){0}, &there, err);
-    const bool is_done = rc == 0 && find_counter(&there, &mark);
-    for (size_t i = 0; rc == 0 && i < here.n; i++) {
+    const bool is_done = rc == 0 && transfer_find_counter(&there, &mark, &(size_t){0});
+    for (size_t i = 0, at = 0; rc == 0 && i < here.n; i++) {
         struct counter counter = here.counters[i];
-        counter.value = growth(t, &here.counters[i], &there, is_done);
+        counter.value = growth(t, &here.counters[i], &there, &at, is_done);
         if (counter.value > 0)
             rc = store_ops(o->to)->counters_add(o->to, &counter, 1, err);
     }
@@ -279,7 +288,7 @@ static int add_counters(void *ctx, struct redrive_err *err)
 
 struct page_to_copy {
     struct transfer *t;
-    const struct job_walk *walk;
+    const struct job_set *jobs;
     bool is_first;
     uint64_t copied; /* by this unit */
 };
@@ -288,27 +297,27 @@ static int copy_page(void *ctx, struct redrive_err *err)
 {
     struct page_to_copy *page = ctx;
     int rc = page->is_first ? put_rows(page->t, err) : 0;
-    return rc < 0 ? rc : adopt(page->t, page->walk, &page->copied, err);
+    return rc < 0 ? rc : adopt(page->t, page->jobs, &page->copied, err);
 }
 
 static int copy_jobs(struct transfer *t, struct redrive_err *err)
 {
-    struct job_walk *walk = job_walk_new(t->options->from);
-    if (!walk)
-        return err_nomem(err);
-    int rc = job_walk_next(walk, err);
-    struct page_to_copy page = {.t = t, .walk = walk, .is_first = true};
+    struct job_walk walk;
+    int rc = job_walk_init(&walk, t->options->from, err);
+    if (rc == 0)
+        rc = job_walk_next(&walk, err);
+    struct page_to_copy page = {.t = t, .jobs = walk.set, .is_first = true};
     /* The first unit is made even when there is no job, for the shared rows. */
     while (rc > 0 || (rc == 0 && page.is_first)) {
         rc = transfer_unit(t->options->to, t->options->now_ms, copy_page, &page, err);
         page.is_first = false;
         t->report->copied += rc == 0 ? page.copied : 0;
         if (rc == 0)
-            rc = transfer_progress(t, "copy", walk->done, t->total, err);
+            rc = transfer_progress(t, "copy", walk.done, t->total, err);
         if (rc == 0)
-            rc = job_walk_next(walk, err);
+            rc = job_walk_next(&walk, err);
     }
-    job_walk_free(walk);
+    job_walk_release(&walk);
     return rc;
 }
 
@@ -344,6 +353,19 @@ static int copy_keys(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
+static int copy(struct transfer *t, struct redrive_err *err)
+{
+    int rc = copy_jobs(t, err);
+    if (rc == 0)
+        rc = copy_keys(t, err);
+    if (rc == 0)
+        rc = transfer_unit(t->options->to, t->options->now_ms, add_counters, t, err);
+    /* What a store says of the unit that failed is not all: earlier ones stay. */
+    if (rc < 0 && err && (t->report->copied > 0 || err->hint[0] == '\0'))
+        err_hint(err, TRANSFER_GOES_ON);
+    return rc;
+}
+
 int transfer_run(const struct transfer_options *options, struct transfer_report *ret,
                  struct redrive_err *err)
 {
@@ -352,15 +374,13 @@ int transfer_run(const struct transfer_options *options, struct transfer_report 
     buf_init(&t.a, CONTENT_MAX);
     buf_init(&t.b, CONTENT_MAX);
     int rc = look(&t, err);
-    if (rc == 0 && !options->dry_run) {
-        rc = copy_jobs(&t, err);
-        if (rc == 0)
-            rc = copy_keys(&t, err);
-        if (rc == 0)
-            rc = transfer_unit(options->to, options->now_ms, add_counters, &t, err);
-    }
-    if (rc == 0)
+    if (rc == 0 && !options->dry_run)
+        rc = copy(&t, err);
+    if (rc == 0) {
         rc = transfer_check(&t, err);
+        if (rc < 0 && !options->dry_run)
+            err_hint(err, "everything was copied: the same command checks it again");
+    }
     buf_release(&t.a);
     buf_release(&t.b);
     return rc;

@@ -10,11 +10,12 @@
  * that holds no job yet. At the end both stores are read again and compared.
  *
  * What makes a repetition harmless
- *   jobs, keys   are known by their names, and refused by the store the second time
- *   shared rows  go with the first unit of jobs, so that a destination without jobs has none of
- * them counters     go last, in one unit, up to the value of the source. When the destination has
- * jobs of its own they are added to, once: a counter named TRANSFER_COUNTER, with the source as its
- * label, says that it has been done
+ *   - jobs and keys are known by their names, and refused by the store the second time
+ *   - shared rows go with the first unit of jobs, so that a destination without jobs has none
+ *   - counters go last, in one unit, up to the value of the source. When the destination has jobs
+ *     of its own they are added to, once: a counter named TRANSFER_COUNTER, with the source as its
+ *     label, says that it has been done. Such marks go along when the store is moved on, and are no
+ *     part of its content: neither counted nor compared
  *
  * Nobody should work on either store meanwhile; that is looked at, and refused unless forced.
  */
@@ -38,8 +39,8 @@ struct transfer_options {
     bool despite_workers; /* even if some are alive */
     bool into_existing;   /* even if the destination has jobs that the source has not */
 
-    /* Called after each page, if not NULL: what it is about ("copy", "check") and how many jobs of
-     * how many are done. False: stop with REDRIVE_E_CANCELLED. */
+    /* Called after each page, if not NULL: what it is about ("look", "copy", "check", "compare")
+     * and how many jobs of how many are done. False: stop with REDRIVE_E_CANCELLED. */
     bool (*progress)(void *ctx, const char *phase, uint64_t done, uint64_t total);
     void *ctx;
 };

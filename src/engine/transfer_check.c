@@ -45,97 +45,118 @@ static void tally(struct transfer *t, const struct adopted_job *job)
 static int sum_jobs(struct transfer *t, struct store *store, struct content_sum *sum, uint64_t done,
                     uint64_t total, struct redrive_err *err)
 {
-    struct job_walk *walk = job_walk_new(store);
-    int rc;
-    if (!walk)
-        return err_nomem(err);
-    while ((rc = job_walk_next(walk, err)) > 0) {
-        for (size_t i = 0; i < walk->n; i++) {
-            content_of_job(&walk->jobs[i], &t->a);
+    struct job_walk walk;
+    int rc = job_walk_init(&walk, store, err);
+    while (rc == 0 && (rc = job_walk_next(&walk, err)) > 0) {
+        for (size_t i = 0; i < walk.set->n; i++) {
+            content_of_job(&walk.set->jobs[i], &t->a);
             content_add(sum, buf_str(&t->a));
             if (store == t->options->from)
-                tally(t, &walk->jobs[i]);
+                tally(t, &walk.set->jobs[i]);
         }
         rc = failed(&t->a, err);
         if (rc == 0)
-            rc = transfer_progress(t, "check", done + walk->done, total, err);
-        if (rc < 0)
-            break;
+            rc = transfer_progress(t, "check", done + walk.done, total, err);
     }
-    job_walk_free(walk);
+    job_walk_release(&walk);
     return rc;
 }
 
-/* Compares one job of the source with what has become of it. */
-static int compare_job(struct transfer *t, const struct adopted_job *job, struct job_lookup *lookup,
-                       struct content_sum *to, struct redrive_err *err)
+/* Compares a job of the source, whose content is t->a, with what has become of it; NULL: nothing.
+ */
+static void compare_job(struct transfer *t, const struct job_spec *spec,
+                        const struct adopted_job *there, struct content_sum *to)
 {
-    const struct job_spec *spec = &job->job->spec;
-    int rc = job_lookup(lookup, t->options->to, spec, true, err);
-    if (rc < 0)
-        return rc;
-    if (rc == 0) {
+    if (!there) {
         t->report->missing++;
         differ(t, "job %.*s of tenant %.*s is not there", SHOWN(spec->id), SHOWN(spec->tenant));
-        return 0;
+        return;
     }
-    content_of_job(job, &t->a);
-    content_of_job(&lookup->job, &t->b);
-    if (failed(&t->a, err) < 0 || failed(&t->b, err) < 0)
-        return REDRIVE_E_NOMEM;
+    content_of_job(there, &t->b);
     content_add(to, buf_str(&t->b));
-    struct str field = content_difference(buf_str(&t->a), buf_str(&t->b));
+    const struct str field = content_difference(buf_str(&t->a), buf_str(&t->b));
     if (field.len > 0) {
         t->report->differing++;
         differ(t, "job %.*s of tenant %.*s: %.*s", SHOWN(spec->id), SHOWN(spec->tenant),
                SHOWN(field));
     }
-    return 0;
 }
 
-/* One by one: slower, but knows which. */
-static int compare_jobs(struct transfer *t, struct content_sum *to, struct redrive_err *err)
+/* A page of the source with what the destination has of it, which stands in the same order. */
+static int compare_page(struct transfer *t, const struct job_set *here, const struct job_set *there,
+                        struct content_sum *from, struct content_sum *to, struct redrive_err *err)
 {
-    struct job_walk *walk = job_walk_new(t->options->from);
-    struct job_lookup lookup = {0};
-    int rc;
-    if (!walk)
-        return err_nomem(err);
-    while ((rc = job_walk_next(walk, err)) > 0) {
-        rc = 0;
-        for (size_t i = 0; rc == 0 && i < walk->n; i++)
-            rc = compare_job(t, &walk->jobs[i], &lookup, to, err);
-        if (rc == 0)
-            rc = transfer_progress(t, "compare", walk->done, t->total, err);
-        if (rc < 0)
-            break;
+    int rc = 0;
+    for (size_t i = 0, k = 0; rc == 0 && i < here->n; i++) {
+        const struct adopted_job *job = &here->jobs[i];
+        const bool is_there = k < there->n && is_same_job(there->jobs[k].job, job->job);
+        content_of_job(job, &t->a);
+        content_add(from, buf_str(&t->a));
+        compare_job(t, &job->job->spec, is_there ? &there->jobs[k] : NULL, to);
+        k += is_there;
+        rc = buf_failed(&t->b) ? err_nomem(err) : failed(&t->a, err);
     }
-    job_lookup_release(&lookup);
-    job_walk_free(walk);
+    return rc;
+}
+
+/* Slower, but knows which, and what else the destination has is no matter. `is_first`: the jobs
+ * have not been counted. */
+static int compare_jobs(struct transfer *t, bool is_first, struct content_sum *from,
+                        struct content_sum *to, struct redrive_err *err)
+{
+    const char *phase = is_first ? "check" : "compare";
+    struct job_set *there = job_set_new();
+    struct job_walk walk;
+    if (!there)
+        return err_nomem(err);
+    int rc = job_walk_init(&walk, t->options->from, err);
+    while (rc == 0 && (rc = job_walk_next(&walk, err)) > 0) {
+        for (size_t i = 0; is_first && i < walk.set->n; i++)
+            tally(t, &walk.set->jobs[i]);
+        rc = job_set_lookup(there, t->options->to, walk.set, err);
+        if (rc == 0)
+            rc = compare_page(t, walk.set, there, from, to, err);
+        if (rc == 0)
+            rc = transfer_progress(t, phase, walk.done, t->total, err);
+    }
+    job_set_free(there);
+    job_walk_release(&walk);
+    return rc;
+}
+
+/* Both have the same jobs, and no others: their sums tell. */
+static int compare_all(struct transfer *t, struct content_sum *from, struct content_sum *to,
+                       struct redrive_err *err)
+{
+    const struct transfer_options *o = t->options;
+    struct content_sum unused[2] = {0};
+    uint64_t there = 0;
+    int rc = transfer_count(o->to, &there, err);
+    if (rc == 0)
+        rc = sum_jobs(t, o->from, from, 0, t->total + there, err);
+    if (rc == 0)
+        rc = sum_jobs(t, o->to, to, t->total, t->total + there, err);
+    if (rc < 0 || content_same(from, to))
+        return rc;
+    rc = compare_jobs(t, false, &unused[0], &unused[1], err);
+    if (rc == 0 && transfer_is_same(t->report)) {
+        t->report->others++;
+        differ(t, "%" PRIu64 " jobs in the destination, %" PRIu64 " in the source", to->rows,
+               from->rows);
+    }
     return rc;
 }
 
 static int check_jobs(struct transfer *t, struct redrive_err *err)
 {
-    const struct transfer_options *o = t->options;
     struct content_sum from = {0}, to = {0};
-    const bool are_all_ours = is_checked(t) && !o->into_existing;
-    uint64_t there = 0;
-    int rc = are_all_ours ? transfer_count(o->to, &there, err) : 0;
-    if (rc == 0)
-        rc = sum_jobs(t, o->from, &from, 0, t->total + there, err);
-    if (rc == 0 && are_all_ours)
-        rc = sum_jobs(t, o->to, &to, t->total, t->total + there, err);
-    if (rc == 0 && is_checked(t) && !(are_all_ours && content_same(&from, &to))) {
-        struct content_sum ours = {0};
-        rc = compare_jobs(t, &ours, err);
-        if (rc == 0 && are_all_ours && transfer_is_same(t->report)) {
-            t->report->others++;
-            differ(t, "%" PRIu64 " jobs in the destination, %" PRIu64 " in the source", to.rows,
-                   from.rows);
-        }
-        to = are_all_ours ? to : ours;
-    }
+    int rc;
+    if (!is_checked(t))
+        rc = sum_jobs(t, t->options->from, &from, 0, t->total, err);
+    else if (t->options->into_existing)
+        rc = compare_jobs(t, true, &from, &to, err);
+    else
+        rc = compare_all(t, &from, &to, err);
     content_add_sum(&t->report->from, &from);
     content_add_sum(&t->report->to, &to);
     return rc;
@@ -218,16 +239,12 @@ static int check_kind(struct transfer *t, enum shared_kind kind, struct redrive_
     int rc = store_ops(o->from)->shared_list(o->from, kind, (struct str){0}, &here, err);
     if (rc == 0 && is_checked(t))
         rc = store_ops(o->to)->shared_list(o->to, kind, (struct str){0}, &there, err);
-    size_t j = 0;
-    for (size_t i = 0; rc == 0 && i < here.n; i++) {
-        const struct shared_row *row = &here.rows[i], *found = NULL;
+    for (size_t i = 0, at = 0; rc == 0 && i < here.n; i++) {
+        const struct shared_row *row = &here.rows[i];
         content_of_row(row, &t->a);
         content_add(&t->report->from, buf_str(&t->a));
-        for (size_t k = 0; k < there.n && !found; k++, j = (j + 1) % there.n)
-            if (str_eq(there.rows[j].key, row->key) && str_eq(there.rows[j].tenant, row->tenant))
-                found = &there.rows[j];
         if (is_checked(t))
-            compare_row(t, row, found, &t->report->to);
+            compare_row(t, row, transfer_find_row(&there, row, &at), &t->report->to);
     }
     t->report->rows[kind] = here.n;
     shared_page_release(&here);
@@ -244,20 +261,18 @@ static int check_counters(struct transfer *t, struct redrive_err *err)
     const bool is_compared = is_checked(t) && !o->into_existing;
     if (rc == 0 && is_compared)
         rc = store_ops(o->to)->counters_list(o->to, (struct str){0}, &there, err);
-    size_t j = 0;
-    for (size_t i = 0; rc == 0 && i < here.n; i++) {
-        const struct counter *c = &here.counters[i], *found = NULL;
+    for (size_t i = 0, at = 0; rc == 0 && i < here.n; i++) {
+        const struct counter *c = &here.counters[i];
+        if (is_mark(c))
+            continue;
+        t->report->counters++;
         content_of_counter(c, &t->a);
         content_add(&t->report->from, buf_str(&t->a));
         if (is_checked(t) && !is_compared)
             content_add(&t->report->to, buf_str(&t->a));
         if (!is_compared)
             continue;
-        for (size_t k = 0; k < there.n && !found; k++, j = (j + 1) % there.n)
-            if (str_eq(there.counters[j].label, c->label) &&
-                str_eq(there.counters[j].name, c->name) &&
-                str_eq(there.counters[j].tenant, c->tenant))
-                found = &there.counters[j];
+        const struct counter *found = transfer_find_counter(&there, c, &at);
         if (found) {
             content_of_counter(found, &t->b);
             content_add(&t->report->to, buf_str(&t->b));
@@ -271,7 +286,6 @@ static int check_counters(struct transfer *t, struct redrive_err *err)
                    found ? found->value : 0);
         }
     }
-    t->report->counters = here.n;
     counter_page_release(&here);
     counter_page_release(&there);
     return rc;

@@ -6,33 +6,56 @@
 /* Pages grow and shrink so that about this much is in memory. */
 #define PAGE_BYTES   ((size_t)8 << 20)
 #define FIRST_PAGE   64
-#define LOOKUP_LIMIT 100
 #define KEYS_AT_ONCE 500
 
-struct job_walk *job_walk_new(struct store *store)
+struct job_set *job_set_new(void)
 {
-    struct job_walk *walk = calloc(1, sizeof *walk);
-    if (walk) {
-        walk->store = store;
-        walk->limit = FIRST_PAGE;
-    }
-    return walk;
+    return calloc(1, sizeof(struct job_set));
 }
 
-static void forget_page(struct job_walk *walk)
+void job_set_free(struct job_set *set)
 {
-    for (size_t i = 0; i < walk->n; i++)
-        attempt_page_release(&walk->histories[i]);
-    walk->n = 0;
-}
-
-void job_walk_free(struct job_walk *walk)
-{
-    if (!walk)
+    if (!set)
         return;
-    forget_page(walk);
-    job_page_release(&walk->page);
-    free(walk);
+    attempt_pages_release(set->histories, set->n);
+    job_page_release(&set->page);
+    free(set);
+}
+
+/* Reads the histories of the page's jobs, which are then the set. */
+static int complete(struct job_set *set, struct store *store, struct redrive_err *err)
+{
+    int64_t seqs[TRANSFER_CHUNK_MAX];
+    attempt_pages_release(set->histories, set->n);
+    set->n = set->page.n;
+    for (size_t i = 0; i < set->n; i++)
+        seqs[i] = set->page.jobs[i].status.seq;
+    int rc = store_ops(store)->history(store, seqs, set->n, set->histories, err);
+    for (size_t i = 0; rc == 0 && i < set->n; i++)
+        set->jobs[i] = (struct adopted_job){&set->page.jobs[i], set->histories[i].attempts,
+                                            set->histories[i].n};
+    return rc;
+}
+
+int job_set_lookup(struct job_set *set, struct store *store, const struct job_set *jobs,
+                   struct redrive_err *err)
+{
+    struct job_name names[TRANSFER_CHUNK_MAX];
+    for (size_t i = 0; i < jobs->n; i++)
+        names[i] = job_name_of(jobs->jobs[i].job);
+    int rc = store_ops(store)->lookup(store, names, jobs->n, &set->page, err);
+    return rc < 0 ? rc : complete(set, store, err);
+}
+
+int job_walk_init(struct job_walk *walk, struct store *store, struct redrive_err *err)
+{
+    *walk = (struct job_walk){.store = store, .set = job_set_new(), .limit = FIRST_PAGE};
+    return walk->set ? 0 : err_nomem(err);
+}
+
+void job_walk_release(struct job_walk *walk)
+{
+    job_set_free(walk->set);
 }
 
 static size_t bytes_of(const struct adopted_job *adopted)
@@ -48,53 +71,23 @@ static size_t bytes_of(const struct adopted_job *adopted)
 
 int job_walk_next(struct job_walk *walk, struct redrive_err *err)
 {
-    const struct store_ops *ops = store_ops(walk->store);
     const struct job_filter filter = {.after_seq = walk->after_seq, .limit = walk->limit};
+    struct job_set *set = walk->set;
     size_t bytes = 0;
-    forget_page(walk);
-    int rc = ops->list(walk->store, &filter, &walk->page, err);
-    for (size_t i = 0; rc == 0 && i < walk->page.n; i++) {
-        const struct job *job = &walk->page.jobs[i];
-        struct attempt_page *history = &walk->histories[i];
-        rc = ops->history(walk->store, job->status.seq, history, err);
-        walk->n = i + 1;
-        walk->jobs[i] = (struct adopted_job){job, history->attempts, history->n};
-        walk->after_seq = job->status.seq;
-        bytes += bytes_of(&walk->jobs[i]);
-    }
+    int rc = store_ops(walk->store)->list(walk->store, &filter, &set->page, err);
+    if (rc == 0)
+        rc = complete(set, walk->store, err);
     if (rc < 0)
         return rc;
-    walk->done += walk->n;
+    for (size_t i = 0; i < set->n; i++)
+        bytes += bytes_of(&set->jobs[i]);
+    if (set->n > 0)
+        walk->after_seq = set->jobs[set->n - 1].job->status.seq;
+    walk->done += set->n;
     walk->limit = bytes > PAGE_BYTES ? walk->limit / 2 : walk->limit * 2;
     walk->limit = walk->limit < 1 ? 1 : walk->limit;
     walk->limit = walk->limit < TRANSFER_CHUNK_MAX ? walk->limit : TRANSFER_CHUNK_MAX;
-    return walk->n > 0;
-}
-
-int job_lookup(struct job_lookup *lookup, struct store *store, const struct job_spec *spec,
-               bool with_history, struct redrive_err *err)
-{
-    const struct job_filter filter = {
-        .tenant = spec->tenant, .id = spec->id, .limit = LOOKUP_LIMIT};
-    const struct job *job = NULL;
-    int rc = store_ops(store)->list(store, &filter, &lookup->page, err);
-    if (rc < 0)
-        return rc;
-    for (size_t i = 0; i < lookup->page.n && !job; i++)
-        if (str_eq(lookup->page.jobs[i].spec.tenant, spec->tenant))
-            job = &lookup->page.jobs[i];
-    if (!job)
-        return 0;
-    if (with_history)
-        rc = store_ops(store)->history(store, job->status.seq, &lookup->history, err);
-    lookup->job = (struct adopted_job){job, lookup->history.attempts, lookup->history.n};
-    return rc < 0 ? rc : 1;
-}
-
-void job_lookup_release(struct job_lookup *lookup)
-{
-    job_page_release(&lookup->page);
-    attempt_page_release(&lookup->history);
+    return set->n > 0;
 }
 
 int key_walk_next(struct key_walk *walk, const struct held_key **ret, struct redrive_err *err)
@@ -137,4 +130,31 @@ int held_key_compare(const struct held_key *a, const struct held_key *b)
 {
     int order = compare(a->tenant, b->tenant);
     return order != 0 ? order : compare(a->key, b->key);
+}
+
+const struct shared_row *transfer_find_row(const struct shared_page *page,
+                                           const struct shared_row *row, size_t *at)
+{
+    for (size_t k = 0; k < page->n; k++) {
+        const struct shared_row *other = &page->rows[(*at + k) % page->n];
+        if (str_eq(other->key, row->key) && str_eq(other->tenant, row->tenant)) {
+            *at = (*at + k + 1) % page->n;
+            return other;
+        }
+    }
+    return NULL;
+}
+
+const struct counter *transfer_find_counter(const struct counter_page *page,
+                                            const struct counter *counter, size_t *at)
+{
+    for (size_t k = 0; k < page->n; k++) {
+        const struct counter *other = &page->counters[(*at + k) % page->n];
+        if (str_eq(other->label, counter->label) && str_eq(other->name, counter->name) &&
+            str_eq(other->tenant, counter->tenant)) {
+            *at = (*at + k + 1) % page->n;
+            return other;
+        }
+    }
+    return NULL;
 }

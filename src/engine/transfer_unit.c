@@ -31,6 +31,6 @@ int transfer_unit(struct store *store, int64_t now_ms, transfer_moves_fn moves, 
             return rc;
     }
     err_set(err, REDRIVE_E_IO, "other processes are in the way all the time");
-    err_hint(err, "what was copied is whole: the same command goes on with the rest");
+    err_hint(err, TRANSFER_GOES_ON);
     return REDRIVE_E_IO;
 }

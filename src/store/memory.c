@@ -170,6 +170,7 @@ const struct store_ops STORE_MEMORY = {
     .shared_put = memory_shared_put,
     .counters_add = memory_counters_add,
     .list = memory_list,
+    .lookup = memory_lookup,
     .history = memory_history,
     .queues = memory_queues,
     .lines = memory_lines,

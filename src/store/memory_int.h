@@ -187,7 +187,9 @@ bool memory_is_paused(const struct mem_state *state, struct str tenant, struct s
 /* memory_list.c */
 int memory_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
                 struct redrive_err *err);
-int memory_history(struct store *store, int64_t seq, struct attempt_page *ret,
+int memory_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
+                  struct redrive_err *err);
+int memory_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                    struct redrive_err *err);
 
 /* Whether a job matches, but for the keyset. */

@@ -1,4 +1,4 @@
-/* memory_list.c - jobs by filter, and the history of one. */
+/* memory_list.c - jobs by filter or name, and their histories. */
 #include "store/memory_int.h"
 
 #include <stdlib.h>
@@ -119,6 +119,36 @@ int memory_list(struct store *store, const struct job_filter *filter, struct job
     return rc;
 }
 
+static const struct job *job_named(const struct mem_state *state, const struct job_name *name)
+{
+    for (size_t i = 0; i < state->jobs.n; i++) {
+        const struct job *job = job_at(state, i);
+        if (str_eq(job->spec.id, name->id) && str_eq(job->spec.tenant, name->tenant))
+            return job;
+    }
+    return NULL;
+}
+
+int memory_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
+                  struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    const struct job *jobs[STORE_PAGE_MAX];
+    size_t found = 0;
+    job_page_release(ret);
+    int rc = store_check_count(n, err);
+    if (rc < 0)
+        return rc;
+    const struct mem_state *state = memory_look(m);
+    for (size_t i = 0; i < n; i++) {
+        jobs[found] = job_named(state, &names[i]);
+        found += jobs[found] != NULL;
+    }
+    rc = memory_page(jobs, found, ret, err);
+    memory_unlook(m);
+    return rc;
+}
+
 /* The attempt that has no row: it runs, or it was a success at once. */
 static bool latest_attempt(const struct job *job, struct mem_attempt *ret)
 {
@@ -165,18 +195,23 @@ static void read_history(const struct mem_state *state, size_t job, struct attem
         add_attempt(ret, &latest);
 }
 
-int memory_history(struct store *store, int64_t seq, struct attempt_page *ret,
+int memory_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                    struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
-    attempt_page_release(ret);
+    attempt_pages_release(ret, n);
+    int rc = store_check_count(n, err);
+    if (rc < 0)
+        return rc;
     const struct mem_state *state = memory_look(m);
-    size_t i;
-    if (memory_find(state, seq, &i))
-        read_history(state, i, ret);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        size_t at;
+        if (memory_find(state, seqs[i], &at))
+            read_history(state, at, &ret[i]);
+        rc = ret[i].arena.failed ? err_nomem(err) : 0;
+    }
     memory_unlook(m);
-    if (!ret->arena.failed)
-        return 0;
-    attempt_page_release(ret);
-    return err_nomem(err);
+    if (rc < 0)
+        attempt_pages_release(ret, n);
+    return rc;
 }

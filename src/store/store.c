@@ -58,6 +58,14 @@ void store_close(struct store *store)
         store_ops(store)->close(store);
 }
 
+int store_check_count(size_t n, struct redrive_err *err)
+{
+    if (n <= STORE_PAGE_MAX)
+        return 0;
+    return err_set(err, REDRIVE_E_RANGE, "a call is about up to %d jobs, not %zu", STORE_PAGE_MAX,
+                   n);
+}
+
 const char *store_durability_text(enum store_durability durability)
 {
     switch (durability) {
@@ -96,6 +104,12 @@ void attempt_page_release(struct attempt_page *page)
 {
     arena_release(&page->arena);
     *page = (struct attempt_page){0};
+}
+
+void attempt_pages_release(struct attempt_page *pages, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        attempt_page_release(&pages[i]);
 }
 
 void queue_page_release(struct queue_page *page)

@@ -206,6 +206,12 @@ struct adopted_job {
     size_t n_attempts;
 };
 
+/* What a job is known by. */
+struct job_name {
+    struct str tenant;
+    struct str id;
+};
+
 /* How many of its attempts need a row of the history, from the first on: all, but for a last one
  * that the job's own row tells of. */
 size_t adopted_rows(const struct adopted_job *adopted);
@@ -261,6 +267,7 @@ struct attempt_page {
     struct arena arena;
 };
 void attempt_page_release(struct attempt_page *page);
+void attempt_pages_release(struct attempt_page *pages, size_t n);
 
 enum job_order {
     ORDER_OLDEST,   /* by seq */
@@ -593,8 +600,15 @@ struct store_ops {
 
     int (*list)(struct store *store, const struct job_filter *filter, struct job_page *ret,
                 struct redrive_err *err);
-    /* Oldest first; the latest attempt included. None when there is no such job. */
-    int (*history)(struct store *store, int64_t seq, struct attempt_page *ret,
+    /* The jobs of these names, up to STORE_PAGE_MAX of them (else REDRIVE_E_RANGE), in the order
+     * of the names; those that are not there are left out. One question to a server, or two,
+     * however many they are. */
+    int (*lookup)(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
+                  struct redrive_err *err);
+    /* The attempts of these jobs, up to STORE_PAGE_MAX of them (else REDRIVE_E_RANGE), a page each:
+     * oldest first; the latest attempt included. None when there is no such job. Costs as many
+     * questions as lookup. */
+    int (*history)(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                    struct redrive_err *err);
     /* Every queue that has a job or is paused, by tenant, then name. */
     int (*queues)(struct store *store, struct str tenant, struct queue_page *ret,
@@ -644,6 +658,9 @@ struct store_ops {
 int store_open(const char *url, const struct store_options *options, struct store **ret,
                struct redrive_err *err);
 void store_close(struct store *store);
+
+/* For stores: whether one call may be about so many jobs; REDRIVE_E_RANGE. */
+int store_check_count(size_t n, struct redrive_err *err);
 
 /* What a durability means, and what can be lost under it, in words. */
 const char *store_durability_text(enum store_durability durability);

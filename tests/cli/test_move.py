@@ -2,17 +2,20 @@
 
 import json
 import os
+import pty
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 
 import pytest
 
-from conftest import BINARY, TIMEOUT_S, clean_environment
+from conftest import BINARY, TIMEOUT_S, clean_environment, read_all
 from jobs_kit import EVERY_STATE, Store
 
 MANY = 20000
+SOME = 2000
 
 
 class Pair:
@@ -46,10 +49,10 @@ class Pair:
         with sqlite3.connect(path_of(store)) as db:
             db.executescript(sql)
 
-    def seed_many(self):
+    def seed_many(self, n=MANY):
         """Jobs of every kind, and a worker that has just been seen."""
         seed = BINARY.parent / "tests" / "cli" / "seed_store"
-        subprocess.run([seed, self.old.url, str(MANY)], check=True, timeout=TIMEOUT_S,
+        subprocess.run([seed, self.old.url, str(n)], check=True, timeout=TIMEOUT_S,
                        stdin=subprocess.DEVNULL)
         self.script(self.old, "DELETE FROM shared WHERE kind = 5")
 
@@ -98,8 +101,12 @@ def test_the_summary_is_for_people(full):
     assert result.stdout.startswith(f"moved {len(EVERY_STATE)} jobs from sqlite:/")
     assert "dead letters 4" in result.stdout
     assert result.stdout.rstrip().endswith("checked in both")
+    # The same words for the same file, whether it had to be made or was there.
+    place = f"from sqlite:{path_of(full.old)} to sqlite:{path_of(full.new)} in "
+    assert place in result.stdout
     again = full.run()
     assert again.returncode == 0
+    assert place in again.stdout
     assert f"moved 0 jobs, {len(EVERY_STATE)} were there already," in again.stdout
 
 
@@ -216,6 +223,19 @@ def test_a_worker_that_is_alive_is_a_reason_not_to(pair):
     assert pair.json("--force")["difference"] is None
 
 
+def test_the_workers_that_are_alive_are_counted_and_named(pair):
+    seed = BINARY.parent / "tests" / "cli" / "seed_store"
+    subprocess.run([seed, pair.old.url], check=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+    for name in ("also", "more", "last"):
+        pair.script(pair.old, "INSERT INTO shared (kind, tenant, key, value, version) "
+                              f"SELECT kind, tenant, 'worker-{name}', value, version FROM shared "
+                              "WHERE kind = 5 AND key = 'seed-worker'")
+    error = pair.refusal()
+    assert "4 workers are alive on the source" in error["message"]
+    assert "seed-worker" in error["detail"] and "worker-also" in error["detail"]
+    assert "worker-more" not in error["detail"] and error["detail"].endswith("; and 1 more")
+
+
 def test_a_store_with_other_jobs_is_refused_unless_asked_for(full):
     full.new.output("enqueue", "mail", "--id", "mine")
     error = full.refusal()
@@ -268,8 +288,39 @@ def test_both_ends_must_be_named(redrive):
     assert "--to is missing" in result.stderr
 
 
-def test_a_terminal_sees_a_bar(redrive, pair):
-    pair.seed_many()
+@pytest.mark.parametrize("words", [[], ["--into-existing"]])
+def test_a_terminal_sees_a_bar(redrive, pair, words):
+    pair.seed_many(SOME)
+    if words:
+        pair.new.output("enqueue", "mail", "--id", "mine")
+    code, seen = redrive.on_terminal(*pair.words[1:], *words, columns=100)
+    assert code == 0
+    assert b"copy  [" in seen and b"check  [" in seen and b"%" in seen
+
+
+def test_a_second_run_shows_that_it_looks_first(redrive, pair):
+    pair.seed_many(SOME)
+    pair.json()
     code, seen = redrive.on_terminal(*pair.words[1:], columns=100)
     assert code == 0
-    assert b"copy" in seen and b"%" in seen
+    assert b"look  [" in seen
+
+
+def test_json_is_clean_while_a_bar_is_shown(pair):
+    pair.seed_many(SOME)
+    pair.new.output("enqueue", "mail", "--id", "mine")
+    master, slave = pty.openpty()
+    seen = []
+    reader = threading.Thread(target=read_all, args=(master, seen), daemon=True)
+    reader.start()
+    try:
+        result = subprocess.run([*pair.words, "--into-existing", "--json"], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=slave, env=clean_environment(),
+                                timeout=6 * TIMEOUT_S, check=False)
+    finally:
+        os.close(slave)
+    reader.join(timeout=TIMEOUT_S)
+    os.close(master)
+    assert result.returncode == 0
+    assert b"check  [" in b"".join(seen)
+    assert json.loads(result.stdout)["copied"] == SOME + 16

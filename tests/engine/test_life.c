@@ -83,7 +83,7 @@ static void exhausted_job_is_a_dead_letter_with_its_history(void **state)
 
     struct store *store = engine_store(bed.engine);
     struct attempt_page history = {0};
-    assert_int_equal(store_ops(store)->history(store, seq, &history, NULL), 0);
+    assert_int_equal(store_ops(store)->history(store, &seq, 1, &history, NULL), 0);
     assert_int_equal(history.n, 3);
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(history.attempts[i].number, i + 1);

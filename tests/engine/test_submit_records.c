@@ -37,7 +37,7 @@ static void check_dead(struct bed *bed, int64_t seq)
     assert_int_equal(job.status.attempts, 0);
     assert_int_equal(job.status.error.class_, REDRIVE_CLASS_VALIDATION);
     assert_int_not_equal(job.status.fingerprint, 0);
-    assert_int_equal(store_ops(store)->history(store, seq, &history, NULL), 0);
+    assert_int_equal(store_ops(store)->history(store, &seq, 1, &history, NULL), 0);
     assert_int_equal(history.n, 1);
     assert_int_equal(history.attempts[0].number, 0);
     assert_int_equal(history.attempts[0].started_ms, 0);

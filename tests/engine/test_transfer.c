@@ -215,6 +215,35 @@ static void many_pages_arrive_in_order(void **state)
     pair_close(&p);
 }
 
+/* What says where a store came from is no part of what is in it. */
+static void a_chain_of_transfers_has_the_same_content_at_every_step(void **state)
+{
+    (void)state;
+    struct pair first, second;
+    pair_open(&first, "memory");
+    pair_open(&second, "memory");
+    fill(&first.from, 100);
+    pair_run(&first);
+    second.options.from = first.to.store;
+    second.options.name = "the second";
+    pair_run(&second);
+    assert_true(first.report.counters > 2);
+    assert_int_equal(second.report.counters, first.report.counters);
+    assert_int_equal(second.report.attempts, first.report.attempts);
+    assert_int_equal(second.report.held_keys, first.report.held_keys);
+    assert_true(content_same(&second.report.from, &first.report.from));
+    check_same(first.from.store, second.to.store);
+    /* The counters of the first are in the last, and are not added to it once more. */
+    const int64_t before = counter_of(&second.to, "completed");
+    first.options.to = second.to.store;
+    first.options.into_existing = true;
+    pair_run(&first);
+    assert_int_equal(counter_of(&second.to, "completed"), before);
+    check_same(first.from.store, second.to.store);
+    pair_close(&first);
+    pair_close(&second);
+}
+
 static void workers_stay_behind(void **state)
 {
     (void)state;
@@ -314,6 +343,8 @@ static void whatever_fails_the_next_run_ends_it(void **state)
             p.options.to = p.to.store;
             if (met)
                 assert_int_equal(rc, REDRIVE_E_IO);
+            if (met && p.report.copied > 0)
+                assert_non_null(strstr(p.err.hint, "the same command"));
             pair_run(&p);
             check_same(p.from.store, p.to.store);
             pair_close(&p);
@@ -551,6 +582,36 @@ static void workers_that_are_alive_are_a_reason_not_to(void **state)
     }
 }
 
+static void the_first_three_of_the_workers_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        int n;
+        const char *detail;
+    } CASES[] = {
+        {2, "w0, process 7 on a; w1"},
+        {3, "w0, process 7 on a; w1; w2, process 7 on a"},
+        {5, "w0, process 7 on a; w1; w2, process 7 on a; and 2 more"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct pair p;
+        pair_open(&p, "memory");
+        for (int w = 0; w < CASES[i].n; w++) {
+            char name[16], value[96];
+            snprintf(name, sizeof name, "w%d", w);
+            snprintf(value, sizeof value, "{%s\"seen_ms\":%" PRId64 "}",
+                     w == 1 ? "" : "\"pid\":7,\"host\":\"a\",", KIT_START_MS - 1000);
+            put_row(&p.from, SHARED_WORKER, name, value);
+        }
+        assert_int_equal(pair_try(&p), REDRIVE_E_STATE);
+        assert_int_equal(p.err.message[0], '0' + CASES[i].n);
+        assert_non_null(strstr(p.err.message, "workers are alive on the source"));
+        assert_string_equal(p.err.detail, CASES[i].detail);
+        assert_non_null(strstr(p.err.hint, "stop them"));
+        pair_close(&p);
+    }
+}
+
 static void jobs_of_its_own_are_a_reason_not_to(void **state)
 {
     (void)state;
@@ -588,6 +649,58 @@ static void an_existing_store_can_be_added_to(void **state)
         check_str(rows->rows[1].value, "open");
     }
     pair_close(&p);
+}
+
+/* How often a store was asked, and how far the phases have come. */
+struct watched {
+    struct wrap wrap;
+    unsigned long calls;
+    uint64_t looked, copied, checked;
+};
+
+static int count_call(struct wrap *wrap, struct redrive_err *err)
+{
+    (void)err;
+    ((struct watched *)(void *)wrap)->calls++;
+    return 0;
+}
+
+static bool watch_progress(void *ctx, const char *phase, uint64_t done, uint64_t total)
+{
+    struct watched *w = ctx;
+    uint64_t *of = *phase == 'l'                ? &w->looked
+                   : strcmp(phase, "copy") == 0 ? &w->copied
+                                                : &w->checked;
+    assert_true(done > *of && done <= total);
+    *of = done;
+    return true;
+}
+
+/* However many jobs they have, both stores are asked about a page at a time. */
+static void a_question_is_about_many_jobs(void **state)
+{
+    (void)state;
+    for (int into_existing = 0; into_existing < 2; into_existing++) {
+        struct pair p;
+        struct watched from = {0}, to = {0};
+        pair_open(&p, "memory");
+        put_many(&p.from, "job", 1300);
+        pair_run(&p);
+        wrap_init(&from.wrap, p.from.store);
+        wrap_init(&to.wrap, p.to.store);
+        from.wrap.before = to.wrap.before = count_call;
+        p.options.from = wrap_store(&from.wrap);
+        p.options.to = wrap_store(&to.wrap);
+        p.options.into_existing = into_existing != 0;
+        p.options.progress = watch_progress;
+        p.options.ctx = &to;
+        pair_run(&p);
+        assert_true(from.calls < 100 && to.calls < 100);
+        assert_int_equal(to.looked, into_existing ? 0 : 1300);
+        assert_int_equal(to.copied, 1300);
+        assert_int_equal(to.checked, into_existing ? 1300 : 2600);
+        pair_close(&p);
+    }
 }
 
 static void a_key_that_is_taken_leaves_a_job_behind(void **state)
@@ -645,6 +758,7 @@ int main(void)
         T(the_source_is_left_as_it_is),
         T(an_empty_store_arrives),
         T(many_pages_arrive_in_order),
+        T(a_chain_of_transfers_has_the_same_content_at_every_step),
         T(workers_stay_behind),
         T(a_dry_run_counts_and_writes_nothing),
         T(a_second_run_changes_nothing),
@@ -658,8 +772,10 @@ int main(void)
         T(a_planted_difference_is_found_in_every_part),
         T(rows_of_a_store_that_was_only_set_up_are_replaced),
         T(workers_that_are_alive_are_a_reason_not_to),
+        T(the_first_three_of_the_workers_are_named),
         T(jobs_of_its_own_are_a_reason_not_to),
         T(an_existing_store_can_be_added_to),
+        T(a_question_is_about_many_jobs),
         T(a_key_that_is_taken_leaves_a_job_behind),
         T(a_sum_does_not_depend_on_the_order),
         T(strings_cannot_run_into_each_other),

@@ -5,7 +5,8 @@
 #include "check.h"
 
 /* Small on purpose, so that every dump crosses pages. */
-#define PAGE 7
+#define PAGE       7
+#define PAGE_BYTES ((size_t)1 << 24)
 
 static void add_str(struct buf *b, const char *name, struct str s)
 {
@@ -78,12 +79,10 @@ static void add_status(struct buf *b, const struct job_status *s)
     buf_putc(b, '\n');
 }
 
-static void add_history(struct store *store, struct buf *b, int64_t seq)
+static void add_history(struct buf *b, const struct attempt_page *page)
 {
-    struct attempt_page page = {0};
-    assert_int_equal(store_ops(store)->history(store, seq, &page, NULL), 0);
-    for (size_t i = 0; i < page.n; i++) {
-        const struct job_attempt *a = &page.attempts[i];
+    for (size_t i = 0; i < page->n; i++) {
+        const struct job_attempt *a = &page->attempts[i];
         buf_printf(b, "  attempt %" PRIu32 ".%" PRIu32 " %s", a->epoch, a->number,
                    redrive_state_name(a->outcome));
         add_int(b, "started", a->started_ms);
@@ -95,22 +94,55 @@ static void add_history(struct store *store, struct buf *b, int64_t seq)
         add_int(b, "next", a->next_ms);
         buf_putc(b, '\n');
     }
-    attempt_page_release(&page);
+}
+
+static void add_job(struct buf *b, const struct job *job, const struct attempt_page *history)
+{
+    add_spec(b, &job->spec);
+    add_status(b, &job->status);
+    add_history(b, history);
+}
+
+/* By name each job is what it is in the page. */
+static void check_by_name(struct store *store, const struct job_page *page,
+                          const struct attempt_page *histories, const struct buf *expected)
+{
+    struct job_page found = {0};
+    struct job_name names[PAGE];
+    struct buf b;
+    for (size_t i = 0; i < page->n; i++)
+        names[i] = (struct job_name){page->jobs[i].spec.tenant, page->jobs[i].spec.id};
+    assert_int_equal(store_ops(store)->lookup(store, names, page->n, &found, NULL), 0);
+    assert_int_equal(found.n, page->n);
+    buf_init(&b, expected->len + 1);
+    for (size_t i = 0; i < found.n; i++)
+        add_job(&b, &found.jobs[i], &histories[i]);
+    assert_string_equal(buf_cstr(&b), buf_cstr(expected));
+    buf_release(&b);
+    job_page_release(&found);
 }
 
 static void add_jobs(struct store *store, struct buf *b)
 {
+    struct attempt_page histories[PAGE] = {0};
     struct job_page page = {0};
     struct job_filter filter = {.limit = PAGE};
+    int64_t seqs[PAGE];
     do {
+        struct buf some;
+        buf_init(&some, PAGE_BYTES);
         assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
-        for (size_t i = 0; i < page.n; i++) {
-            add_spec(b, &page.jobs[i].spec);
-            add_status(b, &page.jobs[i].status);
-            add_history(store, b, page.jobs[i].status.seq);
-            filter.after_seq = page.jobs[i].status.seq;
-        }
+        for (size_t i = 0; i < page.n; i++)
+            filter.after_seq = seqs[i] = page.jobs[i].status.seq;
+        assert_int_equal(store_ops(store)->history(store, seqs, page.n, histories, NULL), 0);
+        for (size_t i = 0; i < page.n; i++)
+            add_job(&some, &page.jobs[i], &histories[i]);
+        assert_false(buf_failed(&some));
+        check_by_name(store, &page, histories, &some);
+        buf_puts(b, buf_cstr(&some));
+        buf_release(&some);
     } while (page.more);
+    attempt_pages_release(histories, PAGE);
     job_page_release(&page);
 }
 

@@ -174,7 +174,7 @@ static void check_history(struct ledger *l, struct store *store, const struct jo
 {
     struct attempt_page page = {0};
     uint32_t epoch = 0, last = 0;
-    assert_int_equal(store_ops(store)->history(store, job->status.seq, &page, NULL), 0);
+    assert_int_equal(store_ops(store)->history(store, &job->status.seq, 1, &page, NULL), 0);
     for (size_t i = 0; i < page.n; i++) {
         const struct job_attempt *a = &page.attempts[i];
         if (a->epoch != epoch)

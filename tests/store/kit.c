@@ -381,7 +381,7 @@ struct job_page *kit_expired(struct kit *kit, size_t limit, int64_t *ret_next_ms
 
 struct attempt_page *kit_history(struct kit *kit, int64_t seq)
 {
-    CALL(kit, history, seq, &kit->attempts);
+    CALL(kit, history, &seq, 1, &kit->attempts);
     return &kit->attempts;
 }
 

@@ -5,6 +5,8 @@
 
 #include "check.h"
 
+#define LIST_MAX 12
+
 #define CALL(side, slot, ...)                                                        \
     do {                                                                             \
         struct redrive_err err_ = {0};                                               \
@@ -223,7 +225,7 @@ static void do_adopt(struct random_side *s)
     struct job twin = *job;
     struct attempt_page attempts = {0};
     struct move_result r;
-    CALL(s, history, job->status.seq, &attempts);
+    CALL(s, history, &job->status.seq, 1, &attempts);
     if (!one_in(s, 4))
         twin.spec.id = str_of(arena_printf(&s->arena, "twin-%u", s->n_ids++));
     if (twin.spec.unique_forever)
@@ -391,6 +393,22 @@ static void do_count(struct random_side *s)
     CALL(s, counters_add, &counter, 1);
 }
 
+/* The jobs of the page are found by their names, whatever the unit has done to them. */
+static void look_up_page(struct random_side *s)
+{
+    struct job_name names[LIST_MAX];
+    struct job_page found = {0};
+    for (size_t i = 0; i < s->page.n; i++)
+        names[i] = (struct job_name){s->page.jobs[i].spec.tenant, s->page.jobs[i].spec.id};
+    CALL(s, lookup, names, s->page.n, &found);
+    assert_int_equal(found.n, s->page.n);
+    for (size_t i = 0; i < found.n; i++) {
+        assert_int_equal(found.jobs[i].status.seq, s->page.jobs[i].status.seq);
+        assert_int_equal(found.jobs[i].status.state, s->page.jobs[i].status.state);
+    }
+    job_page_release(&found);
+}
+
 static void do_list(struct random_side *s)
 {
     const struct job_filter filter = {
@@ -406,10 +424,11 @@ static void do_list(struct random_side *s)
         .order = (enum job_order)below(s, ORDER_FINISHED + 1),
         .after_seq = one_in(s, 2) ? any_seq(s) : 0,
         .after_ms = s->now_ms - (int64_t)below(s, 5000),
-        .limit = 1 + below(s, 12),
+        .limit = 1 + below(s, LIST_MAX),
     };
     CALL(s, list, &filter, &s->page);
     tell_page(s, "list");
+    look_up_page(s);
 }
 
 /* Cancels the oldest and sweeps, so that the store stays small. */

@@ -15,9 +15,10 @@ static void adopt_all(struct kit *from, struct kit *to, struct move_result *ret)
     struct job_page *page = LIST(from);
     assert_false(page->more);
     for (size_t i = 0; i < page->n; i++) {
-        assert_int_equal(store_ops(from->store)
-                             ->history(from->store, page->jobs[i].status.seq, &histories[i], NULL),
-                         0);
+        assert_int_equal(
+            store_ops(from->store)
+                ->history(from->store, &page->jobs[i].status.seq, 1, &histories[i], NULL),
+            0);
         adopted[i] = (struct adopted_job){&page->jobs[i], histories[i].attempts, histories[i].n};
     }
     bool own = !to->in_unit;

@@ -177,6 +177,31 @@ static void histories_do_not_mix(void **state)
     assert_int_equal(kit_history(k, b)->n, 1);
 }
 
+static void several_are_told_at_once_a_page_each(void **state)
+{
+    struct kit *k = *state;
+    struct attempt_page pages[6] = {0};
+    const int64_t a = PUT(k, .id = STR("a")), b = PUT(k, .id = STR("b")),
+                  never = PUT(k, .id = STR("c")), runs = PUT(k, .id = STR("d"));
+    run_once(k, a, decision_retrying(0));
+    run_once(k, b, decision_completed());
+    run_once(k, a, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
+    kit_start(k, runs);
+    const int64_t seqs[] = {runs, b, 123456, never, a, -1};
+    const size_t counts[] = {1, 1, 0, 0, 2, 0};
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(store_ops(k->store)->history(k->store, seqs, 6, pages, NULL), 0);
+        for (size_t i = 0; i < 6; i++)
+            assert_int_equal(pages[i].n, counts[i]);
+        check_attempt(&pages[0].attempts[0], 0, 1, REDRIVE_STATE_RUNNING);
+        check_attempt(&pages[1].attempts[0], 0, 1, REDRIVE_STATE_COMPLETED);
+        check_attempt(&pages[4].attempts[0], 0, 1, REDRIVE_STATE_RETRYING);
+        check_attempt(&pages[4].attempts[1], 0, 2, REDRIVE_STATE_DEAD_LETTER);
+    }
+    assert_int_equal(store_ops(k->store)->history(k->store, NULL, 0, pages, NULL), 0);
+    attempt_pages_release(pages, 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +214,7 @@ int main(void)
         F(a_success_at_once_after_a_release_follows_it),
         F(a_cancelled_run_is_told),
         F(histories_do_not_mix),
+        F(several_are_told_at_once_a_page_each),
     };
     return cmocka_run_group_tests_name("store history", tests, NULL, NULL);
 }

@@ -171,6 +171,71 @@ static void a_page_has_its_bounds(void **state)
     assert_int_equal(k->page.n, 1);
 }
 
+/* What a lookup of these names gives, in the page of the kit. */
+#define LOOKUP(k, ...)                                \
+    lookup(k, (const struct job_name[]){__VA_ARGS__}, \
+           sizeof((const struct job_name[]){__VA_ARGS__}) / sizeof(struct job_name))
+static struct job_page *lookup(struct kit *k, const struct job_name *names, size_t n)
+{
+    struct redrive_err err = {0};
+    if (store_ops(k->store)->lookup(k->store, names, n, &k->page, &err) < 0)
+        fail_msg("lookup: %s", err.message);
+    assert_false(k->page.more);
+    return &k->page;
+}
+
+static void jobs_are_found_by_their_names(void **state)
+{
+    struct kit *k = *state;
+    const int64_t a = PUT(k, .tenant = STR("t1"), .id = STR("a"), .payload = STR("[1]"));
+    const int64_t b = PUT(k, .tenant = STR("t1"), .id = STR("b"));
+    const int64_t other = PUT(k, .tenant = STR("t2"), .id = STR("a"), .payload = STR("[2]"));
+    const struct job_name first = {STR("t1"), STR("a")}, second = {STR("t1"), STR("b")},
+                          third = {STR("t2"), STR("a")}, none = {STR("t2"), STR("b")},
+                          nobody = {STR("t3"), STR("a")}, nameless = {.id = STR("a")};
+    check_seqs(LOOKUP(k, second, none, third, nobody, first, nameless), b, other, a);
+    check_str(k->page.jobs[1].spec.payload, "[2]");
+    check_seqs(LOOKUP(k, first, second, first), a, b, a);
+    assert_int_equal(LOOKUP(k, none)->n, 0);
+    assert_int_equal(lookup(k, NULL, 0)->n, 0);
+}
+
+static void a_lookup_sees_the_moves_of_its_unit(void **state)
+{
+    struct kit *k = *state;
+    const int64_t gone = kit_put_in(k, REDRIVE_STATE_CANCELLED, &(struct job_spec){.id = STR("x")});
+    const struct job_name names[] = {{STR("acme"), STR("x")}, {STR("acme"), STR("y")}};
+    kit_begin(k);
+    const int64_t fresh = PUT(k, .id = STR("y"));
+    CHANGE(k, .seq = gone, .kind = CHANGE_REMOVE);
+    check_seqs(lookup(k, names, 2), fresh);
+    kit_start(k, fresh);
+    assert_int_equal(lookup(k, names, 2)->jobs[0].status.state, REDRIVE_STATE_RUNNING);
+    kit_rollback(k);
+    check_seqs(lookup(k, names, 2), gone);
+}
+
+static void a_lookup_has_its_bounds(void **state)
+{
+    struct kit *k = *state;
+    static struct job_name names[STORE_PAGE_MAX + 1];
+    static int64_t seqs[STORE_PAGE_MAX + 1];
+    static struct attempt_page pages[STORE_PAGE_MAX + 1];
+    const struct store_ops *ops = store_ops(k->store);
+    const int64_t seq = PUT(k, .id = STR("x"));
+    for (size_t i = 0; i <= STORE_PAGE_MAX; i++) {
+        names[i] = (struct job_name){STR("acme"), i == STORE_PAGE_MAX - 1 ? STR("x") : STR("y")};
+        seqs[i] = seq;
+    }
+    check_seqs(lookup(k, names, STORE_PAGE_MAX), seq);
+    assert_int_equal(ops->history(k->store, seqs, STORE_PAGE_MAX, pages, NULL), 0);
+    assert_int_equal(ops->lookup(k->store, names, STORE_PAGE_MAX + 1, &k->page, NULL),
+                     REDRIVE_E_RANGE);
+    assert_int_equal(k->page.n, 0);
+    assert_int_equal(ops->history(k->store, seqs, STORE_PAGE_MAX + 1, pages, NULL),
+                     REDRIVE_E_RANGE);
+}
+
 static void a_page_outlives_the_jobs_in_it(void **state)
 {
     struct kit *k = *state;
@@ -185,10 +250,17 @@ static void a_page_outlives_the_jobs_in_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        F(each_field_of_the_filter_counts), F(states_are_a_mask),
-        F(errors_can_be_searched),          F(ends_are_bounded_in_time),
-        F(orders_are_what_they_say),        F(pages_join_without_a_gap_at_every_boundary),
-        F(a_page_has_its_bounds),           F(a_page_outlives_the_jobs_in_it),
+        F(each_field_of_the_filter_counts),
+        F(states_are_a_mask),
+        F(errors_can_be_searched),
+        F(ends_are_bounded_in_time),
+        F(orders_are_what_they_say),
+        F(pages_join_without_a_gap_at_every_boundary),
+        F(a_page_has_its_bounds),
+        F(jobs_are_found_by_their_names),
+        F(a_lookup_sees_the_moves_of_its_unit),
+        F(a_lookup_has_its_bounds),
+        F(a_page_outlives_the_jobs_in_it),
     };
     return cmocka_run_group_tests_name("store list", tests, NULL, NULL);
 }

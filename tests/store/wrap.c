@@ -168,10 +168,16 @@ static int wrap_list(struct store *store, const struct job_filter *filter, struc
     HAND_ON(list, filter, ret, err);
 }
 
-static int wrap_history(struct store *store, int64_t seq, struct attempt_page *ret,
-                        struct redrive_err *err)
+static int wrap_lookup(struct store *store, const struct job_name *names, size_t n,
+                       struct job_page *ret, struct redrive_err *err)
 {
-    HAND_ON(history, seq, ret, err);
+    HAND_ON(lookup, names, n, ret, err);
+}
+
+static int wrap_history(struct store *store, const int64_t *seqs, size_t n,
+                        struct attempt_page *ret, struct redrive_err *err)
+{
+    HAND_ON(history, seqs, n, ret, err);
 }
 
 static int wrap_queues(struct store *store, struct str tenant, struct queue_page *ret,
@@ -249,6 +255,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .shared_put = wrap_shared_put,
                 .counters_add = wrap_counters_add,
                 .list = wrap_list,
+                .lookup = wrap_lookup,
                 .history = wrap_history,
                 .queues = wrap_queues,
                 .lines = wrap_lines,

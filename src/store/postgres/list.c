@@ -16,7 +16,8 @@ static void add_texts(struct buf *sql, struct args *args, const struct job_filte
     } pieces[] = {
         {f->tenant, " AND j.line_id IN (SELECT l.line_id FROM redrive.lines l JOIN "
                     "redrive.tenants t ON t.tenant_id = l.tenant_id WHERE t.name = $%d::text)"},
-        {f->id, " AND s.id = $%d::text"},
+        {f->id,
+         " AND j.seq = ANY (ARRAY(SELECT i.seq FROM redrive.specs i WHERE i.id = $%d::text))"},
         {f->task,
          " AND j.line_id IN (SELECT l.line_id FROM redrive.lines l WHERE l.task = $%d::text)"},
         {f->queue,
@@ -147,6 +148,27 @@ int postgres_list(struct store *store, const struct job_filter *filter, struct j
         rc = pg_page_fill(store, result, filter->limit, ret, err);
     buf_release(&sql);
     return rc;
+}
+
+int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
+                    struct job_page *ret, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    const PGresult *result = NULL;
+    job_page_release(ret);
+    int rc = store_check_count(n, err);
+    if (rc < 0 || n == 0)
+        return rc;
+    pg_args_array(args, ARG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        pg_item_name(args, names[i].tenant);
+    pg_args_array_end(args);
+    pg_args_array(args, ARG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        pg_item_name(args, names[i].id);
+    pg_args_array_end(args);
+    rc = pg_read(store, STATEMENT_JOBS_NAMED, NULL, &result, err);
+    return rc == 0 ? pg_page_fill(store, result, n, ret, err) : rc;
 }
 
 /* The latest of each group is its example, with all that a job has. */

@@ -131,6 +131,7 @@ const struct store_ops STORE_POSTGRES = {
     .shared_put = postgres_shared_put,
     .counters_add = postgres_counters_add,
     .list = postgres_list,
+    .lookup = postgres_lookup,
     .history = postgres_history,
     .queues = postgres_queues,
     .lines = postgres_lines,

@@ -345,7 +345,9 @@ int postgres_counters_add(struct store *store, const struct counter *counters, s
                           struct redrive_err *err);
 int postgres_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
                   struct redrive_err *err);
-int postgres_history(struct store *store, int64_t seq, struct attempt_page *ret,
+int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
+                    struct job_page *ret, struct redrive_err *err);
+int postgres_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                      struct redrive_err *err);
 int postgres_queues(struct store *store, struct str tenant, struct queue_page *ret,
                     struct redrive_err *err);

@@ -81,6 +81,11 @@ enum row_column {
     " LEFT JOIN redrive.results r ON r.seq = j.seq"
 #define JOB_JOINS " JOIN redrive.specs s ON s.seq = j.seq" ERROR_JOINS
 
+/* The seqs of $1, each with its place among them. What belongs to them is joined by LATERAL with a
+ * LIMIT or OFFSET, which the server cannot turn into a read of the whole table: it would, before
+ * the first ANALYZE. */
+#define THESE_SEQS "unnest($1::bigint[]) WITH ORDINALITY AS u(seq, at) "
+
 /* A page of locked jobs: the CTE j has locked them, and tells them as they now are. */
 #define LOCKED_JOBS(condition, order)                                             \
     "WITH j AS (SELECT * FROM redrive.jobs j WHERE " condition " ORDER BY " order \
@@ -340,14 +345,21 @@ enum row_column {
                       "WHERE $1::text = '' OR tenant = $1::text GROUP BY tenant, name, label "     \
                       "ORDER BY tenant, name, label")                                              \
                                                                                                    \
+    XX(JOBS_NAMED, "SELECT " JOB_COLUMNS " FROM unnest($1::text[], $2::text[]) WITH ORDINALITY "   \
+                   "AS u(tenant, id, at) JOIN redrive.tenants t ON t.name = u.tenant "             \
+                   "CROSS JOIN LATERAL (SELECT * FROM redrive.specs x WHERE x.id = u.id "          \
+                   "AND x.tenant_id = t.tenant_id LIMIT 1) s "                                     \
+                   "JOIN redrive.jobs j ON j.seq = s.seq" ERROR_JOINS " ORDER BY u.at")            \
     XX(HISTORY_READ,                                                                               \
-       "SELECT h.epoch, h.number, h.started_ms, h.ended_ms, h.worker, h.outcome, h.error_class, "  \
-       "h.error_code, h.error_type, h.error_message, h.stacktrace, h.delay_ms, h.why, h.next_ms, " \
-       "h.n FROM redrive.history h WHERE h.seq = $1::bigint UNION ALL "                            \
-       "SELECT coalesce(j.epoch, 0), j.attempts, j.started_ms, "                                   \
+       "SELECT u.at, h.epoch, h.number, h.started_ms, h.ended_ms, h.worker, h.outcome, "           \
+       "h.error_class, h.error_code, h.error_type, h.error_message, h.stacktrace, h.delay_ms, "    \
+       "h.why, h.next_ms, h.n FROM " THESE_SEQS                                                    \
+       "CROSS JOIN LATERAL (SELECT * FROM redrive.history x WHERE x.seq = u.seq OFFSET 0) h "      \
+       "UNION ALL SELECT u.at, coalesce(j.epoch, 0), j.attempts, j.started_ms, "                   \
        "CASE WHEN j.state = 5 THEN j.finished_ms END, j.worker, j.state, 0, 0, NULL, NULL, NULL, " \
-       "0, 'none', 0, 2147483647 FROM redrive.jobs j WHERE j.seq = $1::bigint "                    \
-       "AND (j.state = 3 OR j.state = 5 AND j.attempts = 1) ORDER BY 15")                          \
+       "0, 'none', 0, 2147483647 FROM " THESE_SEQS                                                 \
+       "CROSS JOIN LATERAL (SELECT * FROM redrive.jobs x WHERE x.seq = u.seq LIMIT 1) j "          \
+       "WHERE j.state = 3 OR j.state = 5 AND j.attempts = 1 ORDER BY 1, 16")                       \
     XX(QUEUES,                                                                                     \
        "WITH sums AS (SELECT t.name AS tenant, l.queue, l.tenant_id, sum(y.scheduled) AS s0, "     \
        "sum(y.retrying) AS s1, sum(y.queued) AS s2, sum(y.running) AS s3, sum(y.parked) AS s4, "   \

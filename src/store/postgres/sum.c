@@ -1,37 +1,57 @@
 #include "base/err.h"
 #include "store/postgres/private.h"
 
-int postgres_history(struct store *store, int64_t seq, struct attempt_page *ret,
+static struct job_attempt attempt_of(const PGresult *r, int i, struct arena *arena)
+{
+    return (struct job_attempt){
+        .epoch = (uint32_t)pg_get_int(r, i, 1),
+        .number = (uint32_t)pg_get_int(r, i, 2),
+        .started_ms = pg_get_int(r, i, 3),
+        .ended_ms = pg_get_int(r, i, 4),
+        .worker = pg_get_text(r, i, 5, arena),
+        .outcome = (enum redrive_state)pg_get_int(r, i, 6),
+        .error = {.class_ = (enum redrive_class)pg_get_int(r, i, 7),
+                  .code = (int32_t)pg_get_int(r, i, 8),
+                  .type = pg_get_text(r, i, 9, arena),
+                  .message = pg_get_text(r, i, 10, arena),
+                  .stacktrace = pg_get_text(r, i, 11, arena)},
+        .delay_ms = pg_get_int(r, i, 12),
+        .why = pg_get_text(r, i, 13, arena),
+        .next_ms = pg_get_int(r, i, 14),
+    };
+}
+
+/* The rows from *i on that are of one job, which stands at `at` of those that were asked for. */
+static bool fill_history(const PGresult *r, int *i, int64_t at, struct attempt_page *ret)
+{
+    int end = *i;
+    while (end < PQntuples(r) && pg_get_int(r, end, 0) == at)
+        end++;
+    ret->attempts = arena_array(&ret->arena, (size_t)(end - *i), sizeof *ret->attempts);
+    for (; ret->attempts && *i < end; ++*i)
+        ret->attempts[ret->n++] = attempt_of(r, *i, &ret->arena);
+    return !ret->arena.failed;
+}
+
+int postgres_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                      struct redrive_err *err)
 {
     const PGresult *r;
-    struct arena *arena = &ret->arena;
-    attempt_page_release(ret);
-    pg_args_int8(&store->args, seq);
-    int rc = pg_read(store, STATEMENT_HISTORY_READ, NULL, &r, err);
-    const size_t n = rc == 0 ? (size_t)PQntuples(r) : 0;
-    ret->attempts = arena_array(arena, n, sizeof *ret->attempts);
-    for (int i = 0; ret->attempts && (size_t)i < n; i++)
-        ret->attempts[ret->n++] = (struct job_attempt){
-            .epoch = (uint32_t)pg_get_int(r, i, 0),
-            .number = (uint32_t)pg_get_int(r, i, 1),
-            .started_ms = pg_get_int(r, i, 2),
-            .ended_ms = pg_get_int(r, i, 3),
-            .worker = pg_get_text(r, i, 4, arena),
-            .outcome = (enum redrive_state)pg_get_int(r, i, 5),
-            .error = {.class_ = (enum redrive_class)pg_get_int(r, i, 6),
-                      .code = (int32_t)pg_get_int(r, i, 7),
-                      .type = pg_get_text(r, i, 8, arena),
-                      .message = pg_get_text(r, i, 9, arena),
-                      .stacktrace = pg_get_text(r, i, 10, arena)},
-            .delay_ms = pg_get_int(r, i, 11),
-            .why = pg_get_text(r, i, 12, arena),
-            .next_ms = pg_get_int(r, i, 13),
-        };
-    if (rc == 0 && arena->failed)
-        rc = err_nomem(err);
+    attempt_pages_release(ret, n);
+    int rc = store_check_count(n, err);
+    if (rc < 0 || n == 0)
+        return rc;
+    pg_args_array(&store->args, ARG_INT8);
+    for (size_t i = 0; i < n; i++)
+        pg_item_int8(&store->args, seqs[i]);
+    pg_args_array_end(&store->args);
+    rc = pg_read(store, STATEMENT_HISTORY_READ, NULL, &r, err);
+    for (int i = 0; rc == 0 && i < PQntuples(r);) {
+        const int64_t at = pg_get_int(r, i, 0);
+        rc = fill_history(r, &i, at, &ret[at - 1]) ? 0 : err_nomem(err);
+    }
     if (rc != 0)
-        attempt_page_release(ret);
+        attempt_pages_release(ret, n);
     return rc;
 }
 

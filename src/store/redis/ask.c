@@ -85,3 +85,13 @@ void rd_ask_int(struct store *store, int64_t number)
     const size_t len = rd_digits(number, text);
     rd_ask_str(store, (struct str){text, len});
 }
+
+void rd_ask_id(struct store *store, const struct digest *digest)
+{
+    char key[16];
+    const unsigned hash =
+        (unsigned)(unsigned char)digest->bytes[0] << 6 | (unsigned char)digest->bytes[1] >> 2;
+    snprintf(key, sizeof key, "i:%u", hash);
+    rd_ask_text(store, key);
+    rd_ask_str(store, (struct str){digest->bytes + 1, DIGEST_BYTES - 1});
+}

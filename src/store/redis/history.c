@@ -1,5 +1,6 @@
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 #include "store/redis/private.h"
@@ -34,72 +35,130 @@ static void add_attempt(struct attempt_page *page, struct job_attempt attempt)
     page->attempts[page->n++] = attempt;
 }
 
-static int read_rows(struct store *store, const struct row *row, struct attempt_page *ret,
-                     struct redrive_err *err)
+/* ---- Many at once -------------------------------------------------------------------------------
+ */
+
+/* The jobs that are asked about, as their rows say them. */
+struct question {
+    struct row row; /* without a line: there is no such job */
+    struct attempt_page *page;
+};
+
+/* Reads the rows of the jobs; the reply, which they point into, is the caller's. */
+static int read_jobs(struct store *store, const int64_t *seqs, size_t n, struct question *ret,
+                     redisReply **ret_reply, struct redrive_err *err)
+{
+    rd_ask_read(store, "rows");
+    rd_ask_text(store, "0");
+    for (size_t i = 0; i < n; i++)
+        rd_ask_int(store, seqs[i]);
+    int rc = rd_link_read(store, ret_reply, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct str bytes = rd_reply_str(*ret_reply, i);
+        if (bytes.len > 0)
+            rc = rd_row_unpack(store, seqs[i], bytes, &ret[i].row, err);
+    }
+    return rc;
+}
+
+static void ask_attempts(struct store *store, const struct row *row)
 {
     char key[32];
-    redisReply *reply = NULL;
     const int64_t seq = row->job.status.seq;
-    if (row->n_history == 0)
-        return 0;
     snprintf(key, sizeof key, "a:%" PRId64, seq >> 8);
-    rd_ask_read(store, "cells");
     for (uint32_t i = 0; i < row->n_history; i++) {
         const char field[] = {(char)seq, (char)(i >> 24), (char)(i >> 16), (char)(i >> 8), (char)i};
         rd_ask_text(store, key);
         rd_ask_str(store, (struct str){field, sizeof field});
     }
-    int rc = rd_link_read(store, &reply, err);
-    for (uint32_t i = 0; rc == 0 && i < row->n_history; i++) {
+}
+
+/* Takes the attempts of one job off the reply. */
+static int take_attempts(const struct question *q, const redisReply *reply, size_t *at,
+                         struct redrive_err *err)
+{
+    const size_t end = *at + q->row.n_history;
+    int rc = 0;
+    for (; rc == 0 && *at < end; ++*at) {
         struct job_attempt attempt;
-        const struct str bytes = rd_reply_str(reply, i);
+        const struct str bytes = rd_reply_str(reply, *at);
         if (bytes.len == 0)
             break; /* the job has gone in between */
         if (rd_attempt_unpack(bytes, &attempt))
-            add_attempt(ret, attempt);
+            add_attempt(q->page, attempt);
         else
             rc = err_set(err, REDRIVE_E_CORRUPT, "the history of job %lld is damaged",
-                         (long long)seq);
+                         (long long)q->row.job.status.seq);
     }
+    *at = end;
+    return rc;
+}
+
+static int read_attempts(struct store *store, const struct question *questions, size_t n,
+                         struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    bool has_any = false;
+    size_t at = 0;
+    int rc = 0;
+    rd_ask_read(store, "cells");
+    for (size_t i = 0; i < n; i++) {
+        ask_attempts(store, &questions[i].row);
+        has_any |= questions[i].row.n_history > 0;
+    }
+    if (has_any)
+        rc = rd_link_read(store, &reply, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = take_attempts(&questions[i], reply, &at, err);
     if (reply)
         freeReplyObject(reply);
     return rc;
 }
 
-static int read_history(struct store *store, int64_t seq, struct str bytes,
-                        struct attempt_page *ret, struct redrive_err *err)
+static int fill(struct store *store, struct question *questions, size_t n, struct redrive_err *err)
 {
-    struct job_attempt latest;
-    struct row row;
-    int rc = rd_row_unpack(store, seq, bytes, &row, err);
-    if (rc != 0)
-        return rc;
-    ret->attempts = arena_array(&ret->arena, (size_t)row.n_history + 1, sizeof *ret->attempts);
-    if (!ret->attempts)
-        return err_nomem(err);
-    rc = read_rows(store, &row, ret, err);
-    if (rc == 0 && latest_attempt(&row.job, &latest))
-        add_attempt(ret, latest);
-    return rc == 0 && ret->arena.failed ? err_nomem(err) : rc;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct attempt_page *page = questions[i].page;
+        const size_t most = (size_t)questions[i].row.n_history + 1;
+        if (!questions[i].row.line)
+            continue;
+        page->attempts = arena_array(&page->arena, most, sizeof *page->attempts);
+        rc = page->attempts ? 0 : err_nomem(err);
+    }
+    if (rc == 0)
+        rc = read_attempts(store, questions, n, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct job_attempt latest;
+        if (questions[i].row.line && latest_attempt(&questions[i].row.job, &latest))
+            add_attempt(questions[i].page, latest);
+        rc = questions[i].page->arena.failed ? err_nomem(err) : 0;
+    }
+    return rc;
 }
 
-int redis_history(struct store *store, int64_t seq, struct attempt_page *ret,
+int redis_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                   struct redrive_err *err)
 {
     redisReply *reply = NULL;
-    attempt_page_release(ret);
-    int rc = rd_unit_write(store, err);
-    if (rc != 0 || seq <= 0)
+    attempt_pages_release(ret, n);
+    int rc = store_check_count(n, err);
+    if (rc == 0)
+        rc = rd_unit_write(store, err);
+    if (rc != 0 || n == 0)
         return rc;
-    rd_ask_read(store, "rows");
-    rd_ask_text(store, "0");
-    rd_ask_int(store, seq);
-    rc = rd_link_read(store, &reply, err);
-    if (rc == 0 && rd_reply_str(reply, 0).len > 0)
-        rc = read_history(store, seq, rd_reply_str(reply, 0), ret, err);
+    struct question *questions = calloc(n, sizeof *questions);
+    if (!questions)
+        return err_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        questions[i].page = &ret[i];
+    rc = read_jobs(store, seqs, n, questions, &reply, err);
+    if (rc == 0)
+        rc = fill(store, questions, n, err);
     if (reply)
         freeReplyObject(reply);
+    free(questions);
     if (rc != 0)
-        attempt_page_release(ret);
+        attempt_pages_release(ret, n);
     return rc;
 }

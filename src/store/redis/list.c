@@ -1,4 +1,4 @@
-/* list.c - jobs by filter, and the history of one. */
+/* list.c - jobs by filter. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,12 +279,8 @@ static int offer_seqs(struct listing *l, int64_t *seqs, size_t n, struct redrive
 
 static void ask_id(struct store *store, struct str tenant, struct str id)
 {
-    char key[16];
     const struct digest digest = rd_digest_of(tenant, id);
-    snprintf(key, sizeof key, "i:%u",
-             (unsigned)(unsigned char)digest.bytes[0] << 6 | (unsigned char)digest.bytes[1] >> 2);
-    rd_ask_text(store, key);
-    rd_ask_str(store, (struct str){digest.bytes + 1, DIGEST_BYTES - 1});
+    rd_ask_id(store, &digest);
 }
 
 /* The id may be that of a job of each tenant. */

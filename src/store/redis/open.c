@@ -273,6 +273,7 @@ const struct store_ops STORE_REDIS = {
     .shared_put = redis_shared_put,
     .counters_add = redis_counters_add,
     .list = redis_list,
+    .lookup = redis_lookup,
     .history = redis_history,
     .queues = redis_queues,
     .lines = redis_lines,

@@ -288,6 +288,9 @@ static inline struct str digest_str(const struct digest *digest)
     return (struct str){digest->bytes, DIGEST_BYTES};
 }
 
+/* Adds the place of an id, a key and a field, to a request for cells or holders. */
+void rd_ask_id(struct store *store, const struct digest *digest);
+
 struct member {
     char bytes[MEMBER_BYTES];
 };
@@ -545,7 +548,9 @@ int redis_counters_list(struct store *store, struct str tenant, struct counter_p
 
 int redis_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
                struct redrive_err *err);
-int redis_history(struct store *store, int64_t seq, struct attempt_page *ret,
+int redis_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
+                 struct redrive_err *err);
+int redis_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                   struct redrive_err *err);
 int redis_queues(struct store *store, struct str tenant, struct queue_page *ret,
                  struct redrive_err *err);

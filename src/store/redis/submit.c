@@ -23,16 +23,6 @@ struct question {
     int64_t other_seq;    /* the first of the others */
 };
 
-static void ask_id(struct store *store, const struct digest *digest)
-{
-    char key[16];
-    const unsigned hash =
-        (unsigned)(unsigned char)digest->bytes[0] << 6 | (unsigned char)digest->bytes[1] >> 2;
-    snprintf(key, sizeof key, "i:%u", hash);
-    rd_ask_text(store, key);
-    rd_ask_str(store, (struct str){digest->bytes + 1, DIGEST_BYTES - 1});
-}
-
 /* Asks for all at once. The reply, which the questions point into, is the caller's. */
 static int ask_all(struct store *store, struct question *questions, size_t n, redisReply **ret,
                    struct redrive_err *err)
@@ -40,7 +30,7 @@ static int ask_all(struct store *store, struct question *questions, size_t n, re
     rd_ask_read(store, "holders");
     rd_ask_int(store, (int64_t)n);
     for (size_t i = 0; i < n; i++)
-        ask_id(store, &questions[i].id);
+        rd_ask_id(store, &questions[i].id);
     for (size_t i = 0; i < n; i++)
         if (questions[i].has_key)
             rd_ask_str(store, digest_str(&questions[i].key));

@@ -200,6 +200,42 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
     return rc;
 }
 
+/* ---- By name ------------------------------------------------------------------------------- */
+
+static int add_named(struct page_maker *maker, const struct job_name *name, struct redrive_err *err)
+{
+    struct store *store = maker->store;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_NAMED, err);
+    if (!st)
+        return store->last_error;
+    bind_key(st, 1, name->tenant);
+    bind_key(st, 2, name->id);
+    int rc = sql_step(store, st, err);
+    if (rc > 0)
+        rc = page_add(maker, st, err);
+    sqlite3_reset(st);
+    return rc;
+}
+
+int sqlite_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
+                  struct redrive_err *err)
+{
+    struct page_maker maker;
+    job_page_release(ret);
+    int rc = store_check_count(n, err);
+    if (rc < 0 || n == 0)
+        return rc;
+    rc = view_begin(store, err);
+    if (rc == 0)
+        rc = page_start(&maker, store, ret, n, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = add_named(&maker, &names[i], err);
+    view_end(store);
+    if (rc < 0)
+        job_page_release(ret);
+    return rc;
+}
+
 /* ---- Groups ------------------------------------------------------------------------------- */
 
 struct group {

@@ -312,6 +312,7 @@ const struct store_ops STORE_SQLITE = {
     .shared_put = sqlite_shared_put,
     .counters_add = sqlite_counters_add,
     .list = sqlite_list,
+    .lookup = sqlite_lookup,
     .history = sqlite_history,
     .queues = sqlite_queues,
     .lines = sqlite_lines,

@@ -271,7 +271,9 @@ int sqlite_counters_add(struct store *store, const struct counter *counters, siz
                         struct redrive_err *err);
 int sqlite_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
                 struct redrive_err *err);
-int sqlite_history(struct store *store, int64_t seq, struct attempt_page *ret,
+int sqlite_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
+                  struct redrive_err *err);
+int sqlite_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                    struct redrive_err *err);
 int sqlite_queues(struct store *store, struct str tenant, struct queue_page *ret,
                   struct redrive_err *err);

@@ -58,9 +58,10 @@ enum job_column {
     COLUMN_RESULT,
 };
 #define JOB_SPEC " LEFT JOIN specs s ON s.seq = j.seq"
-#define JOB_SIDES                                                \
-    JOB_SPEC " LEFT JOIN history h ON h.history_id = j.error_at" \
-             " LEFT JOIN results r ON r.seq = iif(j.started_ms > 0, j.seq, NULL)"
+#define JOB_ERROR                                       \
+    " LEFT JOIN history h ON h.history_id = j.error_at" \
+    " LEFT JOIN results r ON r.seq = iif(j.started_ms > 0, j.seq, NULL)"
+#define JOB_SIDES JOB_SPEC JOB_ERROR
 
 /* The ranks of the queued jobs of a line. */
 #define RANKS_OF(line) "BETWEEN " line " << 32 AND (" line " << 32 | 4294967295)"
@@ -179,6 +180,9 @@ enum job_column {
        "UPDATE jobs SET held_ms = held_ms + ?2 - max(?3, updated_ms), updated_ms = ?4 "            \
        "WHERE seq = ?1 AND attempts > 0 AND updated_ms < ?2")                                      \
     XX(JOB_READ, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE j.seq = ?1")               \
+    XX(JOB_NAMED,                                                                                  \
+       "SELECT " JOB_COLUMNS " FROM specs s CROSS JOIN jobs j ON j.seq = s.seq" JOB_ERROR          \
+       " WHERE s.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND s.id = ?2")       \
     XX(PARKED_OLDEST,                                                                              \
        "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN jobs j ON j.seq = p.seq" JOB_SIDES         \
        " WHERE p.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND p.lane = ?2 "     \

@@ -48,18 +48,22 @@ static int add_attempts(struct store *store, enum statement which, int64_t seq,
     return arena->failed ? err_nomem(err) : 0;
 }
 
-int sqlite_history(struct store *store, int64_t seq, struct attempt_page *ret,
+int sqlite_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                    struct redrive_err *err)
 {
-    attempt_page_release(ret);
-    int rc = view_begin(store, err);
-    if (rc == 0)
-        rc = add_attempts(store, STATEMENT_HISTORY_READ, seq, ret, err);
-    if (rc == 0)
-        rc = add_attempts(store, STATEMENT_HISTORY_LATEST, seq, ret, err);
+    attempt_pages_release(ret, n);
+    int rc = store_check_count(n, err);
+    if (rc < 0)
+        return rc;
+    rc = view_begin(store, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        rc = add_attempts(store, STATEMENT_HISTORY_READ, seqs[i], &ret[i], err);
+        if (rc == 0)
+            rc = add_attempts(store, STATEMENT_HISTORY_LATEST, seqs[i], &ret[i], err);
+    }
     view_end(store);
     if (rc != 0)
-        attempt_page_release(ret);
+        attempt_pages_release(ret, n);
     return rc;
 }
 
