@@ -455,7 +455,8 @@ struct store_facts {
     int64_t bytes;          /* on disk, without the log; 0: not on a disk */
     int64_t log_bytes;      /* written and not yet moved into place */
     const char *path;       /* of its file, the store's own; NULL: it has none */
-    const char *server;     /* name and version of its server; NULL: it has none */
+    const char *server;     /* name and version of its server, and where in a cluster the store is,
+                             * for people; the store's own; NULL: it has none */
     const char *loss;       /* what can be lost of what was answered, if its settings say more than
                              * its durability; NULL: they do not */
 };
