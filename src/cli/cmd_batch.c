@@ -412,13 +412,22 @@ static void choose_logs(struct batch *b)
         b->session.log.level = LOG_LEVEL_OFF;
 }
 
+/* Before the store is touched: who cannot run the task sets none up. */
+static int check_task(const struct batch *b, struct redrive_err *err)
+{
+    const struct config_task *task;
+    const struct pool_options wanted = {
+        .config = b->session.config, .environ = environ, .tasks = &b->task, .n_tasks = 1};
+    int rc = load_config_task(b->session.config, b->task.ptr, &task, err);
+    return rc < 0 ? rc : pool_check(&wanted, err);
+}
+
 static int open_all(struct batch *b, struct redrive_err *err)
 {
     const struct engine_options options = {.on_event = batch_tally_event, .event_ctx = &b->tally};
-    const struct config_task *task;
     int rc = session_load(b->cli, &b->session, err);
     if (rc == 0)
-        rc = load_config_task(b->session.config, b->task.ptr, &task, err);
+        rc = check_task(b, err);
     if (rc == 0)
         rc = open_input(b, err);
     if (rc == 0)

@@ -123,7 +123,7 @@ static bool has_folder(const char *url)
 static void say_not_set_up(struct doctor *d)
 {
     doctor_say(d, DOCTOR_WARN, "store", "not set up yet: %s", d->config->store_shown);
-    doctor_hint(d, "`redrive migrate` sets it up; so does the first process that submits or works");
+    doctor_hint(d, "%s", STORE_SET_UP_HINT);
 }
 
 void doctor_check_store(struct doctor *d)

@@ -647,6 +647,10 @@ int store_open(const char *url, const struct store_options *options, struct stor
                struct redrive_err *err);
 void store_close(struct store *store);
 
+/* Who sets up a store that is empty, as part of a hint. */
+#define STORE_SET_UP_HINT \
+    "`redrive migrate` sets it up; so does the first process that submits or works"
+
 /* What a durability means, and what can be lost under it, in words. */
 const char *store_durability_text(enum store_durability durability);
 const char *store_loss_text(enum store_durability durability);

@@ -75,8 +75,7 @@ static int check_file(const char *path, const struct store_options *options,
         err_set(err, code, "cannot open the store: %s", strerror(error));
         err_detail(err, "path %s", path);
         if (code == REDRIVE_E_NOT_FOUND)
-            err_hint(err, "is the path right? The store is set up by the first process that "
-                          "submits or serves");
+            err_hint(err, "is the path right? " STORE_SET_UP_HINT);
         return code;
     }
     if (S_ISDIR(st.st_mode)) {
@@ -210,7 +209,7 @@ static int set_up(struct store *store, const struct store_options *options, int6
     if (version == 0 && !options->create) {
         err_set(err, REDRIVE_E_NOT_FOUND, "the store is empty");
         err_detail(err, "path %s", store->path);
-        err_hint(err, "the first process that submits or serves sets it up");
+        err_hint(err, "%s", STORE_SET_UP_HINT);
         return REDRIVE_E_NOT_FOUND;
     }
     rc = use_wal(store, busy_wait_ms, err);
