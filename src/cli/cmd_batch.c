@@ -282,11 +282,17 @@ static int write_exports(struct batch *b, struct redrive_err *err)
 }
 
 /* Before hours of work rather than after them. */
-static int check_export(const char *path, struct redrive_err *err)
+static int check_export(const struct batch *b, const char *path, struct redrive_err *err)
 {
     struct export_file file;
     if (!path)
         return 0;
+    if (strcmp(path, "-") == 0) {
+        (void)err_set(err, REDRIVE_E_USAGE, "--results and --dead need a file");
+        err_detail(err, "standard output has the summary");
+        err_hint(err, "`redrive jobs export --task %s` writes there", b->task.ptr);
+        return REDRIVE_E_USAGE;
+    }
     int rc = export_file_open(&file, path, true, err);
     if (rc == 0)
         export_file_abandon(&file);
@@ -431,9 +437,9 @@ static int open_all(struct batch *b, struct redrive_err *err)
     if (rc == 0)
         rc = open_input(b, err);
     if (rc == 0)
-        rc = check_export(b->options->results, err);
+        rc = check_export(b, b->options->results, err);
     if (rc == 0)
-        rc = check_export(b->options->dead, err);
+        rc = check_export(b, b->options->dead, err);
     if (rc == 0 && b->session.config->paths.retry_queue)
         rc = make_directory(b->session.config->paths.retry_queue, err);
     if (rc < 0)

@@ -148,7 +148,7 @@ def ended(redrive, place, *words):
     "output, text, value",
     [
         ('{"n": 1}', '{"n": 1}\n', {"n": 1}),
-        ("two\\nlines\\n", "two\nlines\n", "two\nlines\n"),
+        ("two\\nlines\\n", "two\nlines\n", "two\nlines"),
         ("", "", None),
     ],
 )

@@ -26,7 +26,7 @@ STORES = [
     f"postgers://ann:{SECRET}@127.0.0.1/jobs",
 ]
 COMMANDS = [
-    ["batch", "--task", "t", "none.csv"],
+    ["batch", "t", "none.csv"],
     ["breakers"],
     ["config", "check"],
     ["config", "check", "--json"],
@@ -43,15 +43,18 @@ COMMANDS = [
     ["serve"],
     ["stats", "--json"],
     ["top", "--once"],
-    ["work", "--drain"],
+    ["work", "--until-idle"],
 ]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_command_shows_it(redrive, tmp_path, words):
+    (tmp_path / "redrive.yaml").write_text("tasks: {t: {run: {exec: ['true']}}}\n")
+    (tmp_path / "none.csv").write_text("id\n")
     for store in STORES:
         result = redrive(*words, "--store", store, "--log-level", "debug", cwd=tmp_path)
         assert SECRET not in result.stdout + result.stderr, (store, words)
+        assert "unknown option" not in result.stderr, words
 
 
 def test_a_check_shows_the_store_without_it(redrive, tmp_path):
