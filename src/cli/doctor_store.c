@@ -1,8 +1,6 @@
 #include "cli/doctor.h"
 
 #include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -106,19 +104,6 @@ static void check_log(struct doctor *d)
     }
 }
 
-/* Whether a store could be set up there: the folder of a file must be made by hand. */
-static bool has_folder(const char *url)
-{
-    const char *path = strncmp(url, "sqlite:", 7) == 0 ? url + 7 : "";
-    const char *slash = strrchr(path, '/');
-    char folder[PATH_MAX];
-    struct stat st;
-    if (!slash || slash == path)
-        return true;
-    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-    return stat(folder, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* No failure, whatever kind of store it is: before the first job that is as it should be. */
 static void say_not_set_up(struct doctor *d)
 {
@@ -131,7 +116,7 @@ void doctor_check_store(struct doctor *d)
     const struct store_options options = {.as_is = true};
     struct redrive_err err = {0};
     int rc = store_open(d->config->store, &options, &d->store, &err);
-    if (rc == REDRIVE_E_NOT_FOUND && has_folder(d->config->store)) {
+    if (rc == REDRIVE_E_NOT_FOUND) {
         say_not_set_up(d);
         return;
     }
@@ -139,8 +124,6 @@ void doctor_check_store(struct doctor *d)
         rc = store_ops(d->store)->facts(d->store, &d->facts, &err);
     if (rc < 0) {
         doctor_blame(d, "store", &err);
-        if (rc == REDRIVE_E_NOT_FOUND)
-            doctor_hint(d, "make its folder first");
         return;
     }
     /* A file may be there, and empty. */

@@ -438,8 +438,8 @@ static inline void store_tell(struct store *store, uint32_t news)
 }
 
 struct store_options {
-    bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND, and
-                           * what no store can be set up in (no such database) another error */
+    bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND. Where
+                           * none can be set up (no such database or folder): another error */
     bool as_is;           /* change nothing: an older or newer store is opened for `facts` alone */
     bool caller_time;     /* the unit's time is begin's now_ms, whatever clock the store has: for
                            * tests that move time */
