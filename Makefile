@@ -51,7 +51,7 @@ test:
 	@ninja -C $(BUILD)
 	@tools/run-tests $(BUILD)
 
-install: all
+install: $(BUILD)/build.ninja
 	@tools/install $(BUILD) "$(PREFIX)" "$(DESTDIR)"
 
 bench:

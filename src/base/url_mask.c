@@ -40,12 +40,80 @@ static struct str login_of(struct str rest, bool is_web)
     return (struct str){rest.ptr, (size_t)((char *)memrchr(rest.ptr, '@', end) - rest.ptr)};
 }
 
+/* Settings of stores whose values are no secret: names, addresses, ways and paths of files, be they
+ * those of keys and passwords. Not among them are password and sslpassword, what may hold anything
+ * (options), and whatever is not known here. */
+static bool is_harmless(struct str name)
+{
+    static const char *const NAMES[] = {
+        "prefix",
+        "host",
+        "hostaddr",
+        "port",
+        "dbname",
+        "user",
+        "sslmode",
+        "sslcert",
+        "sslkey",
+        "sslrootcert",
+        "service",
+        "connect_timeout",
+        "passfile",
+        "sslcrl",
+        "gssencmode",
+        "channel_binding",
+        "application_name",
+        "target_session_attrs",
+        "load_balance_hosts",
+    };
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (str_is(name, NAMES[i]))
+            return true;
+    return false;
+}
+
+static bool is_word(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!(text.ptr[i] >= 'a' && text.ptr[i] <= 'z') && text.ptr[i] != '_')
+            return false;
+    return text.len > 0;
+}
+
+/* name=value: what is no such pair is hidden whole, and so is a value that does not look like one.
+ */
+static void put_setting(struct buf *out, struct str setting)
+{
+    struct str name = until(setting, "=");
+    struct str value = after(setting, name.len);
+    if (value.len == 0 || !is_word(name)) {
+        buf_puts(out, HIDDEN);
+        return;
+    }
+    buf_add_str(out, name);
+    if (is_harmless(name) && until(value, "?#@").len == value.len)
+        buf_add_str(out, value);
+    else
+        buf_puts(out, "=" HIDDEN);
+}
+
+static void put_query(struct buf *out, struct str query)
+{
+    for (char sign = '?'; query.len > 0; sign = '&') {
+        struct str setting = until(after(query, 1), "&");
+        buf_putc(out, sign);
+        put_setting(out, setting);
+        query = after(query, setting.len + 1);
+    }
+}
+
 void url_mask(struct buf *out, struct str url)
 {
     struct str rest = put_scheme(out, url);
     if (!rest.ptr)
         return;
-    struct str login = login_of(rest, str_starts_with(url, STR("http")));
+    const bool is_web = str_starts_with(url, STR("http"));
+    struct str login = login_of(rest, is_web);
     struct str user = until(login, ":");
     buf_add_str(out, user);
     if (user.len < login.len)
@@ -53,8 +121,11 @@ void url_mask(struct buf *out, struct str url)
     rest = after(rest, login.len);
     struct str shown = until(rest, "?#");
     buf_add_str(out, shown);
-    if (shown.len < rest.len)
+    rest = after(rest, shown.len);
+    if (rest.len > 0 && (is_web || rest.ptr[0] == '#'))
         buf_puts(out, "?" HIDDEN);
+    else
+        put_query(out, rest);
 }
 
 void url_mask_path(struct buf *out, struct str url)

@@ -1,4 +1,4 @@
-/* url_mask.h - URLs as they may be shown: without the password, and without the query.
+/* url_mask.h - URLs as they may be shown: without what is secret.
  *
  * Whatever prints a URL that a person configured prints it through here. What is no URL with an
  * authority (`sqlite:jobs.db`) has no secret and is shown as it is.
@@ -8,8 +8,11 @@
 
 #include "base/buf.h"
 
-/* scheme://user:***@host/path?*** . In doubt more is hidden: a password of a database in
- * which somebody did not escape a slash or a question mark ends at the at sign too. */
+/* scheme://user:***@host/path?prefix=a&password=***: the password, and the values of all settings
+ * but those that are known to be harmless. On the web (http, https) settings are anybody's, and
+ * the query is hidden whole: https://user:***@host/path?*** . In doubt more is hidden: a password
+ * of a database in which somebody did not escape a slash or a question mark ends at the at sign
+ * too. */
 void url_mask(struct buf *out, struct str url);
 
 /* The same of URLs whose path is the secret, as that of a webhook: host and three stars. */

@@ -282,11 +282,17 @@ static int write_exports(struct batch *b, struct redrive_err *err)
 }
 
 /* Before hours of work rather than after them. */
-static int check_export(const char *path, struct redrive_err *err)
+static int check_export(const struct batch *b, const char *path, struct redrive_err *err)
 {
     struct export_file file;
     if (!path)
         return 0;
+    if (strcmp(path, "-") == 0) {
+        (void)err_set(err, REDRIVE_E_USAGE, "--results and --dead need a file");
+        err_detail(err, "standard output has the summary");
+        err_hint(err, "`redrive jobs export --task %s` writes there", b->task.ptr);
+        return REDRIVE_E_USAGE;
+    }
     int rc = export_file_open(&file, path, true, err);
     if (rc == 0)
         export_file_abandon(&file);
@@ -412,19 +418,28 @@ static void choose_logs(struct batch *b)
         b->session.log.level = LOG_LEVEL_OFF;
 }
 
+/* Before the store is touched: who cannot run the task sets none up. */
+static int check_task(const struct batch *b, struct redrive_err *err)
+{
+    const struct config_task *task;
+    const struct pool_options wanted = {
+        .config = b->session.config, .environ = environ, .tasks = &b->task, .n_tasks = 1};
+    int rc = load_config_task(b->session.config, b->task.ptr, &task, err);
+    return rc < 0 ? rc : pool_check(&wanted, err);
+}
+
 static int open_all(struct batch *b, struct redrive_err *err)
 {
     const struct engine_options options = {.on_event = batch_tally_event, .event_ctx = &b->tally};
-    const struct config_task *task;
     int rc = session_load(b->cli, &b->session, err);
     if (rc == 0)
-        rc = load_config_task(b->session.config, b->task.ptr, &task, err);
+        rc = check_task(b, err);
     if (rc == 0)
         rc = open_input(b, err);
     if (rc == 0)
-        rc = check_export(b->options->results, err);
+        rc = check_export(b, b->options->results, err);
     if (rc == 0)
-        rc = check_export(b->options->dead, err);
+        rc = check_export(b, b->options->dead, err);
     if (rc == 0 && b->session.config->paths.retry_queue)
         rc = make_directory(b->session.config->paths.retry_queue, err);
     if (rc < 0)

@@ -221,8 +221,7 @@ static int run_verb(struct cli *cli, enum breaker_verb verb, struct redrive_err 
 {
     struct session session;
     struct breaker_page page = {0};
-    int rc = verb == BREAKER_LOOK ? session_open_existing(cli, &session, err)
-                                  : session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
         rc = move(cli, &session, verb, &page, err);
     breaker_page_release(&page);

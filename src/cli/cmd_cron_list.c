@@ -125,7 +125,7 @@ static int run_by_hand(struct cli *cli, struct redrive_err *err)
     struct cron_op op;
     struct buf out;
     cron_op_init(&op, str_of(options->tenant), str_of(name));
-    int rc = session_open(cli, &session, err);
+    int rc = session_open_existing(cli, &session, err);
     if (rc == 0) {
         rc = engine_apply_one(session.engine, &op.op, err);
         if (rc == REDRIVE_E_NOT_FOUND)

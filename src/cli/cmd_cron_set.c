@@ -109,16 +109,33 @@ static int say_set(struct cli *cli, const struct cron_put_op *op, struct redrive
     return 0;
 }
 
+/* What cannot be an entry makes no store where there is none. */
+static int check_definition(const struct config *config, const char *name, struct str definition,
+                            struct redrive_err *err)
+{
+    struct cron_box *box = NULL;
+    int rc = cron_parse_json(config, true, str_of(name), definition, &box, NULL, err);
+    cron_box_free(box);
+    return rc;
+}
+
 static int run_set(struct cli *cli, struct redrive_err *err)
 {
     const struct set_options *options = invocation_options(&cli->invocation);
+    const struct engine_options plain = {0};
     struct session session = {0};
     struct cron_put_op op = {0};
     struct buf definition;
     buf_init(&definition, TEXT_MAX);
     int rc = write_definition(options, &definition, err);
     if (rc == 0)
-        rc = session_open(cli, &session, err);
+        rc = session_load(cli, &session, err);
+    if (rc == 0) {
+        session_hush(cli, &session);
+        rc = check_definition(session.config, cli->invocation.args[0], buf_str(&definition), err);
+    }
+    if (rc == 0)
+        rc = session_connect(&session, &plain, err);
     if (rc == 0)
         rc = cron_put_op_init(&op, session.engine, str_of(options->tenant),
                               str_of(cli->invocation.args[0]), buf_str(&definition), err);

@@ -14,6 +14,7 @@
 #include "cli/enqueue.h"
 #include "cli/when.h"
 #include "core/vocabulary.h"
+#include "store/job_json.h"
 
 #define POLICY_MAX_BYTES (64u * 1024)
 #define OUTPUT_MAX_BYTES (64u * 1024)
@@ -90,7 +91,7 @@ static const struct option OPTIONS[] = {
      .letter = 'w',
      INTO_DURATION(struct enqueue_options, wait_ms),
      .placeholder = "DURATION",
-     .help = "wait so long for its end, and print its state"},
+     .help = "wait so long for its end, and print its state and its result"},
     {0},
 };
 
@@ -246,22 +247,14 @@ static int check_spec(const struct session *session, struct job_spec *spec, cons
     return rc;
 }
 
-/* A task that nobody declared waits for somebody who runs it; one that looks like another is more
- * likely a slip. */
-static void warn_of_typo(struct cli *cli, const struct config *config, struct str name)
-{
-    struct redrive_err warning = {0};
-    bool is_declared = *config_task(config, name)->name != '\0';
-    const char *nearest = is_declared ? NULL : config_task_nearest(config, name);
-    if (!nearest)
-        return;
-    (void)err_set(&warning, REDRIVE_E_UNKNOWN, "no task '%.*s' is declared", (int)name.len,
-                  name.ptr);
-    err_hint(&warning, "did you mean '%s'? strict_tasks refuses others", nearest);
-    cli_warn(cli, &warning);
-}
-
 /* ---- One job --------------------------------------------------------------------------------- */
+
+static void write_answer(struct json_writer *w, const struct submit_answer *a)
+{
+    json_field_string(w, "id", a->id);
+    json_field_cstr(w, "state", redrive_state_name(a->state));
+    json_field_bool(w, "existed", a->existed);
+}
 
 void enqueue_put_answer(const struct cli *cli, const struct submit_answer *a, uint64_t line,
                         struct buf *out)
@@ -274,11 +267,20 @@ void enqueue_put_answer(const struct cli *cli, const struct submit_answer *a, ui
     struct json_writer w;
     json_writer_init(&w, out);
     json_begin_object(&w);
-    json_field_string(&w, "id", a->id);
-    json_field_cstr(&w, "state", redrive_state_name(a->state));
-    json_field_bool(&w, "existed", a->existed);
+    write_answer(&w, a);
     if (line > 0)
         json_field_int(&w, "line", (int64_t)line);
+    json_end_object(&w);
+    buf_putc(out, '\n');
+}
+
+void enqueue_put_end(const struct submit_answer *a, struct str result, struct buf *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    write_answer(&w, a);
+    job_write_value(&w, "result", result);
     json_end_object(&w);
     buf_putc(out, '\n');
 }
@@ -333,11 +335,11 @@ static int run_one(struct cli *cli, struct session *session, struct job_spec *sp
     if (rc == 0)
         rc = check_spec(session, spec, path ? NULL : argument, err);
     if (rc == 0)
-        warn_of_typo(cli, session->config, spec->task);
-    if (rc == 0)
         rc = session_connect(session, &options, err);
-    if (rc == 0)
+    if (rc == 0) {
+        enqueue_check_task(cli, session, spec->task);
         go_by_store(cli, session, spec);
+    }
     if (rc == 0)
         rc = submit_one(cli, session, spec, o->wait_ms, err);
     buf_release(&text);
@@ -373,11 +375,11 @@ static int run_lines(struct cli *cli, struct session *session, struct job_spec *
     any.payload = STR("0");
     rc = check_spec(session, &any, NULL, err);
     if (rc == 0)
-        warn_of_typo(cli, session->config, spec->task);
-    if (rc == 0)
         rc = session_connect(session, &options, err);
-    if (rc == 0)
+    if (rc == 0) {
+        enqueue_check_task(cli, session, spec->task);
         go_by_store(cli, session, spec);
+    }
     if (rc == 0)
         rc = enqueue_lines(cli, session, spec, input, err);
     if (input != stdin)
@@ -418,7 +420,9 @@ const struct command cmd_enqueue = {
     .arguments = "TASK [PAYLOAD]",
     .description =
         "Prints the id of the job. PAYLOAD is JSON; - reads it from standard input, and without "
-        "one the job has none. A second submit of an id, or of a unique key that is taken, makes "
+        "one the job has none. A task that neither the configuration nor a worker of the store "
+        "declares is warned of, where there are others, and its job waits. A second submit of an "
+        "id, or of a unique key that is taken, makes "
         "no job: it prints the id of the one that is there, and says so.\n"
         "\n"
         "With --lines, 500 jobs at a time are submitted together, and empty lines are passed over. "

@@ -32,17 +32,37 @@ static void put_json(const struct stats *s, struct buf *out)
     buf_putc(out, '\n');
 }
 
+/* The score is about work that was done: it says nothing of work that nobody does. */
+static void put_health(const struct stats *s, bool color, struct buf *out)
+{
+    uint64_t ready = 0;
+    for (size_t i = 0; i < s->queues.n; i++)
+        if (!s->queues.queues[i].paused)
+            ready += s->queues.queues[i].by_state[REDRIVE_STATE_QUEUED];
+    buf_puts(out, "health      ");
+    style_add(out, color, figure_health_style(s->health.status), str_of(s->health.status));
+    buf_printf(out, " (score %.2f, errors %.1f %%)", s->health.health_score,
+               100 * s->health.error_rate);
+    if (s->workers.n == 0 && ready > 0) {
+        buf_puts(out, ", but ");
+        style_add(out, color, STYLE_YELLOW, STR("no workers"));
+        buf_printf(out, ": %" PRIu64 " ready job%s, and nobody takes %s", ready,
+                   ready == 1 ? "" : "s", ready == 1 ? "it" : "them");
+    }
+    buf_putc(out, '\n');
+}
+
 static void put_summary(const struct stats *s, bool color, struct buf *out)
 {
     char a[FIGURE_MAX], b[FIGURE_MAX], c[FIGURE_MAX];
     const struct quantile *q = &s->workers.run_time;
     const uint32_t *by = s->breakers_by_state;
-    buf_puts(out, "health      ");
-    style_add(out, color, figure_health_style(s->health.status), str_of(s->health.status));
-    buf_printf(out, " (score %.2f, errors %.1f %%)\n", s->health.health_score,
-               100 * s->health.error_rate);
-    buf_printf(out, "throughput  %s tasks/s, %zu worker%s\n", figure_rate(s->tasks_per_second, a),
-               s->workers.n, s->workers.n == 1 ? "" : "s");
+    put_health(s, color, out);
+    buf_printf(out, "throughput  %s tasks/s, ", figure_rate(s->tasks_per_second, a));
+    if (s->workers.n == 0)
+        buf_puts(out, "no workers\n");
+    else
+        buf_printf(out, "%zu worker%s\n", s->workers.n, s->workers.n == 1 ? "" : "s");
     buf_printf(out, "run time    p50 %s, p90 %s, p99 %s\n",
                figure_span((int64_t)quantile_get(q, 0.5), a),
                figure_span((int64_t)quantile_get(q, 0.9), b),

@@ -118,9 +118,19 @@ static int run_live(struct top *top, struct redrive_err *err)
     return 0;
 }
 
+/* A program that asked for JSON is better told than given a drawing. */
+static int refuse_json(struct redrive_err *err)
+{
+    (void)err_set(err, REDRIVE_E_USAGE, "top draws for people and has no --json");
+    err_hint(err, "`redrive stats --json` has the figures");
+    return REDRIVE_E_USAGE;
+}
+
 static int run_top(struct cli *cli, struct redrive_err *err)
 {
     struct top top = {.cli = cli, .options = invocation_options(&cli->invocation)};
+    if (cli->globals->json)
+        return refuse_json(err);
     int rc = session_open_existing(cli, &top.session, err);
     if (rc == 0 && !(top.look = calloc(1, sizeof *top.look)))
         rc = err_nomem(err);
@@ -138,7 +148,8 @@ const struct command cmd_top = {
     .summary = "watch a store live",
     .description = "Shows queues by state, throughput of the last minute, breakers that are not "
                    "closed, workers and the latest dead letters, and renews them until `q` is "
-                   "pressed. It only reads. Without a terminal it prints one frame.",
+                   "pressed. It only reads. Without a terminal it prints one frame. For programs "
+                   "`redrive stats --json` has the figures.",
     .options = OPTIONS,
     .options_size = sizeof(struct top_options),
     .examples =

@@ -149,10 +149,10 @@ static int start_notifier(struct work *work, struct redrive_err *err)
     return rc;
 }
 
-static int start_pool(struct work *work, struct redrive_err *err)
+static struct pool_options describe_pool(struct work *work)
 {
     const struct work_options *o = work->options;
-    const struct pool_options options = {
+    return (struct pool_options){
         .loop = &work->loop,
         .committer = work->committer,
         .config = work->session.config,
@@ -169,6 +169,11 @@ static int start_pool(struct work *work, struct redrive_err *err)
         .stopped = on_stopped,
         .stopped_ctx = work,
     };
+}
+
+static int start_pool(struct work *work, struct redrive_err *err)
+{
+    const struct pool_options options = describe_pool(work);
     struct pool *pool;
     int rc = pool_new(&options, &pool, err);
     if (rc < 0)
@@ -255,7 +260,14 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
     work->tasks = as_strs(&work->options->tasks);
     if (!work->queues || !work->tasks)
         return err_nomem(err);
-    int rc = session_open_with(cli, &options, &work->session, err);
+    int rc = session_load(cli, &work->session, err);
+    /* Before the store is touched: who does not start to work sets none up. */
+    if (rc == 0) {
+        const struct pool_options wanted = describe_pool(work);
+        rc = pool_check(&wanted, err);
+    }
+    if (rc == 0)
+        rc = session_connect(&work->session, &options, err);
     /* Before the engine first looks: an alert is told once. */
     if (rc == 0)
         rc = start_notifier(work, err);

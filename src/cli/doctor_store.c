@@ -1,8 +1,6 @@
 #include "cli/doctor.h"
 
 #include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -71,7 +69,9 @@ static void check_durability(struct doctor *d)
         doctor_say(d, DOCTOR_OK, "server", "%s", d->facts.server);
     doctor_say(d, durability == STORE_FORGETS || d->facts.loss ? DOCTOR_WARN : DOCTOR_OK,
                "durability", "%s; a crash loses %s", store_durability_text(durability), loss);
-    if (durability == STORE_FORGETS)
+    if (d->facts.loss)
+        doctor_hint(d, "settings of the server that lose less: docs/postgres.md, docs/redis.md");
+    else if (durability == STORE_FORGETS)
         doctor_hint(d, "name a file to keep jobs: store: sqlite:redrive.db");
 }
 
@@ -104,17 +104,11 @@ static void check_log(struct doctor *d)
     }
 }
 
-/* Whether a file could be made where the URL points to. */
-static bool has_folder(const char *url)
+/* No failure, whatever kind of store it is: before the first job that is as it should be. */
+static void say_not_set_up(struct doctor *d)
 {
-    const char *path = strchr(url, ':') ? strchr(url, ':') + 1 : url;
-    const char *slash = strrchr(path, '/');
-    char folder[PATH_MAX];
-    struct stat st;
-    if (!slash || slash == path)
-        return true;
-    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-    return stat(folder, &st) == 0 && S_ISDIR(st.st_mode);
+    doctor_say(d, DOCTOR_WARN, "store", "not set up yet: %s", d->config->store_shown);
+    doctor_hint(d, "%s", STORE_SET_UP_HINT);
 }
 
 void doctor_check_store(struct doctor *d)
@@ -122,17 +116,19 @@ void doctor_check_store(struct doctor *d)
     const struct store_options options = {.as_is = true};
     struct redrive_err err = {0};
     int rc = store_open(d->config->store, &options, &d->store, &err);
-    if (rc == REDRIVE_E_NOT_FOUND && has_folder(d->config->store)) {
-        doctor_say(d, DOCTOR_WARN, "store", "there is none at %s", d->config->store_shown);
-        doctor_hint(d, "the first process that submits or serves sets it up");
+    if (rc == REDRIVE_E_NOT_FOUND) {
+        say_not_set_up(d);
         return;
     }
     if (rc == 0)
         rc = store_ops(d->store)->facts(d->store, &d->facts, &err);
     if (rc < 0) {
         doctor_blame(d, "store", &err);
-        if (rc == REDRIVE_E_NOT_FOUND && !strstr(d->config->store, "://"))
-            doctor_hint(d, "make its folder first");
+        return;
+    }
+    /* A file may be there, and empty. */
+    if (d->facts.version_found == 0 && d->facts.version_newest > 0) {
+        say_not_set_up(d);
         return;
     }
     doctor_say(d, DOCTOR_OK, "store", "%s", d->facts.path ? d->facts.path : d->config->store_shown);

@@ -1,5 +1,7 @@
 #include "cli/job_show.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/err.h"
@@ -111,22 +113,6 @@ static void put_heading(struct shower *s, const char *name)
     buf_putc(s->out, '\n');
 }
 
-/* Text of several lines, each made harmless. */
-static void put_lines(struct shower *s, struct str text)
-{
-    while (text.len > 0) {
-        const char *end = memchr(text.ptr, '\n', text.len);
-        struct str line = {text.ptr, end ? (size_t)(end - text.ptr) : text.len};
-        size_t used = line.len + (end != NULL);
-        if (line.len > 0 && line.ptr[line.len - 1] == '\r')
-            line.len--;
-        text_add_spaces(s->out, line.len > 0 ? INDENT : 0);
-        text_add_clean(s->out, line);
-        buf_putc(s->out, '\n');
-        text = (struct str){text.ptr + used, text.len - used};
-    }
-}
-
 /* JSON for people; anything else as it is. */
 static void put_value(struct shower *s, const char *name, struct str value)
 {
@@ -139,15 +125,38 @@ static void put_value(struct shower *s, const char *name, struct str value)
         json_indent(value, 0, &pretty);
     else
         buf_add_str(&pretty, value);
-    put_lines(s, buf_failed(&pretty) ? value : buf_str(&pretty));
+    text_add_clean_lines(s->out, buf_failed(&pretty) ? value : buf_str(&pretty), INDENT);
     buf_release(&pretty);
 }
 
-static void put_error(struct shower *s, const struct job_error *error)
+/* A job that has completed keeps the error of the last attempt that failed: the heading tells that
+ * it is of the past. */
+static void put_error_heading(struct shower *s, const struct job *job,
+                              const struct attempt_page *history)
 {
+    const struct job_attempt *failed = NULL;
+    char text[128];
+    if (job->status.state != REDRIVE_STATE_COMPLETED) {
+        put_heading(s, "Last error");
+        return;
+    }
+    for (size_t i = 0; i < history->n; i++)
+        if (history->attempts[i].error.class_ != REDRIVE_CLASS_SUCCESS)
+            failed = &history->attempts[i];
+    if (!failed || failed->number == 0)
+        put_heading(s, "Last error, of an earlier attempt; the job has completed since");
+    else if (snprintf(text, sizeof text, "Last error, of attempt %u%s; the job has completed since",
+                      failed->number,
+                      failed->epoch < job->status.epoch ? " before it was redriven" : "") > 0)
+        put_heading(s, text);
+}
+
+static void put_error(struct shower *s, const struct job *job, const struct attempt_page *history)
+{
+    const struct job_error *error = &job->status.error;
     if (error->class_ == REDRIVE_CLASS_SUCCESS)
         return;
-    put_heading(s, "Last error");
+    put_error_heading(s, job, history);
     text_add_spaces(s->out, INDENT);
     buf_puts(s->out, redrive_class_name(error->class_));
     if (error->type.len > 0) {
@@ -157,10 +166,10 @@ static void put_error(struct shower *s, const struct job_error *error)
     if (error->code != 0)
         buf_printf(s->out, ", code %d", error->code);
     buf_putc(s->out, '\n');
-    put_lines(s, error->message);
+    text_add_clean_lines(s->out, error->message, INDENT);
     if (error->stacktrace.len > 0) {
         put_heading(s, "Stack trace");
-        put_lines(s, error->stacktrace);
+        text_add_clean_lines(s->out, error->stacktrace, INDENT);
     }
 }
 
@@ -232,7 +241,7 @@ int job_show(struct cli *cli, struct store *store, const struct job *job, int64_
         put_value(&s, "Payload", job->spec.payload);
         put_value(&s, "Result", job->status.result);
         rc = put_history(&s, &history);
-        put_error(&s, &job->status.error);
+        put_error(&s, job, &history);
     }
     attempt_page_release(&history);
     if (rc == 0)

@@ -45,37 +45,20 @@ int session_connect(struct session *session, const struct engine_options *option
     return connect_to(session, session->config->store, true, options, err);
 }
 
-int session_open_with(struct cli *cli, const struct engine_options *options, struct session *ret,
-                      struct redrive_err *err)
-{
-    int rc = session_load(cli, ret, err);
-    return rc < 0 ? rc : session_connect(ret, options, err);
-}
-
 void session_hush(struct cli *cli, struct session *session)
 {
     if (cli->globals->log_level < 0 && session->log.level < LOG_LEVEL_WARNING)
         session->log.level = LOG_LEVEL_WARNING;
 }
 
-static int open_hushed(struct cli *cli, bool create, struct session *ret, struct redrive_err *err)
+int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err)
 {
     const struct engine_options options = {0};
     int rc = session_load(cli, ret, err);
     if (rc < 0)
         return rc;
     session_hush(cli, ret);
-    return connect_to(ret, ret->config->store, create, &options, err);
-}
-
-int session_open(struct cli *cli, struct session *ret, struct redrive_err *err)
-{
-    return open_hushed(cli, true, ret, err);
-}
-
-int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err)
-{
-    return open_hushed(cli, false, ret, err);
+    return connect_to(ret, ret->config->store, false, &options, err);
 }
 
 int session_go_without(struct session *session, struct redrive_err *err)

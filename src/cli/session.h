@@ -1,14 +1,15 @@
 /* session.h - what every command on a store needs: its configuration, its store, an engine.
  *
  *     struct session session;
- *     int rc = session_open(cli, &session, err);
+ *     int rc = session_open_existing(cli, &session, err);
  *     if (rc == 0)
  *         rc = engine_apply_one(session.engine, &op.op, err);
  *     session_close(&session);
  *
- * A store that is not there is set up, unless the command has no use for an empty one
- * (session_open_existing). One command is one session; it uses the engine itself, on its
- * own thread, unless it hands it to a committer (session_committer).
+ * A command that puts something in sets up a store that is not there, once it has checked all that
+ * can be checked without one: session_load, its checks, session_connect. One command is one
+ * session; it uses the engine itself, on its own thread, unless it hands it to a committer
+ * (session_committer).
  */
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
@@ -27,27 +28,21 @@ struct session {
     uint64_t origin;       /* of all handles on its store */
 };
 
-/* For a command that does one thing: it logs nothing below a warning, unless --log-level asks for
- * it. Zeroes `ret` first, so that it can be closed whatever happened. */
-int session_open(struct cli *cli, struct session *ret, struct redrive_err *err);
+/* For a command that looks at what is there, or needs something that is: where there is no store it
+ * makes none, and fails with REDRIVE_E_NOT_FOUND. It logs nothing below a warning, unless
+ * --log-level asks for it. Zeroes `ret` first, so that it can be closed whatever happened. */
+int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_close(struct session *session);
 
-/* The same for one that looks at what is there, or needs a job that is: where there is no store it
- * makes none, and fails with REDRIVE_E_NOT_FOUND. */
-int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err);
 /* After that has failed so: an empty store in memory in its place, for a command that has something
  * to say about the configuration alone. */
 int session_go_without(struct session *session, struct redrive_err *err);
 
-/* The same for one that works, with the log as the configuration has it and events told:
- * options->config, store and log are filled in here. */
-int session_open_with(struct cli *cli, const struct engine_options *options, struct session *ret,
-                      struct redrive_err *err);
-
-/* The two halves of it, for a command that has something to check before the store is touched:
- * configuration and log, which zeroes `ret` first, then store and engine. */
+/* For a command that puts something in or works: configuration and log, which zeroes `ret` first,
+ * then store and engine, for which options->config, store and log are filled in here. A store that
+ * is not there is set up. The log is as the configuration has it, unless it is hushed. */
 int session_load(struct cli *cli, struct session *ret, struct redrive_err *err);
-void session_hush(struct cli *cli, struct session *session); /* the log, as session_open does */
+void session_hush(struct cli *cli, struct session *session); /* as session_open_existing does */
 int session_connect(struct session *session, const struct engine_options *options,
                     struct redrive_err *err);
 

@@ -100,6 +100,21 @@ void text_add_clean(struct buf *out, struct str s)
     }
 }
 
+void text_add_clean_lines(struct buf *out, struct str text, size_t indent)
+{
+    while (text.len > 0) {
+        const char *end = memchr(text.ptr, '\n', text.len);
+        struct str line = {text.ptr, end ? (size_t)(end - text.ptr) : text.len};
+        size_t used = line.len + (end != NULL);
+        if (line.len > 0 && line.ptr[line.len - 1] == '\r')
+            line.len--;
+        text_add_spaces(out, line.len > 0 ? indent : 0);
+        text_add_clean(out, line);
+        buf_putc(out, '\n');
+        text = (struct str){text.ptr + used, text.len - used};
+    }
+}
+
 void text_add_spaces(struct buf *out, size_t n)
 {
     char *room = buf_reserve(out, n);

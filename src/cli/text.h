@@ -22,6 +22,10 @@ struct str text_fit(struct str s, size_t width);
  * is as wide as text_width says. */
 void text_add_clean(struct buf *out, struct str s);
 
+/* The same for text of several lines, each of which it indents unless it is empty, and ends with a
+ * newline. */
+void text_add_clean_lines(struct buf *out, struct str text, size_t indent);
+
 /* Appends `n` spaces. */
 void text_add_spaces(struct buf *out, size_t n);
 

@@ -105,13 +105,16 @@ static void draw_rates(const struct top_look *look, unsigned width, bool color, 
         places += look->workers.workers[i].places;
     }
     style_add(out, color, figure_health_style(status), str_of(status));
-    buf_printf(out,
-               " %.2f   %s completed/s   %s retried/s   %s dead/s   %zu worker%s, %" PRIu64
-               " of %" PRIu64 " places busy\n",
+    buf_printf(out, " %.2f   %s completed/s   %s retried/s   %s dead/s   ",
                look->health.health_score, figure_rate(pace_recent(&look->completed, 5000), a),
                figure_rate(pace_recent(&look->retried, 5000), b),
-               figure_rate(pace_recent(&look->dead_letters, 5000), c), look->workers.n,
-               look->workers.n == 1 ? "" : "s", running, places);
+               figure_rate(pace_recent(&look->dead_letters, 5000), c));
+    if (look->workers.n == 0)
+        style_add(out, color, STYLE_YELLOW, STR("no workers"));
+    else
+        buf_printf(out, "%zu worker%s, %" PRIu64 " of %" PRIu64 " places busy", look->workers.n,
+                   look->workers.n == 1 ? "" : "s", running, places);
+    buf_putc(out, '\n');
     unsigned seconds = width > 0 && width < TOP_MINUTE_S ? width : TOP_MINUTE_S;
     if (look->completed.n > 1)
         pace_draw(&look->completed, seconds, out);

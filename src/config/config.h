@@ -152,7 +152,8 @@ const char *config_condition_text(const struct config_condition *when,
 
 struct config_alert {
     struct config_condition when;
-    const char *task; /* NULL: all of them together */
+    const char *task;  /* NULL: all of them together */
+    uint32_t min_runs; /* without which there is no rate to speak of */
     const char *webhook;
     struct config_strings command; /* argv */
 };

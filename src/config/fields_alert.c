@@ -127,6 +127,8 @@ static const struct field_type TYPE_CONDITION = {FIELD_SCALAR, bind_condition, w
 
 #define AT(member) .offset = offsetof(struct config_alert, member)
 
+#define MIN_RUNS 10
+
 static const struct field ALERT_FIELDS[] = {
     {.name = "when",
      .type = &TYPE_CONDITION,
@@ -139,6 +141,13 @@ static const struct field ALERT_FIELDS[] = {
      AT(task),
      .default_text = "all together",
      .help = "whose numbers are meant"},
+    {.name = "min_runs",
+     .type = &TYPE_INT,
+     AT(min_runs),
+     .min = 1,
+     .max = 1e9,
+     .default_text = "10",
+     .help = "fewer runs in about a minute prove nothing about error_rate and health_score"},
     {.name = "webhook",
      .type = &TYPE_SECRET_URL,
      AT(webhook),
@@ -150,8 +159,14 @@ static const struct field ALERT_FIELDS[] = {
      .help = "program and arguments, run at the same moments"},
 };
 
+static void init(struct binder *b, void *object)
+{
+    (void)b;
+    ((struct config_alert *)object)->min_runs = MIN_RUNS;
+}
+
 const struct table TABLE_ALERT = {
-    .name = "alerts", FIELDS(ALERT_FIELDS), .size = sizeof(struct config_alert)};
+    .name = "alerts", FIELDS(ALERT_FIELDS), .size = sizeof(struct config_alert), .init = init};
 
 void alerts_init(struct binder *b)
 {
@@ -166,7 +181,7 @@ void alerts_init(struct binder *b)
     if (!alerts)
         return;
     for (size_t i = 0; i < n; i++)
-        alerts[i].when = SHIPPED[i];
+        alerts[i] = (struct config_alert){.when = SHIPPED[i], .min_runs = MIN_RUNS};
     b->config->alerts = alerts;
     b->config->n_alerts = n;
 }

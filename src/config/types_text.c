@@ -157,6 +157,14 @@ static const char *const SCHEMES[] = {"sqlite", "postgres", "postgresql",
                                       "redis",  "rediss",   "memory"};
 #define N_SCHEMES (sizeof SCHEMES / sizeof SCHEMES[0])
 
+static bool is_scheme(struct str text)
+{
+    for (size_t i = 0; i < N_SCHEMES; i++)
+        if (str_is(text, SCHEMES[i]))
+            return true;
+    return false;
+}
+
 bool type_store_valid(struct str text, struct str *ret_scheme)
 {
     struct str scheme = until(text, ":");
@@ -201,7 +209,7 @@ static void bind_store(struct binder *b, const struct field *field, const struct
     err_detail(err, "expected %s", field->type->expects(field, expects));
     if (!scheme.ptr)
         err_hint(err, "put 'sqlite:' in front of a file's path");
-    else
+    else if (!is_scheme(scheme))
         bind_suggest(err, scheme, SCHEMES, N_SCHEMES);
 }
 

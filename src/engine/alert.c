@@ -1,5 +1,8 @@
 #include "engine/alert.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 double alert_value(const struct config_condition *when, const struct alert_facts *facts)
 {
     switch (when->metric) {
@@ -44,15 +47,25 @@ enum alert_step alert_advance(struct alert_state *s, bool holds, int64_t now_ms)
     return ALERT_IS_OVER;
 }
 
-double alert_window(struct alert_state *s, uint64_t runs, uint64_t failures, int64_t now_ms)
+double alert_window(struct alert_state *s, uint64_t runs, uint64_t failures, uint32_t min_runs,
+                    int64_t now_ms)
 {
     bool begins = s->window_ms == 0 || runs < s->runs || failures < s->failures;
     if (!begins && now_ms - s->window_ms < ALERT_WINDOW_MS && now_ms >= s->window_ms)
         return s->rate;
     uint64_t ran = begins ? 0 : runs - s->runs;
-    s->rate = ran > 0 ? (double)(failures - s->failures) / (double)ran : 0;
+    s->rate = ran > 0 && ran >= min_runs ? (double)(failures - s->failures) / (double)ran : 0;
     s->window_ms = now_ms;
     s->runs = runs;
     s->failures = failures;
     return s->rate;
+}
+
+double alert_rounded(const struct config_condition *when, double value)
+{
+    char text[32];
+    if (when->metric != CONFIG_METRIC_ERROR_RATE && when->metric != CONFIG_METRIC_HEALTH_SCORE)
+        return value;
+    (void)snprintf(text, sizeof text, "%.3g", value);
+    return strtod(text, NULL);
 }

@@ -12,6 +12,9 @@
  *                   alive (worker_row.h); of a task, of the last whole minute by its counters
  *   health_score    stats.h; of a task, its share of successes, and 0 while its breaker is open
  *
+ * Runs count for a rate from the rule's min_runs on; fewer are taken for successes, as if nothing
+ * had run. Rates are told with three digits.
+ *
  * An engine looks every ALERT_EVERY_MS, in its tick, if it was given an on_alert.
  */
 #ifndef ENGINE_ALERT_H
@@ -62,8 +65,13 @@ enum alert_step {
 };
 enum alert_step alert_advance(struct alert_state *state, bool holds, int64_t now_ms);
 
-/* The error rate of a task whose counters stand like this now. */
-double alert_window(struct alert_state *state, uint64_t runs, uint64_t failures, int64_t now_ms);
+/* The error rate of a task whose counters stand like this now; 0 when the last window had fewer
+ * runs than `min_runs`. */
+double alert_window(struct alert_state *state, uint64_t runs, uint64_t failures, uint32_t min_runs,
+                    int64_t now_ms);
+
+/* A figure as people say it: rates with three digits, sizes in full. */
+double alert_rounded(const struct config_condition *when, double value);
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 

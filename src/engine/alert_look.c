@@ -115,16 +115,21 @@ static void add_sizes(const struct look *l, const char *task, struct alert_facts
     }
 }
 
-static void add_health(const struct look *l, struct alert_facts *ret)
+static void add_health(const struct look *l, uint32_t min_runs, struct alert_facts *ret)
 {
     struct redrive_health health;
+    struct health_share all = {.at_ms = l->e->now_ms};
     uint32_t breakers = 0, open = 0;
     MAP_FOREACH (&l->e->lanes.breakers, slot) {
         const struct lane *lane = slot->value;
         breakers++;
         open += breaker_is_open(lane->breaker.state);
     }
-    workers_health(&l->workers, NULL, breakers, open, l->e->now_ms, &health);
+    for (size_t i = 0; i < l->workers.n; i++)
+        health_share_add(&all, &l->workers.workers[i].health, l->e->now_ms);
+    if (all.events < min_runs)
+        all.failures = 0;
+    health_share_read(&all, NULL, breakers, open, l->e->now_ms, &health);
     ret->error_rate = health.error_rate;
     ret->health_score = health.health_score;
 }
@@ -139,8 +144,8 @@ static bool is_open(const struct engine *e, const char *task)
     return false;
 }
 
-static void add_task_health(const struct look *l, const char *task, struct alert_state *state,
-                            struct alert_facts *ret)
+static void add_task_health(const struct look *l, const struct config_alert *alert,
+                            struct alert_state *state, struct alert_facts *ret)
 {
     static const enum engine_event_kind ENDS[] = {ENGINE_EVENT_COMPLETED, ENGINE_EVENT_RETRYING,
                                                   ENGINE_EVENT_DEAD, ENGINE_EVENT_FAILED};
@@ -148,7 +153,7 @@ static void add_task_health(const struct look *l, const char *task, struct alert
     for (size_t i = 0; i < l->counters.n; i++) {
         const struct counter *c = &l->counters.counters[i];
         if (!str_starts_with(c->label, STR("task:")) ||
-            !str_is((struct str){c->label.ptr + 5, c->label.len - 5}, task))
+            !str_is((struct str){c->label.ptr + 5, c->label.len - 5}, alert->task))
             continue;
         for (size_t kind = 0; kind < sizeof ENDS / sizeof ENDS[0]; kind++) {
             if (!str_is(c->name, engine_event_counter(ENDS[kind])) || c->value < 0)
@@ -157,8 +162,8 @@ static void add_task_health(const struct look *l, const char *task, struct alert
             failures += kind > 0 ? (uint64_t)c->value : 0;
         }
     }
-    ret->error_rate = alert_window(state, runs, failures, l->e->now_ms);
-    ret->health_score = is_open(l->e, task) ? 0 : 1 - ret->error_rate;
+    ret->error_rate = alert_window(state, runs, failures, alert->min_runs, l->e->now_ms);
+    ret->health_score = is_open(l->e, alert->task) ? 0 : 1 - ret->error_rate;
 }
 
 /* ---- A look ---------------------------------------------------------------------------------- */
@@ -226,16 +231,16 @@ static int look_at_rule(struct look *l, size_t i, struct redrive_err *err)
     struct alert_facts facts = {0};
     add_sizes(l, alert->task, &facts);
     if (!alert->task)
-        add_health(l, &facts);
+        add_health(l, alert->min_runs, &facts);
     else if (is_rate(alert))
-        add_task_health(l, alert->task, &state, &facts);
+        add_task_health(l, alert, &state, &facts);
     double value = alert_value(&alert->when, &facts);
     enum alert_step step = alert_advance(&state, alert_holds(&alert->when, value), l->e->now_ms);
     bool changed = step != ALERT_NOTHING || state.clear_ms != before.clear_ms ||
                    state.window_ms != before.window_ms;
     int rc = changed ? put_state(l, version, &state, &won, err) : 0;
     if (rc == 0 && step != ALERT_NOTHING && won)
-        tell(l, alert, &state, value);
+        tell(l, alert, &state, alert_rounded(&alert->when, value));
     return rc;
 }
 

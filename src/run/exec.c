@@ -56,11 +56,19 @@ static void note_dropped(const struct exec_run *run)
                   LOG_I("dropped_bytes", (int64_t)run->dropped_bytes));
 }
 
+static struct str result_of(const struct exec_run *run)
+{
+    struct str result = buf_str(&run->result);
+    if (run->dropped_bytes == 0 && result.len > 0 && result.ptr[result.len - 1] == '\n')
+        result.len--;
+    return result;
+}
+
 static void on_ended(struct child *child)
 {
     struct exec_run *run = run_of(child);
     struct run_outcome outcome = {
-        .result = buf_str(&run->result),
+        .result = result_of(run),
         .dropped_bytes = run->dropped_bytes,
     };
     struct last_words words = {0};

@@ -3,7 +3,8 @@
  * argv without a shell; the payload on standard input, the facts of the job in the environment
  * (environ.h), a process group of its own that dies with us (spawn.h). What the program says:
  *
- *   standard output   the result, up to RUN_RESULT_MAX_BYTES; the rest is read and dropped
+ *   standard output   the result, up to RUN_RESULT_MAX_BYTES; the rest is read and dropped. The
+ *                     newline that ends it is the program's manner of speaking, and no part of it
  *   standard error    the last 64 KiB: the message is the last line or, of a traceback, the
  *                     exception's; the whole is the stacktrace (trace.h)
  *   exit code         0 is success, all else is classified: sysexits, 126 and 127

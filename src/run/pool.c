@@ -255,6 +255,12 @@ static int open_handles(struct pool *pool, struct redrive_err *err)
     return 0;
 }
 
+int pool_check(const struct pool_options *options, struct redrive_err *err)
+{
+    size_t n;
+    return pool_tasks_check(options, &n, err);
+}
+
 int pool_new(const struct pool_options *options, struct pool **ret, struct redrive_err *err)
 {
     size_t n;

@@ -62,6 +62,10 @@ struct pool;
  * begun by then closes itself there. */
 int pool_new(const struct pool_options *options, struct pool **ret, struct redrive_err *err);
 
+/* Whether pool_new would refuse what it is asked to run; looks at config, environ and tasks alone,
+ * before there is a store, a committer or a loop. */
+int pool_check(const struct pool_options *options, struct redrive_err *err);
+
 /* There may be ready jobs. Any thread, any time before pool_free; costs little. */
 void pool_wake(struct pool *pool);
 

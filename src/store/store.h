@@ -445,7 +445,8 @@ static inline void store_tell(struct store *store, uint32_t news)
 }
 
 struct store_options {
-    bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND */
+    bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND. Where
+                           * none can be set up (no such database or folder): another error */
     bool as_is;           /* change nothing: an older or newer store is opened for `facts` alone */
     bool caller_time;     /* the unit's time is begin's now_ms, whatever clock the store has: for
                            * tests that move time */
@@ -461,7 +462,8 @@ struct store_facts {
     int64_t bytes;          /* on disk, without the log; 0: not on a disk */
     int64_t log_bytes;      /* written and not yet moved into place */
     const char *path;       /* of its file, the store's own; NULL: it has none */
-    const char *server;     /* name and version of its server; NULL: it has none */
+    const char *server;     /* name and version of its server, and where in a cluster the store is,
+                             * for people; the store's own; NULL: it has none */
     const char *loss;       /* what can be lost of what was answered, if its settings say more than
                              * its durability; NULL: they do not */
 };
@@ -661,6 +663,10 @@ void store_close(struct store *store);
 
 /* For stores: whether one call may be about so many jobs; REDRIVE_E_RANGE. */
 int store_check_count(size_t n, struct redrive_err *err);
+
+/* Who sets up a store that is empty, as part of a hint. */
+#define STORE_SET_UP_HINT \
+    "`redrive migrate` sets it up; so does the first process that submits or works"
 
 /* What a durability means, and what can be lost under it, in words. */
 const char *store_durability_text(enum store_durability durability);

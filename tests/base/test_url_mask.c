@@ -11,13 +11,40 @@ static void check_shown(void (*mask)(struct buf *, struct str), const char *url,
     buf_release(&out);
 }
 
-static void passwords_and_queries_are_hidden(void **state)
+static void passwords_are_hidden(void **state)
 {
     (void)state;
     check_shown(url_mask, "postgres://ann:s3cret@db:5432/jobs", "postgres://ann:***@db:5432/jobs");
     check_shown(url_mask, "redis://:s3cret@cache/1", "redis://:***@cache/1");
-    check_shown(url_mask, "postgres://db/jobs?password=s3cret", "postgres://db/jobs?***");
+    check_shown(url_mask, "postgres://db/jobs?password=s3cret", "postgres://db/jobs?password=***");
     check_shown(url_mask, "postgres://ann:@db", "postgres://ann:***@db");
+}
+
+static void settings_are_shown_if_they_are_harmless(void **state)
+{
+    (void)state;
+    check_shown(url_mask, "redis://:s3cret@cache/1?prefix=team-a",
+                "redis://:***@cache/1?prefix=team-a");
+    check_shown(url_mask, "postgres://db/jobs?sslmode=require&sslpassword=s3cret&passfile=/a/b",
+                "postgres://db/jobs?sslmode=require&sslpassword=***&passfile=/a/b");
+    check_shown(url_mask, "postgres://db/jobs?options=s3cret&new_one=s3cret",
+                "postgres://db/jobs?options=***&new_one=***");
+    check_shown(url_mask, "postgres://db/jobs?pass%77ord=s3cret", "postgres://db/jobs?***");
+    check_shown(url_mask, "postgres://db/jobs?PASSWORD=s3cret", "postgres://db/jobs?***");
+    check_shown(url_mask, "postgres://db/jobs?s3cret", "postgres://db/jobs?***");
+    check_shown(url_mask, "postgres://db/jobs?s3cret=", "postgres://db/jobs?***");
+    check_shown(url_mask, "postgres://db/jobs?", "postgres://db/jobs?***");
+    check_shown(url_mask, "postgres://db/jobs?sslmode=a&&=s3cret",
+                "postgres://db/jobs?sslmode=a&***&***");
+    check_shown(url_mask, "postgres://db/jobs#s3cret?prefix=a", "postgres://db/jobs?***");
+    check_shown(url_mask, "redis://db?prefix=a#s3cret", "redis://db?prefix=***");
+    check_shown(url_mask, "redis://:s3cret?prefix=s3cret@db", "redis://:***@db");
+}
+
+static void queries_of_the_web_are_hidden(void **state)
+{
+    (void)state;
+    check_shown(url_mask, "https://api/?prefix=s3cret", "https://api/?***");
 }
 
 static void what_has_no_secret_is_shown(void **state)
@@ -40,7 +67,8 @@ static void a_password_with_loose_signs_is_hidden(void **state)
     check_shown(url_mask, "postgres://ann:s3#cret@db/jobs", "postgres://ann:***@db/jobs");
     check_shown(url_mask, "postgres://ann:s3@cret@db/jobs", "postgres://ann:***@db/jobs");
     check_shown(url_mask, "postgres://ann:s3:cret@db/jobs", "postgres://ann:***@db/jobs");
-    check_shown(url_mask, "postgres://ann:s3cret@db/jobs?a=b@c", "postgres://ann:***@db/jobs?***");
+    check_shown(url_mask, "postgres://ann:s3cret@db/jobs?a=b@c",
+                "postgres://ann:***@db/jobs?a=***");
 }
 
 static void an_at_sign_in_a_path_of_the_web_is_no_login(void **state)
@@ -63,7 +91,9 @@ static void a_secret_path_is_hidden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(passwords_and_queries_are_hidden),
+        T(passwords_are_hidden),
+        T(settings_are_shown_if_they_are_harmless),
+        T(queries_of_the_web_are_hidden),
         T(what_has_no_secret_is_shown),
         T(a_password_with_loose_signs_is_hidden),
         T(an_at_sign_in_a_path_of_the_web_is_no_login),

@@ -363,6 +363,28 @@ def test_terminal_shows_a_bar_and_a_pipe_does_not(place, redrive):
 # ---- What comes out -------------------------------------------------------------------------------
 
 
+def test_each_result_is_a_line_of_its_own(redrive, tmp_path):
+    (tmp_path / "redrive.yaml").write_text("tasks: {shout: {run: {exec: [sh, -c, 'cat >/dev/null; echo done']}}}\n")
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"id": 2}')
+    for name in ("done.csv", "done.jsonl"):
+        redrive.output("batch", "shout", "a.jsonl", "--results", name, cwd=tmp_path)
+    rows = (tmp_path / "done.csv").read_bytes()
+    assert rows.count(b"\n") == rows.count(b",done\r\n") + 1 == 3
+    lines = (tmp_path / "done.jsonl").read_bytes()
+    assert lines.endswith(b"}\n")
+    assert [json.loads(line)["result"] for line in lines.splitlines()] == ["done", "done"]
+
+
+@pytest.mark.parametrize("option", ["--results", "--dead"])
+def test_exports_do_not_mix_with_the_summary(redrive, tmp_path, option):
+    (tmp_path / "redrive.yaml").write_text("tasks: {shout: {run: {exec: [cat]}}}\n")
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n')
+    result = redrive("batch", "shout", "a.jsonl", option, "-", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "redrive jobs export --task shout" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "redrive.yaml"]
+
+
 def test_results_and_dead_records_are_exported(place):
     records = records_of(4) + [{"id": "bad", "payload": {"fails": 9, "how": "PERMANENT_FAIL"}}]
     name = place.write("a.jsonl", [*records, {"id": "null"}])

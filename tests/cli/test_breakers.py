@@ -63,6 +63,7 @@ def test_a_declared_task_can_be_tripped_before_its_first_job(redrive, store, tmp
         '  http: {breaker: {key: "{payload.host}"}}\n'
     )
     words = ["-c", str(config)]
+    redrive.output("migrate", "--store", store)
     fax = run_json(redrive, store, "trip", "fax", *words)
     assert (fax["state"], fax["thresholds"]["failure_threshold"]) == ("forced_open", 2)
     assert redrive("breakers", "trip", "http", *words, "--store", store).returncode == 1

@@ -108,3 +108,11 @@ def test_a_variable_that_nobody_knows_is_a_warning(redrive, tmp_path):
     assert result.returncode == 0
     assert result.stderr.startswith("warning: ")
     assert "REDRIVE_RETRY_MAX_DELAY" in result.stderr
+
+
+@pytest.mark.parametrize("store", ["sqlite:", "postgres:db", "redis:", "memory:x"])
+def test_a_scheme_that_is_right_is_not_suggested(redrive, tmp_path, store):
+    result = redrive("config", "check", "--store", store, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "expected sqlite:PATH" in result.stderr
+    assert "did you mean" not in result.stderr

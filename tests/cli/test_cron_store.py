@@ -67,6 +67,7 @@ def test_list_without_entries_is_empty(redrive, tmp_path):
 
 def test_run_submits_the_job_of_the_entry(redrive, place):
     path = place()
+    redrive.output("migrate", cwd=path)
     answer = redrive.output("cron", "run", "beat", cwd=path).strip()
     with sqlite3.connect(path / "redrive.db") as db:
         rows = db.execute("SELECT s.id, l.task, s.payload FROM jobs j JOIN lines l USING (line_id) JOIN specs s USING (seq)").fetchall()
@@ -77,6 +78,7 @@ def test_run_submits_the_job_of_the_entry(redrive, place):
 
 def test_run_respects_overlap(redrive, place):
     path = place("skip")
+    redrive.output("migrate", cwd=path)
     first = redrive.output("cron", "run", "beat", cwd=path).strip()
     second = redrive("cron", "run", "beat", cwd=path)
     assert (second.returncode, second.stdout) == (1, "")
@@ -87,6 +89,7 @@ def test_run_respects_overlap(redrive, place):
 
 def test_queue_one_lets_one_wait(redrive, place):
     path = place("queue_one")
+    redrive.output("migrate", cwd=path)
     first = redrive.output("cron", "run", "beat", cwd=path).strip()
     second = redrive("cron", "run", "beat", cwd=path)
     assert second.returncode == 1
@@ -95,6 +98,7 @@ def test_queue_one_lets_one_wait(redrive, place):
 
 def test_an_unknown_entry_is_explained(redrive, place):
     path = place()
+    redrive.output("migrate", cwd=path)
     unknown = redrive("cron", "run", "baet", cwd=path)
     assert unknown.returncode == 1
     assert "did you mean 'beat'?" in unknown.stderr

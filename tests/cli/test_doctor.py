@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from stores_kit import Place, server_url, stop_servers
+
 
 def examine(redrive, path, *words, code=0):
     """Findings by check; several of one check make a list."""
@@ -158,3 +160,36 @@ def test_a_job_from_the_future_is_a_warning(redrive, store):
 def test_memory_is_a_warning(redrive, tmp_path):
     found = examine(redrive, tmp_path, "--store", "memory:")
     assert status(found, "durability") == ["warn"]
+
+
+@pytest.fixture(scope="module")
+def servers():
+    yield
+    stop_servers()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "an empty file", "redis", "postgres"])
+def test_a_store_that_is_not_set_up_is_one_warning_whatever_its_kind(redrive, tmp_path, servers, kind):
+    place = Place("sqlite" if kind == "an empty file" else kind, tmp_path)
+    if kind == "an empty file":
+        place.file.touch()
+    before = os.listdir(tmp_path)
+    for _ in range(2):
+        found = examine(redrive, tmp_path, "--store", place.url)
+        assert status(found, "store") == ["warn"]
+        assert found["store"][0]["text"].startswith(f"not set up yet: {place.kind}:")
+        assert "`redrive migrate`" in found["store"][0]["hint"]
+        assert "schema" not in found
+    assert os.listdir(tmp_path) == before
+    refused = redrive("stats", "--json", "--store", place.url, cwd=tmp_path)
+    assert json.loads(refused.stderr)["error"]["code"] == "NOT_FOUND"
+    redrive.output("migrate", "--store", place.url, cwd=tmp_path)
+    assert status(examine(redrive, tmp_path, "--store", place.url), "store") == ["ok"]
+
+
+def test_a_database_that_is_not_there_is_a_failure(redrive, tmp_path, servers):
+    url = server_url("postgres").rsplit("/", 1)[0] + "/none"
+    found = examine(redrive, tmp_path, "--store", url, code=1)
+    assert status(found, "store") == ["fail"]
+    assert "createdb" in found["store"][0]["hint"]
+    assert redrive("migrate", "--dry-run", "--store", url, cwd=tmp_path).returncode == 1

@@ -131,7 +131,48 @@ def test_wait_tells_how_the_job_ended(redrive, place, state, code, name):
         process.kill()
         process.wait()
     assert process.returncode == code
-    assert json.loads(out) == {"id": "a", "state": name, "existed": True}
+    assert json.loads(out) == {"id": "a", "state": name, "existed": True, "result": None}
+
+
+def ended(redrive, place, *words):
+    """A job whose program has run while somebody waits for it."""
+    worker = subprocess.Popen([redrive.binary, "work"], cwd=place.path, stderr=subprocess.DEVNULL)
+    try:
+        return enqueue(redrive, place, "echo", *words, "--id", "a", "--wait", "50s")
+    finally:
+        worker.terminate()
+        worker.wait(timeout=60)
+
+
+@pytest.mark.parametrize(
+    "output, text, value",
+    [
+        ('{"n": 1}', '{"n": 1}\n', {"n": 1}),
+        ("two\\nlines\\n", "two\nlines\n", "two\nlines"),
+        ("", "", None),
+    ],
+)
+def test_wait_prints_the_result(redrive, place, output, text, value):
+    place.config("tasks: {echo: {run: {exec: [printf, '%s']}}}\n".replace("%s", output))
+    assert ended(redrive, place).stdout == "a\ncompleted\n" + text
+    again = enqueue(redrive, place, "echo", "--id", "a", "--wait", "50s", "--json")
+    assert json.loads(again.stdout) == {"id": "a", "state": "completed", "existed": True, "result": value}
+
+
+def test_a_result_does_not_steer_the_terminal(redrive, place):
+    place.config("tasks: {echo: {run: {exec: [printf, '\\033[2Jx\\ny']}}}\n")
+    assert ended(redrive, place).stdout == "a\ncompleted\n\033[2Jx\ny\n"
+    code, seen = redrive.on_terminal("enqueue", "echo", "--id", "a", "--wait", "50s", cwd=place.path)
+    assert code == 0
+    assert b"completed\r\n?[2Jx\r\ny\r\n" in seen
+
+
+def test_wait_tells_why_the_job_failed(redrive, place):
+    place.config("tasks: {echo: {run: {exec: [sh, -c, 'echo no paper >&2; exit 1']}, retry: {max_attempts: 1}}}\n")
+    result = ended(redrive, place)
+    assert (result.returncode, result.stdout) == (3, "a\ndead_letter\n")
+    assert "the job ended as dead_letter" in result.stderr
+    assert "no paper" in result.stderr
 
 
 # ---- Lines ---------------------------------------------------------------------------------------
@@ -262,8 +303,33 @@ def test_a_slip_in_the_name_of_a_task_is_told_and_the_job_taken(redrive, place):
     assert "warning: no task 'resiez' is declared" in result.stderr
     assert "did you mean 'resize'?" in result.stderr
     assert enqueue(redrive, place, "resize", "{}").stderr == ""
-    assert enqueue(redrive, place, "something-else", "{}").stderr == ""
+    other = enqueue(redrive, place, "something-else", "{}")
+    assert other.returncode == 0
+    assert "warning: no task 'something-else' is declared" in other.stderr
+    assert "did you mean" not in other.stderr
     assert len(place.rows()) == 3
+
+
+def test_a_warning_leaves_the_answer_alone(redrive, place):
+    place.config("tasks: {resize: {}}\n")
+    result = enqueue(redrive, place, "resiez", "{}", "--json")
+    assert json.loads(result.stdout)["state"] == "queued"
+    assert len(result.stderr.splitlines()) == 1 and "resize" in result.stderr
+
+
+def test_tasks_of_workers_elsewhere_are_known(redrive, place):
+    redrive.output("migrate", cwd=place.path)
+    assert enqueue(redrive, place, "whatever", "{}").stderr == ""  # no task is known at all
+    place.config("tasks: {resize: {run: {exec: ['true']}}}\n")
+    redrive("work", "--until-idle", cwd=place.path)
+    (place.path / "redrive.yaml").unlink()
+    assert enqueue(redrive, place, "resize", "{}").stderr == ""
+    for words in (["{}"], ["--lines", "--from", "lines"]):
+        (place.path / "lines").write_text("1\n2\n")
+        result = enqueue(redrive, place, "resiez", *words)
+        assert result.returncode == 0
+        assert result.stderr.count("warning: no task 'resiez' is declared") == 1
+        assert "did you mean 'resize'?" in result.stderr
 
 
 @pytest.mark.parametrize("words", [["t", "--id", ""], ["t", "--unique", ""], ["t", ""]])

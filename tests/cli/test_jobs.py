@@ -1,5 +1,8 @@
 """redrive jobs: look at jobs, cancel them, run them now."""
 
+import json
+import time
+
 import pytest
 
 from jobs_kit import EVERY_STATE, full, run_on_terminal, store  # noqa: F401
@@ -127,6 +130,21 @@ def test_show_of_a_waiting_job_tells_when(full):
     assert attempt["outcome"] == "retrying" and attempt["delay"] >= 3600
     assert "asked" in attempt["why"]
     assert attempt["why"] in text
+
+
+def test_show_of_a_completed_job_tells_that_its_error_is_of_the_past(redrive, tmp_path):
+    (tmp_path / "redrive.yaml").write_text(
+        "tasks:\n"
+        "  second: {retry: {initial_delay: 100ms, jitter: none}, run: {exec: [sh, -c,"
+        " 'test $REDRIVE_ATTEMPT -gt 1 || { echo no paper >&2; exit 1; }']}}\n")
+    redrive.output("enqueue", "second", "--id", "a", cwd=tmp_path)
+    deadline = time.monotonic() + 60
+    while json.loads(redrive.output("jobs", "show", "a", "--json", cwd=tmp_path))["state"] != "completed":
+        assert time.monotonic() < deadline
+        redrive("work", "--until-idle", cwd=tmp_path)
+    text = redrive.output("jobs", "show", "a", cwd=tmp_path)
+    assert "Last error, of attempt 1; the job has completed since\n" in text
+    assert "no paper" in text
 
 
 def test_show_as_json_has_the_history(full):

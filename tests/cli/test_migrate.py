@@ -44,6 +44,14 @@ def test_an_empty_file_is_set_up(redrive, tmp_path):
     assert f"set up with schema version {NEWEST}" in redrive.output("migrate", cwd=tmp_path)
 
 
+def test_a_folder_that_is_not_there_is_told_before_it_is_tried(redrive, tmp_path):
+    for words in (["migrate", "-n"], ["migrate"], ["stats"], ["enqueue", "t"]):
+        result = redrive(*words, "--store", "sqlite:none/a.db", cwd=tmp_path)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "its folder is not there" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_older_store_is_brought_up_to_date(redrive, older):
     dry = redrive.output("migrate", "--dry-run", cwd=older)
     assert dry == f"the store would be brought from schema version 2 to {NEWEST}\n"

@@ -25,11 +25,16 @@ READERS = [
     ["top", "--once"],
     ["breakers", "list"],
     ["breakers", "show", "mail"],
+    ["breakers", "reset", "mail"],
+    ["breakers", "trip", "mail"],
+    ["breakers", "disable", "mail"],
+    ["breakers", "simulate-failure", "mail"],
     ["queues", "list"],
     ["queues", "pause", "main"],
     ["queues", "resume", "main"],
     ["cron", "remove", "minutely"],
     ["cron", "list"],
+    ["cron", "run", "minutely"],
 ]
 
 WRITERS = [
@@ -66,3 +71,30 @@ def test_whoever_puts_something_in_makes_it(redrive, tmp_path, words):
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "new.db").exists()
     assert redrive("stats", "--store", "sqlite:new.db", cwd=tmp_path).returncode == 0
+
+
+REFUSED = [
+    ["work", "--until-idle"],
+    ["work", "--config", "nothing.yaml"],
+    ["work", "--config", "no-program.yaml", "--until-idle"],
+    ["work", "--config", "good.yaml", "--task", "mial"],
+    ["batch", "--config", "nothing.yaml", "mail", "good.yaml"],
+    ["batch", "--config", "no-program.yaml", "mail", "good.yaml"],
+    ["serve", "--config", "no-program.yaml"],
+    ["cron", "set", "minutely", "--task", "mail", "--schedule", "* * *"],
+    ["cron", "set", "minutely", "--task", "mail", "--schedule", "@daily", "--timezone", "Europe/Brelin"],
+    ["enqueue", "mail", "{"],
+    ["enqueue", "mail", "--lines", "--from", "none.jsonl"],
+]
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_whoever_is_refused_leaves_nothing_behind(redrive, tmp_path, words):
+    (tmp_path / "nothing.yaml").write_text("tasks: {mail: {}}\n")
+    (tmp_path / "no-program.yaml").write_text("tasks: {mail: {run: {exec: [./none]}}}\n")
+    (tmp_path / "good.yaml").write_text("tasks: {mail: {run: {exec: ['true']}}}\n")
+    before = sorted(os.listdir(tmp_path))
+    result = redrive(*words, "--store", "sqlite:typo.db", cwd=tmp_path)
+    assert result.returncode in (1, 2), result.stderr
+    assert result.stderr.startswith("redrive: ")
+    assert sorted(os.listdir(tmp_path)) == before

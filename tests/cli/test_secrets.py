@@ -12,11 +12,21 @@ STORES = [
     f"postgres://ann:{SECRET}@127.0.0.1:port/jobs",
     f"redis://:{SECRET}@127.0.0.1:1/0",
     f"redis://:{SECRET}@127.0.0.1:port/0",
+    f"postgres://ann@127.0.0.1:1/jobs?sslmode=prefer&sslpassword={SECRET}&password={SECRET}",
+    f"postgres://ann@127.0.0.1:1/jobs?pass%77ord={SECRET}",
+    f"redis://:{SECRET}@127.0.0.1:1/0?prefix=team-a",
+    f"redis://:x/{SECRET}@127.0.0.1:1/0",
+    f"redis://:x/{SECRET}@127.0.0.1",
+    f"redis://:x?{SECRET}@127.0.0.1:1",
+    f"redis://:x?prefix={SECRET}@127.0.0.1:1",
+    f"redis://127.0.0.1:1/0?password={SECRET}",
+    f"redis://127.0.0.1:1/0?{SECRET}@127.0.0.1",
     f"rediss://ann:{SECRET}@127.0.0.1:1",
+    f"rediss://ann@127.0.0.1:1/0?prefix=a&password={SECRET}",
     f"postgers://ann:{SECRET}@127.0.0.1/jobs",
 ]
 COMMANDS = [
-    ["batch", "--task", "t", "none.csv"],
+    ["batch", "t", "none.csv"],
     ["breakers"],
     ["config", "check"],
     ["config", "check", "--json"],
@@ -33,20 +43,33 @@ COMMANDS = [
     ["serve"],
     ["stats", "--json"],
     ["top", "--once"],
-    ["work", "--drain"],
+    ["work", "--until-idle"],
 ]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_command_shows_it(redrive, tmp_path, words):
+    (tmp_path / "redrive.yaml").write_text("tasks: {t: {run: {exec: ['true']}}}\n")
+    (tmp_path / "none.csv").write_text("id\n")
     for store in STORES:
         result = redrive(*words, "--store", store, "--log-level", "debug", cwd=tmp_path)
         assert SECRET not in result.stdout + result.stderr, (store, words)
+        assert "unknown option" not in result.stderr, words
 
 
 def test_a_check_shows_the_store_without_it(redrive, tmp_path):
     page = json.loads(redrive.output("config", "check", "--json", "--store", STORES[0], cwd=tmp_path))
     assert page["store"] == "postgres://ann:***@127.0.0.1:1/jobs"
+
+
+def test_what_is_no_secret_is_shown(redrive, tmp_path):
+    url = f"redis://:{SECRET}@127.0.0.1:1/0?prefix=team-a"
+    shown = "redis://:***@127.0.0.1:1/0?prefix=team-a"
+    assert json.loads(redrive.output("config", "check", "--json", "--store", url, cwd=tmp_path))["store"] == shown
+    assert shown in redrive.output("config", "show", "--store", url, cwd=tmp_path)
+    url = f"postgres://ann:{SECRET}@127.0.0.1:1/jobs?sslmode=prefer&password={SECRET}"
+    assert "postgres://ann:***@127.0.0.1:1/jobs?sslmode=prefer&password=***" in redrive(
+        "doctor", "--store", url, cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize("name", ["REDRIVE_STORE", "DATABASE_URL"])

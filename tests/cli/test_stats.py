@@ -103,3 +103,24 @@ def test_a_store_that_cannot_be_opened_is_a_failure(redrive, tmp_path):
         result = redrive(command, "--store", f"sqlite:{tmp_path}/no/such/place.db")
         assert result.returncode == 1
         assert result.stdout == "" and "cannot open the store" in result.stderr
+
+
+def test_ready_jobs_without_workers_are_told_of(redrive, store):
+    def line():
+        return redrive.output("stats", "--store", store).splitlines()[0]
+
+    redrive.output("enqueue", "mail", "--queue", "texts", "--store", store)
+    assert line().endswith(", but no workers: 1 ready job, and nobody takes it")
+    redrive.output("enqueue", "mail", "--store", store)
+    assert line().endswith(", but no workers: 2 ready jobs, and nobody takes them")
+    assert "no workers" in redrive.output("top", "--once", "--store", store)
+    assert stats(redrive, store)["workers"] == []
+    redrive("queues", "pause", "texts", "--store", store)
+    assert line().endswith(", but no workers: 1 ready job, and nobody takes it")
+    for job in json.loads(redrive.output("jobs", "list", "--json", "--store", store))["items"]:
+        redrive("jobs", "cancel", job["id"], "--store", store)
+    assert "but" not in line()
+
+
+def test_who_has_workers_is_not_warned(redrive, seeded):
+    assert "no workers" not in redrive.output("stats", "--store", seeded)

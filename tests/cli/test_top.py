@@ -1,6 +1,7 @@
 """redrive top: one frame for a pipe, a live screen for a terminal."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -177,3 +178,9 @@ def test_no_color_is_respected(redrive, seeded):
         os.write(top.master, b"q")
         assert top.end() == 0
         assert not re.search(rb"\x1b\[[0-9;]*m", top.seen)
+
+
+def test_a_drawing_is_not_passed_off_as_json(redrive, seeded):
+    result = redrive("top", "--once", "--json", "--store", seeded)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "redrive stats --json" in json.loads(result.stderr)["error"]["hint"]

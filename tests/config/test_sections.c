@@ -453,11 +453,12 @@ static void four_alerts_are_shipped_and_a_list_replaces_them(void **state)
     assert_int_equal(alerts[3].when.metric, CONFIG_METRIC_HEALTH_SCORE);
     assert_int_equal(alerts[3].when.compare, CONFIG_BELOW);
     assert_true(alerts[3].when.number == 0.5);
+    assert_int_equal(alerts[3].min_runs, 10);
 
     sandbox_good(s, "tasks: {t: }\nalerts:\n"
                     "  - {when: retry_backlog>=5000, command: [./page, me], task: t}\n"
                     "  - {when: \"health_score  <= 0.25\", webhook: \"http://127.0.0.1:9/a\"}\n"
-                    "  - {when: error_rate < 1}\n"
+                    "  - {when: error_rate < 1, min_runs: 3}\n"
                     "  - {when: dead_letters > 1e3}\n");
     alerts = s->config->alerts;
     assert_int_equal(s->config->n_alerts, 4);
@@ -468,6 +469,8 @@ static void four_alerts_are_shipped_and_a_list_replaces_them(void **state)
     assert_int_equal(alerts[1].when.compare, CONFIG_AT_MOST);
     assert_string_equal(alerts[1].webhook, "http://127.0.0.1:9/a");
     assert_int_equal(alerts[2].when.compare, CONFIG_BELOW);
+    assert_int_equal(alerts[1].min_runs, 10);
+    assert_int_equal(alerts[2].min_runs, 3);
     assert_true(alerts[3].when.number == 1000);
 
     assert_int_equal(sandbox_good(s, "alerts: []\n")->n_alerts, 0);

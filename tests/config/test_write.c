@@ -76,7 +76,7 @@ static void secrets_are_not_written(void **state)
     assert_non_null(strstr(text, "\"https://***@h\""));
     assert_non_null(strstr(text, "\"https://h/***\""));
     assert_non_null(strstr(text, "\"webhook\":\"https://h/\""));
-    check_dumped(s, "store", "postgres://app:***@db/jobs?***");
+    check_dumped(s, "store", "postgres://app:***@db/jobs?password=***");
     check_dumped(s, "tasks.a.run.http", "https://u:***@h/path?***");
     check_dumped(s, "tasks.b.run.http", "https://user@h/?***");
     /* What is used is not touched. */

@@ -132,14 +132,35 @@ static void a_window_counts_its_own_runs(void **state)
 {
     struct alert_state s = {0};
     (void)state;
-    assert_true(alert_window(&s, 1000, 900, 1) == 0);
-    assert_true(alert_window(&s, 1004, 901, 2) == 0);
-    assert_true(alert_window(&s, 1004, 901, 1 + ALERT_WINDOW_MS) == 0.25);
-    assert_true(alert_window(&s, 2000, 901, 2 + ALERT_WINDOW_MS) == 0.25);
-    assert_true(alert_window(&s, 2000, 901, 1 + 2 * ALERT_WINDOW_MS) == 0);
-    assert_true(alert_window(&s, 2000, 901, 1 + 3 * ALERT_WINDOW_MS) == 0);
+    assert_true(alert_window(&s, 1000, 900, 1, 1) == 0);
+    assert_true(alert_window(&s, 1004, 901, 1, 2) == 0);
+    assert_true(alert_window(&s, 1004, 901, 1, 1 + ALERT_WINDOW_MS) == 0.25);
+    assert_true(alert_window(&s, 2000, 901, 1, 2 + ALERT_WINDOW_MS) == 0.25);
+    assert_true(alert_window(&s, 2000, 901, 1, 1 + 2 * ALERT_WINDOW_MS) == 0);
+    assert_true(alert_window(&s, 2000, 901, 1, 1 + 3 * ALERT_WINDOW_MS) == 0);
     /* The store was made anew. */
-    assert_true(alert_window(&s, 3, 1, 1 + 4 * ALERT_WINDOW_MS) == 0);
+    assert_true(alert_window(&s, 3, 1, 1, 1 + 4 * ALERT_WINDOW_MS) == 0);
+}
+
+static void a_window_with_few_runs_has_no_rate(void **state)
+{
+    struct alert_state s = {0};
+    (void)state;
+    assert_true(alert_window(&s, 0, 0, 10, 1) == 0);
+    assert_true(alert_window(&s, 9, 9, 10, 1 + ALERT_WINDOW_MS) == 0);
+    assert_true(alert_window(&s, 19, 14, 10, 1 + 2 * ALERT_WINDOW_MS) == 0.5);
+}
+
+static void rates_are_told_with_three_digits_and_sizes_in_full(void **state)
+{
+    const struct config_condition rate = {.metric = CONFIG_METRIC_ERROR_RATE};
+    const struct config_condition score = {.metric = CONFIG_METRIC_HEALTH_SCORE};
+    const struct config_condition size = {.metric = CONFIG_METRIC_DEAD_LETTERS};
+    (void)state;
+    assert_true(alert_rounded(&rate, 1.0 / 3) == 0.333);
+    assert_true(alert_rounded(&rate, 0.0012345) == 0.00123);
+    assert_true(alert_rounded(&score, 0.99999) == 1);
+    assert_true(alert_rounded(&size, 123456) == 123456);
 }
 
 /* ---- Engines --------------------------------------------------------------------------------- */
@@ -228,7 +249,7 @@ static void error_rate_and_health_come_from_the_workers(void **state)
     struct worker_op worker;
     (void)state;
     watch_init(&w, YAML "  - {when: \"error_rate > 0.1\"}\n  - {when: \"health_score < 0.5\"}\n");
-    kill_jobs(&w, 10);
+    kill_jobs(&w, 14);
     pass(&w, 0);
     assert_int_equal(w.told[true], 0);
     worker_op_init(&worker, STR("w1"), (struct str){0});
@@ -238,11 +259,31 @@ static void error_rate_and_health_come_from_the_workers(void **state)
     watch_release(&w);
 }
 
+static void one_failure_is_no_rate_unless_the_rule_says_so(void **state)
+{
+    struct watch w;
+    struct worker_op worker;
+    (void)state;
+    watch_init(&w, YAML "  - {when: \"error_rate > 0.1\"}\n  - {when: \"health_score < 0.5\"}\n"
+                        "  - {when: \"error_rate > 0.2\", min_runs: 1}\n");
+    kill_jobs(&w, 2);
+    bed_submit(&w.bed, "mail", "{}");
+    bed_succeed(&w.bed, bed_claim_one(&w.bed));
+    worker_op_init(&worker, STR("w1"), (struct str){0});
+    assert_int_equal(engine_apply_one(w.bed.engine, &worker.op, NULL), 0);
+    pass(&w, ALERT_EVERY_MS);
+    assert_int_equal(w.told[true], 1);
+    assert_true(w.value == 0.667);
+    assert_non_null(strstr(w.json, "\"condition\":\"error_rate > 0.2\""));
+    assert_non_null(strstr(w.json, "\"value\":0.667,"));
+    watch_release(&w);
+}
+
 static void the_error_rate_of_a_task_is_that_of_the_last_minute(void **state)
 {
     struct watch w;
     (void)state;
-    watch_init(&w, YAML "  - {when: \"error_rate >= 0.5\", task: mail}\n");
+    watch_init(&w, YAML "  - {when: \"error_rate >= 0.5\", task: mail, min_runs: 4}\n");
     kill_jobs(&w, 5);
     pass(&w, 0);
     pass(&w, ALERT_WINDOW_MS);
@@ -295,11 +336,14 @@ int main(void)
         cmocka_unit_test(comparisons_are_what_they_say),
         cmocka_unit_test(an_episode_begins_once_and_ends_when_it_has_been_clear_for_a_while),
         cmocka_unit_test(a_window_counts_its_own_runs),
+        cmocka_unit_test(a_window_with_few_runs_has_no_rate),
+        cmocka_unit_test(rates_are_told_with_three_digits_and_sizes_in_full),
         cmocka_unit_test(one_of_several_processes_tells_and_tells_once),
         cmocka_unit_test(a_restart_does_not_tell_again),
         cmocka_unit_test(two_rules_that_say_the_same_are_both_told),
         cmocka_unit_test(a_rule_about_a_task_counts_that_task_only),
         cmocka_unit_test(error_rate_and_health_come_from_the_workers),
+        cmocka_unit_test(one_failure_is_no_rate_unless_the_rule_says_so),
         cmocka_unit_test(the_error_rate_of_a_task_is_that_of_the_last_minute),
         cmocka_unit_test(without_rules_the_shipped_ones_hold),
         cmocka_unit_test(an_engine_that_nobody_listens_to_does_not_look),

@@ -75,7 +75,7 @@ static void environment_has_the_facts_and_no_secrets(void **state)
                 SH("echo $REDRIVE_JOB_ID $REDRIVE_TASK $REDRIVE_QUEUE $REDRIVE_TENANT "
                    "$REDRIVE_ATTEMPT/$REDRIVE_MAX_ATTEMPTS ${REDRIVE_TEST_SECRET-clean}"),
                 NULL, 0);
-    assert_string_equal(r->result, "job-0 resize default acme 2/5 clean\n");
+    assert_string_equal(r->result, "job-0 resize default acme 2/5 clean");
     bench_release(&b);
 }
 
@@ -90,7 +90,7 @@ static void input_that_nobody_reads_is_no_failure(void **state)
     open_argv(&b, SH("exec 0<&-; sleep 0.1; echo fine"));
     struct record *r = bench_start(&b, payload, 0);
     bench_until(&b, &r->is_done);
-    assert_string_equal(r->result, "fine\n");
+    assert_string_equal(r->result, "fine");
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
     bench_release(&b);
     free(payload);
@@ -100,9 +100,21 @@ static void output_keeps_every_byte(void **state)
 {
     (void)state;
     struct bench b;
-    struct record *r = run_one(&b, SH("printf 'a\\000b\\377\\n'"), NULL, 0);
+    struct record *r = run_one(&b, SH("printf 'a\\000b\\n\\377'"), NULL, 0);
     assert_int_equal(r->result_len, 5);
-    assert_memory_equal(r->result, "a\0b\377\n", 5);
+    assert_memory_equal(r->result, "a\0b\n\377", 5);
+    bench_release(&b);
+}
+
+static void the_newline_that_ends_the_output_is_no_part_of_it(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = run_one(&b, SH("printf 'two\\nlines\\n\\n'"), NULL, 0);
+    assert_string_equal(r->result, "two\nlines\n");
+    bench_release(&b);
+    r = run_one(&b, SH("echo"), NULL, 0);
+    assert_int_equal(r->result_len, 0);
     bench_release(&b);
 }
 
@@ -458,6 +470,7 @@ int main(void)
         T(environment_has_the_facts_and_no_secrets),
         T(input_that_nobody_reads_is_no_failure),
         T(output_keeps_every_byte),
+        T(the_newline_that_ends_the_output_is_no_part_of_it),
         T(flood_is_drained_in_little_memory),
         T(exit_codes_and_signals_are_classified),
         T(missing_program_is_permanent),

@@ -68,7 +68,7 @@ static int refused(struct store *store, PGconn *conn, struct redrive_err *err)
          "make one with createuser, and grant it what docs/postgres.md lists"},
         {"permission denied for database", REDRIVE_E_DENIED,
          "this user may not connect to the database", "GRANT CONNECT ON DATABASE … TO …"},
-        {"database \"", REDRIVE_E_NOT_FOUND, "there is no such database on the server",
+        {"database \"", REDRIVE_E_STATE, "there is no such database on the server",
          "make one with createdb; the store then sets itself up in it"},
         {"too many", REDRIVE_E_IO, "the server has too many connections",
          "raise max_connections, or start fewer processes"},

@@ -16,7 +16,7 @@ static const struct meaning {
      "it can be tried again"},
     {"28", REDRIVE_E_DENIED, "the server does not let this user in",
      "look at user and password in the store's URL, and at pg_hba.conf"},
-    {"3D000", REDRIVE_E_NOT_FOUND, "there is no such database on the server",
+    {"3D000", REDRIVE_E_STATE, "there is no such database on the server",
      "make one with createdb; the store then sets itself up in it"},
     {"42501", REDRIVE_E_DENIED, "this user may not do that",
      "docs/postgres.md lists the grants that a store needs"},

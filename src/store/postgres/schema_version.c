@@ -163,7 +163,7 @@ int pg_schema_set_up(struct store *store, const struct store_options *options,
     if (version == 0 && !options->create) {
         err_set(err, REDRIVE_E_NOT_FOUND, "the store is empty");
         err_detail(err, "%s: the database has no schema redrive", store->shown);
-        err_hint(err, "the first process that submits or serves sets it up");
+        err_hint(err, "%s", STORE_SET_UP_HINT);
         return REDRIVE_E_NOT_FOUND;
     }
     if (version < POSTGRES_SCRIPTS_COUNT && !options->as_is)

@@ -93,13 +93,30 @@ int rd_facts_learn(struct store *store, struct redrive_err *err)
     return rc;
 }
 
+/* As of now: a slot moves, and a replica takes its primary's place. */
+static const char *describe_seat(struct store *store)
+{
+    const struct node *at = &store->place.at;
+    const char *open = strchr(at->host, ':') ? "[" : "", *close = *open ? "]" : "";
+    if (!store->is_cluster)
+        return store->server;
+    if (at->port == 0)
+        snprintf(store->seat, sizeof store->seat, "%s, a cluster; the store is on the node at %s",
+                 store->server, at->host);
+    else
+        snprintf(store->seat, sizeof store->seat,
+                 "%s, a cluster; the store is on the node %s%s%s:%d", store->server, open, at->host,
+                 close, at->port);
+    return store->seat;
+}
+
 int redis_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
 {
     (void)err;
     *ret = (struct store_facts){
         .version_found = store->version_found,
         .version_newest = SCHEMA_VERSION,
-        .server = store->server,
+        .server = describe_seat(store),
         .loss = store->loss[0] ? store->loss : NULL,
     };
     return 0;

@@ -84,7 +84,7 @@ static int found_nothing(const struct store *store, struct redrive_err *err)
     int rc = err_set(err, REDRIVE_E_NOT_FOUND, "there is no store in the Redis server");
     err_detail(err, "nothing has the prefix '%s' in database %d", store->place.prefix,
                store->place.db);
-    err_hint(err, "name the prefix that it was set up with, or set it up first");
+    err_hint(err, "is the prefix right? " STORE_SET_UP_HINT);
     return rc;
 }
 

@@ -150,6 +150,7 @@ struct store {
     unsigned n_unread; /* replies that nobody waits for */
     int64_t past_unit; /* a unit that was waited for in vain */
     char server[96];
+    char seat[HOST_MAX + 160]; /* the same, and in a cluster the node that has the store */
     char loss[192];
 
     bool in_unit;

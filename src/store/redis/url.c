@@ -6,10 +6,11 @@
 #define DEFAULT_PORT   6379
 #define DEFAULT_PREFIX "redrive"
 
+/* What has an at sign in it may be the rest of a password, and is not repeated. */
 static int wrong(const char *what, struct str text, struct redrive_err *err)
 {
     int rc = err_set(err, REDRIVE_E_INVALID, "the URL of the Redis store has %s", what);
-    if (text.len > 0)
+    if (text.len > 0 && !memchr(text.ptr, '@', text.len))
         err_detail(err, "'%.*s'", (int)text.len, text.ptr);
     err_hint(err, "write redis://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/DB][?prefix=NAME], "
                   "or redis:/PATH/OF/SOCKET");
@@ -83,8 +84,11 @@ static bool number(struct str text, int max, int *ret)
 
 static int parse_query(struct str query, struct place *ret, struct redrive_err *err)
 {
-    if (!str_starts_with(query, STR("prefix=")))
-        return wrong("a setting that is not known", query, err);
+    struct str name = query;
+    if (!str_starts_with(query, STR("prefix="))) {
+        (void)cut(&query, '=', &name);
+        return wrong("a setting that is not known", name, err);
+    }
     struct str prefix = {query.ptr + 7, query.len - 7};
     for (size_t i = 0; i < prefix.len; i++)
         if (strchr("{}:&?#", prefix.ptr[i]) || (unsigned char)prefix.ptr[i] <= ' ')

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -36,6 +37,26 @@ static char *path_of(struct str place)
     return path;
 }
 
+/* There is no store, and none can be set up. */
+static int no_folder(const char *path, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_STATE, "cannot open the store: its folder is not there");
+    err_detail(err, "path %s", path);
+    err_hint(err, "is the path right? If so, make its folder first");
+    return REDRIVE_E_STATE;
+}
+
+static bool has_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    struct stat st;
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path)
+        return true;
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    return stat(folder, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* Makes the file, for its owner only whatever the umask says; SQLite gives the log and the shared
  * memory the mode of the file. A file that is there must not be opened and closed here: that
  * would drop the locks of every other handle that this process has on it. */
@@ -46,15 +67,13 @@ static int make_file(const char *path, struct redrive_err *err)
         return 0;
     if (fd < 0 || fchmod(fd, 0600) != 0) {
         int error = errno;
-        int code = error == EACCES || error == EROFS || error == EPERM ? REDRIVE_E_DENIED
-                   : error == ENOENT || error == ENOTDIR               ? REDRIVE_E_NOT_FOUND
-                                                                       : REDRIVE_E_IO;
+        int code =
+            error == EACCES || error == EROFS || error == EPERM ? REDRIVE_E_DENIED : REDRIVE_E_IO;
         if (fd >= 0)
             close(fd);
         err_set(err, code, "cannot create the store: %s", strerror(error));
         err_detail(err, "path %s", path);
-        err_hint(err, code == REDRIVE_E_NOT_FOUND ? "make its folder first"
-                                                  : "may this user write to its folder?");
+        err_hint(err, "may this user write to its folder?");
         return code;
     }
     close(fd);
@@ -66,17 +85,18 @@ static int check_file(const char *path, const struct store_options *options,
 {
     struct stat st;
     if (stat(path, &st) != 0) {
-        if (errno == ENOENT && options->create)
-            return make_file(path, err);
         int error = errno;
+        if ((error == ENOENT || error == ENOTDIR) && !has_folder(path))
+            return no_folder(path, err);
+        if (error == ENOENT && options->create)
+            return make_file(path, err);
         int code = error == ENOENT   ? REDRIVE_E_NOT_FOUND
                    : error == EACCES ? REDRIVE_E_DENIED
                                      : REDRIVE_E_IO;
         err_set(err, code, "cannot open the store: %s", strerror(error));
         err_detail(err, "path %s", path);
         if (code == REDRIVE_E_NOT_FOUND)
-            err_hint(err, "is the path right? The store is set up by the first process that "
-                          "submits or serves");
+            err_hint(err, "is the path right? " STORE_SET_UP_HINT);
         return code;
     }
     if (S_ISDIR(st.st_mode)) {
@@ -210,7 +230,7 @@ static int set_up(struct store *store, const struct store_options *options, int6
     if (version == 0 && !options->create) {
         err_set(err, REDRIVE_E_NOT_FOUND, "the store is empty");
         err_detail(err, "path %s", store->path);
-        err_hint(err, "the first process that submits or serves sets it up");
+        err_hint(err, "%s", STORE_SET_UP_HINT);
         return REDRIVE_E_NOT_FOUND;
     }
     rc = use_wal(store, busy_wait_ms, err);

@@ -65,13 +65,14 @@ static void a_server_that_is_not_there_is_named_without_the_password(void **stat
     assert_true(err.hint[0] != '\0');
 }
 
-static void a_database_that_is_not_there_is_not_found(void **state)
+static void a_database_that_is_not_there_is_no_empty_store(void **state)
 {
     struct kit *k = *state;
     struct redrive_err err = {0};
     char url[STORES_URL_MAX];
     url_with(k, "redrive", "_no", url);
-    assert_int_equal(open_at(url, true, &err), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(open_at(url, false, &err), REDRIVE_E_STATE);
+    assert_int_equal(open_at(url, true, &err), REDRIVE_E_STATE);
     assert_string_equal(err.message, "there is no such database on the server");
     assert_non_null(strstr(err.hint, "createdb"));
 }
@@ -357,7 +358,7 @@ int main(void)
         F(both_names_of_the_scheme_are_known),
         T(what_is_no_url_is_refused_without_its_password),
         T(a_server_that_is_not_there_is_named_without_the_password),
-        F(a_database_that_is_not_there_is_not_found),
+        F(a_database_that_is_not_there_is_no_empty_store),
         F(a_user_that_is_not_there_is_denied),
         F(missing_rights_are_said_to_be_missing),
         F(the_schema_of_a_newer_program_is_left_alone),

@@ -204,6 +204,24 @@ static void a_handle_follows_its_store_and_brings_the_functions_along(void **sta
     kit_close(&other);
 }
 
+static void check_told(struct kit *k, const struct server *node)
+{
+    struct store_facts facts = {0};
+    char text[64];
+    snprintf(text, sizeof text, ", a cluster; the store is on the node 127.0.0.1:%d", node->port);
+    assert_int_equal(LIST(k, .limit = 1)->n, 0);
+    assert_int_equal(store_ops(k->store)->facts(k->store, &facts, NULL), 0);
+    assert_non_null(strstr(facts.server, text));
+}
+
+static void facts_name_the_node_that_has_the_store(void **state)
+{
+    struct cluster *c = *state;
+    check_told(&c->kit, &c->a);
+    move(c);
+    check_told(&c->kit, &c->b);
+}
+
 /* The node that the URL names is gone; the store is on the other one. */
 static void a_node_that_is_gone_is_not_missed(void **state)
 {
@@ -275,6 +293,7 @@ int main(void)
         C(a_unit_that_has_written_is_taken_back_on_the_next_node),
         C(who_asks_during_the_move_is_told_to_try_again),
         C(a_handle_follows_its_store_and_brings_the_functions_along),
+        C(facts_name_the_node_that_has_the_store),
         C(a_node_that_is_gone_is_not_missed),
         C(a_handle_leaves_a_node_that_is_no_longer_of_the_cluster),
         C(one_who_waits_leaves_such_a_node_as_well),

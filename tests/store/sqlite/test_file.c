@@ -198,7 +198,9 @@ static void a_directory_and_a_missing_one_are_named(void **state)
     assert_true(store_open(url, &CREATE, &store, &err) < 0);
     snprintf(url, sizeof url, "%.*s/none/jobs.db", (int)(strrchr(kit->url, '/') - kit->url),
              kit->url);
-    assert_int_equal(store_open(url, &CREATE, &store, &err), REDRIVE_E_NOT_FOUND);
+    assert_int_equal(store_open(url, &CREATE, &store, &err), REDRIVE_E_STATE);
+    assert_int_equal(store_open(url, &(struct store_options){0}, &store, &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.hint, "folder"));
     assert_int_equal(store_open("sqlite:", &CREATE, &store, &err), REDRIVE_E_INVALID);
 }
 
