@@ -3,13 +3,14 @@
 import http.client
 import json
 import re
+import socket
 import sqlite3
 import time
 import urllib.parse
 
 import pytest
 
-from rest_client import ROOT, api, start, tenants, token_line, until  # noqa: F401 (fixtures)
+from rest_client import ROOT, TIMEOUT_S, api, start, tenants, token_line, until  # noqa: F401 (fixtures)
 
 # -- Submit ----------------------------------------------------------------------------------------
 
@@ -319,6 +320,20 @@ def test_a_client_that_has_gone_swallows_no_job(api):
     for _ in range(3):
         api.open("POST", "/claim", {"wait": 30}).close()
     job_id = api.submit()
+    job = api.claim_one()
+    assert (job["id"], job["attempt"]) == (job_id, 1)
+
+
+def test_a_client_that_sends_no_more_is_not_shown_jobs_that_are_given_back(api):
+    """The end of the sending side comes in one segment with the last bytes, so that it is seen."""
+    job_id = api.submit()
+    body = b'{"lease": 60}'
+    with socket.create_connection(("127.0.0.1", api.port), timeout=TIMEOUT_S) as half:
+        half.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        half.sendall(b"POST /claim HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        half.shutdown(socket.SHUT_WR)
+        answer = half.makefile("rb").read()
+    assert b" 503 " in answer.split(b"\r\n")[0] and job_id.encode() not in answer, answer
     job = api.claim_one()
     assert (job["id"], job["attempt"]) == (job_id, 1)
 
