@@ -601,6 +601,20 @@ def test_mutate_moves_what_it_is_told_to(door):
         assert client.error("MUTATE " + line).startswith(error)
 
 
+def test_long_pattern_is_refused_and_large_jobs_hold_up_nobody(door):
+    client, other = door.worker(), door.connect()
+    for i in range(6):
+        client.push(f"job-0000{i}", args=["a" * 900_000], at="2100-01-01T00:00:00Z")
+    long = {"regexp": "*" + "a" * 20_000 + "b*"}
+    assert "regexp is over 255 bytes" in client.error(
+        "MUTATE " + json.dumps({"cmd": "kill", "target": "scheduled", "filter": long})
+    )
+    client.send("MUTATE " + json.dumps({"cmd": "kill", "target": "scheduled", "filter": {"regexp": "*" + "a" * 252 + "b*"}}))
+    other.push("job-00009")
+    assert client.reply() == "OK"
+    assert client.info()["sets"]["scheduled"] == 6
+
+
 def test_dead_job_that_is_discarded_is_gone(door):
     client = door.worker()
     client.push("job-00001", retry=-1)
