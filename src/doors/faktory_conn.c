@@ -165,6 +165,14 @@ static bool has_room(const struct faktory_conn *conn)
            unsent(conn) < FAKTORY_UNSENT_MAX;
 }
 
+/* What a line needs is kept until the last call that it is part of has been answered. */
+static void count_bytes(struct faktory_conn *conn, size_t n)
+{
+    if (!list_empty(&conn->calls))
+        faktory_call_add_load(LIST_ENTRY(conn->calls.prev, struct faktory_call, link),
+                              n / FAKTORY_LOAD_BYTES);
+}
+
 /* Takes whole lines as long as there is room for what they ask; whether there was one. */
 static bool parse(struct faktory_conn *conn)
 {
@@ -189,6 +197,7 @@ static bool parse(struct faktory_conn *conn)
             faktory_verb(conn, &line);
         else
             faktory_conn_hello(conn, line.verb, line.args);
+        count_bytes(conn, used);
     }
     faktory_conn_seal(conn);
     if (conn->in && conn->start == conn->in->len) {

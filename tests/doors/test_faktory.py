@@ -684,6 +684,31 @@ def test_pipelined_commands_are_answered_in_order(door):
     assert client.info()["total_processed"] == 600
 
 
+def pipeline(client, lines):
+    """Sends them without waiting for answers, which are read meanwhile."""
+    sender = threading.Thread(target=client.send, args=lines)
+    sender.start()
+    replies = [client.reply() for _ in lines]
+    sender.join(LIMIT_S)
+    return replies
+
+
+def test_client_that_sends_ahead_is_read_no_faster_than_it_is_served(door):
+    client = door.connect()
+    before = door.peak_mib()
+    bulk = ",".join(job(f"same-{i:06}", "T") for i in range(20_000))
+    assert set(pipeline(client, [f"PUSHB [{bulk}]"] * 8)) == {"{}"}
+    assert door.peak_mib() - before < 120
+
+
+def test_long_lines_sent_ahead_are_read_no_faster_than_they_are_served(door):
+    client = door.connect()
+    before = door.peak_mib()
+    text = "a" * 1_000_000
+    assert set(pipeline(client, ["PUSH " + job(f"same-{i % 4}-job", "T", [text]) for i in range(128)])) == {"OK"}
+    assert door.peak_mib() - before < 72
+
+
 def test_pipelined_fetches_share_what_there_is(door):
     client = door.worker()
     client.send(*[f"PUSH {job(f'job-{n:05}')}" for n in range(100)])
