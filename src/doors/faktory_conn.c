@@ -333,13 +333,35 @@ static void greet(struct faktory_conn *conn)
                      conn->salt);
 }
 
+static void on_spare_closed(uv_handle_t *handle)
+{
+    struct faktory_server *server = handle->data;
+    const bool accepts = server->is_one_too_many && !server->is_stopping;
+    server->is_spare_used = server->is_one_too_many = false;
+    if (accepts)
+        faktory_conn_accept(server);
+    faktory_server_handle_closed(handle);
+}
+
+/* libuv does not look for clients any more until the last one that it told of has been taken. */
+static void turn_away(struct faktory_server *server)
+{
+    server->is_one_too_many = server->is_spare_used;
+    if (server->is_spare_used || uv_tcp_init(server->options.loop, &server->spare) < 0)
+        return;
+    server->is_spare_used = true;
+    server->spare.data = server;
+    server->n_handles++;
+    (void)uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&server->spare);
+    uv_close((uv_handle_t *)&server->spare, on_spare_closed);
+}
+
 void faktory_conn_accept(struct faktory_server *server)
 {
     struct faktory_conn *conn = calloc(1, sizeof *conn);
-    if (!conn)
-        return;
-    if (uv_tcp_init(server->options.loop, &conn->tcp) < 0) {
+    if (!conn || uv_tcp_init(server->options.loop, &conn->tcp) < 0) {
         free(conn);
+        turn_away(server);
         return;
     }
     conn->server = server;

@@ -136,6 +136,10 @@ struct faktory_server {
     struct faktory_tenant *tenants; /* one for each password */
     size_t n_tenants;
     uv_tcp_t listener;
+    uint16_t port;
+    uv_tcp_t spare;       /* takes a client in whom there is no memory for, and closes it */
+    bool is_spare_used;   /* it is being closed */
+    bool is_one_too_many; /* another such client waits for it */
     uv_async_t async;
     uv_prepare_t turn;
     uv_timer_t sweep;
@@ -175,6 +179,8 @@ struct faktory_server {
 
 /* Hands the call's operation in at the end of the turn. */
 void faktory_call_send(struct faktory_call *call, struct op *op);
+/* For handles of the server that are counted in `n_handles`. */
+void faktory_server_handle_closed(uv_handle_t *handle);
 /* Looks whether a server that stops has nothing left. */
 void faktory_server_settle_down(struct faktory_server *server);
 /* A key of several parts for the server's maps, in its `text`. */
