@@ -42,6 +42,7 @@ static int open_http(struct serve *serve, struct redrive_err *err)
     struct http_server_options options = {
         .address = config->listen.http,
         .loopback_only = config->n_tokens == 0,
+        .admit = rest_admit,
         .handler = rest_handle,
         .log = &serve->session.log,
         .max_connections = config->listen.max_connections,

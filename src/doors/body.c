@@ -8,7 +8,7 @@
 #include "base/duration.h"
 #include "base/err.h"
 #include "base/suggest.h"
-#include "doors/moment.h"
+#include "core/moment.h"
 
 #define WORDS_MAX 64
 

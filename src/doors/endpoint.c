@@ -13,9 +13,6 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* Connections that have been made and not yet taken; the system has a limit of its own. */
-#define BACKLOG 1024
-
 /* How long a port may still be taken, and how often that is looked at. When a server is killed, a
  * child that it was just starting has copies of its sockets until it gets to its exec; whoever
  * takes the server's place at once must not fail for that. */
@@ -107,7 +104,7 @@ static int listen_on(const struct addrinfo *one)
         return -1;
     const int yes = 1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (bind(fd, one->ai_addr, one->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+    if (bind(fd, one->ai_addr, one->ai_addrlen) == 0 && listen(fd, ENDPOINT_BACKLOG) == 0)
         return fd;
     int saved = errno;
     close(fd);

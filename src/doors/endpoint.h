@@ -10,6 +10,9 @@
 
 #include "redrive.h"
 
+/* Connections that have been made and not yet taken; the system has a limit of its own. */
+#define ENDPOINT_BACKLOG 1024
+
 /* Whether everything that the address stands for is this machine talking to itself. False also for
  * one that cannot be understood or resolved. */
 bool endpoint_is_loopback(const char *address);

@@ -59,6 +59,7 @@ struct event_hub {
     uint64_t next_id;
     struct list clients; /* taken out by the thread only */
     size_t n_clients;
+    uint64_t n_joined; /* ever */
     bool is_stopping;
 };
 
@@ -249,11 +250,11 @@ static void *run(void *arg)
     pthread_mutex_lock(&hub->mutex);
     while (!hub->is_stopping) {
         uint64_t seen = hub->next_id;
-        size_t clients = hub->n_clients;
+        uint64_t joined = hub->n_joined;
         bool more = serve_all(hub);
         if (more)
             breathe(hub);
-        else if (!hub->is_stopping && hub->next_id == seen && hub->n_clients <= clients)
+        else if (!hub->is_stopping && hub->next_id == seen && hub->n_joined == joined)
             wait_a_while(hub);
     }
     while (!list_empty(&hub->clients))
@@ -319,6 +320,7 @@ int event_hub_join(struct event_hub *hub, const struct event_filter *filter, str
     if (rc == 0) {
         list_insert(&hub->clients, &c->link);
         hub->n_clients++;
+        hub->n_joined++;
         pthread_cond_signal(&hub->wake);
     }
     pthread_mutex_unlock(&hub->mutex);

@@ -1,23 +1,19 @@
 #include "doors/faktory_admin.h"
 
-#include <stdio.h>
-
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/json_writer.h"
+#include "doors/faktory_figures.h"
 #include "engine/change.h"
 #include "engine/control.h"
 #include "engine/engine.h"
 
 #define TEXT_MAX_BYTES (8u * 1024 * 1024)
-#define BIT(state)     (1u << (state))
-#define IN_QUEUE       (BIT(REDRIVE_STATE_QUEUED) | BIT(REDRIVE_STATE_PARKED))
+/* That are read at once: how large they are shows only then. */
+#define PAGE_JOBS  100
+#define BIT(state) (1u << (state))
+#define IN_QUEUE   (BIT(REDRIVE_STATE_QUEUED) | BIT(REDRIVE_STATE_PARKED))
 #define LIVE                                                                 \
     (IN_QUEUE | BIT(REDRIVE_STATE_SCHEDULED) | BIT(REDRIVE_STATE_RETRYING) | \
      BIT(REDRIVE_STATE_RUNNING))
-
-/* The Faktory server whose answers these are, for clients that look. */
-#define SPEAKS_LIKE "1.9.0"
 
 /* ---- One job -------------------------------------------------------------------------------- */
 
@@ -86,36 +82,62 @@ static bool matches(const struct faktory_mutation *m, const struct job *job)
 {
     if (str_is(m->command, "clear") || m->n_jids > 0 || !m->pattern)
         return true;
-    return str_glob(m->pattern, job->spec.payload);
+    return faktory_pattern_fits(m->pattern, job->spec.payload);
+}
+
+static int mutate_one(struct engine *e, struct faktory_admin *a, struct str jid, size_t *bytes,
+                      struct redrive_err *err)
+{
+    const struct faktory_mutation *m = a->mutation;
+    struct store *store = engine_store(e);
+    const struct job_filter filter = {
+        .tenant = a->tenant, .id = jid, .states = states_of(m->target), .limit = 1};
+    struct job_page page = {0};
+    if (jid.len == 0)
+        return 0;
+    int rc = store_ops(store)->list(store, &filter, &page, err);
+    if (rc == 0 && page.n > 0) {
+        *bytes += page.jobs[0].spec.payload.len;
+        rc = mutate_job(e, m, &page.jobs[0], err);
+    }
+    job_page_release(&page);
+    return rc;
 }
 
 /* Those that are named, a step of them. */
 static int mutate_named(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
 {
     const struct faktory_mutation *m = a->mutation;
-    struct store *store = engine_store(e);
+    const size_t left = m->n_jids - a->n_done;
+    size_t bytes = 0;
     int rc = 0;
-    size_t left = m->n_jids - a->n_done;
-    a->n_now = left < FAKTORY_STEP ? left : FAKTORY_STEP;
+    for (a->n_now = 0;
+         rc == 0 && a->n_now < left && a->n_now < FAKTORY_STEP && bytes < FAKTORY_STEP_BYTES;
+         a->n_now++)
+        rc = mutate_one(e, a, m->jids[a->n_done + a->n_now], &bytes, err);
     a->more = left > a->n_now;
-    for (size_t i = 0; i < a->n_now && rc == 0; i++) {
-        const struct job_filter filter = {.tenant = a->tenant,
-                                          .id = m->jids[a->n_done + i],
-                                          .states = states_of(m->target),
-                                          .limit = 1};
-        struct job_page page = {0};
-        if (filter.id.len == 0)
-            continue;
-        rc = store_ops(store)->list(store, &filter, &page, err);
-        if (rc == 0 && page.n > 0)
-            rc = mutate_job(e, m, &page.jobs[0], err);
-        job_page_release(&page);
-    }
     return rc;
 }
 
 typedef int (*each_fn)(struct engine *e, struct faktory_admin *a, const struct job *job,
                        struct redrive_err *err);
+
+/* The next of a page, as long as the step may go on. */
+static int walk_page(struct engine *e, struct faktory_admin *a, const struct job_page *page,
+                     each_fn each, size_t *bytes, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < page->n && rc == 0; i++) {
+        if (*bytes >= FAKTORY_STEP_BYTES) {
+            a->more = true;
+            break;
+        }
+        rc = each(e, a, &page->jobs[i], err);
+        *bytes += page->jobs[i].spec.payload.len;
+        a->last_seq = page->jobs[i].status.seq;
+    }
+    return rc;
+}
 
 /* The next jobs in the order of their number, each passed once. */
 static int walk(struct engine *e, struct faktory_admin *a, const struct job_filter *which,
@@ -126,13 +148,19 @@ static int walk(struct engine *e, struct faktory_admin *a, const struct job_filt
     struct job_page page = {0};
     filter.tenant = a->tenant;
     filter.order = ORDER_OLDEST;
-    filter.after_seq = a->after_seq;
-    filter.limit = FAKTORY_STEP;
-    int rc = store_ops(store)->list(store, &filter, &page, err);
-    a->more = page.more;
-    a->last_seq = page.n > 0 ? page.jobs[page.n - 1].status.seq : a->after_seq;
-    for (size_t i = 0; i < page.n && rc == 0; i++)
-        rc = each(e, a, &page.jobs[i], err);
+    filter.limit = PAGE_JOBS;
+    size_t bytes = 0;
+    int rc = 0;
+    a->last_seq = a->after_seq;
+    a->more = true;
+    for (size_t n = 0; rc == 0 && a->more && n < FAKTORY_STEP && bytes < FAKTORY_STEP_BYTES;
+         n += page.n) {
+        filter.after_seq = a->last_seq;
+        rc = store_ops(store)->list(store, &filter, &page, err);
+        a->more = page.more;
+        if (rc == 0)
+            rc = walk_page(e, a, &page, each, &bytes, err);
+    }
     job_page_release(&page);
     return rc;
 }
@@ -221,149 +249,6 @@ static int pause_queues(struct engine *e, struct faktory_admin *a, struct redriv
     return rc;
 }
 
-/* ---- Documents ------------------------------------------------------------------------------ */
-
-static int write_latency(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
-{
-    struct store *store = engine_store(e);
-    struct queue_page page = {0};
-    struct json_writer w;
-    int rc = store_ops(store)->queues(store, a->tenant, &page, err);
-    json_writer_init(&w, &a->text);
-    json_begin_object(&w);
-    for (size_t i = 0; i < a->n_names; i++) {
-        double seconds = 0;
-        for (size_t q = 0; q < page.n; q++)
-            if (str_eq(page.queues[q].queue, a->names[i]) && page.queues[q].oldest_ready_ms > 0)
-                seconds = (double)(engine_now_ms(e) - page.queues[q].oldest_ready_ms) / 1000;
-        json_key_str(&w, a->names[i]);
-        json_put_double(&w, seconds > 0 ? seconds : 0);
-    }
-    json_end_object(&w);
-    queue_page_release(&page);
-    return rc;
-}
-
-static int64_t counter_of(const struct counter_page *page, enum engine_event_kind kind)
-{
-    int64_t sum = 0;
-    for (size_t i = 0; i < page->n; i++)
-        if (page->counters[i].label.len == 0 &&
-            str_is(page->counters[i].name, engine_event_counter(kind)))
-            sum += page->counters[i].value;
-    return sum;
-}
-
-struct sizes {
-    uint64_t by_state[REDRIVE_STATE_COUNT];
-    uint64_t enqueued;
-};
-
-static uint64_t size_of(const struct queue_count *q)
-{
-    return q->by_state[REDRIVE_STATE_QUEUED] + q->by_state[REDRIVE_STATE_PARKED];
-}
-
-static void write_queues(struct json_writer *w, const struct queue_page *page, struct sizes *sizes)
-{
-    json_key(w, "queues");
-    json_begin_object(w);
-    for (size_t i = 0; i < page->n; i++) {
-        const struct queue_count *q = &page->queues[i];
-        json_key_str(w, q->queue);
-        json_put_uint(w, size_of(q));
-        sizes->enqueued += size_of(q);
-        for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
-            sizes->by_state[s] += q->by_state[s];
-    }
-    json_end_object(w);
-}
-
-static void write_sets(struct json_writer *w, const struct sizes *sizes)
-{
-    static const struct {
-        const char *set;
-        const char *task; /* under which older clients look for it */
-        enum redrive_state state;
-    } SETS[] = {
-        {"scheduled", "Scheduled", REDRIVE_STATE_SCHEDULED},
-        {"retries", "Retries", REDRIVE_STATE_RETRYING},
-        {"dead", "Dead", REDRIVE_STATE_DEAD_LETTER},
-        {"working", "Busy", REDRIVE_STATE_RUNNING},
-    };
-    const size_t n = sizeof SETS / sizeof SETS[0];
-    json_key(w, "sets");
-    json_begin_object(w);
-    for (size_t i = 0; i < n; i++)
-        json_field_int(w, SETS[i].set, (int64_t)sizes->by_state[SETS[i].state]);
-    json_end_object(w);
-    json_key(w, "tasks");
-    json_begin_object(w);
-    for (size_t i = 0; i < n; i++) {
-        json_key(w, SETS[i].task);
-        json_begin_object(w);
-        json_field_int(w, "size", (int64_t)sizes->by_state[SETS[i].state]);
-        json_end_object(w);
-    }
-    json_end_object(w);
-}
-
-static void write_server(struct json_writer *w, const struct faktory_server_facts *facts)
-{
-    json_key(w, "server");
-    json_begin_object(w);
-    json_field_cstr(w, "description", "Redrive");
-    json_field_cstr(w, "faktory_version", SPEAKS_LIKE);
-    json_field_cstr(w, "redrive_version", REDRIVE_VERSION);
-    json_field_int(w, "uptime", facts->uptime_s);
-    json_field_int(w, "connections", (int64_t)facts->connections);
-    json_field_int(w, "command_count", (int64_t)facts->commands);
-    json_field_int(w, "used_memory_mb", 0);
-    json_end_object(w);
-}
-
-static void write_times(struct json_writer *w, int64_t now_ms)
-{
-    char text[CLOCK_TEXT_MAX];
-    char clock[CLOCK_TEXT_MAX];
-    json_field_cstr(w, "now", clock_format(now_ms, text));
-    /* The time of day without decimals: 12:00:00 of 2026-05-01T12:00:00.000Z. */
-    (void)snprintf(clock, sizeof clock, "%.8s UTC", strlen(text) > 19 ? text + 11 : "");
-    json_field_cstr(w, "server_utc_time", clock);
-}
-
-static int write_info(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
-{
-    struct store *store = engine_store(e);
-    struct queue_page queues = {0};
-    struct counter_page counters = {0};
-    struct sizes sizes = {0};
-    struct json_writer w;
-    int rc = store_ops(store)->queues(store, a->tenant, &queues, err);
-    if (rc == 0)
-        rc = store_ops(store)->counters_list(store, a->tenant, &counters, err);
-    int64_t failures = counter_of(&counters, ENGINE_EVENT_RETRYING) +
-                       counter_of(&counters, ENGINE_EVENT_DEAD) +
-                       counter_of(&counters, ENGINE_EVENT_FAILED);
-    json_writer_init(&w, &a->text);
-    json_begin_object(&w);
-    write_times(&w, engine_now_ms(e));
-    json_key(&w, "faktory");
-    json_begin_object(&w);
-    write_queues(&w, &queues, &sizes);
-    write_sets(&w, &sizes);
-    json_field_int(&w, "total_failures", failures);
-    json_field_int(&w, "total_processed", counter_of(&counters, ENGINE_EVENT_COMPLETED) + failures);
-    json_field_int(&w, "total_enqueued", (int64_t)sizes.enqueued);
-    json_field_int(&w, "total_queues", (int64_t)queues.n);
-    json_end_object(&w);
-    write_server(&w, &a->facts);
-    json_end_object(&w);
-    queue_page_release(&queues);
-    counter_page_release(&counters);
-    return rc;
-}
-
 /* ---- The operation -------------------------------------------------------------------------- */
 
 static int apply(struct engine *e, struct op *op, struct redrive_err *err)
@@ -373,8 +258,8 @@ static int apply(struct engine *e, struct op *op, struct redrive_err *err)
     buf_reset(&a->text);
     a->more = false;
     switch (a->kind) {
-    case FAKTORY_INFO: return write_info(e, a, err);
-    case FAKTORY_LATENCY: return write_latency(e, a, err);
+    case FAKTORY_INFO: return faktory_write_info(e, a, err);
+    case FAKTORY_LATENCY: return faktory_write_latency(e, a, err);
     case FAKTORY_PAUSE:
     case FAKTORY_RESUME: return pause_queues(e, a, err);
     case FAKTORY_REMOVE: return remove_queues(e, a, err);

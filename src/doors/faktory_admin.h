@@ -1,8 +1,9 @@
 /* faktory_admin.h - what Faktory's clients may ask of queues and sets, as operations.
  *
  * INFO, QUEUE, MUTATE and FLUSH look at many jobs. Each is done in steps of at most FAKTORY_STEP
- * jobs, an operation of its own, so that others get their turn in between: while `more` is set the
- * same operation is to be handed in again. Everything stays within one tenant.
+ * jobs and not much over FAKTORY_STEP_BYTES of them, an operation of its own, so that others get
+ * their turn in between: while `more` is set the same operation is to be handed in again.
+ * Everything stays within one tenant.
  *
  * Faktory's sets are states here: scheduled, retries (retrying), dead (dead_letter), working
  * (running); what stands in a queue is queued or parked. What is discarded is cancelled, so that it
@@ -18,7 +19,8 @@
 #include "engine/unit.h"
 #include "store/store.h"
 
-#define FAKTORY_STEP 500
+#define FAKTORY_STEP       500
+#define FAKTORY_STEP_BYTES ((size_t)4 * 1024 * 1024)
 
 enum faktory_admin_kind {
     FAKTORY_INFO,

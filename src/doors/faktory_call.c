@@ -51,8 +51,14 @@ void faktory_call_free(struct faktory_call *call)
     free(call);
 }
 
-struct faktory_call *faktory_conn_open(struct faktory_conn *conn,
-                                       const struct faktory_call_kind *kind)
+void faktory_call_add_load(struct faktory_call *call, size_t load)
+{
+    call->load += (unsigned)load;
+    call->conn->load += (unsigned)load;
+}
+
+struct faktory_call *faktory_conn_open_call(struct faktory_conn *conn,
+                                            const struct faktory_call_kind *kind)
 {
     return conn->open && conn->open->kind == kind && conn->open->load < FAKTORY_RUN_MAX ? conn->open
                                                                                         : NULL;
@@ -74,8 +80,7 @@ struct buf *faktory_conn_reply(struct faktory_conn *conn)
         return &conn->out;
     struct faktory_call *last = LIST_ENTRY(conn->calls.prev, struct faktory_call, link);
     if (!last->kind && last->load < FAKTORY_RUN_MAX) {
-        last->load++;
-        conn->load++;
+        faktory_call_add_load(last, 1);
         return &last->reply;
     }
     struct faktory_call *call = faktory_call_new(conn, NULL, sizeof *call);

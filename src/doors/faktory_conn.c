@@ -165,6 +165,14 @@ static bool has_room(const struct faktory_conn *conn)
            unsent(conn) < FAKTORY_UNSENT_MAX;
 }
 
+/* What a line needs is kept until the last call that it is part of has been answered. */
+static void count_bytes(struct faktory_conn *conn, size_t n)
+{
+    if (!list_empty(&conn->calls))
+        faktory_call_add_load(LIST_ENTRY(conn->calls.prev, struct faktory_call, link),
+                              n / FAKTORY_LOAD_BYTES);
+}
+
 /* Takes whole lines as long as there is room for what they ask; whether there was one. */
 static bool parse(struct faktory_conn *conn)
 {
@@ -189,6 +197,7 @@ static bool parse(struct faktory_conn *conn)
             faktory_verb(conn, &line);
         else
             faktory_conn_hello(conn, line.verb, line.args);
+        count_bytes(conn, used);
     }
     faktory_conn_seal(conn);
     if (conn->in && conn->start == conn->in->len) {
@@ -324,13 +333,35 @@ static void greet(struct faktory_conn *conn)
                      conn->salt);
 }
 
+static void on_spare_closed(uv_handle_t *handle)
+{
+    struct faktory_server *server = handle->data;
+    const bool accepts = server->is_one_too_many && !server->is_stopping;
+    server->is_spare_used = server->is_one_too_many = false;
+    if (accepts)
+        faktory_conn_accept(server);
+    faktory_server_handle_closed(handle);
+}
+
+/* libuv does not look for clients any more until the last one that it told of has been taken. */
+static void turn_away(struct faktory_server *server)
+{
+    server->is_one_too_many = server->is_spare_used;
+    if (server->is_spare_used || uv_tcp_init(server->options.loop, &server->spare) < 0)
+        return;
+    server->is_spare_used = true;
+    server->spare.data = server;
+    server->n_handles++;
+    (void)uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&server->spare);
+    uv_close((uv_handle_t *)&server->spare, on_spare_closed);
+}
+
 void faktory_conn_accept(struct faktory_server *server)
 {
     struct faktory_conn *conn = calloc(1, sizeof *conn);
-    if (!conn)
-        return;
-    if (uv_tcp_init(server->options.loop, &conn->tcp) < 0) {
+    if (!conn || uv_tcp_init(server->options.loop, &conn->tcp) < 0) {
         free(conn);
+        turn_away(server);
         return;
     }
     conn->server = server;

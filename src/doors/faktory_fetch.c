@@ -350,11 +350,10 @@ static const char *read_queues(struct fetch_call *f, struct str args)
 
 void faktory_fetch(struct faktory_conn *conn, struct str args)
 {
-    struct faktory_call *open = faktory_conn_open(conn, &FETCH);
+    struct faktory_call *open = faktory_conn_open_call(conn, &FETCH);
     if (open && str_eq(fetch_of(open)->args, args) && fetch_of(open)->n_left < RUN_MAX) {
         fetch_of(open)->n_left++;
-        open->load += FAKTORY_LOAD_FETCH;
-        conn->load += FAKTORY_LOAD_FETCH;
+        faktory_call_add_load(open, FAKTORY_LOAD_FETCH);
         return;
     }
     faktory_conn_seal(conn);
@@ -366,8 +365,7 @@ void faktory_fetch(struct faktory_conn *conn, struct str args)
     f->args = args;
     f->n_left = 1;
     f->deadline_ms = now_ms(conn->server) + conn->server->options.fetch_wait_ms;
-    f->call.load += FAKTORY_LOAD_FETCH;
-    conn->load += FAKTORY_LOAD_FETCH;
+    faktory_call_add_load(&f->call, FAKTORY_LOAD_FETCH);
     const char *wrong = read_queues(f, args);
     if (!wrong)
         return;

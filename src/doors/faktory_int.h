@@ -23,9 +23,12 @@
 #include "store/job.h"
 
 /* How much a connection may have under way: commands count 1, a FETCH counts more, because a line
- * of a few bytes may be answered with a megabyte. */
+ * of a few bytes may be answered with a megabyte. Long lines and the jobs of a PUSHB count by their
+ * size, so that the maximum is also one of 4 MiB and of 4096 such jobs. */
 #define FAKTORY_LOAD_MAX   512
 #define FAKTORY_LOAD_FETCH 8
+#define FAKTORY_LOAD_BYTES ((size_t)8 * 1024)
+#define FAKTORY_LOAD_JOBS  8
 /* So much that a client has not taken yet, and no more of its commands are looked at. */
 #define FAKTORY_UNSENT_MAX ((size_t)1024 * 1024)
 /* Commands that become one operation at most. */
@@ -133,6 +136,10 @@ struct faktory_server {
     struct faktory_tenant *tenants; /* one for each password */
     size_t n_tenants;
     uv_tcp_t listener;
+    uint16_t port;
+    uv_tcp_t spare;       /* takes a client in whom there is no memory for, and closes it */
+    bool is_spare_used;   /* it is being closed */
+    bool is_one_too_many; /* another such client waits for it */
     uv_async_t async;
     uv_prepare_t turn;
     uv_timer_t sweep;
@@ -172,6 +179,8 @@ struct faktory_server {
 
 /* Hands the call's operation in at the end of the turn. */
 void faktory_call_send(struct faktory_call *call, struct op *op);
+/* For handles of the server that are counted in `n_handles`. */
+void faktory_server_handle_closed(uv_handle_t *handle);
 /* Looks whether a server that stops has nothing left. */
 void faktory_server_settle_down(struct faktory_server *server);
 /* A key of several parts for the server's maps, in its `text`. */
@@ -198,9 +207,11 @@ void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str a
 void *faktory_call_new(struct faktory_conn *conn, const struct faktory_call_kind *kind,
                        size_t size);
 void faktory_call_finish(struct faktory_call *call);
+/* Counts more of the connection's load. */
+void faktory_call_add_load(struct faktory_call *call, size_t load);
 /* The call that is open, if it is of this kind and has room. */
-struct faktory_call *faktory_conn_open(struct faktory_conn *conn,
-                                       const struct faktory_call_kind *kind);
+struct faktory_call *faktory_conn_open_call(struct faktory_conn *conn,
+                                            const struct faktory_call_kind *kind);
 /* Closes it. */
 void faktory_conn_seal(struct faktory_conn *conn);
 /* Where the answer to a command goes that needs nobody else. */

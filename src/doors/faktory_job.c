@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json_writer.h"
-#include "doors/faktory_time.h"
+#include "core/moment.h"
 
 #define JID_MIN_BYTES 8
 #define PRIORITY_STEP 25
@@ -116,7 +116,7 @@ int faktory_job_read(struct str json, struct arena *arena, struct faktory_job *r
         return rc;
     if (ret->queue.len == 0)
         ret->queue = STR("default");
-    if (extras.at.len > 0 && !faktory_time_read(extras.at, &ret->at_ms))
+    if (extras.at.len > 0 && !moment_parse(extras.at, &ret->at_ms))
         return err_set(err, REDRIVE_E_INVALID,
                        "invalid timestamp for 'at': \"%.*s\": not an RFC 3339 time",
                        extras.at.len < 64 ? (int)extras.at.len : 64, extras.at.ptr);

@@ -140,7 +140,7 @@ static const struct faktory_call_kind PUSH = {
 
 void faktory_push(struct faktory_conn *conn, struct str args)
 {
-    struct faktory_call *open = faktory_conn_open(conn, &PUSH);
+    struct faktory_call *open = faktory_conn_open_call(conn, &PUSH);
     struct redrive_err err = {.message = "out of memory"};
     struct str jid;
     if (!open) {
@@ -152,8 +152,7 @@ void faktory_push(struct faktory_conn *conn, struct str args)
     if (push_add(push_of(open), args, &jid, &err) < 0) {
         faktory_put_failure(faktory_conn_reply(conn), &err);
     } else if (push_of(open)->n > 1) {
-        open->load++;
-        conn->load++;
+        faktory_call_add_load(open, 1);
     }
 }
 
@@ -198,6 +197,7 @@ void faktory_push_bulk(struct faktory_conn *conn, struct str args)
     conn->open = NULL;
     p->is_bulk = true;
     if (read_bulk(p, args, &err) == 0) {
+        faktory_call_add_load(&p->call, p->n / FAKTORY_LOAD_JOBS);
         push_seal(&p->call);
         return;
     }

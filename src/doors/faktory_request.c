@@ -231,8 +231,13 @@ static int read_pattern(struct json_reader *r, struct arena *arena, struct fakto
     int rc = faktory_read_text(r, arena, &text);
     if (rc < 0 || text.len == 0)
         return rc;
-    m->pattern = arena_dup(arena, text);
-    return m->pattern ? 0 : json_fail(r, REDRIVE_E_NOMEM, "out of memory");
+    struct faktory_pattern *pattern = arena_alloc(arena, sizeof *pattern);
+    if (!pattern)
+        return json_fail(r, REDRIVE_E_NOMEM, "out of memory");
+    if (!faktory_pattern_init(pattern, text))
+        return json_fail(r, REDRIVE_E_TOO_BIG, "regexp is over %d bytes", FAKTORY_PATTERN_MAX);
+    m->pattern = pattern;
+    return 0;
 }
 
 static int read_filter(struct json_reader *r, struct arena *arena, struct faktory_mutation *m)

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/str.h"
+#include "doors/faktory_pattern.h"
 #include "redrive.h"
 
 /* HELLO: who it is. */
@@ -56,7 +57,7 @@ struct faktory_mutation {
     const struct str *jids; /* if there are any, nothing else counts */
     size_t n_jids;
     struct str jobtype;
-    const char *pattern; /* of the job's text, * and ?; NULL: any */
+    const struct faktory_pattern *pattern; /* of the job's text; NULL: any */
 };
 int faktory_mutation_read(struct str json, struct arena *arena, struct faktory_mutation *ret,
                           struct redrive_err *err);

@@ -1,17 +1,15 @@
 #include "doors/faktory_server.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "doors/endpoint.h"
 #include "doors/faktory_int.h"
 #include "engine/engine.h"
 
-#define BACKLOG  1024
 #define SWEEP_MS 500
 
 /* ---- The committer -------------------------------------------------------------------------- */
@@ -133,7 +131,7 @@ void faktory_server_terminate(struct faktory_server *server)
     server->state = FAKTORY_TERMINATE;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+void faktory_server_handle_closed(uv_handle_t *handle)
 {
     struct faktory_server *server = handle->data;
     if (--server->n_handles > 0 || !server->stopped)
@@ -150,10 +148,10 @@ void faktory_server_settle_down(struct faktory_server *server)
     pthread_mutex_lock(&server->mutex);
     server->is_closed = true;
     pthread_mutex_unlock(&server->mutex);
-    uv_close((uv_handle_t *)&server->async, on_handle_closed);
-    uv_close((uv_handle_t *)&server->turn, on_handle_closed);
-    uv_close((uv_handle_t *)&server->sweep, on_handle_closed);
-    uv_close((uv_handle_t *)&server->fetch_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&server->async, faktory_server_handle_closed);
+    uv_close((uv_handle_t *)&server->turn, faktory_server_handle_closed);
+    uv_close((uv_handle_t *)&server->sweep, faktory_server_handle_closed);
+    uv_close((uv_handle_t *)&server->fetch_timer, faktory_server_handle_closed);
 }
 
 void faktory_server_stop(struct faktory_server *server, void (*stopped)(void *ctx), void *ctx)
@@ -166,71 +164,39 @@ void faktory_server_stop(struct faktory_server *server, void (*stopped)(void *ct
     server->stopped_ctx = ctx;
     if (server->options.send_timeout_ms > 2000)
         server->options.send_timeout_ms = 2000;
-    uv_close((uv_handle_t *)&server->listener, on_handle_closed);
+    uv_close((uv_handle_t *)&server->listener, faktory_server_handle_closed);
     LIST_FOREACH (&server->conns, link)
         faktory_conn_end(LIST_ENTRY(link, struct faktory_conn, link));
 }
 
 /* ---- Starting ------------------------------------------------------------------------------- */
 
-static bool is_loopback(const struct sockaddr *address)
+static int refuse_address(const char *address, int code, struct redrive_err *err)
 {
-    if (address->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-    }
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
-    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+    err_set(err, REDRIVE_E_IO, "cannot listen on %s", address);
+    err_detail(err, "%s", uv_strerror(code));
+    return REDRIVE_E_IO;
 }
 
-static int find_address(const char *text, struct sockaddr_storage *ret, struct redrive_err *err)
+static int listen_on(struct faktory_server *server, const char *address, struct redrive_err *err)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    struct addrinfo *found = NULL;
-    char host[256];
-    const char *colon = strrchr(text, ':');
-    size_t len = colon ? (size_t)(colon - text) : 0;
-    if (len > 1 && text[0] == '[' && text[len - 1] == ']') {
-        text++;
-        len -= 2;
+    int fd = -1;
+    int rc = endpoint_listen(address, server->n_tenants == 0, &fd, err);
+    if (rc == REDRIVE_E_DENIED) {
+        err_set(err, REDRIVE_E_CONFIG, "the Faktory door has no password");
+        err_detail(err, "%s can be reached by others", address);
+        err_hint(err, "set a password, or listen on 127.0.0.1");
+        return REDRIVE_E_CONFIG;
     }
-    if (!colon || !colon[1] || !str_copy(host, sizeof host, (struct str){text, len}))
-        return err_set(err, REDRIVE_E_CONFIG, "'%s' is no address to listen on, host:port", text);
-    int rc = getaddrinfo(len > 0 ? host : NULL, colon + 1, &hints, &found);
-    if (rc != 0) {
-        rc = err_set(err, REDRIVE_E_CONFIG, "cannot find the address '%s'", text);
-        err_detail(err, "host '%s', port '%s'", host, colon + 1);
-        return rc;
-    }
-    memcpy(ret, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    return 0;
-}
-
-static int refuse_address(const char *text, int code, struct redrive_err *err)
-{
-    int rc = err_set(err, REDRIVE_E_IO, "cannot listen for Faktory clients: %s", uv_strerror(code));
-    err_detail(err, "address %s", text);
-    return rc;
-}
-
-static int listen_on(struct faktory_server *server, const char *text, struct redrive_err *err)
-{
-    struct sockaddr_storage address = {0};
-    int rc = find_address(text, &address, err);
     if (rc < 0)
         return rc;
-    const struct sockaddr *where = (const struct sockaddr *)&address;
-    if (server->n_tenants == 0 && !is_loopback(where)) {
-        rc = err_set(err, REDRIVE_E_CONFIG, "the Faktory door has no password");
-        err_detail(err, "%s can be reached by others", text);
-        err_hint(err, "set a password, or listen on 127.0.0.1");
-        return rc;
-    }
-    rc = uv_tcp_bind(&server->listener, where, 0);
-    if (rc == 0)
-        rc = uv_listen((uv_stream_t *)&server->listener, BACKLOG, on_connection);
-    return rc < 0 ? refuse_address(text, rc, err) : 0;
+    server->port = endpoint_port(fd);
+    rc = uv_tcp_open(&server->listener, fd);
+    if (rc < 0)
+        close(fd);
+    else
+        rc = uv_listen((uv_stream_t *)&server->listener, ENDPOINT_BACKLOG, on_connection);
+    return rc < 0 ? refuse_address(address, rc, err) : 0;
 }
 
 static bool copy_passwords(struct faktory_server *server, const struct faktory_options *options)
@@ -355,13 +321,7 @@ int faktory_server_start(const struct faktory_options *options, struct faktory_s
 
 uint16_t faktory_server_port(const struct faktory_server *server)
 {
-    struct sockaddr_storage address = {0};
-    int len = sizeof address;
-    if (uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len) < 0)
-        return 0;
-    return ntohs(address.ss_family == AF_INET6
-                     ? ((const struct sockaddr_in6 *)(const void *)&address)->sin6_port
-                     : ((const struct sockaddr_in *)(const void *)&address)->sin_port);
+    return server->port;
 }
 
 void faktory_server_free(struct faktory_server *server)

@@ -56,9 +56,8 @@ struct faktory_options {
 
 struct faktory_server;
 
-/* REDRIVE_E_IO with the address and the reason when it cannot listen; REDRIVE_E_CONFIG for an
- * address that is none, or is not loopback though there is no password. From then on the process
- * ignores SIGPIPE. */
+/* As endpoint_listen fails, but REDRIVE_E_CONFIG for an address that is not loopback though there
+ * is no password. From then on the process ignores SIGPIPE. */
 int faktory_server_start(const struct faktory_options *options, struct faktory_server **ret,
                          struct redrive_err *err);
 /* The port that it listens on, also when the address said 0. */

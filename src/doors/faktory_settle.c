@@ -59,7 +59,7 @@ static const struct faktory_call_kind SETTLE = {
 
 static struct settle_call *settle_open(struct faktory_conn *conn)
 {
-    struct faktory_call *open = faktory_conn_open(conn, &SETTLE);
+    struct faktory_call *open = faktory_conn_open_call(conn, &SETTLE);
     if (open)
         return settle_of(open);
     faktory_conn_seal(conn);
@@ -83,8 +83,7 @@ static void settle_add(struct settle_call *s, struct str jid, const struct outco
     s->items[s->n] = item;
     s->jids[s->n] = outcome->failure.failed ? jid : (struct str){0};
     if (s->n++ > 0) {
-        s->call.load++;
-        conn->load++;
+        faktory_call_add_load(&s->call, 1);
     }
 }
 

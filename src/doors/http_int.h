@@ -57,7 +57,8 @@ struct http_server {
     unsigned refs;          /* the owner's and one for each request */
     struct list connections;
     unsigned n_connections;
-    unsigned n_busy; /* connections whose request has been handed over and is not over */
+    size_t body_bytes; /* set aside for bodies by all requests */
+    unsigned n_busy;   /* connections whose request has been handed over and is not over */
     bool quiesced;
     bool stopping;
     bool sweep_ended;
@@ -81,9 +82,10 @@ struct http_request {
     struct http_connection *connection; /* NULL: it is through with the request */
     struct MHD_Response *response;      /* given, not yet taken by libmicrohttpd */
     unsigned status;
-    bool handed;    /* to the handler */
-    bool given;     /* there is an answer, or the lack of one is final */
-    bool suspended; /* see above */
+    bool handed;       /* to the handler */
+    bool given;        /* there is an answer, or the lack of one is final */
+    bool suspended;    /* see above */
+    size_t body_bytes; /* its part of the server's */
     void (*end)(struct http_request *, void *ctx);
     void *end_ctx;
     struct http_stream stream;
@@ -93,7 +95,11 @@ struct http_request {
     uintptr_t target_end; /* the address behind it, as it was read */
     const char *refusal;  /* why it is malformed; NULL: it is not */
     bool headers_read;
+    bool is_refused; /* it was answered instead of admitted */
+    bool drops_body; /* what comes of it is thrown away */
     bool too_big;
+    bool lacks_room;   /* there is none for its body */
+    uint64_t length;   /* of the body, as it was named; 0: none, or in chunks */
     size_t seen_bytes; /* of the body, kept or not */
     enum http_method method;
     struct str raw_path;
@@ -119,6 +125,8 @@ void http_let_go(struct http_request *request);
 /* Takes the head in; 0, or the status with which it is to be refused, and why. */
 int http_request_head(struct http_request *request, const char *method, const char *version,
                       const char **ret_why);
+/* Sets memory aside for the body. */
+void http_request_expect(struct http_request *request);
 /* Takes a piece of the body; false: enough of this, close. */
 bool http_request_piece(struct http_request *request, const char *bytes, size_t n);
 
@@ -135,12 +143,21 @@ struct MHD_Response *http_response(const char *content_type, struct str body,
 void http_response_secure(struct MHD_Response *response);
 /* A problem document that ends the connection. */
 struct MHD_Response *http_response_refusal(int status, const char *why);
+struct MHD_Response *http_response_stopping(void);
 /* Gives the answer, which may be NULL for none, unless there is one; under the lock. Whether it is
  * this one that will be sent. */
 bool http_give(struct http_request *request, int status, struct MHD_Response *response,
                enum http_phase phase, int64_t deadline_ms);
 /* Clears `suspended` and resumes, if it was set; under the lock. */
 void http_resume(struct http_request *request);
+
+/* ---- http_take.c ---------------------------------------------------------------------------- */
+
+/* For libmicrohttpd: called with the head of a request, then with each piece of its body, then when
+ * it is whole, and once more whenever its connection has been resumed. */
+enum MHD_Result http_take(void *ctx, struct MHD_Connection *mhd, const char *url,
+                          const char *method, const char *version, const char *upload,
+                          size_t *upload_size, void **request_context);
 
 /* ---- http_server.c -------------------------------------------------------------------------- */
 

@@ -41,22 +41,34 @@ struct MHD_Response *http_response(const char *content_type, struct str body,
 
 static int code_of(int status)
 {
-    return status == 413 ? REDRIVE_E_TOO_BIG : status == 503 ? REDRIVE_E_STOPPING : REDRIVE_E_PARSE;
+    return status == 413 ? REDRIVE_E_TOO_BIG : status == 503 ? REDRIVE_E_NOMEM : REDRIVE_E_PARSE;
+}
+
+static struct MHD_Response *refusal(int status, int code, const char *why)
+{
+    static const struct http_header HEADERS[] = {{"Connection", "close"},
+                                                 {"Retry-After", RETRY_AFTER_S}};
+    struct redrive_err err;
+    struct buf body;
+    struct json_writer w;
+    err_set(&err, code, "%s", why);
+    buf_init(&body, 4096);
+    json_writer_init(&w, &body);
+    problem_write(&w, status, &err, NULL);
+    struct MHD_Response *response =
+        http_response(PROBLEM_CONTENT_TYPE, buf_str(&body), HEADERS, status == 503 ? 2 : 1);
+    buf_release(&body);
+    return response;
 }
 
 struct MHD_Response *http_response_refusal(int status, const char *why)
 {
-    static const struct http_header CLOSE = {"Connection", "close"};
-    struct redrive_err err;
-    struct buf body;
-    struct json_writer w;
-    err_set(&err, code_of(status), "%s", why);
-    buf_init(&body, 4096);
-    json_writer_init(&w, &body);
-    problem_write(&w, status, &err, NULL);
-    struct MHD_Response *response = http_response(PROBLEM_CONTENT_TYPE, buf_str(&body), &CLOSE, 1);
-    buf_release(&body);
-    return response;
+    return refusal(status, code_of(status), why);
+}
+
+struct MHD_Response *http_response_stopping(void)
+{
+    return refusal(503, REDRIVE_E_STOPPING, "shutting down");
 }
 
 void http_resume(struct http_request *request)

@@ -9,6 +9,10 @@
 /* What is set aside at once for a body whose length is known. */
 #define RESERVE_MAX_BYTES (64u * 1024)
 
+/* A body up to this size is taken even when those of all clients are too many: heartbeats and
+ * settlements must not suffer from who submits much. */
+#define SMALL_BODY_BYTES (16u * 1024)
+
 struct http_request *http_request_new(struct http_server *server, struct http_connection *c,
                                       struct MHD_Connection *mhd, const char *uri)
 {
@@ -46,6 +50,7 @@ void http_let_go(struct http_request *request)
         pthread_mutex_unlock(&server->lock);
         return;
     }
+    server->body_bytes -= request->body_bytes;
     http_server_let_go(server);
     request_free(request);
 }
@@ -112,7 +117,6 @@ int http_request_head(struct http_request *r, const char *method, const char *ve
 {
     struct taking taking = {.request = r, .line = (uintptr_t)version + strlen(version) + 2};
     struct http_head *head = &taking.head;
-    uint64_t length;
     int n = MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, NULL, NULL);
     r->headers_read = true;
     r->method = method_of(method);
@@ -126,32 +130,60 @@ int http_request_head(struct http_request *r, const char *method, const char *ve
         return 503;
     if (!check_lines(&taking, method, version))
         head->why = "a line of the head is malformed";
-    int status = http_head_finish(head, &length, ret_why);
+    int status = http_head_finish(head, &r->length, ret_why);
     if (status)
         return status;
     *ret_why = r->refusal;
     if (r->refusal)
         return 400;
     *ret_why = "the body is over the size limit";
-    if (length > r->server->options.max_body_bytes)
-        return 413;
-    if (length > 0)
-        (void)buf_reserve(&r->body, length < RESERVE_MAX_BYTES ? length : RESERVE_MAX_BYTES);
-    return 0;
+    return r->length > r->server->options.max_body_bytes ? 413 : 0;
 }
 
 /* ---- The body ------------------------------------------------------------------------------- */
 
+static void drop_body(struct http_request *r)
+{
+    r->drops_body = true;
+    buf_release(&r->body);
+}
+
+/* Counts what the body now takes; drops it when that is too much with those of all others. */
+static void count_body(struct http_request *r)
+{
+    struct http_server *server = r->server;
+    const size_t now = r->body.capacity;
+    if (now == r->body_bytes)
+        return;
+    pthread_mutex_lock(&server->lock);
+    const size_t others = server->body_bytes - r->body_bytes;
+    r->lacks_room = now > SMALL_BODY_BYTES && others + now > server->options.max_bodies_bytes;
+    r->body_bytes = r->lacks_room ? 0 : now;
+    server->body_bytes = others + r->body_bytes;
+    pthread_mutex_unlock(&server->lock);
+    if (r->lacks_room)
+        drop_body(r);
+}
+
+void http_request_expect(struct http_request *r)
+{
+    if (r->length == 0 || r->drops_body)
+        return;
+    (void)buf_reserve(&r->body, r->length < RESERVE_MAX_BYTES ? r->length : RESERVE_MAX_BYTES);
+    count_body(r);
+}
+
 bool http_request_piece(struct http_request *r, const char *bytes, size_t n)
 {
     r->seen_bytes += n;
-    if (r->too_big)
+    if (r->drops_body)
         return r->seen_bytes / PATIENCE <= r->server->options.max_body_bytes;
-    if (buf_add(&r->body, bytes, n) == 0)
-        return true;
-    r->too_big = buf_failed(&r->body) == REDRIVE_E_TOO_BIG;
-    buf_release(&r->body);
-    return r->too_big;
+    const int rc = buf_add(&r->body, bytes, n);
+    r->too_big = rc == REDRIVE_E_TOO_BIG;
+    if (rc < 0)
+        drop_body(r);
+    count_body(r);
+    return rc == 0 || r->too_big;
 }
 
 /* ---- For handlers --------------------------------------------------------------------------- */

@@ -43,6 +43,7 @@ static struct http_server *server_new(const struct http_server_options *given)
     *o = *given;
     o->address = o->tls_cert = o->tls_key = NULL;
     o->max_body_bytes = o->max_body_bytes ? o->max_body_bytes : 8u * 1024 * 1024;
+    o->max_bodies_bytes = o->max_bodies_bytes ? o->max_bodies_bytes : 256u * 1024 * 1024;
     o->max_connections = connections_allowed(o->max_connections);
     o->request_timeout_ms = o->request_timeout_ms ? o->request_timeout_ms : 30000;
     o->idle_timeout_ms = o->idle_timeout_ms ? o->idle_timeout_ms : 60000;
@@ -172,90 +173,6 @@ static void on_completed(void *ctx, struct MHD_Connection *mhd, void **request_c
     http_let_go(request);
 }
 
-static enum MHD_Result refuse(struct http_request *request, int status, const char *why)
-{
-    struct MHD_Response *response = http_response_refusal(status, why);
-    log_event(request->server->options.log, LOG_LEVEL_DEBUG, clock_wall_ms(), "http_refused",
-              LOG_I("status", status), LOG_S("reason", why));
-    if (!response)
-        return MHD_NO;
-    pthread_mutex_lock(&request->server->lock);
-    request->given = true;
-    request->connection->phase = HTTP_ANSWERING;
-    pthread_mutex_unlock(&request->server->lock);
-    enum MHD_Result queued = MHD_queue_response(request->mhd, (unsigned)status, response);
-    MHD_destroy_response(response);
-    return queued;
-}
-
-/* Hands a whole request over, once. */
-static void hand_over(struct http_request *request)
-{
-    struct http_server *server = request->server;
-    pthread_mutex_lock(&server->lock);
-    request->handed = true;
-    server->n_busy++;
-    request->connection->phase = HTTP_WORKING;
-    request->connection->deadline_ms = 0;
-    bool stopping = server->stopping;
-    if (stopping)
-        http_give(request, 503, http_response_refusal(503, "shutting down"), HTTP_ANSWERING, 0);
-    else
-        request->refs++;
-    pthread_mutex_unlock(&server->lock);
-    if (!stopping)
-        server->options.handler(request, server->options.ctx);
-}
-
-/* Takes the answer if there is one; else the connection sleeps until there is. */
-static enum MHD_Result answer(struct http_request *request)
-{
-    struct http_server *server = request->server;
-    pthread_mutex_lock(&server->lock);
-    if (!request->given) {
-        MHD_suspend_connection(request->mhd);
-        request->suspended = true;
-        pthread_mutex_unlock(&server->lock);
-        return MHD_YES;
-    }
-    struct MHD_Response *response = request->response;
-    unsigned status = request->status;
-    request->response = NULL;
-    pthread_mutex_unlock(&server->lock);
-    if (!response)
-        return MHD_NO;
-    enum MHD_Result queued = MHD_queue_response(request->mhd, status, response);
-    MHD_destroy_response(response);
-    return queued;
-}
-
-/* Called with the head of a request, then with each piece of its body, then when it is whole, and
- * once more whenever its connection has been resumed. */
-static enum MHD_Result on_request(void *ctx, struct MHD_Connection *mhd, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **request_context)
-{
-    struct http_request *request = *request_context;
-    const char *why;
-    (void)ctx, (void)mhd, (void)url;
-    if (!request)
-        return MHD_NO;
-    if (!request->headers_read) {
-        int status = http_request_head(request, method, version, &why);
-        return status ? refuse(request, status, why) : MHD_YES;
-    }
-    if (*upload_size > 0) {
-        size_t n = *upload_size;
-        *upload_size = 0;
-        return http_request_piece(request, upload, n) ? MHD_YES : MHD_NO;
-    }
-    if (request->too_big)
-        return refuse(request, 413, "the body is over the size limit");
-    if (!request->handed)
-        hand_over(request);
-    return answer(request);
-}
-
 static void on_message(void *ctx, const char *format, va_list args)
 {
     struct http_server *server = ctx;
@@ -284,7 +201,7 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
         tls[0].option = MHD_OPTION_END;
     errno = 0;
     server->daemon = MHD_start_daemon(
-        flags, 0, may_connect, server, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_message,
+        flags, 0, may_connect, server, http_take, server, MHD_OPTION_EXTERNAL_LOGGER, on_message,
         server, MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT, server->options.max_connections + 16,
         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_line, server,
@@ -370,8 +287,7 @@ static void answer_all(struct http_server *server)
         if (!request || !request->handed)
             continue;
         if (!request->given)
-            http_give(request, 503, http_response_refusal(503, "shutting down"), HTTP_ANSWERING,
-                      deadline_ms);
+            http_give(request, 503, http_response_stopping(), HTTP_ANSWERING, deadline_ms);
         else
             http_resume(request);
     }

@@ -9,9 +9,13 @@
  *     chunked, a header name that is no name: 400, and the connection is closed without reading on,
  *     so that no body is ever taken for a request
  *   - a body over the limit: 413 and closed; headers over the limit: 431 or closed
+ *   - bodies of all clients together over their limit: 503 and closed, but for small ones
  *   - a request that is not whole within its deadline, however slowly it trickles: closed
  *   - an answer that is not taken within its deadline: closed
  *   - more connections than the limit: the new one is closed
+ *
+ * A body is memory that a stranger asks for. So a second function may look at the head alone, and
+ * say before any of the body has been read whether that will be needed.
  *
  * A request has two holders: its connection, and the handler from the moment it is called until it
  * has answered. So a handler may use a request, and what is in its arena, for as long as it has not
@@ -39,15 +43,27 @@ struct http_request;
  * http_stream_open, now or later. */
 typedef void (*http_handler_fn)(struct http_request *request, void *ctx);
 
+/* What becomes of a request whose head is there. */
+enum http_admission {
+    HTTP_ADMIT,         /* the body is read, then the handler is called */
+    HTTP_ADMIT_NO_BODY, /* the same, but nothing of the body is kept: http_body is empty */
+    HTTP_ANSWERED,      /* by http_reply, within the call; the handler will not be called */
+};
+
+/* Called on the server's thread with a request that has no body yet. It must not wait. */
+typedef enum http_admission (*http_admit_fn)(struct http_request *request, void *ctx);
+
 struct http_server_options {
     const char *address;  /* host:port; port 0: any, see http_server_port */
     bool loopback_only;   /* another address is refused with REDRIVE_E_DENIED */
     const char *tls_cert; /* PEM texts, both or neither */
     const char *tls_key;
+    http_admit_fn admit; /* NULL: every request is admitted */
     http_handler_fn handler;
-    void *ctx;
+    void *ctx; /* of both */
     const struct log *log;
     size_t max_body_bytes;      /* 0: 8 MiB */
+    size_t max_bodies_bytes;    /* of all requests that are not over; 0: 256 MiB */
     unsigned max_connections;   /* 0: 10 000, or what the limit on open files allows */
     int64_t request_timeout_ms; /* from the request line to the last byte; 0: 30 s */
     int64_t idle_timeout_ms;    /* from the last answer to the next request line; 0: 60 s */

@@ -208,13 +208,19 @@ static const struct config *take_config(struct rest *rest, struct http_request *
     return config;
 }
 
-void rest_handle(struct http_request *request, void *ctx)
+/* Bodies are for those who bring something. */
+static bool takes_body(const struct rest_route *route)
+{
+    return route->scope != 0 && route->method != HTTP_GET;
+}
+
+enum http_admission rest_admit(struct http_request *request, void *ctx)
 {
     struct rest *rest = ctx;
     struct rest_call *call = arena_alloc(http_arena(request), sizeof *call);
     if (!call) {
         http_reply(request, 503, NULL, (struct str){NULL, 0}, NULL, 0);
-        return;
+        return HTTP_ANSWERED;
     }
     call->rest = rest;
     call->request = request;
@@ -223,16 +229,24 @@ void rest_handle(struct http_request *request, void *ctx)
     struct match match = find_route(rest->tables, without_version(http_raw_path(request)),
                                     method == HTTP_HEAD ? HTTP_GET : method);
     if (answer_without_route(call, &match))
-        return;
+        return HTTP_ANSWERED;
     call->route = match.route;
     if (!may_run(call))
-        return;
+        return HTTP_ANSWERED;
     if (!take_params(call, &match)) {
         struct redrive_err err;
         err_nomem(&err);
         rest_fail(call, &err, NULL);
-        return;
+        return HTTP_ANSWERED;
     }
+    http_set_user(request, call);
+    return takes_body(call->route) ? HTTP_ADMIT : HTTP_ADMIT_NO_BODY;
+}
+
+void rest_handle(struct http_request *request, void *ctx)
+{
+    struct rest *rest = ctx;
+    struct rest_call *call = http_user(request);
     if (call->route->reads)
         rest_readers_take(rest, call);
     else

@@ -1,6 +1,7 @@
 /* rest.h - the resources behind the paths, and what all of them share.
  *
- *     http_server ──► rest_handle ──► route ──► auth ──► rest_*.c ──► committer or a read
+ *     http_server ──► rest_admit ──► route ──► auth ──► the body is read
+ *                 ──► rest_handle ──► rest_*.c ──► committer or a read
  *                 ◄──────────────── http_reply / problem ◄───────────
  *
  * A route is a row: method, path with {placeholders}, scope, function. From the tables come 404 (no
@@ -82,7 +83,9 @@ struct rest_options {
 };
 
 int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err);
-/* For http_server_options: the handler; its context is the struct rest. */
+/* For http_server_options, both: who has no business here is refused by the first, before a body
+ * has been read; their context is the struct rest. */
+enum http_admission rest_admit(struct http_request *request, void *ctx);
 void rest_handle(struct http_request *request, void *ctx);
 /* The tokens and definitions of another configuration, from the next request on. Requests in hand
  * hold the one before; it goes with the last of them. */

@@ -53,28 +53,46 @@ static void give_back(struct committer *committer, const struct claim_op *claim)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
+/* Whether somebody will get the jobs. */
+static bool send_jobs(struct rest_call *call, const struct claim_op *claim)
+{
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_key(w, "jobs");
+    json_begin_array(w);
+    for (size_t i = 0; i < claim->n; i++)
+        view_claimed(w, &claim->jobs[i]);
+    json_end_array(w);
+    json_end_object(w);
+    return rest_send(call, 200);
+}
+
+/* Who has closed its sending side has most likely gone, and its jobs would wait for their leases to
+ * end. It may still be listening, so that it must not be shown what is given back. */
+static void refuse_half_closed(struct rest_call *call)
+{
+    struct redrive_err err = {0};
+    err_set(&err, REDRIVE_E_IO, "no jobs for a connection that is being closed");
+    err_hint(&err, "keep the sending side open until the answer has come");
+    rest_fail(call, &err, NULL);
+}
+
 static void claimed(struct claim_wait *wait)
 {
     struct polling *p = (struct polling *)(void *)wait;
     struct rest_call *call = p->call;
     struct claim_op claim = wait->claim;
+    struct committer *committer = rest_committer(call);
+    bool is_taken = true;
     if (claim.op.code < 0) {
         rest_fail(call, &claim.op.err, NULL);
-        claim_op_release(&claim);
-        return;
+    } else if (claim.n > 0 && http_gone(call->request)) {
+        refuse_half_closed(call);
+        is_taken = false;
+    } else {
+        is_taken = send_jobs(call, &claim);
     }
-    struct json_writer *w = rest_json(call);
-    json_begin_object(w);
-    json_key(w, "jobs");
-    json_begin_array(w);
-    for (size_t i = 0; i < claim.n; i++)
-        view_claimed(w, &claim.jobs[i]);
-    json_end_array(w);
-    json_end_object(w);
-    struct committer *committer = rest_committer(call);
-    const bool has_gone = http_gone(call->request);
-    const bool is_sent = rest_send(call, 200);
-    if (claim.n > 0 && (has_gone || !is_sent))
+    if (!is_taken && claim.n > 0)
         give_back(committer, &claim);
     claim_op_release(&claim);
 }

@@ -51,6 +51,11 @@ class Door:
     def worker(self, wid="w1", **hello):
         return self.connect(wid=wid, pid=1, labels=[], hostname="test", **hello)
 
+    def peak_mib(self):
+        """The most memory that it has had."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) // 1024
+
     def close(self):
         """Ends it; whatever it complained of on its way is an error."""
         self.is_over = True

@@ -60,6 +60,7 @@ void house_open(struct house *house, const char *yaml, const struct rest_route *
     const struct http_server_options options = {
         .address = "127.0.0.1:0",
         .loopback_only = true,
+        .admit = rest_admit,
         .handler = rest_handle,
         .ctx = house->rest,
     };

@@ -135,6 +135,11 @@ class Server:
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def resident_mib(self):
+        """The memory that it has."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) // 1024
+
     def stop(self):
         """Its exit code, once it has ended in good order."""
         self.process.stdin.close()

@@ -61,7 +61,7 @@ int main(int argc, char **argv)
     need(rest_new(&options, &rest, &err), &err);
     resources = rest;
     const struct http_server_options http = {
-        .address = "127.0.0.1:0", .handler = rest_handle, .ctx = rest};
+        .address = "127.0.0.1:0", .admit = rest_admit, .handler = rest_handle, .ctx = rest};
     need(http_server_start(&http, &server, &err), &err);
     (void)printf("%u\n", http_server_port(server));
     (void)fflush(stdout);

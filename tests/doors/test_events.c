@@ -302,6 +302,37 @@ static void one_that_has_gone_is_closed(void **state)
     ear_release(&ear);
 }
 
+/* Joins another one at the moment at which it is dropped itself. */
+struct successor {
+    struct ear ear;
+    struct event_hub *hub;
+};
+
+static bool leave_at_once(struct str bytes, void *ctx)
+{
+    (void)bytes, (void)ctx;
+    return false;
+}
+
+static void join_successor(void *ctx)
+{
+    struct successor *s = ctx;
+    assert_int_equal(join(s->hub, &ALL, NULL, &s->ear), 0);
+}
+
+static void one_that_comes_as_another_goes_is_greeted_at_once(void **state)
+{
+    (void)state;
+    /* Without being woken the hub sleeps for longer than a test waits. */
+    struct successor s = {.hub = hub_of(0, 10 * LIMIT_MS)};
+    const struct event_sink sink = {.write = leave_at_once, .close = join_successor, .ctx = &s};
+    ear_init(&s.ear);
+    assert_int_equal(event_hub_join(s.hub, &ALL, (struct str){0}, &sink, NULL), 0);
+    ear_wait(&s.ear, "retry: 2000");
+    event_hub_free(s.hub);
+    ear_release(&s.ear);
+}
+
 static void silence_is_filled_with_comments(void **state)
 {
     (void)state;
@@ -366,6 +397,7 @@ int main(void)
         T(a_gap_is_told_once),
         T(one_that_is_too_slow_gets_a_reset_and_holds_up_nobody),
         T(one_that_has_gone_is_closed),
+        T(one_that_comes_as_another_goes_is_greeted_at_once),
         T(silence_is_filled_with_comments),
         T(a_crowd_is_bounded),
         T(many_events_arrive_in_order),

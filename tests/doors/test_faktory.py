@@ -601,6 +601,20 @@ def test_mutate_moves_what_it_is_told_to(door):
         assert client.error("MUTATE " + line).startswith(error)
 
 
+def test_long_pattern_is_refused_and_large_jobs_hold_up_nobody(door):
+    client, other = door.worker(), door.connect()
+    for i in range(6):
+        client.push(f"job-0000{i}", args=["a" * 900_000], at="2100-01-01T00:00:00Z")
+    long = {"regexp": "*" + "a" * 20_000 + "b*"}
+    assert "regexp is over 255 bytes" in client.error(
+        "MUTATE " + json.dumps({"cmd": "kill", "target": "scheduled", "filter": long})
+    )
+    client.send("MUTATE " + json.dumps({"cmd": "kill", "target": "scheduled", "filter": {"regexp": "*" + "a" * 252 + "b*"}}))
+    other.push("job-00009")
+    assert client.reply() == "OK"
+    assert client.info()["sets"]["scheduled"] == 6
+
+
 def test_dead_job_that_is_discarded_is_gone(door):
     client = door.worker()
     client.push("job-00001", retry=-1)
@@ -668,6 +682,31 @@ def test_pipelined_commands_are_answered_in_order(door):
     sender.join()
     assert got == expected
     assert client.info()["total_processed"] == 600
+
+
+def pipeline(client, lines):
+    """Sends them without waiting for answers, which are read meanwhile."""
+    sender = threading.Thread(target=client.send, args=lines)
+    sender.start()
+    replies = [client.reply() for _ in lines]
+    sender.join(LIMIT_S)
+    return replies
+
+
+def test_client_that_sends_ahead_is_read_no_faster_than_it_is_served(door):
+    client = door.connect()
+    before = door.peak_mib()
+    bulk = ",".join(job(f"same-{i:06}", "T") for i in range(20_000))
+    assert set(pipeline(client, [f"PUSHB [{bulk}]"] * 8)) == {"{}"}
+    assert door.peak_mib() - before < 120
+
+
+def test_long_lines_sent_ahead_are_read_no_faster_than_they_are_served(door):
+    client = door.connect()
+    before = door.peak_mib()
+    text = "a" * 1_000_000
+    assert set(pipeline(client, ["PUSH " + job(f"same-{i % 4}-job", "T", [text]) for i in range(128)])) == {"OK"}
+    assert door.peak_mib() - before < 72
 
 
 def test_pipelined_fetches_share_what_there_is(door):

@@ -215,6 +215,99 @@ static void a_client_that_expects_100_gets_it(void **state)
     bench_stop(&bench);
 }
 
+/* Lets nobody into /closed, and no body into /empty. */
+static enum http_admission admit(struct http_request *request, void *ctx)
+{
+    (void)ctx;
+    assert_int_equal(http_body(request).len, 0);
+    if (str_is(http_path(request), "/empty"))
+        return HTTP_ADMIT_NO_BODY;
+    if (!str_is(http_path(request), "/closed"))
+        return HTTP_ADMIT;
+    http_reply(request, 403, "text/plain", STR("closed"), NULL, 0);
+    return HTTP_ANSWERED;
+}
+
+static void a_request_is_refused_by_its_head(void **state)
+{
+    static const char CHUNKS[] = "4\r\nbody\r\n0\r\n\r\n";
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){.admit = admit, .max_body_bytes = 100});
+    client_connect(&client, bench.port);
+    client_say(&client, "POST /closed HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody");
+    assert_int_equal(client_read(&client, false), 403);
+    client_say(&client, "PATCH /closed HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client_say(&client, CHUNKS);
+    assert_int_equal(client_read(&client, false), 403);
+    assert_int_equal(client_get(&client, "/closed"), 403);
+    assert_int_equal(bench.n_requests, 0);
+    client_say(&client, "POST /empty HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody");
+    assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "POST /empty\n");
+    client_say(&client, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody");
+    assert_int_equal(client_read(&client, false), 200);
+    check_str(buf_str(&client.body), "POST /echo\nbody");
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void a_client_that_asks_first_is_refused_at_once(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){.admit = admit});
+    client_connect(&client, bench.port);
+    client_say(&client, "PUT /closed HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
+                        "Expect: 100-continue\r\n\r\n");
+    assert_int_equal(client_read(&client, false), 403);
+    client_wait_close(&client);
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+#define LARGE_BYTES 90000
+
+static int post_large(struct client *client, const char *path, bool waits)
+{
+    static char body[LARGE_BYTES];
+    char head[128];
+    memset(body, 'b', sizeof body);
+    (void)snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
+                   path, LARGE_BYTES);
+    client_say(client, head);
+    client_send(client, body, sizeof body);
+    return waits ? client_read(client, false) : 0;
+}
+
+static void bodies_of_all_clients_are_bounded(void **state)
+{
+    struct bench bench;
+    struct client first, second;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){.max_bodies_bytes = 2 * LARGE_BYTES});
+    client_connect(&first, bench.port);
+    post_large(&first, "/later", false);
+    bench_wait_kept(&bench, 1);
+    client_connect(&second, bench.port);
+    assert_int_equal(post_large(&second, "/echo", true), 503);
+    check_str(client_header(&second, "Retry-After"), "1");
+    client_wait_close(&second);
+    client_close(&second);
+    client_connect(&second, bench.port);
+    client_say(&second, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok");
+    assert_int_equal(client_read(&second, false), 200);
+    assert_int_equal(bench_release(&bench), 1);
+    assert_int_equal(client_read(&first, false), 200);
+    /* On the same connection the former body has gone for sure. */
+    assert_int_equal(post_large(&first, "/echo", true), 200);
+    client_close(&first);
+    client_close(&second);
+    bench_stop(&bench);
+}
+
 static void answers_come_from_any_thread(void **state)
 {
     struct bench bench;
@@ -302,6 +395,9 @@ int main(void)
         T(head_gets_the_headers_of_get),
         T(every_answer_has_security_headers),
         T(a_client_that_expects_100_gets_it),
+        T(a_request_is_refused_by_its_head),
+        T(a_client_that_asks_first_is_refused_at_once),
+        T(bodies_of_all_clients_are_bounded),
         T(answers_come_from_any_thread),
         T(an_answer_to_a_client_that_has_gone_goes_nowhere),
         T(who_waits_learns_that_the_client_has_gone),

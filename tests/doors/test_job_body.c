@@ -1,7 +1,6 @@
 #include "check.h"
 
 #include "doors/job_body.h"
-#include "doors/moment.h"
 
 #define NOW INT64_C(1767225600000) /* 2026-01-01T00:00:00Z */
 
@@ -176,24 +175,6 @@ static void an_array_has_a_limit(void **state)
     buf_release(&text);
 }
 
-static void moments_have_an_offset(void **state)
-{
-    (void)state;
-    int64_t ms;
-    assert_true(moment_parse(STR("2026-01-01T00:00:00Z"), &ms));
-    assert_int_equal(ms, NOW);
-    assert_true(moment_parse(STR("2026-01-01 00:00:00.1239z"), &ms));
-    assert_int_equal(ms, NOW + 123);
-    assert_true(moment_parse(STR("2026-01-01T02:00+02:00"), &ms));
-    assert_int_equal(ms, NOW);
-    assert_false(moment_parse(STR("2026-01-01T00:00:00"), &ms));
-    assert_false(moment_parse(STR("2026-02-29T00:00Z"), &ms));
-    assert_false(moment_parse(STR("2026-01-01T24:00Z"), &ms));
-    assert_false(moment_parse(STR("2026-01-01T00:00Zx"), &ms));
-    assert_false(moment_parse(STR("2026-01-01T00:00+2:00"), &ms));
-    assert_false(moment_parse(STR("1970-01-01T00:00+01:00"), &ms));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,7 +188,6 @@ int main(void)
         T(times_must_make_sense),
         T(what_is_no_job_is_refused),
         T(an_array_has_a_limit),
-        T(moments_have_an_offset),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }

@@ -3,13 +3,14 @@
 import http.client
 import json
 import re
+import socket
 import sqlite3
 import time
 import urllib.parse
 
 import pytest
 
-from rest_client import ROOT, api, start, tenants, token_line, until  # noqa: F401 (fixtures)
+from rest_client import ROOT, TIMEOUT_S, api, start, tenants, token_line, until  # noqa: F401 (fixtures)
 
 # -- Submit ----------------------------------------------------------------------------------------
 
@@ -319,6 +320,20 @@ def test_a_client_that_has_gone_swallows_no_job(api):
     for _ in range(3):
         api.open("POST", "/claim", {"wait": 30}).close()
     job_id = api.submit()
+    job = api.claim_one()
+    assert (job["id"], job["attempt"]) == (job_id, 1)
+
+
+def test_a_client_that_sends_no_more_is_not_shown_jobs_that_are_given_back(api):
+    """The end of the sending side comes in one segment with the last bytes, so that it is seen."""
+    job_id = api.submit()
+    body = b'{"lease": 60}'
+    with socket.create_connection(("127.0.0.1", api.port), timeout=TIMEOUT_S) as half:
+        half.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        half.sendall(b"POST /claim HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        half.shutdown(socket.SHUT_WR)
+        answer = half.makefile("rb").read()
+    assert b" 503 " in answer.split(b"\r\n")[0] and job_id.encode() not in answer, answer
     job = api.claim_one()
     assert (job["id"], job["attempt"]) == (job_id, 1)
 
@@ -738,6 +753,35 @@ def test_without_a_token_nothing_is_told(tenants):
     nobody = tenants[0].of("nobody")
     for method, route in sorted(documented_routes()):
         assert nobody(method, re.sub(r"\{\w+\}", "x", route)).status == 401
+
+
+def refused_half_way(port, length, body):
+    """The connection of a stranger who has sent a part of a body."""
+    stranger = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+    stranger.sendall(b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % length)
+    stranger.sendall(body)
+    return stranger
+
+
+def test_bodies_of_strangers_take_no_memory(start):
+    server = start("tokens:\n" + token_line("red", "enqueue", "red"))
+    server.api.of("red").submit()
+    before, length = server.resident_mib(), 8 << 20
+    strangers = [refused_half_way(server.api.port, length, b" " * (length - 1)) for _ in range(16)]
+    # The last byte is missing; the kernel has a few MiB of what comes before.
+    assert server.resident_mib() - before < 48
+    for stranger in strangers:
+        with stranger:
+            stranger.sendall(b"]")
+            assert stranger.recv(100).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_stranger_who_asks_before_sending_is_told_at_once(tenants):
+    with socket.create_connection(("127.0.0.1", tenants[0].port), timeout=TIMEOUT_S) as stranger:
+        stranger.sendall(
+            b"POST /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n"
+        )
+        assert stranger.makefile("rb").read().startswith(b"HTTP/1.1 401 ")
 
 
 def test_a_connection_is_used_again(api):

@@ -1,6 +1,4 @@
-#include "doors/moment.h"
-
-#include "core/civil.h"
+#include "core/moment.h"
 
 /* Reads exactly `digits` digits from the front. */
 static bool take_number(struct str *s, size_t digits, int *ret)
@@ -32,24 +30,25 @@ static bool take_date(struct str *s, struct civil *c)
         !take(s, '-') || !take_number(s, 2, &c->day))
         return false;
     c->year = year;
-    return year >= 1970 && c->month >= 1 && c->month <= 12 && c->day >= 1 &&
+    return c->month >= 1 && c->month <= 12 && c->day >= 1 &&
            c->day <= civil_days_in_month(year, c->month);
 }
 
-/* Up to nine digits, of which three count. */
 static bool take_fraction(struct str *s, int *ret_ms)
 {
-    int scale = 100, digits = 0, digit;
-    for (*ret_ms = 0; digits < 9 && take_number(s, 1, &digit); digits++) {
+    int scale = 100, digit;
+    if (!take_number(s, 1, &digit))
+        return false;
+    *ret_ms = 0;
+    do {
         *ret_ms += digit * scale;
         scale /= 10;
-    }
-    return digits > 0;
+    } while (take_number(s, 1, &digit));
+    return true;
 }
 
 static bool take_time(struct str *s, struct civil *c, int *ret_ms)
 {
-    *ret_ms = 0;
     if (!take_number(s, 2, &c->hour) || !take(s, ':') || !take_number(s, 2, &c->minute))
         return false;
     if (take(s, ':')) {
@@ -62,7 +61,6 @@ static bool take_time(struct str *s, struct civil *c, int *ret_ms)
 static bool take_offset(struct str *s, int *ret_s)
 {
     int hours, minutes, sign;
-    *ret_s = 0;
     if (take(s, 'Z') || take(s, 'z'))
         return true;
     if (take(s, '+'))
@@ -77,15 +75,29 @@ static bool take_offset(struct str *s, int *ret_s)
     return hours <= 14 && minutes <= 59;
 }
 
+bool moment_read(struct str text, struct moment *ret)
+{
+    *ret = (struct moment){0};
+    if (!take_date(&text, &ret->local))
+        return false;
+    ret->has_time = text.len > 0;
+    if (ret->has_time && (!(take(&text, 'T') || take(&text, 't') || take(&text, ' ')) ||
+                          !take_time(&text, &ret->local, &ret->ms)))
+        return false;
+    ret->has_offset = text.len > 0;
+    return !ret->has_offset || (take_offset(&text, &ret->offset_s) && text.len == 0);
+}
+
 bool moment_parse(struct str text, int64_t *ret_ms)
 {
-    struct civil c = {0};
-    int ms, offset_s;
-    if (!take_date(&text, &c) || !(take(&text, 'T') || take(&text, 't') || take(&text, ' ')) ||
-        !take_time(&text, &c, &ms) || !take_offset(&text, &offset_s) || text.len > 0)
+    struct moment m;
+    if (!moment_read(text, &m) || !m.has_offset)
         return false;
-    *ret_ms = (civil_to_seconds(&c) - offset_s) * 1000 + ms;
-    return *ret_ms >= 0;
+    const int64_t ms = (civil_to_seconds(&m.local) - m.offset_s) * 1000 + m.ms;
+    if (ms < 0)
+        return false;
+    *ret_ms = ms;
+    return true;
 }
 
 bool moment_looks_like_one(struct str text)
