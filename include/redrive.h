@@ -779,7 +779,7 @@ struct redrive_health {
     double error_rate;
     double latency_factor;
     uint32_t breakers;
-    uint32_t breakers_open;
+    uint32_t breakers_open; /* that hold work back: open, half open or forced open */
 };
 REDRIVE_API void redrive_health(struct redrive_handler *handler, struct redrive_health *ret);
 
