@@ -196,7 +196,7 @@ void engine_forget(struct engine *e)
 {
     lanes_forget(&e->lanes);
     timetable_forget(&e->timetable);
-    retention_forget(e);
+    retention_undo(e);
     e->shared_seen = -1;
     e->n_events = 0;
     e->cancels_ms = 0;
