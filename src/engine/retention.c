@@ -7,8 +7,10 @@
 #include "engine/tasks.h"
 #include "engine/worker_row.h"
 
-#define BATCH    500
-#define EVERY_MS (60 * 1000)
+#define BATCH 500
+/* With each unit that takes some away all processes read all lanes again: rather few large ones. */
+#define LANE_BATCH 2000
+#define EVERY_MS   (60 * 1000)
 /* Whoever runs a job says when it ended, and says so a little later. */
 #define LATE_MS (10 * 60 * 1000)
 #define DAY_MS  (INT64_C(24) * 3600 * 1000)
@@ -227,6 +229,7 @@ int retention_sweep(struct engine *e, struct redrive_err *err)
 {
     const struct config *config = e->options.config;
     struct sweep s = {.e = e};
+    size_t n_lanes = 0;
     if (e->now_ms >= e->sweep_ms) {
         int64_t completed_ms = config ? config->retention.completed_ms : DAY_MS;
         int64_t cancelled_ms = config ? config->retention.cancelled_ms : DAY_MS;
@@ -237,8 +240,11 @@ int retention_sweep(struct engine *e, struct redrive_err *err)
             rc = sweep_dead(&s, err);
         if (rc == 0)
             rc = workers_sweep(e, err);
+        if (rc == 0)
+            rc = lanes_sweep(e, LANE_BATCH, &n_lanes, err);
         if (rc < 0)
             return rc;
+        s.more |= n_lanes == LANE_BATCH;
         e->sweep_ms = s.more ? e->now_ms : e->now_ms + EVERY_MS;
     }
     engine_want(e, e->sweep_ms);

@@ -13,8 +13,8 @@
  *
  * Jobs with a policy of their own are passed over by all of these. One further mark is theirs: it
  * goes over all dead jobs of more than a day, a page a sweep while there is nothing to remove, and
- * starts anew a day after it has begun, or when it has come to the end. So they go up to a day after
- * their time, or a day for each 700 000 dead jobs that there are.
+ * starts anew a day after it has begun, or when it has come to the end. So they go up to a day
+ * after their time, or a day for each 700 000 dead jobs that there are.
  */
 #ifndef ENGINE_RETENTION_H
 #define ENGINE_RETENTION_H
