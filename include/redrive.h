@@ -296,7 +296,7 @@ struct redrive_policy {
     int32_t max_retries;
     int64_t total_timeout_ms; /* from the first start; parked time does not count; 0: none */
     bool enable_dlq;
-    int32_t dlq_retention_days;
+    int32_t dlq_retention_days;                               /* 0: kept until it is removed */
     const struct redrive_class_rule *on[REDRIVE_CLASS_COUNT]; /* borrowed; NULL: `backoff` */
     struct redrive_match retry_on;   /* borrowed; empty: the class decides */
     struct redrive_match give_up_on; /* borrowed; beats retry_on */
@@ -779,7 +779,7 @@ struct redrive_health {
     double error_rate;
     double latency_factor;
     uint32_t breakers;
-    uint32_t breakers_open;
+    uint32_t breakers_open; /* that hold work back: open, half open or forced open */
 };
 REDRIVE_API void redrive_health(struct redrive_handler *handler, struct redrive_health *ret);
 

@@ -207,7 +207,7 @@ static const struct field RETRY_FIELDS[] = {
      .min = 0,
      .max = 36500,
      .default_text = "7",
-     .help = "how many days a dead letter is kept"},
+     .help = "how many days a dead letter is kept; 0: until somebody removes it"},
     {.name = "retry_on",
      .type = &TYPE_MATCH,
      AT(retry_on),

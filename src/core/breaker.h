@@ -89,6 +89,13 @@ static inline bool breaker_allow(struct breaker *b, const struct redrive_breaker
     return breaker_admit(b, config, now_ms, ret);
 }
 
+/* Whether it holds work back: open, half open or forced open. What counts, alarms and health scores
+ * mean by an open breaker. */
+static inline bool breaker_is_open(enum redrive_breaker_state state)
+{
+    return state != REDRIVE_BREAKER_CLOSED && state != REDRIVE_BREAKER_DISABLED;
+}
+
 /* Reports how a permitted call went. */
 void breaker_record(struct breaker *b, const struct redrive_breaker_config *config,
                     struct breaker_permit permit, enum breaker_result result, int64_t now_ms);

@@ -53,8 +53,8 @@ struct verdict classify(const struct classifier *classifier, const struct redriv
                         const struct classify_context *context)
 {
     if (f->status) {
-        int own_word = table_status(str_of(f->status));
-        if (own_word >= 0)
+        int own_word = classify_status(str_of(f->status));
+        if (own_word >= 0 && own_word < CLASSIFY_FAIL)
             return verdict_of((enum redrive_class)own_word);
     }
     /* A word that nobody knows is not SUCCESS. */

@@ -1,7 +1,8 @@
 /* classify.h - what kind of failure was it?
  *
  * The answer comes from an ordered table; the first match wins:
- *   1. the handler's own word: SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL, or a class by name;
+ *   1. the handler's own word: SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL, or a class by name; FAIL
+ *      and words that nobody knows only say that it failed;
  *   2. an outcome in which nothing speaks of failure is a success;
  *   3. the user's rows, in their order (one of them may call a failure a success);
  *   4. special cases: 503 with Retry-After and 403 with a rate-limit reason are rate_limited;
@@ -45,6 +46,11 @@ int classify_row_check(const struct redrive_classify_row *row, struct redrive_er
  * user's message row is reached (regexec may). */
 struct verdict classify(const struct classifier *classifier, const struct redrive_failure *failure,
                         const struct classify_context *context);
+
+/* What a handler's own word means, upper or lower case: the class, CLASSIFY_FAIL for a failure of
+ * which the rest of the table is to find the class, or -1 for a word that nobody knows. */
+#define CLASSIFY_FAIL REDRIVE_CLASS_COUNT
+int classify_status(struct str word);
 
 /* The number of a signal or errno by its name (case ignored, with or without SIG), or 0. */
 int classify_signal_number(struct str name);

@@ -16,15 +16,18 @@
 #define VALIDATION     REDRIVE_CLASS_VALIDATION
 #define AUTHENTICATION REDRIVE_CLASS_AUTHENTICATION
 
-int table_status(struct str word)
+int classify_status(struct str word)
 {
-    if (str_is(word, "SUCCESS"))
-        return REDRIVE_CLASS_SUCCESS;
-    if (str_is(word, "TRANSIENT_FAIL"))
+    size_t n;
+    const char *const *classes = vocabulary_words(VOCABULARY_CLASS, &n);
+    for (size_t i = 0; i < n; i++)
+        if (str_eq_nocase(word, str_of(classes[i])))
+            return (int)i;
+    if (str_eq_nocase(word, STR("TRANSIENT_FAIL")))
         return TRANSIENT;
-    if (str_is(word, "PERMANENT_FAIL"))
+    if (str_eq_nocase(word, STR("PERMANENT_FAIL")))
         return PERMANENT;
-    return vocabulary_find(VOCABULARY_CLASS, word);
+    return str_eq_nocase(word, STR("FAIL")) ? CLASSIFY_FAIL : NONE;
 }
 
 int table_http_status(int status)

@@ -11,7 +11,6 @@
 #include "base/str.h"
 #include "redrive.h"
 
-int table_status(struct str word);
 int table_error_type(struct str type);
 int table_http_status(int status);
 int table_sqlstate(struct str sqlstate);

@@ -358,14 +358,6 @@ const char *table_error_type_at(size_t i)
     return i < N_TYPES ? TYPES[i].name.ptr : NULL;
 }
 
-static int compare(struct str a, struct str b)
-{
-    int c = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
-    if (c != 0)
-        return c;
-    return a.len < b.len ? -1 : a.len > b.len;
-}
-
 /* Node reports errno names as types (`ECONNREFUSED`), and Ruby as `Errno::ECONNREFUSED`. */
 static int type_that_is_an_errno(struct str name)
 {
@@ -383,7 +375,7 @@ int table_error_type(struct str type)
         return -1;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        int c = compare(name, TYPES[middle].name);
+        int c = str_compare(name, TYPES[middle].name);
         if (c == 0)
             return (int)TYPES[middle].class_;
         if (c < 0)

@@ -91,6 +91,11 @@ void bucket_give(struct bucket *b, const struct rate *rate, uint32_t n)
     b->parts = parts < full(rate) ? parts : full(rate);
 }
 
+bool bucket_is_full(const struct bucket *b, const struct rate *rate, int64_t now_ms)
+{
+    return filled(b, rate, elapsed_since(b->updated_ms, now_ms)) == full(rate);
+}
+
 int64_t bucket_wait_ms(const struct bucket *b, const struct rate *rate, int64_t now_ms)
 {
     int64_t missing = BUCKET_TOKEN - filled(b, rate, elapsed_since(b->updated_ms, now_ms));

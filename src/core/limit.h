@@ -48,6 +48,9 @@ uint32_t bucket_take(struct bucket *b, const struct rate *rate, int64_t now_ms, 
 /* Gives tokens back that nothing came of; never more than a full bucket. */
 void bucket_give(struct bucket *b, const struct rate *rate, uint32_t n);
 
+/* Whether it would be full if it were filled up to now. */
+bool bucket_is_full(const struct bucket *b, const struct rate *rate, int64_t now_ms);
+
 /* How long until bucket_take gives a token, to the millisecond; 0: now. After a clock has been set
  * back, the wait may turn out one round too short. */
 int64_t bucket_wait_ms(const struct bucket *b, const struct rate *rate, int64_t now_ms);

@@ -59,7 +59,7 @@ static void read_state(struct str text, struct alert_state *ret)
     }
     ret->runs = runs > 0 ? (uint64_t)runs : 0;
     ret->failures = failures > 0 ? (uint64_t)failures : 0;
-    if (json_end(&r) < 0)
+    if (json_end(&r) < 0 || ret->since_ms < 0 || ret->clear_ms < 0 || ret->window_ms < 0)
         *ret = (struct alert_state){0};
     json_reader_release(&r);
 }

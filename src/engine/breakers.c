@@ -84,13 +84,6 @@ int breakers_count_parked(struct store *store, struct str tenant, struct breaker
     return rc;
 }
 
-static int compare(struct str a, struct str b)
-{
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len > 0 ? memcmp(a.ptr, b.ptr, len) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 const struct breaker_info *breakers_find(const struct breaker_page *page, struct str tenant,
                                          struct str key)
 {
@@ -98,9 +91,9 @@ const struct breaker_info *breakers_find(const struct breaker_page *page, struct
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const struct breaker_info *info = &page->breakers[middle];
-        int order = compare(info->tenant, tenant);
+        int order = str_compare(info->tenant, tenant);
         if (order == 0)
-            order = compare(info->key, key);
+            order = str_compare(info->key, key);
         if (order == 0)
             return info;
         if (order < 0)
@@ -109,11 +102,6 @@ const struct breaker_info *breakers_find(const struct breaker_page *page, struct
             high = middle;
     }
     return NULL;
-}
-
-bool breaker_is_open(enum redrive_breaker_state state)
-{
-    return state != REDRIVE_BREAKER_CLOSED && state != REDRIVE_BREAKER_DISABLED;
 }
 
 uint32_t breakers_open(const struct breaker_page *page)

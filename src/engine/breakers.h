@@ -43,8 +43,7 @@ int breakers_count_parked(struct store *store, struct str tenant, struct breaker
 const struct breaker_info *breakers_find(const struct breaker_page *page, struct str tenant,
                                          struct str key);
 
-/* Whether it holds work back: open, half open or forced open. */
-bool breaker_is_open(enum redrive_breaker_state state);
+/* How many hold work back: see breaker_is_open. */
 uint32_t breakers_open(const struct breaker_page *page);
 
 /* One object; times are text. */

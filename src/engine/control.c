@@ -79,7 +79,7 @@ static int64_t read_since(struct str json)
                                                 : json_skip(&r, NULL) < 0)
                 break;
     json_reader_release(&r);
-    return since_ms;
+    return since_ms < 0 ? 0 : since_ms;
 }
 
 /* The version of the row that says so, 0 when the queue is not paused, and since when it is. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
 #include "base/err.h"
 #include "core/classify.h"
 #include "engine/private.h"
@@ -117,6 +118,13 @@ int64_t engine_now_ms(const struct engine *e)
     return engine_clock_ms(e) + atomic_load_explicit(&e->skew_ms, memory_order_relaxed);
 }
 
+int64_t engine_lease_until(const struct engine *e, int64_t lease_ms)
+{
+    const int64_t span_ms = lease_ms < DURATION_MAX_MS ? lease_ms : DURATION_MAX_MS;
+    int64_t until_ms;
+    return __builtin_add_overflow(e->now_ms, span_ms, &until_ms) ? INT64_MAX : until_ms;
+}
+
 bool engine_made_ready(struct engine *e)
 {
     bool made = e->made_ready;
@@ -158,9 +166,8 @@ void engine_health(const struct engine *e, const struct health_thresholds *thres
     uint32_t breakers = 0, open = 0;
     MAP_FOREACH (&e->lanes.breakers, slot) {
         const struct lane *lane = slot->value;
-        enum redrive_breaker_state state = lane->breaker.state;
         breakers++;
-        open += state != REDRIVE_BREAKER_CLOSED && state != REDRIVE_BREAKER_DISABLED;
+        open += breaker_is_open(lane->breaker.state);
     }
     health_read(&e->health, thresholds, breakers, open, engine_now_ms(e), ret);
 }
@@ -189,7 +196,7 @@ void engine_forget(struct engine *e)
 {
     lanes_forget(&e->lanes);
     timetable_forget(&e->timetable);
-    retention_forget(e);
+    retention_undo(e);
     e->shared_seen = -1;
     e->n_events = 0;
     e->cancels_ms = 0;

@@ -113,6 +113,7 @@ int lane_breaker(struct engine *e, struct str tenant, struct str key,
             return rc;
         uint64_t seed = rng_hash(tenant.ptr, tenant.len, 0);
         breaker_init(&(*ret)->breaker, rng_hash(key.ptr, key.len, seed));
+        (*ret)->breaker.bucket_start_ms = e->now_ms;
         redrive_breaker_config_init(&(*ret)->breaker_config);
     }
     if (config)
@@ -132,6 +133,8 @@ int lane_limit(struct engine *e, struct str tenant, struct str key, const struct
     struct lane *lane = *ret;
     if (rate->count > 0 && lane->rate.count == 0)
         bucket_init(&lane->bucket, rate, e->now_ms);
+    else if (rate->count == 0)
+        lane->bucket.updated_ms = e->now_ms; /* so that it is known when it was last wanted */
     lane->rate = *rate;
     lane->slots.max = max;
     return 0;
@@ -212,7 +215,17 @@ static struct shared_row row_of(struct engine *e, const struct lane *lane, struc
         .key = str_of(lane->key),
         .value = value,
         .version = lane->version,
+        .removed = lane->may_go,
     };
+}
+
+static void lane_drop(struct engine *e, struct lane *lane)
+{
+    struct buf name;
+    if (name_of(str_of(lane->tenant), str_of(lane->key), &name) == 0 &&
+        map_remove(map_of(e, lane->kind), buf_str(&name)))
+        lane_free(lane);
+    buf_release(&name);
 }
 
 static int put_lanes(struct engine *e, struct lane *const *lanes, const struct shared_row *rows,
@@ -226,7 +239,9 @@ static int put_lanes(struct engine *e, struct lane *const *lanes, const struct s
                            "another process has changed the same breaker or limit");
         lane->version++;
         e->puts++;
-        if (lane->kind == SHARED_BREAKER) {
+        if (lane->may_go)
+            lane_drop(e, lane);
+        else if (lane->kind == SHARED_BREAKER) {
             lane->saved = lane->breaker;
             lane->saved_ms = e->now_ms;
         }
@@ -250,7 +265,12 @@ int lanes_save(struct engine *e, struct redrive_err *err)
     for (size_t i = 0; i < n_marked && !e->arena.failed; i++) {
         struct lane *lane = lanes->marked[i];
         lane->marked = false;
-        if (may_lag(lane, e->now_ms))
+        lane->may_go = lane->may_go && lane_is_spent(lane, e->now_ms);
+        if (lane->may_go && lane->version == 0) {
+            lane_drop(e, lane);
+            continue;
+        }
+        if (!lane->may_go && may_lag(lane, e->now_ms))
             continue;
         changed[n] = lane;
         rows[n++] = row_of(e, lane, &scratch);

@@ -8,6 +8,9 @@
  * candidate is counted until a claim has met it, so that a lane is not emptied while nobody claims;
  * one that never arrives (cancelled, its queue paused) is given up after a while.
  *
+ * A lane that says no more than a new one would is spent, and goes with its row: keys are often
+ * made of payloads, and there is no end of those.
+ *
  * The sums over a breaker's window may be up to a second behind in the store. Everything that
  * decides who may run (state, generation, probes, failures in a row) never is.
  */
@@ -34,6 +37,7 @@ struct lane {
     char *key;
     int64_t version;
     bool marked;
+    bool may_go;     /* if it is spent at the unit's end, it goes */
     bool has_parked; /* jobs may be parked here */
     uint32_t candidates;
     int64_t candidates_until_ms;
@@ -73,6 +77,16 @@ int lanes_save(struct engine *e, struct redrive_err *err);
 
 /* A lane that is to be written at the unit's end. */
 int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err);
+
+/* Whether it can be taken away: nothing is parked or under way, and
+ *   - a closed breaker has heard of no run for an hour (a day if it has ever been open, or if the
+ *     last run failed) and longer than its window;
+ *   - an open one could have let a probe go for a week, and nobody came;
+ *   - a limit has been full for an hour.
+ * What was done by hand stays. */
+bool lane_is_spent(const struct lane *lane, int64_t now_ms);
+/* Marks up to `limit` that are spent, to be taken away at the unit's end, and tells how many. */
+int lanes_sweep(struct engine *e, size_t limit, size_t *ret_n, struct redrive_err *err);
 
 /* The lane of a key, new if need be; its configuration is the one given (NULL: as it is). */
 int lane_breaker(struct engine *e, struct str tenant, struct str key,

@@ -3,7 +3,10 @@
 
 #include "base/buf.h"
 
-#define FORMAT 1
+#define FORMAT       1
+#define TIME_MAX_MS  (INT64_MAX / 4)
+#define AMOUNT_MAX   1e30
+#define REOPENED_MAX UINT32_C(1000000)
 
 /* One description of the row serves both ways. */
 struct codec {
@@ -40,6 +43,16 @@ static void code_i64(struct codec *c, int64_t *v)
     *v = (int64_t)wide;
 }
 
+/* A time of the wall clock. One that no clock shows could not be reckoned with. */
+static void code_time(struct codec *c, int64_t *v)
+{
+    code_i64(c, v);
+    if (*v < 0 || *v > TIME_MAX_MS) {
+        c->failed = true;
+        *v = 0;
+    }
+}
+
 static void code_u32(struct codec *c, uint32_t *v)
 {
     uint64_t wide = *v;
@@ -72,12 +85,14 @@ static void code_breaker(struct codec *c, struct breaker *b)
     code_u32(c, &b->consecutive);
     code_u32(c, &b->probe_successes);
     code_u32(c, &b->reopened);
+    if (b->reopened > REOPENED_MAX) /* the time grows no longer then, and each is a step */
+        b->reopened = REOPENED_MAX;
     code_u64(c, &b->generation);
     code_u64(c, &b->next_token);
     code_u64(c, &b->seed);
-    code_i64(c, &b->opened_at_ms);
-    code_i64(c, &b->retry_at_ms);
-    code_i64(c, &b->bucket_start_ms);
+    code_time(c, &b->opened_at_ms);
+    code_time(c, &b->retry_at_ms);
+    code_time(c, &b->bucket_start_ms);
     code_u32(c, &b->bucket);
     if (b->bucket >= BREAKER_BUCKETS) {
         c->failed = true;
@@ -89,7 +104,7 @@ static void code_breaker(struct codec *c, struct breaker *b)
     }
     for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
         code_u64(c, &b->probes[i].token);
-        code_i64(c, &b->probes[i].expires_ms);
+        code_time(c, &b->probes[i].expires_ms);
     }
 }
 
@@ -117,18 +132,31 @@ static void code_breaker_config(struct codec *c, struct redrive_breaker_config *
 static void code_release(struct codec *c, struct release *r)
 {
     code_double(c, &r->rate);
+    c->failed |= r->rate != 0 && !(r->rate >= 1 && r->rate <= AMOUNT_MAX);
     code_double(c, &r->credit);
-    code_i64(c, &r->credit_ms);
-    code_i64(c, &r->grown_ms);
+    c->failed |= !(r->credit >= -1 && r->credit <= AMOUNT_MAX);
+    if (r->credit < 0) /* a rounding error */
+        r->credit = 0;
+    code_time(c, &r->credit_ms);
+    code_time(c, &r->grown_ms);
+}
+
+static bool rate_is_whole(const struct rate *rate)
+{
+    return rate->count <= RATE_MAX_COUNT &&
+           (rate->count == 0 || rate->period_s == 1 || rate->period_s == 60 ||
+            rate->period_s == 3600 || rate->period_s == 86400);
 }
 
 static void code_limit(struct codec *c, struct lane *lane)
 {
     code_i64(c, &lane->bucket.parts);
-    code_i64(c, &lane->bucket.updated_ms);
+    c->failed |= lane->bucket.parts < 0 || lane->bucket.parts > BUCKET_TOKEN * UINT32_MAX;
+    code_time(c, &lane->bucket.updated_ms);
     code_u32(c, &lane->rate.count);
     code_u32(c, &lane->rate.period_s);
     code_u32(c, &lane->rate.burst);
+    c->failed |= !rate_is_whole(&lane->rate);
     code_u32(c, &lane->slots.used);
     code_u32(c, &lane->slots.max);
 }
@@ -140,7 +168,7 @@ static void code_lane(struct codec *c, struct lane *lane)
     c->failed |= format != FORMAT;
     code_bool(c, &lane->has_parked);
     code_u32(c, &lane->candidates);
-    code_i64(c, &lane->candidates_until_ms);
+    code_time(c, &lane->candidates_until_ms);
     if (lane->kind == SHARED_BREAKER) {
         code_breaker(c, &lane->breaker);
         code_breaker_config(c, &lane->breaker_config);

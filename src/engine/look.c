@@ -149,7 +149,7 @@ static int start(struct look *look, struct claim_op *op, struct job *job, struct
     look->moves[look->n_starts] = (struct start_move){
         .seq = job->status.seq,
         .token = new_token(e),
-        .lease_until_ms = e->now_ms + lease_ms,
+        .lease_until_ms = engine_lease_until(e, lease_ms),
         .worker = op->worker,
         .permit = permit,
     };

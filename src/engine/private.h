@@ -89,6 +89,9 @@ static inline void engine_waits_until(struct engine *e, int64_t at_ms)
         e->news |= STORE_NEWS_TIME;
 }
 
+/* The end of a lease that begins in this unit: no later than the longest span from now. */
+int64_t engine_lease_until(const struct engine *e, int64_t lease_ms);
+
 /* This process's own clock, or the one that it was given. */
 int64_t engine_clock_ms(const struct engine *e);
 

@@ -257,7 +257,7 @@ static int extend_add(struct engine *e, struct extend_batch *batch, struct exten
     int rc = seq == 0 ? find_extended(e, x, &seq, &lease_ms, err) : 0;
     if (rc < 0 || x->ret.code < 0 || x->token == 0)
         return rc;
-    batch->moves[batch->n] = (struct extend_move){seq, x->token, e->now_ms + lease_ms};
+    batch->moves[batch->n] = (struct extend_move){seq, x->token, engine_lease_until(e, lease_ms)};
     batch->items[batch->n++] = x;
     return batch->n == EXTEND_TOGETHER_MAX ? extend_flush(e, batch, err) : 0;
 }

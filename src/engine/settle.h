@@ -35,8 +35,8 @@ struct settle_op {
 /* The items are complete. */
 void settle_op_init(struct settle_op *op, struct settlement *items, size_t n);
 
-/* A heartbeat: the lease lasts for so long from now. By number, or by tenant and id: then the job's
- * row is read, so that a lease of 0 can mean "as its task says". */
+/* A heartbeat: the lease lasts for so long from now, at most DURATION_MAX_MS. By number, or by
+ * tenant and id: then the job's row is read, so that a lease of 0 can mean "as its task says". */
 struct extension {
     struct str tenant;
     struct str id; /* with seq 0 */

@@ -86,17 +86,10 @@ static void count(struct counting *c, const struct counter *counter)
         row->counts[kind] += value;
 }
 
-static int compare(struct str a, struct str b)
-{
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len > 0 ? memcmp(a.ptr, b.ptr, len) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 static int by_name(const void *left, const void *right)
 {
     const struct stats_row *a = left, *b = right;
-    return compare(a->name, b->name);
+    return str_compare(a->name, b->name);
 }
 
 static int read_counters(struct store *store, struct stats *s, struct redrive_err *err)
@@ -122,7 +115,7 @@ static int read_counters(struct store *store, struct stats *s, struct redrive_er
 static int by_task(const void *left, const void *right)
 {
     const struct line_count *a = left, *b = right;
-    return compare(a->task, b->task);
+    return str_compare(a->task, b->task);
 }
 
 static int read_tasks(struct store *store, struct stats *s, struct redrive_err *err)

@@ -23,7 +23,7 @@ bool timetable_row_read(struct str json, struct timetable_row *ret)
     if (json_enter_object(&r) == 0) {
         while (json_next_key(&r, &key) > 0) {
             if (json_string_is(key, "last_tick_ms"))
-                found = json_read_int(&r, &ret->last_ms) == 0;
+                found = json_read_int(&r, &ret->last_ms) == 0 && ret->last_ms >= 0;
             else if (json_skip(&r, json_string_is(key, "entry") ? &ret->definition : NULL) < 0)
                 break;
         }
@@ -105,18 +105,11 @@ void timetable_forget(struct timetable *table)
         table->slots[i].version = -1;
 }
 
-static int compare_bytes(struct str a, struct str b)
-{
-    const size_t len = a.len < b.len ? a.len : b.len;
-    int order = len > 0 ? memcmp(a.ptr, b.ptr, len) : 0;
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 static int compare_slots(const void *a, const void *b)
 {
     const struct timetable_slot *left = a, *right = b;
-    int order = compare_bytes(str_of(left->tenant), str_of(right->tenant));
-    return order ? order : compare_bytes(str_of(left->name), str_of(right->name));
+    int order = str_compare(str_of(left->tenant), str_of(right->tenant));
+    return order ? order : str_compare(str_of(left->name), str_of(right->name));
 }
 
 struct timetable_slot *timetable_find(const struct timetable *table, struct str tenant,
@@ -126,9 +119,9 @@ struct timetable_slot *timetable_find(const struct timetable *table, struct str 
     while (from < to) {
         const size_t at = from + (to - from) / 2;
         struct timetable_slot *slot = &table->slots[at];
-        int order = compare_bytes(tenant, str_of(slot->tenant));
+        int order = str_compare(tenant, str_of(slot->tenant));
         if (order == 0)
-            order = compare_bytes(name, str_of(slot->name));
+            order = str_compare(name, str_of(slot->name));
         if (order == 0)
             return slot;
         if (order < 0)

@@ -1,5 +1,6 @@
 #include "engine/worker_row.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -9,6 +10,9 @@
 #include "store/job_json.h"
 
 #define ROW_MAX_BYTES (64u * 1024)
+
+/* More runs than any process counts: what is added up stays a number. */
+#define WEIGHT_MAX 1e15
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
@@ -178,20 +182,28 @@ void remote_workers_op_init(struct remote_workers_op *op, const struct remote_wo
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
+/* A pair, or an array that is none: what it lacks stays as it was. */
+static void read_pair(struct json_reader *r, int64_t *ret_bucket, double *ret_weight)
+{
+    (void)json_enter_array(r);
+    for (int i = 0; json_next_item(r) > 0; i++) {
+        if (i == 0)
+            (void)json_read_int(r, ret_bucket);
+        else if (i == 1)
+            (void)json_read_double(r, ret_weight);
+        else
+            (void)json_skip(r, NULL);
+    }
+}
+
 static void read_run_times(struct json_reader *r, struct quantile *ret)
 {
     (void)json_enter_array(r);
     while (json_next_item(r) > 0) {
         int64_t bucket = -1;
         double weight = 0;
-        (void)json_enter_array(r);
-        if (json_next_item(r) > 0)
-            (void)json_read_int(r, &bucket);
-        if (json_next_item(r) > 0)
-            (void)json_read_double(r, &weight);
-        while (json_next_item(r) > 0)
-            (void)json_skip(r, NULL);
-        if (bucket >= 0 && bucket < QUANTILE_BUCKETS && weight > 0) {
+        read_pair(r, &bucket, &weight);
+        if (bucket >= 0 && bucket < QUANTILE_BUCKETS && weight > 0 && weight <= WEIGHT_MAX) {
             ret->weights[bucket] += weight;
             ret->total += weight;
         }
@@ -211,9 +223,11 @@ static bool read_u64(struct json_reader *r, struct json_string key, const char *
 
 static bool read_share(struct json_reader *r, struct json_string key, const char *name, double *ret)
 {
+    double value = 0;
     if (!json_string_is(key, name))
         return false;
-    (void)json_read_double(r, ret);
+    if (json_read_double(r, &value) == 0)
+        *ret = fmin(fmax(value, 0), WEIGHT_MAX);
     return true;
 }
 

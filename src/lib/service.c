@@ -60,9 +60,11 @@ void services_free(struct redrive_handler *h)
     map_release(&h->services_by_name);
 }
 
-static bool is_open(enum redrive_breaker_state state)
+/* A breaker that has begun to try again is no bad news. */
+static enum redrive_severity severity_of(enum redrive_breaker_state state)
 {
-    return state == REDRIVE_BREAKER_OPEN || state == REDRIVE_BREAKER_FORCED_OPEN;
+    return breaker_is_open(state) && state != REDRIVE_BREAKER_HALF_OPEN ? REDRIVE_SEVERITY_ERROR
+                                                                        : REDRIVE_SEVERITY_INFO;
 }
 
 void service_note_change(struct redrive_handler *h, struct service *s, struct service_before before,
@@ -70,17 +72,17 @@ void service_note_change(struct redrive_handler *h, struct service *s, struct se
 {
     if (s->breaker.generation == before.generation)
         return;
-    h->n_open += (uint32_t)is_open(s->breaker.state) - (uint32_t)is_open(before.state);
+    h->n_open +=
+        (uint32_t)breaker_is_open(s->breaker.state) - (uint32_t)breaker_is_open(before.state);
     if (passes_all(s))
         release_start(&s->release, &s->config, now_ms);
-    events_add(
-        h, events,
-        (struct redrive_event){
-            .type = REDRIVE_EVENT_BREAKER,
-            .service = s->name,
-            .breaker = s->breaker.state,
-            .severity = is_open(s->breaker.state) ? REDRIVE_SEVERITY_ERROR : REDRIVE_SEVERITY_INFO,
-        });
+    events_add(h, events,
+               (struct redrive_event){
+                   .type = REDRIVE_EVENT_BREAKER,
+                   .service = s->name,
+                   .breaker = s->breaker.state,
+                   .severity = severity_of(s->breaker.state),
+               });
 }
 
 static void tick(struct redrive_handler *h, struct service *s, int64_t now_ms,

@@ -73,6 +73,8 @@ static void set_options(struct http_run *run, const struct http_runner *runner)
     curl_easy_setopt(easy, CURLOPT_PRIVATE, run);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, run->curl_error);
     curl_easy_setopt(easy, CURLOPT_URL, buf_cstr(&run->url));
+    /* Where it leads is what the URL says, not what is left of it without its dots. */
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);

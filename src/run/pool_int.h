@@ -1,9 +1,8 @@
 /* pool_int.h - the inside of a pool, for the files of this room only.
  *
- * A turn of the loop ends with pool_hand_in: the runs that have ended in this turn become one
- * settlement, tasks with free places ask for jobs, and all of it is handed to the committer at one
- * moment, so that it shares a unit. Answers come back through a list under a mutex and are read on
- * the loop.
+ * At the end of a turn of the loop the runs that have ended in it become one settlement, tasks with
+ * free places ask for jobs, and all of it is handed to the committer at one moment, so that it
+ * shares a unit. Answers come back through a list under a mutex and are read on the loop.
  *
  * A job in hand is in one place at a time: with its runner, among those to be settled, or in a
  * settlement that is under way.

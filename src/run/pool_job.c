@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "core/classify.h"
 
 /* ---- What a job points to --------------------------------------------------------------------
  *
@@ -71,7 +72,7 @@ static void keep_outcome(struct pool_job *job, const struct run_outcome *ran)
     own->sqlstate = at ? pack_cstr(&at, f->sqlstate) : NULL;
     if (at && ran->result.len > 0)
         job->result = (struct str){pack(&at, ran->result), ran->result.len};
-    if (!at && f->status && strcmp(f->status, "SUCCESS") != 0)
+    if (!at && f->status && classify_status(str_of(f->status)) != REDRIVE_CLASS_SUCCESS)
         own->failed = true;
 }
 

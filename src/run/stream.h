@@ -4,10 +4,11 @@
  *     out  {"id":"7","status":"SUCCESS","result":{…}}
  *          {"id":"7","status":"TRANSIENT_FAIL","message":"…","error_type":"…","retry_after":2.5}
  *
- * `id` and `status` are required: SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL or the name of a class.
- * Other members are ignored. The payload is passed as it was submitted, but for its line ends; one
- * that is not JSON fails as `validation`. Standard error is kept for the case that the program
- * dies.
+ * `id` and `status` are required: SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL, FAIL or the name of a
+ * class, in any case of letters. With another word the job has failed, and its message names it;
+ * the type is ProtocolError if the answer gives none. Other members are ignored. The payload is
+ * passed as it was submitted, but for its line ends; one that is not JSON fails as `validation`.
+ * Standard error is kept for the case that the program dies.
  *
  *   - Programs are started when there is work, up to `processes`. Each has at most `in_flight` jobs
  *     at one time, 1 unless said otherwise, and answers them in any order. More than one is for

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/buf.h"
 #include "base/err.h"
+#include "core/classify.h"
 #include "run/environ.h"
 #include "run/last_words.h"
 #include "run/stream_int.h"
@@ -51,23 +53,41 @@ static void finish(struct stream_worker *worker, struct stream_run *run,
     run_finish(&run->base, outcome);
 }
 
+/* A user's row may know the word all the same; for people it is named. */
+static void name_unknown_status(const struct stream_answer *answer, struct buf *message,
+                                struct redrive_failure *failure)
+{
+    buf_printf(message, "unknown status '%.64s'", answer->status);
+    if (answer->message)
+        buf_printf(message, ": %s", answer->message);
+    if (!buf_failed(message))
+        failure->message = buf_cstr(message);
+    if (!failure->error_type)
+        failure->error_type = "ProtocolError";
+}
+
 static void finish_as_answered(struct stream_worker *worker, struct stream_run *run,
                                const struct stream_answer *answer)
 {
-    struct run_outcome outcome = {
-        .outcome.failure = {
-            .status = answer->status,
-            .message = answer->message,
-            .error_type = answer->error_type,
-            .retry_after_ms = answer->retry_after_ms,
-            .failed = !str_eq_nocase(str_of(answer->status), STR("success")),
-        }};
+    const int class_ = classify_status(str_of(answer->status));
+    struct buf message;
+    struct run_outcome outcome = {.outcome.failure = {
+                                      .status = answer->status,
+                                      .message = answer->message,
+                                      .error_type = answer->error_type,
+                                      .retry_after_ms = answer->retry_after_ms,
+                                      .failed = class_ != REDRIVE_CLASS_SUCCESS,
+                                  }};
+    buf_init(&message, 2 * STREAM_LINE_MAX_BYTES);
+    if (class_ < 0)
+        name_unknown_status(answer, &message, &outcome.outcome.failure);
     /* Half of a JSON value is none. */
     if (answer->result.len <= RUN_RESULT_MAX_BYTES)
         outcome.result = answer->result;
     else
         outcome.dropped_bytes = answer->result.len;
     finish(worker, run, &outcome);
+    buf_release(&message);
 }
 
 static void read_answer(struct stream_worker *worker, struct str line)

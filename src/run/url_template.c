@@ -85,6 +85,12 @@ static bool placeholder_value(struct str name, const struct run_request *request
     return payload_value(request->payload, (struct str){name.ptr + skip, name.len - skip}, value);
 }
 
+/* What a URL's path takes for a step rather than for a name. */
+static bool is_dot_segment(struct str value)
+{
+    return str_is(value, ".") || str_is(value, "..");
+}
+
 int url_expand(const char *url, const struct run_request *request, struct buf *out,
                struct redrive_err *err)
 {
@@ -103,6 +109,9 @@ int url_expand(const char *url, const struct run_request *request, struct buf *o
         if (url[1 + len] != '}' || !placeholder_value(name, request, &value) || value.len == 0)
             rc = err_set(err, REDRIVE_E_INVALID, "the job has nothing for {%.*s} of the URL",
                          (int)(len < 64 ? len : 64), name.ptr);
+        else if (is_dot_segment(buf_str(&value)))
+            rc = err_set(err, REDRIVE_E_INVALID, "'%s' cannot stand for {%.*s} of the URL",
+                         buf_cstr(&value), (int)(len < 64 ? len : 64), name.ptr);
         encode(buf_str(&value), out);
         url += len + 1 + (rc == 0);
     }

@@ -10,8 +10,9 @@ bool url_is_template(const char *url);
 
 /* Appends the URL with {id}, {task}, {queue}, {tenant} and {payload.a.b} filled in. A member of the
  * payload must be a text, a number or a boolean, and not empty. Everything but letters, digits and
- * `-._~` is percent-encoded, so that a value can never end the part of the URL that it stands in.
- * INVALID when a placeholder is unknown or the job has nothing for it. */
+ * `-._~` is percent-encoded, so that a value can never end the part of the URL that it stands in;
+ * the values `.` and `..`, which lead to another part, are refused. INVALID names the placeholder
+ * that is unknown, that the job has nothing for, or that it has such a value for. */
 int url_expand(const char *url, const struct run_request *request, struct buf *out,
                struct redrive_err *err);
 

@@ -234,20 +234,21 @@ int memory_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redr
 {
     struct memory *m = memory_of(store);
     size_t i, looked = 0;
-    walk->removed = 0;
-    walk->more = false;
+    sweep_walk_begin(walk);
     int rc = memory_need_unit(m, err);
     for (; rc == 0 && looked < walk->limit && next_to_walk(&m->unit, walk, &i); looked++) {
         const struct job *job = job_at(&m->unit, i);
         walk->at_ms = job->status.finished_ms;
         walk->at_seq = job->status.seq;
-        for (size_t t = 0; t < walk->n_tasks; t++)
-            if (str_eq(walk->tasks[t], job->spec.task)) {
-                if (remove_at(m, i) < 0)
-                    return err_nomem(err);
-                walk->removed++;
-                break;
-            }
+        if (job->spec.policy.len > 0) {
+            const struct sweep_own own = {walk->at_seq, walk->at_ms, job->spec.task,
+                                          job->spec.policy};
+            rc = sweep_walk_tell(walk, &own, err);
+        } else if (sweep_walk_has(walk, job->spec.task)) {
+            if (remove_at(m, i) < 0)
+                return err_nomem(err);
+            walk->removed++;
+        }
     }
     walk->more = rc == 0 && looked == walk->limit;
     return rc;

@@ -231,22 +231,40 @@ struct held_key_page {
 };
 void held_key_page_release(struct held_key_page *page);
 
-/* A walk over ended jobs by the time of their end, of which those of some tasks are removed. */
+/* An ended job with a policy of its own, which may say how long it is kept. */
+struct sweep_own {
+    int64_t seq;
+    int64_t finished_ms;
+    struct str task;
+    struct str policy;
+};
+
+/* A walk over ended jobs by the time of their end, of which those of some tasks are removed, unless
+ * they have a policy of their own: these stay, whatever their task, and are told of. */
 struct sweep_walk {
     uint32_t states;
     int64_t finished_before_ms;
     const struct str *tasks;
     size_t n_tasks;
-    size_t limit; /* at most this many are looked at */
+    bool all_tasks; /* instead of `tasks` */
+    size_t limit;   /* at most this many are looked at */
 
     /* Where the walk has come to: after the job with this end and seq. Zeroed: before the first.
      * Moved to the last one that was looked at, whether it has gone or not. */
     int64_t at_ms;
     int64_t at_seq;
 
-    size_t removed; /* the answer */
-    bool more;      /* the limit has ended it: there may be further ones */
+    size_t removed;        /* the answer */
+    bool more;             /* the limit has ended it: there may be further ones */
+    struct arena *arena;   /* holds `own`; NULL: nobody asks for them */
+    struct sweep_own *own; /* those with a policy of their own, in the order of the walk */
+    size_t n_own;
 };
+/* For stores: a walk begins its answer; it has met such a job, whose strings are copied. */
+void sweep_walk_begin(struct sweep_walk *walk);
+int sweep_walk_tell(struct sweep_walk *walk, const struct sweep_own *job, struct redrive_err *err);
+/* Whether the jobs of a task are removed. */
+bool sweep_walk_has(const struct sweep_walk *walk, struct str task);
 
 /* ---- Pages ------------------------------------------------------------------------------------
  *
@@ -576,8 +594,9 @@ struct store_ops {
     int (*sweep)(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                  size_t *ret_removed, struct redrive_err *err);
 
-    /* The same for the jobs of some tasks, the earliest end first, then by seq. Jobs of other tasks
-     * are passed over, so that whoever keeps the walk looks at each of them once. */
+    /* The same for the jobs of some tasks, the earliest end first, then by seq. Jobs of other
+     * tasks, and those with a policy of their own, are passed over, so that whoever keeps the walk
+     * looks at each of them once. */
     int (*sweep_tasks)(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 
     /* Takes jobs over from another store, whatever state they are in: every field of spec and

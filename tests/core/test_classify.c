@@ -32,6 +32,11 @@ static void the_handlers_own_word_beats_the_rest(void **state)
     assert_string_equal(CLASS_OF(.status = "SUCCESS", .http_status = 500), "success");
     assert_string_equal(CLASS_OF(.status = "PERMANENT_FAIL", .http_status = 503), "permanent");
     assert_string_equal(CLASS_OF(.status = "database", .exit_code = 65), "database");
+    assert_string_equal(CLASS_OF(.status = "Success", .http_status = 500), "success");
+    assert_string_equal(CLASS_OF(.status = "Permanent_Fail"), "permanent");
+    assert_string_equal(CLASS_OF(.status = "DATABASE"), "database");
+    assert_string_equal(CLASS_OF(.status = "FAIL"), "transient");
+    assert_string_equal(CLASS_OF(.status = "FAIL", .http_status = 404), "permanent");
     assert_string_equal(CLASS_OF(.status = "GREEN"), "transient");
     assert_string_equal(CLASS_OF(.status = "GREEN", .http_status = 404), "permanent");
 }

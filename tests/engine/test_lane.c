@@ -1,6 +1,8 @@
 /* How breakers and limits are kept, and how well the work goes. */
 #include "engine/bed.h"
 
+#include <stdio.h>
+
 #include "engine/lane.h"
 
 static void breaker_row_reads_back_as_it_was(void **state)
@@ -65,12 +67,175 @@ static void health_falls_with_failures_and_run_time_is_measured(void **state)
     bed_release(&bed);
 }
 
+/* ---- Lanes that say nothing any more ----------------------------------------------------------
+ */
+
+#define MINUTE_MS INT64_C(60000)
+#define DAY_MS    (1440 * MINUTE_MS)
+
+/* No breaker opens by itself but that of `weak`. */
+#define BY_HOST                                                                            \
+    "tasks:\n"                                                                             \
+    "  crawl: {breaker: {key: \"{payload.host}\"}, retry: {max_retries: 0},\n"             \
+    "          limits: {rate: 10/h, concurrency: 5, per: key, key: \"{payload.host}\"}}\n" \
+    "  slots: {breaker: {key: s}, limits: {concurrency: 1, per: key, key: s}}\n"           \
+    "  weak: {breaker: {key: weak, failure_threshold: 1, recovery_timeout: 30s},\n"        \
+    "         retry: {max_retries: 0}}\n"
+
+static size_t rows_of(struct bed *bed, enum shared_kind kind)
+{
+    struct shared_page page = {0};
+    struct store *store = engine_store(bed->engine);
+    assert_int_equal(store_ops(store)->shared_list(store, kind, (struct str){0}, &page, NULL), 0);
+    const size_t n = page.n;
+    shared_page_release(&page);
+    return n;
+}
+
+static void crawl(struct bed *bed, int host, const char *status)
+{
+    char payload[32];
+    (void)snprintf(payload, sizeof payload, "{\"host\":\"h%d\"}", host);
+    bed_submit(bed, "crawl", payload);
+    const struct job *job = bed_claim_one(bed);
+    assert_int_equal(status ? bed_fail(bed, job, status) : bed_succeed(bed, job), 0);
+}
+
+/* A tick each minute, as it would be. */
+static void pass_minutes(struct bed *bed, int n)
+{
+    for (int i = 0; i < n; i++)
+        bed_pass(bed, MINUTE_MS);
+}
+
+static void lanes_of_keys_that_nobody_uses_go(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BY_HOST);
+    for (int i = 0; i < 40; i++)
+        crawl(&bed, i, NULL);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 40);
+    assert_int_equal(rows_of(&bed, SHARED_BUCKET), 40);
+    pass_minutes(&bed, 30);
+    crawl(&bed, 7, NULL);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 40);
+    pass_minutes(&bed, 32);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 1);
+    assert_int_equal(rows_of(&bed, SHARED_BUCKET), 1);
+    struct engine *other = bed_second_engine(&bed);
+    struct engine *first = bed.engine;
+    bed.engine = other; /* knows what is left, and goes on with it */
+    crawl(&bed, 7, NULL);
+    crawl(&bed, 8, NULL);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 2);
+    bed.engine = first;
+    crawl(&bed, 8, NULL);
+    pass_minutes(&bed, 62);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 0);
+    assert_int_equal(rows_of(&bed, SHARED_BUCKET), 0);
+    crawl(&bed, 8, NULL);
+    engine_close(other);
+    bed_release(&bed);
+}
+
+static void a_breaker_with_failures_stays_for_a_day(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BY_HOST);
+    crawl(&bed, 1, "network");
+    crawl(&bed, 1, "network");
+    bed_pass(&bed, DAY_MS - 10 * MINUTE_MS);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 1);
+    crawl(&bed, 1, "network");
+    crawl(&bed, 1, "network");
+    crawl(&bed, 1, "network");
+    assert_int_equal(bed_breaker(&bed, "h1"), REDRIVE_BREAKER_OPEN); /* the fifth in a row */
+    bed_release(&bed);
+}
+
+static void by_hand(struct bed *bed, const char *key, enum breaker_verb verb)
+{
+    struct breaker_op op;
+    breaker_op_init(&op, (struct str){0}, str_of(key), verb);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+}
+
+static void what_was_done_by_hand_stays(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BY_HOST);
+    by_hand(&bed, "tripped", BREAKER_TRIP);
+    by_hand(&bed, "disabled", BREAKER_DISABLE);
+    by_hand(&bed, "closed", BREAKER_TRIP);
+    by_hand(&bed, "closed", BREAKER_RESET);
+    bed_pass(&bed, DAY_MS - 10 * MINUTE_MS);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 3);
+    bed_pass(&bed, 30 * DAY_MS);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 2);
+    assert_int_equal(bed_breaker(&bed, "tripped"), REDRIVE_BREAKER_FORCED_OPEN);
+    assert_int_equal(bed_breaker(&bed, "disabled"), REDRIVE_BREAKER_DISABLED);
+    bed_release(&bed);
+}
+
+static void an_open_breaker_goes_when_nobody_came_for_a_week(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BY_HOST);
+    bed_submit(&bed, "weak", NULL);
+    assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "network"), 0);
+    bed_pass(&bed, 7 * DAY_MS - MINUTE_MS);
+    assert_int_equal(bed_breaker(&bed, "weak"), REDRIVE_BREAKER_OPEN);
+    bed_pass(&bed, 10 * MINUTE_MS);
+    assert_int_equal(rows_of(&bed, SHARED_BREAKER), 0);
+    bed_release(&bed);
+}
+
+static void lanes_with_jobs_stay(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BY_HOST);
+    bed_submit(&bed, "slots", NULL);
+    int64_t waiting = bed_submit(&bed, "slots", NULL);
+    const struct job running = *bed_claim_one(&bed);
+    struct extension x = {
+        .seq = running.status.seq, .token = running.status.token, .lease_ms = 9 * DAY_MS};
+    struct extend_op op;
+    extend_op_init(&op, &x, 1);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    struct claim_op none;
+    const struct claim_filter filter = {.limit = 1};
+    claim_op_init(&none, &filter, STR("w"), 0);
+    assert_int_equal(engine_apply_one(bed.engine, &none.op, NULL), 0);
+    assert_int_equal(none.n, 0);
+    claim_op_release(&none);
+    assert_int_equal(bed_state(&bed, waiting), REDRIVE_STATE_PARKED);
+    pass_minutes(&bed, 70);
+    assert_int_equal(rows_of(&bed, SHARED_BUCKET), 1);
+    assert_int_equal(bed_succeed(&bed, &running), 0);
+    bed_tick(&bed);
+    assert_int_equal(bed_state(&bed, waiting), REDRIVE_STATE_QUEUED);
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    pass_minutes(&bed, 62);
+    assert_int_equal(rows_of(&bed, SHARED_BUCKET), 0);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(breaker_row_reads_back_as_it_was),
         T(damaged_row_is_refused),
         T(health_falls_with_failures_and_run_time_is_measured),
+        T(lanes_of_keys_that_nobody_uses_go),
+        T(a_breaker_with_failures_stays_for_a_day),
+        T(what_was_done_by_hand_stays),
+        T(an_open_breaker_goes_when_nobody_came_for_a_week),
+        T(lanes_with_jobs_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* The life of a job: submit, claim, settle, retry, death, redrive. */
 #include "engine/bed.h"
 
+#include "base/duration.h"
+
 #define FIXED                                                                                     \
     "tasks:\n  flaky:\n    retry: {strategy: fixed, initial_delay: 5s, max_attempts: 3, jitter: " \
     "false}\n    breaker: {failure_threshold: 0, failure_rate: 0}\n"
@@ -174,6 +176,40 @@ static void heartbeat_keeps_the_lease(void **state)
     bed_release(&bed);
 }
 
+static void lease_without_end_is_one_of_a_hundred_years(void **state)
+{
+    (void)state;
+    const int64_t year_ms = INT64_C(365) * 24 * 3600 * 1000;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    int64_t seq = bed_submit(&bed, "long", NULL);
+    const struct job *job = bed_claim_one(&bed);
+    struct extension x = {.seq = seq, .token = job->status.token, .lease_ms = INT64_MAX};
+    struct extend_op op;
+    extend_op_init(&op, &x, 1);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(x.ret.code, 0);
+    bed_pass(&bed, 99 * year_ms);
+    assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_RUNNING);
+    bed_release(&bed);
+}
+
+static void claim_without_end_is_one_of_a_hundred_years(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct claim_op op;
+    const struct claim_filter filter = {.limit = 1};
+    bed_init(&bed, NULL);
+    bed_submit(&bed, "long", NULL);
+    claim_op_init(&op, &filter, STR("w"), INT64_MAX);
+    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
+    assert_int_equal(op.n, 1);
+    assert_true(op.jobs[0].status.lease_until_ms == bed.now_ms + DURATION_MAX_MS);
+    claim_op_release(&op);
+    bed_release(&bed);
+}
+
 static int extend_by_id(struct bed *bed, const char *tenant, uint64_t token, int64_t lease_ms)
 {
     struct extension x = {
@@ -332,6 +368,8 @@ int main(void)
         T(stale_token_changes_nothing),
         T(third_lost_lease_in_a_row_is_poison),
         T(heartbeat_keeps_the_lease),
+        T(lease_without_end_is_one_of_a_hundred_years),
+        T(claim_without_end_is_one_of_a_hundred_years),
         T(heartbeat_by_id_needs_tenant_and_token),
         T(released_job_keeps_its_attempt),
         T(redriven_job_starts_afresh),

@@ -1,6 +1,7 @@
 /* Definitions of tasks that one process publishes and another goes by. */
 #include "engine/bed.h"
 
+#include "engine/private.h"
 #include "engine/tasks.h"
 
 #define CALL                                                                                 \
@@ -194,6 +195,79 @@ static void dead_letters_go_though_many_stand_before_them(void **state)
     bed_release(&bed);
 }
 
+static int64_t put_dead_with(struct bed *bed, const char *task, const char *policy)
+{
+    const struct job_spec spec = {.task = str_of(task), .policy = str_of(policy)};
+    const int64_t seq = bed_submit_spec(bed, &spec);
+    assert_int_equal(bed_change(bed, CHANGE_END, seq), 0);
+    return seq;
+}
+
+static void dead_letters_are_kept_as_long_as_their_own_policy_says(void **state)
+{
+    (void)state;
+    const int64_t day_ms = INT64_C(86400000);
+    struct bed bed;
+    bed_init(&bed, "tasks: {brief: {retry: {dlq_retention_days: 2}}}\n");
+    put_dead_with(&bed, "nobody", "{\"profile\":\"faktory\",\"dlq_retention_days\":180}");
+    put_dead_with(&bed, "brief", "{\"dlq_retention_days\":180}");
+    put_dead_with(&bed, "nobody", "{\"dlq_retention_days\":3}");
+    put_dead_with(&bed, "nobody", "{\"max_retries\":1}");
+    put_dead_with(&bed, "brief", "{\"max_retries\":1}");
+    bed_pass(&bed, 2 * day_ms - 1000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 5);
+    bed_pass(&bed, day_ms);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 4);
+    bed_pass(&bed, day_ms);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 3);
+    bed_pass(&bed, 4 * day_ms);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 2);
+    bed_pass(&bed, 171 * day_ms);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 2);
+    bed_pass(&bed, 2 * day_ms);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 0);
+    bed_release(&bed);
+}
+
+static void dead_letters_of_0_days_are_kept_for_ever(void **state)
+{
+    (void)state;
+    const int64_t day_ms = INT64_C(86400000);
+    struct bed bed;
+    bed_init(&bed, "tasks: {kept: {retry: {dlq_retention_days: 0}}, "
+                   "brief: {retry: {dlq_retention_days: 1}}}\n");
+    put_dead(&bed, "kept");
+    put_dead(&bed, "brief");
+    put_dead(&bed, "unknown"); /* somebody may know it as one that is kept for ever */
+    put_dead_with(&bed, "brief", "{\"dlq_retention_days\":0}");
+    put_dead_with(&bed, "kept", "{\"dlq_retention_days\":1}");
+    for (int i = 0; i < 5; i++)
+        bed_pass(&bed, 400 * day_ms);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 3);
+    bed_release(&bed);
+}
+
+/* More than a sweep looks at in one unit, and a unit that fails in between. */
+static void own_policies_are_heard_though_many_stand_before_them(void **state)
+{
+    (void)state;
+    const int64_t day_ms = INT64_C(86400000);
+    struct bed bed;
+    bed_init(&bed, NULL);
+    for (int i = 0; i < 1100; i++)
+        put_dead_with(&bed, "t", "{\"dlq_retention_days\":30}");
+    put_dead_with(&bed, "t", "{\"dlq_retention_days\":1}");
+    bed_pass(&bed, day_ms + 1000);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1101);
+    for (int i = 0; i < 3; i++) {
+        engine_forget(bed.engine);
+        bed_pass(&bed, 61000);
+        bed_pass(&bed, 61000);
+    }
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1100);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +278,9 @@ int main(void)
         T(a_row_that_is_not_understood_means_the_defaults),
         T(dead_letters_are_kept_as_long_as_was_published),
         T(dead_letters_go_though_many_stand_before_them),
+        T(dead_letters_are_kept_as_long_as_their_own_policy_says),
+        T(dead_letters_of_0_days_are_kept_for_ever),
+        T(own_policies_are_heard_though_many_stand_before_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,9 @@
 /* What can be seen of a queue: breakers, statistics, workers, health. */
 #include "engine/bed.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -409,23 +411,58 @@ static void telling_of_a_worker_makes_nobody_read_the_breakers_again(void **stat
     bed_release(&bed);
 }
 
-static void a_row_that_is_no_worker_is_passed_over_and_swept(void **state)
+static void put_worker(struct bed *bed, const char *name, const char *value)
 {
-    struct bed bed;
-    struct move_result result;
+    struct move_result result = {0};
     int64_t now_ms, version;
-    (void)state;
-    bed_init(&bed, YAML);
-    struct store *store = store_of(&bed);
+    struct store *store = store_of(bed);
     const struct shared_row row = {
-        .kind = SHARED_WORKER, .key = STR("odd"), .value = STR("{\"seen_ms\":")};
-    assert_int_equal(store_ops(store)->begin(store, bed.now_ms, &now_ms, &version, NULL), 0);
+        .kind = SHARED_WORKER, .key = str_of(name), .value = str_of(value)};
+    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
     assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &result, NULL), 0);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+}
+
+static void a_row_that_is_no_worker_is_passed_over_and_swept(void **state)
+{
+    static const char *const rows[] = {
+        "{\"seen_ms\":",
+        "{\"run_times\":[[1]]}",
+        "{\"run_times\":[[]]}",
+        "{\"run_times\":[[1,2,3],[4]],\"run_times\":7}",
+    };
+    struct bed bed;
+    (void)state;
+    bed_init(&bed, YAML);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        put_worker(&bed, "odd", rows[i]);
+        struct worker_page page = workers_of(&bed);
+        assert_int_equal(page.n, 0);
+        worker_page_release(&page);
+        bed_pass(&bed, 120000);
+    }
+    bed_release(&bed);
+}
+
+static void figures_that_no_worker_has_do_not_spoil_those_of_the_others(void **state)
+{
+    char value[256];
+    struct bed bed;
+    (void)state;
+    bed_init(&bed, YAML);
+    (void)snprintf(value, sizeof value,
+                   "{\"seen_ms\":%" PRId64 ",\"events\":1e308,\"failures\":-1e308,"
+                   "\"latency_factor\":1e308,\"run_times\":[[3,1e308],[4,1e308],[5],[6,2,9]]}",
+                   bed.now_ms);
+    put_worker(&bed, "a", value);
+    put_worker(&bed, "b", value);
     struct worker_page page = workers_of(&bed);
-    assert_int_equal(page.n, 0);
+    struct redrive_health health;
+    assert_int_equal(page.n, 2);
+    workers_health(&page, NULL, 0, 0, bed.now_ms, &health);
+    assert_true(health.error_rate >= 0 && health.error_rate <= 1);
+    assert_true(page.run_time.total > 0 && page.run_time.total < 1e300);
     worker_page_release(&page);
-    bed_pass(&bed, 120000);
     bed_release(&bed);
 }
 
@@ -498,6 +535,7 @@ int main(void)
         cmocka_unit_test(a_worker_that_stops_is_gone_at_once_and_a_lost_one_after_a_minute),
         cmocka_unit_test(telling_of_a_worker_makes_nobody_read_the_breakers_again),
         cmocka_unit_test(a_row_that_is_no_worker_is_passed_over_and_swept),
+        cmocka_unit_test(figures_that_no_worker_has_do_not_spoil_those_of_the_others),
         cmocka_unit_test(health_of_the_store_weighs_workers_by_their_work),
         cmocka_unit_test(health_without_workers_is_that_of_the_breakers),
     };

@@ -241,6 +241,7 @@ static void several_successes_may_be_needed_to_close_it(void **state)
     assert_int_equal(redrive_call(f.handler, "t", run_script, &script, NULL), 0);
     assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_HALF_OPEN);
     assert_int_equal(breaker_of(f.handler, "t").success_count, 1);
+    assert_int_equal(health_of(f.handler).breakers_open, 1);
     assert_int_equal(redrive_call(f.handler, "t", succeed, NULL, NULL), 0);
     assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_CLOSED);
     fixture_release(&f);

@@ -343,6 +343,28 @@ static void private_address_can_be_allowed(void **state)
     bench_release(&b);
 }
 
+static void path_is_sent_as_it_is_written(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct record *r = post(&b, "echo/../status/500", "1", 0);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
+}
+
+static void payload_cannot_lead_to_another_path(void **state)
+{
+    (void)state;
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/echo/{payload.id}/x", port);
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url, .allow_private = true});
+    struct record *r = post_and_wait(&b, "{\"id\":\"..\"}", 5000);
+    assert_int_equal(r->class_, REDRIVE_CLASS_VALIDATION);
+    assert_string_equal(r->message, "'..' cannot stand for {payload.id} of the URL");
+    bench_release(&b);
+}
+
 static void connection_is_used_again(void **state)
 {
     (void)state;
@@ -416,6 +438,8 @@ int main(int argc, char **argv)
         T(template_may_not_lead_to_a_private_address),
         T(proxy_of_the_environment_is_no_way_around),
         T(private_address_can_be_allowed),
+        T(path_is_sent_as_it_is_written),
+        T(payload_cannot_lead_to_another_path),
         T(connection_is_used_again),
         T(many_requests_run_at_one_time),
         T(request_can_be_cancelled_and_released),

@@ -121,6 +121,45 @@ static void failure_has_all_that_the_answer_says(void **state)
     bench_release(&b);
 }
 
+static void status_may_be_written_in_small_letters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *status;
+        enum redrive_class class_;
+    } rows[] = {{"Success", REDRIVE_CLASS_SUCCESS},
+                {"success", REDRIVE_CLASS_SUCCESS},
+                {"permanent_fail", REDRIVE_CLASS_PERMANENT},
+                {"Rate_Limited", REDRIVE_CLASS_RATE_LIMITED}};
+    struct bench b;
+    open_pool(&b, 1, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char payload[128];
+        snprintf(payload, sizeof payload, "{\"do\":\"answer\",\"answer\":{\"status\":\"%s\"}}",
+                 rows[i].status);
+        assert_int_equal(run_one(&b, payload, 0)->class_, rows[i].class_);
+    }
+    bench_release(&b);
+}
+
+static void status_that_nobody_knows_is_named(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    struct record *r = run_one(&b, "{\"do\":\"answer\",\"answer\":{\"status\":\"done\"}}", 0);
+    assert_string_equal(r->error_type, "ProtocolError");
+    assert_string_equal(r->message, "unknown status 'done'");
+    assert_int_not_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    r = run_one(&b,
+                "{\"do\":\"answer\",\"answer\":{\"status\":\"oops\",\"message\":\"disk\","
+                "\"error_type\":\"a.B\"}}",
+                0);
+    assert_string_equal(r->error_type, "a.B");
+    assert_string_equal(r->message, "unknown status 'oops': disk");
+    bench_release(&b);
+}
+
 static void program_that_dies_fails_only_its_own_job(void **state)
 {
     (void)state;
@@ -334,6 +373,8 @@ int main(int argc, char **argv)
         T(jobs_beyond_the_pool_wait_their_turn),
         T(answers_may_come_in_any_order),
         T(failure_has_all_that_the_answer_says),
+        T(status_may_be_written_in_small_letters),
+        T(status_that_nobody_knows_is_named),
         T(program_that_dies_fails_only_its_own_job),
         T(signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program),
         T(program_that_dies_at_once_is_not_restarted_in_a_hot_loop),

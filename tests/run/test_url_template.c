@@ -54,6 +54,35 @@ static void what_the_job_does_not_have_is_refused(void **state)
     }
 }
 
+static void value_that_is_a_step_of_the_path_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url, *id, *message;
+    } rows[] = {
+        {"http://h/c/{payload.id}/n", "..", "'..' cannot stand for {payload.id} of the URL"},
+        {"http://h/c/{payload.id}", ".", "'.' cannot stand for {payload.id} of the URL"},
+        {"http://h/c/.{payload.id}/n", ".", "'.' cannot stand for {payload.id} of the URL"},
+        {"http://h/{payload.a}{payload.a}/n", "x", "'.' cannot stand for {payload.a} of the URL"},
+        {"http://h/../c/{payload.id}", "..x", NULL},
+        {"http://h/c/{payload.id}/./n", "...", NULL},
+        {"http://h/c?{payload.id}/../n", "x", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char payload[64];
+        struct buf out;
+        struct redrive_err err = {0};
+        snprintf(payload, sizeof payload, "{\"id\":\"%s\",\"a\":\".\"}", rows[i].id);
+        const struct run_request job = {.payload = str_of(payload)};
+        buf_init(&out, 4096);
+        assert_int_equal(url_expand(rows[i].url, &job, &out, &err),
+                         rows[i].message ? REDRIVE_E_INVALID : 0);
+        if (rows[i].message)
+            assert_string_equal(err.message, rows[i].message);
+        buf_release(&out);
+    }
+}
+
 static void only_placeholders_make_a_template(void **state)
 {
     (void)state;
@@ -66,6 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(placeholders_are_filled_in_and_encoded),
         T(what_the_job_does_not_have_is_refused),
+        T(value_that_is_a_step_of_the_path_is_refused),
         T(only_placeholders_make_a_template),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

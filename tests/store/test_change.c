@@ -314,6 +314,50 @@ static void a_walk_takes_some_tasks_and_looks_at_the_others_once(void **state)
     assert_int_equal(LIST(k, .order = ORDER_OLDEST)->n, 5);
 }
 
+/* A policy of its own may say how long a job is kept. */
+static void a_walk_tells_of_jobs_with_a_policy_and_leaves_them(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec plain = {.task = STR("mine")},
+                          own = {.task = STR("mine"), .policy = STR("{\"max_retries\":1}")},
+                          other = {.task = STR("other"), .policy = STR("{}")},
+                          empty = {.task = STR("mine"), .policy = {"", 0}};
+    const struct job_spec *specs[] = {&plain, &own, &other, &empty};
+    int64_t seqs[4], t = k->now_ms;
+    for (int i = 0; i < 4; i++) {
+        k->now_ms = t + i;
+        seqs[i] = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, specs[i]);
+    }
+    struct arena arena = {0};
+    struct sweep_walk walk = {.states = STATE_BIT(DEAD_LETTER),
+                              .finished_before_ms = t + 10,
+                              .limit = 10,
+                              .arena = &arena};
+    kit_begin(k);
+    const struct store_ops *ops = store_ops(k->store);
+    assert_int_equal(ops->sweep_tasks(k->store, &walk, NULL), 0);
+    assert_int_equal(walk.removed, 0);
+    assert_int_equal(walk.n_own, 2);
+    assert_int_equal(walk.own[0].seq, seqs[1]);
+    assert_int_equal(walk.own[0].finished_ms, t + 1);
+    assert_true(str_is(walk.own[0].task, "mine"));
+    assert_true(str_is(walk.own[0].policy, "{\"max_retries\":1}"));
+    assert_int_equal(walk.own[1].seq, seqs[2]);
+    assert_true(str_is(walk.own[1].task, "other"));
+    walk.at_ms = walk.at_seq = 0;
+    walk.all_tasks = true;
+    walk.arena = NULL;
+    assert_int_equal(ops->sweep_tasks(k->store, &walk, NULL), 0);
+    assert_int_equal(walk.removed, 2);
+    assert_int_equal(walk.n_own, 0);
+    kit_commit(k);
+    arena_release(&arena);
+    assert_null(kit_job(k, seqs[0]));
+    assert_non_null(kit_job(k, seqs[1]));
+    assert_non_null(kit_job(k, seqs[2]));
+    assert_null(kit_job(k, seqs[3]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +375,7 @@ int main(void)
         F(a_batch_sees_its_own_changes),
         F(a_sweep_takes_what_ended_before_a_time_the_earliest_first),
         F(a_sweep_takes_only_the_states_it_is_told),
+        F(a_walk_tells_of_jobs_with_a_policy_and_leaves_them),
         F(a_walk_takes_some_tasks_and_looks_at_the_others_once),
     };
     return cmocka_run_group_tests_name("store change", tests, NULL, NULL);

@@ -316,17 +316,20 @@ enum row_column {
               "ORDER BY c.finished_ms, c.seq FOR UPDATE OF j SKIP LOCKED), " REMOVE_JOBS           \
               "SELECT seq, line_id, state FROM gone")                                              \
     XX(SWEEP_TASKS,                                                                                \
-       "WITH seen AS MATERIALIZED (SELECT c.seq, c.finished_ms, c.line_id FROM "                   \
+       "WITH seen AS MATERIALIZED (SELECT c.seq, c.finished_ms, c.line_id, s.policy FROM ("        \
+       "SELECT c.seq, c.finished_ms, c.line_id FROM "                                              \
        "unnest($1::int[]) AS st(state) CROSS JOIN LATERAL (SELECT q.seq, q.finished_ms, "          \
        "q.line_id FROM redrive.jobs q WHERE q.state = st.state AND q.state >= 5 "                  \
        "AND q.finished_ms < $2::bigint AND (q.finished_ms, q.seq) > ($4::bigint, $5::bigint) "     \
        "ORDER BY q.finished_ms, q.seq LIMIT $3::bigint) c "                                        \
-       "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint), "                                         \
+       "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint) c "                                        \
+       "LEFT JOIN redrive.specs s ON s.seq = c.seq), "                                             \
        "gone AS MATERIALIZED (SELECT j.* FROM seen JOIN redrive.lines l "                          \
        "ON l.line_id = seen.line_id JOIN redrive.jobs j ON j.seq = seen.seq "                      \
-       "WHERE l.task = ANY ($6::text[]) AND j.state >= 5 "                                         \
+       "WHERE (l.task = ANY ($6::text[]) OR $7::boolean) AND coalesce(seen.policy, '') = '' "      \
+       "AND j.state >= 5 "                                                                         \
        "ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED), " REMOVE_JOBS                                 \
-       "SELECT seen.seq, seen.line_id, gone.state, seen.finished_ms FROM seen "                    \
+       "SELECT seen.seq, seen.line_id, gone.state, seen.finished_ms, seen.policy FROM seen "       \
        "LEFT JOIN gone ON gone.seq = seen.seq ORDER BY seen.finished_ms, seen.seq")                \
                                                                                                    \
     XX(SHARED_ADD, "INSERT INTO redrive.shared (kind, tenant, key, version, value) "               \

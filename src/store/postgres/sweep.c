@@ -51,12 +51,31 @@ int postgres_sweep(struct store *store, uint32_t states, int64_t finished_before
     return rc;
 }
 
+/* Those that have a policy of their own are in the answer, and still there. */
+static int tell_of_own(struct store *store, const PGresult *result, struct sweep_walk *walk,
+                       struct redrive_err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && walk->arena && i < PQntuples(result); i++) {
+        const struct str policy = pg_get_text(result, i, 4, walk->arena);
+        if (policy.len == 0)
+            continue;
+        const struct sweep_own own = {
+            .seq = pg_get_int(result, i, 0),
+            .finished_ms = pg_get_int(result, i, 3),
+            .task = lines_at(&store->lines, pg_get_int(result, i, 1))->task,
+            .policy = policy,
+        };
+        rc = sweep_walk_tell(walk, &own, err);
+    }
+    return rc;
+}
+
 int postgres_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
 {
     struct args *args = &store->args;
     const PGresult *result;
-    walk->removed = 0;
-    walk->more = false;
+    sweep_walk_begin(walk);
     int rc = pg_unit_needed(store, err);
     size_t looked = 0;
     while (rc == 0 && looked < walk->limit) {
@@ -71,9 +90,12 @@ int postgres_sweep_tasks(struct store *store, struct sweep_walk *walk, struct re
         for (size_t i = 0; i < walk->n_tasks; i++)
             pg_item_name(args, walk->tasks[i]);
         pg_args_array_end(args);
+        pg_args_bool(args, walk->all_tasks);
         rc = pg_read(store, STATEMENT_SWEEP_TASKS, NULL, &result, err);
         if (rc == 0)
             rc = forget(store, result, &walk->removed, err);
+        if (rc == 0)
+            rc = tell_of_own(store, result, walk, err);
         const int n = rc == 0 ? PQntuples(result) : 0;
         if (n > 0) {
             walk->at_ms = pg_get_int(result, n - 1, 3);

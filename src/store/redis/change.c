@@ -252,21 +252,12 @@ int redis_sweep(struct store *store, uint32_t states, int64_t finished_before_ms
     return rc;
 }
 
-static bool is_swept(const struct sweep_walk *walk, struct str task)
-{
-    for (size_t i = 0; i < walk->n_tasks; i++)
-        if (str_eq(walk->tasks[i], task))
-            return true;
-    return false;
-}
-
 int redis_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
 {
     const size_t limit = walk->limit < SWEEP_MAX ? walk->limit : SWEEP_MAX;
     struct entry **entries = NULL;
     size_t n = 0, looked = 0, removed = 0;
-    walk->removed = 0;
-    walk->more = false;
+    sweep_walk_begin(walk);
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
         rc = rd_unit_write_for(store, STATES_ENDED, true, err);
@@ -274,16 +265,21 @@ int redis_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redri
         rc = ended_after(store, walk->states, walk->at_ms, walk->at_seq, limit, &entries, &n, err);
     if (rc != 0)
         return rc;
-    for (; looked < n && looked < limit; looked++) {
+    for (; rc == 0 && looked < n && looked < limit; looked++) {
         struct entry *e = entries[looked];
+        const struct job_spec *spec = &e->now.job.spec;
         if (e->now.job.status.finished_ms >= walk->finished_before_ms)
             break;
         walk->at_ms = e->now.job.status.finished_ms;
         walk->at_seq = e->seq;
-        if (is_swept(walk, e->now.job.spec.task))
+        if (spec->policy.len > 0)
+            rc = sweep_walk_tell(
+                walk, &(struct sweep_own){e->seq, walk->at_ms, spec->task, spec->policy}, err);
+        else if (sweep_walk_has(walk, spec->task))
             entries[removed++] = e;
     }
-    rc = rd_entries_remove(store, entries, removed, err);
+    if (rc == 0)
+        rc = rd_entries_remove(store, entries, removed, err);
     free(entries);
     walk->removed = removed;
     walk->more = rc == 0 && looked == limit;

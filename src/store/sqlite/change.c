@@ -277,6 +277,24 @@ static int step_on(struct store *store, const struct sweep_walk *walk, struct st
     return found;
 }
 
+/* 1 when the job that the walk stands on has a policy of its own, of which the walk then tells. */
+static int tell_of_own(struct store *store, struct sweep_walk *walk, struct str task,
+                       struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, STATEMENT_OWN_POLICY, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, walk->at_seq);
+    int rc = sql_step(store, st, err);
+    const struct sweep_own own = {walk->at_seq, walk->at_ms, task,
+                                  rc > 0 ? column_str(st, 0) : (struct str){0}};
+    const bool has_own = own.policy.len > 0;
+    if (has_own)
+        rc = sweep_walk_tell(walk, &own, err);
+    sqlite3_reset(st);
+    return rc < 0 ? rc : has_own;
+}
+
 static int sweep_step(struct store *store, struct sweep_walk *walk, const struct step *step,
                       struct redrive_err *err)
 {
@@ -287,11 +305,12 @@ static int sweep_step(struct store *store, struct sweep_walk *walk, const struct
         return rc;
     walk->at_ms = step->ms;
     walk->at_seq = step->seq;
-    bool is_meant = false;
-    for (size_t i = 0; i < walk->n_tasks && !is_meant; i++)
-        is_meant = str_eq(walk->tasks[i], line->task);
-    if (!is_meant)
+    const bool is_meant = sweep_walk_has(walk, line->task);
+    if (!is_meant && !walk->arena)
         return 0;
+    rc = tell_of_own(store, walk, line->task, err);
+    if (rc != 0 || !is_meant)
+        return rc < 0 ? rc : 0;
     rc = row_read(store, step->seq, &row, err);
     if (rc <= 0)
         return rc < 0 ? rc : sql_damaged(store, step->seq, "the index of ended jobs is wrong", err);
@@ -303,8 +322,7 @@ static int sweep_step(struct store *store, struct sweep_walk *walk, const struct
 int sqlite_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
 {
     struct step step = {0};
-    walk->removed = 0;
-    walk->more = false;
+    sweep_walk_begin(walk);
     int rc = unit_needed(store, err);
     for (size_t looked = 0; rc == 0; looked++) {
         if (looked == walk->limit) {

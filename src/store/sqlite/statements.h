@@ -206,6 +206,7 @@ enum job_column {
               "AND rank < ?2 ORDER BY rank, seq LIMIT ?3")                                         \
     XX(ENDED_AFTER, "SELECT seq, rank, line_id FROM jobs WHERE state = ?1 "                        \
                     "AND rank < ?2 AND (rank, seq) > (?3, ?4) ORDER BY rank, seq LIMIT 1")         \
+    XX(OWN_POLICY, "SELECT policy FROM specs WHERE seq = ?1")                                      \
     XX(HISTORY_READ,                                                                               \
        "SELECT epoch, number, started_ms, ended_ms, worker, outcome, error_class, error_code, "    \
        "error_type, error_message, stacktrace, delay_ms, why, next_ms FROM history "               \
