@@ -33,6 +33,7 @@ SIZED = 200000  # jobs, to see what one takes
 LIVED = 200000  # lives, to see what they leave
 WORKER_JOBS, WORKER_WAIT_MS, WORKER_PLACES = 3000, 10, 16
 NOOP_JOBS = 6000
+TENANTS = (4, 20, 100)
 RUN_S = 120  # nothing may take longer
 FILL_S = 300  # but this
 SKIPPED = 77
@@ -336,8 +337,27 @@ class OnRedis(Store):
              "--batch", "256", "--window", "8"], FILL_S)
         return [row("redis.lived.bytes", (self.used() - before) / LIVED, "B/life")]
 
+    def calls(self):
+        said = self.server.call("INFO", "commandstats").splitlines()
+        return sum(int(line.split("calls=")[1].split(",")[0]) for line in said if line.startswith("cmdstat_fcall"))
+
+    def tenants(self):
+        """All tenants in one store, and each in a store of its own: what the server has to do for a life."""
+        rows = []
+        for n in TENANTS:
+            for how in ("one", "each"):
+                url, before, before_s = self.url(self.place()), self.calls(), processor_s(self.server.process.pid)
+                took = run([self.tool("bench_tenants"), how, url, str(n), str(USUAL_JOBS), str(CONCURRENCY)])
+                name = f"redis.tenants_{n}.{how}"
+                rows += [row(f"{name}.work", took["ran"] / took["work_s"], "1/s", True),
+                         row(f"{name}.calls", (self.calls() - before) / took["ran"], "1/life"),
+                         row(f"{name}.server_cpu", (processor_s(self.server.process.pid) - before_s) / took["ran"] * 1e6,
+                             "us/life")]
+        return rows
+
     def rows(self):
-        return self.steps([self.in_turns, self.everysec, self.one_and_two_workers, self.claims, self.sizes, self.bloat])
+        return self.steps([self.in_turns, self.everysec, self.one_and_two_workers, self.claims, self.sizes, self.bloat,
+                           self.tenants])
 
 
 KINDS = {
@@ -368,8 +388,9 @@ def measure_one(kind, bench):
 
 def be_quick():
     """One short round of ours, without peers."""
-    global ROUNDS, ENGINE_JOBS, WAITING, SIZED, LIVED, WORKER_JOBS, NOOP_JOBS
+    global ROUNDS, ENGINE_JOBS, WAITING, SIZED, LIVED, WORKER_JOBS, NOOP_JOBS, TENANTS
     ROUNDS, ENGINE_JOBS, WAITING, SIZED, LIVED, WORKER_JOBS, NOOP_JOBS = 1, 5000, 20000, 20000, 20000, 600, 2000
+    TENANTS = (4,)
     OnPostgres.find_peers = OnRedis.find_peers = staticmethod(lambda _: {})
 
 
@@ -377,7 +398,7 @@ def measure(bench, folder, kinds=tuple(KINDS)):
     """All rows. The servers' files are below `folder`; PostgreSQL does not run as root, and has to
     come through to them."""
     bench = pathlib.Path(bench).resolve()
-    subprocess.run(["ninja", "-C", str(bench), "bench/bench_engine", "bench/bench_work"], check=True,
+    subprocess.run(["ninja", "-C", str(bench), "bench/bench_engine", "bench/bench_work", "bench/bench_tenants"], check=True,
                    stdout=subprocess.DEVNULL)
     os.chmod(folder, 0o711)
     tempfile.tempdir = str(pathlib.Path(folder).resolve())

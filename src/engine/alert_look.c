@@ -291,7 +291,7 @@ int alerts_look(struct engine *e, struct redrive_err *err)
         rc = look_at_all(e, err);
         e->alert_ms = e->now_ms + ALERT_EVERY_MS;
     }
-    engine_want(e, e->alert_ms);
+    engine_want_own(e, e->alert_ms);
     return rc;
 }
 

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "engine/look.h"
 #include "engine/private.h"
+#include "engine/tick.h"
 
 /* After the first look it is known that some are blocked: then they are parked by the chunk. */
 #define PARK_CHUNK 64
@@ -56,6 +57,7 @@ static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *e
 {
     bool more = false;
     int rc = 0;
+    e->has_claimed = true;
     for (int round = 0; round < CLAIM_ROUNDS && rc == 0; round++) {
         struct claim_filter filter = c->ops[0]->filter;
         filter.limit = still_wanted(c);
@@ -76,7 +78,7 @@ static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *e
             break;
     }
     for (size_t i = 0; i < c->n; i++)
-        c->ops[i]->more = more || e->wake_ms <= e->now_ms;
+        c->ops[i]->more = more || engine_next_ms(e) <= e->now_ms;
     return rc;
 }
 

@@ -4,35 +4,26 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "engine/tick.h"
-
-/* How long the watcher waits before it looks whether it should end. */
-#define WATCH_MS 250
-
-/* How often to look at the least, for what time has brought and for ready jobs, on a store where
- * others are at work who need not tell: they may have died with jobs in hand, whose leases nobody
- * else has heard of. A notice that was lost costs no more than this. */
-#define OTHERS_MS 1000
+#include "engine/watcher.h"
 
 /* The longest sleep, so that a wall clock that was set is noticed. */
 #define SLEEP_MAX_MS 60000
 
 struct committer {
     struct engine *engine;
-    struct store *watch;
+    struct watcher *watcher; /* NULL: nobody else uses the store */
     void (*on_ready)(void *ctx);
     void *ready_ctx;
     pthread_t thread;
-    pthread_t watcher;
-    int64_t look_at_ms; /* the thread's own, monotonic: when to look after others at the latest */
 
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t wake;
     struct list waiting;
     bool stopping;
-    uint32_t news; /* from outside, bits of enum store_news */
+    uint32_t news;   /* from outside, bits of enum store_news */
+    bool keeps_time; /* for all processes */
 };
 
 /* ---- The thread ------------------------------------------------------------------------------ */
@@ -94,10 +85,9 @@ static bool wants_tick(const struct committer *c)
 static void tick(struct committer *c)
 {
     int64_t next_ms;
-    if (c->look_at_ms != INT64_MAX)
-        c->look_at_ms = clock_monotonic_ms() + OTHERS_MS;
-    /* It has been logged, and is tried again soon. */
-    (void)engine_tick(c->engine, &next_ms, NULL);
+    /* A failure has been logged, and it is tried again soon, here or elsewhere. */
+    if (engine_tick(c->engine, &next_ms, NULL) < 0)
+        watcher_give_time_back(c->watcher);
 }
 
 /* The mutex is held. True when there is something to do. */
@@ -107,22 +97,13 @@ static bool has_work(const struct committer *c)
            !list_empty(&c->waiting);
 }
 
-/* How long nobody is in a hurry. */
-static int64_t rest_ms(const struct committer *c)
-{
-    const int64_t tick_ms = engine_next_ms(c->engine) - engine_now_ms(c->engine);
-    const int64_t look_ms = c->look_at_ms - clock_monotonic_ms();
-    return tick_ms < look_ms ? tick_ms : look_ms;
-}
-
 static void *run(void *arg)
 {
     struct committer *c = arg;
     struct op *ops[COMMITTER_MAX_OPS];
     pthread_mutex_lock(&c->mutex);
     while (!c->stopping || !list_empty(&c->waiting)) {
-        if (clock_monotonic_ms() >= c->look_at_ms)
-            c->news |= STORE_NEWS_ALL;
+        engine_keep_time(c->engine, c->keeps_time);
         /* Whoever stops has no time for what time asks for. */
         bool is_time = wants_tick(c) && !c->stopping;
         bool outside = c->news & (STORE_NEWS_READY | STORE_NEWS_TIME);
@@ -134,11 +115,13 @@ static void *run(void *arg)
             tick(c);
         if (batch.n > 0)
             engine_apply_batch(c->engine, &batch);
+        if (engine_has_claimed(c->engine))
+            watcher_claims(c->watcher);
         bool made_ready = engine_made_ready(c->engine);
         answer(batch.ops, batch.n);
         if (c->on_ready && (made_ready || outside))
             c->on_ready(c->ready_ctx);
-        int64_t wait_ms = rest_ms(c);
+        int64_t wait_ms = engine_next_ms(c->engine) - engine_now_ms(c->engine);
         pthread_mutex_lock(&c->mutex);
         if (wait_ms > 0 && !has_work(c))
             sleep_until_ms(c, wait_ms);
@@ -147,23 +130,17 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void *watch(void *arg)
+/* On the watcher's thread. */
+static void hear(void *ctx, uint32_t news, bool keeps_time)
 {
-    struct committer *c = arg;
-    bool stopping = false;
-    while (!stopping) {
-        uint32_t news = 0;
-        int rc = store_ops(c->watch)->wait(c->watch, WATCH_MS, &news, NULL);
-        pthread_mutex_lock(&c->mutex);
-        stopping = c->stopping;
-        c->news |= news; /* one that fails has none; what was missed comes with the next */
-        if (has_work(c))
-            pthread_cond_broadcast(&c->wake);
-        if (rc < 0 && !stopping)
-            sleep_until_ms(c, WATCH_MS);
-        pthread_mutex_unlock(&c->mutex);
-    }
-    return NULL;
+    struct committer *c = ctx;
+    pthread_mutex_lock(&c->mutex);
+    const bool is_new = keeps_time != c->keeps_time;
+    c->keeps_time = keeps_time;
+    c->news |= news;
+    if (is_new || has_work(c))
+        pthread_cond_broadcast(&c->wake);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 /* ---- The callers ----------------------------------------------------------------------------- */
@@ -246,7 +223,6 @@ static void destroy(struct committer *c)
 {
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->mutex);
-    store_close(c->watch);
     engine_close(c->engine);
     free(c);
 }
@@ -257,6 +233,12 @@ static void begin_stop(struct committer *c)
     c->stopping = true;
     pthread_cond_broadcast(&c->wake);
     pthread_mutex_unlock(&c->mutex);
+}
+
+static int watch(struct committer *c, struct store *store, struct redrive_err *err)
+{
+    const struct watcher_options options = {.store = store, .tell = hear, .ctx = c};
+    return watcher_start(&options, &c->watcher, err);
 }
 
 int committer_start(const struct committer_options *options, struct committer **ret,
@@ -271,8 +253,7 @@ int committer_start(const struct committer_options *options, struct committer **
         return err_nomem(err);
     }
     c->engine = options->engine;
-    c->watch = options->watch;
-    c->look_at_ms = c->watch && store_ops(c->watch)->capabilities & STORE_TELLS ? 0 : INT64_MAX;
+    c->keeps_time = !options->watch || watcher_keeps_time_at_first(options->watch);
     c->on_ready = options->on_ready;
     c->ready_ctx = options->ready_ctx;
     list_init(&c->waiting);
@@ -281,15 +262,14 @@ int committer_start(const struct committer_options *options, struct committer **
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&c->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    if (pthread_create(&c->thread, NULL, run, c) != 0) {
-        destroy(c);
-        return err_set(err, REDRIVE_E_NOMEM, "cannot start the committer's thread");
+    int rc = options->watch ? watch(c, options->watch, err) : 0;
+    if (rc == 0 && pthread_create(&c->thread, NULL, run, c) != 0) {
+        watcher_stop(c->watcher);
+        rc = err_set(err, REDRIVE_E_NOMEM, "cannot start the committer's thread");
     }
-    if (c->watch && pthread_create(&c->watcher, NULL, watch, c) != 0) {
-        begin_stop(c);
-        pthread_join(c->thread, NULL);
+    if (rc < 0) {
         destroy(c);
-        return err_set(err, REDRIVE_E_NOMEM, "cannot start the watcher's thread");
+        return rc;
     }
     *ret = c;
     return 0;
@@ -301,7 +281,6 @@ void committer_stop(struct committer *c)
         return;
     begin_stop(c);
     pthread_join(c->thread, NULL);
-    if (c->watch)
-        pthread_join(c->watcher, NULL);
+    watcher_stop(c->watcher);
     destroy(c);
 }

@@ -143,7 +143,7 @@ static int tick_slot(struct engine *e, struct timetable_slot *slot, struct redri
     }
     /* Whoever was faster has moved the mark; the next unit sees it. */
     if (rc == 0 && !won && cron_next(&entry->cron, entry->tz, e->now_ms, &at_ms) == 0)
-        engine_want(e, at_ms);
+        engine_want_own(e, at_ms);
     return rc;
 }
 
@@ -153,12 +153,12 @@ int cron_ticks(struct engine *e, struct redrive_err *err)
     for (size_t i = 0; i < e->timetable.n && rc == 0; i++) {
         struct timetable_slot *slot = &e->timetable.slots[i];
         if (slot->next_ms > e->now_ms) {
-            engine_want(e, slot->next_ms);
+            engine_want_own(e, slot->next_ms);
             continue;
         }
         rc = tick_slot(e, slot, err);
         if (slot->next_ms > e->now_ms)
-            engine_want(e, slot->next_ms);
+            engine_want_own(e, slot->next_ms);
     }
     return rc;
 }

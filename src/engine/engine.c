@@ -48,7 +48,9 @@ static int build(struct engine *e, struct redrive_err *err)
     if (e->options.payload_max_bytes == 0)
         e->options.payload_max_bytes = ENGINE_PAYLOAD_MAX_BYTES;
     e->shared_seen = -1;
+    e->keeps_time = true;
     e->wake_ms = 0;
+    e->own_ms = INT64_MAX;
     learn_time(e);
     e->started_ms = engine_now_ms(e);
     health_init(&e->health, e->started_ms);
@@ -116,6 +118,11 @@ int64_t engine_clock_ms(const struct engine *e)
 int64_t engine_now_ms(const struct engine *e)
 {
     return engine_clock_ms(e) + atomic_load_explicit(&e->skew_ms, memory_order_relaxed);
+}
+
+bool engine_has_claimed(const struct engine *e)
+{
+    return e->has_claimed;
 }
 
 int64_t engine_lease_until(const struct engine *e, int64_t lease_ms)

@@ -55,6 +55,9 @@ void engine_close(struct engine *engine);
 struct store *engine_store(struct engine *engine);
 int64_t engine_now_ms(const struct engine *engine);
 
+/* Whether anybody has ever claimed jobs through it, with success or in vain. */
+bool engine_has_claimed(const struct engine *engine);
+
 /* Whether anything has been applied since the last time of asking that put a job into the queue. */
 bool engine_made_ready(struct engine *engine);
 

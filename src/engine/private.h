@@ -48,7 +48,10 @@ struct engine {
     struct published_tasks published;
 
     struct running running;
-    int64_t wake_ms; /* when engine_tick is wanted; INT64_MAX: never */
+    bool has_claimed;
+    bool keeps_time; /* for all processes that use the store */
+    int64_t wake_ms; /* when jobs want engine_tick; INT64_MAX: never */
+    int64_t own_ms;  /* when this process's own configuration does; likewise */
     int64_t sweep_ms;
     struct sweep_mark *sweep_marks; /* see retention.h */
     size_t n_sweep_marks;
@@ -71,6 +74,13 @@ static inline void engine_want(struct engine *e, int64_t at_ms)
 {
     if (at_ms != 0 && at_ms < e->wake_ms)
         e->wake_ms = at_ms;
+}
+
+/* The same for what a process does by its own configuration, whoever keeps time. */
+static inline void engine_want_own(struct engine *e, int64_t at_ms)
+{
+    if (at_ms != 0 && at_ms < e->own_ms)
+        e->own_ms = at_ms;
 }
 
 /* The unit has put jobs into the queue. */

@@ -247,6 +247,6 @@ int retention_sweep(struct engine *e, struct redrive_err *err)
         s.more |= n_lanes == LANE_BATCH;
         e->sweep_ms = s.more ? e->now_ms : e->now_ms + EVERY_MS;
     }
-    engine_want(e, e->sweep_ms);
+    engine_want_own(e, e->sweep_ms);
     return 0;
 }

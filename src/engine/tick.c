@@ -146,8 +146,10 @@ int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
     int rc = 0;
     for (int i = 0; i < N; i++)
         ops[i] = &parts[i];
-    e->wake_ms = INT64_MAX;
+    e->wake_ms = e->own_ms = INT64_MAX;
     engine_apply(e, ops, N);
+    if (!e->keeps_time)
+        e->wake_ms = INT64_MAX;
     for (int i = 0; i < N && rc == 0; i++) {
         rc = parts[i].code;
         if (rc == 0)
@@ -160,11 +162,18 @@ int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
         e->wake_ms = engine_now_ms(e) + AGAIN_MS;
     else
         log_success(e);
-    *ret_next_ms = e->wake_ms;
+    *ret_next_ms = engine_next_ms(e);
     return rc;
 }
 
 int64_t engine_next_ms(const struct engine *e)
 {
-    return e->wake_ms;
+    return e->wake_ms < e->own_ms ? e->wake_ms : e->own_ms;
+}
+
+void engine_keep_time(struct engine *e, bool keeps)
+{
+    if (keeps && !e->keeps_time)
+        e->wake_ms = 0;
+    e->keeps_time = keeps;
 }

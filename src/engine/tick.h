@@ -5,10 +5,15 @@
  * parked jobs are let go, periodic tasks tick, what has been kept long enough is removed, alerts
  * are looked at: each in a batch. A tick says when it wants to be called next, and until then there
  * is nothing to do, unless other processes use the store: when they have changed it, tick again.
+ *
+ * Of many processes on one store one keeps time for all of them. The others tick when what they
+ * have done themselves wants it, or their own configuration does (periodic tasks, retention,
+ * alerts), and do not look after what comes then.
  */
 #ifndef ENGINE_TICK_H
 #define ENGINE_TICK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "redrive.h"
@@ -21,5 +26,9 @@ int engine_tick(struct engine *engine, int64_t *ret_next_ms, struct redrive_err 
 
 /* When a tick is wanted, as of all that was applied since the last one. */
 int64_t engine_next_ms(const struct engine *engine);
+
+/* Whether this one keeps time for all, as it does from engine_open on. One that is told to wants a
+ * tick at once. */
+void engine_keep_time(struct engine *engine, bool keeps);
 
 #endif

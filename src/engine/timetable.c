@@ -284,6 +284,6 @@ int timetable_load(struct engine *e, struct redrive_err *err)
         timetable_release(&table);
     e->timetable = table;
     for (size_t i = 0; i < table.n; i++)
-        engine_want(e, table.slots[i].next_ms);
+        engine_want_own(e, table.slots[i].next_ms);
     return rc;
 }

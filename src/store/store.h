@@ -86,6 +86,7 @@ enum store_capability {
     STORE_SERVER_TIME = 1 << 2, /* it has a clock of its own, and ignores `now_ms` */
     STORE_NOTIFIES = 1 << 3,    /* store_wait returns early when another process has changed it */
     STORE_TELLS = 1 << 4, /* and says what is new as store_tell was told, which may be nothing */
+    STORE_LOOKS_AROUND = 1 << 5, /* store_ops.look_around is there: many processes may come */
 };
 
 /* What a unit means to others who wait for news of the store. */
@@ -95,6 +96,13 @@ enum store_news {
                                 * keeps time must look */
     STORE_NEWS_END = 1 << 2,   /* for lookers-on: jobs have come or ended */
     STORE_NEWS_ALL = (1 << 3) - 1,
+};
+
+/* What a handle sees that looks around. */
+struct store_around {
+    bool keeps_time; /* it is the one that looks after what time brings */
+    size_t claimers; /* handles that have looked as claimers of late, about */
+    bool has_ready;  /* there are queued jobs, whoever may take them; a hint */
 };
 
 enum store_durability {
@@ -673,6 +681,14 @@ struct store_ops {
      * with a connection are STORE_NEWS_ALL. */
     int (*wait)(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
                 struct redrive_err *err);
+
+    /* Looks around without a unit, and asks to keep time for all processes. That is granted to one
+     * handle at a time, until it closes or has not asked for the `keep_ms` that it said last; with
+     * 0 it is given back. A handle that was stopped meanwhile may believe it longer: to keep time
+     * is to make ordinary units. `claims`: it belongs to one who takes jobs, and looks every few
+     * seconds at the least. NULL without STORE_LOOKS_AROUND. */
+    int (*look_around)(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+                       struct redrive_err *err);
 };
 
 /* Finds the store by the scheme of the URL. REDRIVE_E_UNKNOWN names the schemes there are. */

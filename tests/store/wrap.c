@@ -222,6 +222,12 @@ static int wrap_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news
     HAND_ON(wait, timeout_ms, ret_news, err);
 }
 
+static int wrap_look_around(struct store *store, int64_t keep_ms, bool claims,
+                            struct store_around *ret, struct redrive_err *err)
+{
+    HAND_ON(look_around, keep_ms, claims, ret, err);
+}
+
 void wrap_init(struct wrap *wrap, struct store *inner)
 {
     *wrap = (struct wrap){
@@ -266,6 +272,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .facts = wrap_facts,
                 .verify = wrap_verify,
                 .wait = wrap_wait,
+                .look_around = wrap_look_around,
             },
     };
     wrap->base = *store_base(inner);

@@ -42,6 +42,7 @@ static struct store *store_new(struct str place, const struct store_options *opt
     store->caller_time = options->caller_time;
     rng_seed(&store->rng, rng_system_seed());
     store->origin = options->origin ? options->origin : rng_system_seed();
+    store->me = rng_next(&store->rng);
     store->to_fold = rng_below(&store->rng, FOLD_EVERY);
     pg_args_init(&store->args);
     arena_init(&store->arena);
@@ -88,6 +89,7 @@ void postgres_close(struct store *store)
     if (!store)
         return;
     postgres_rollback(store);
+    pg_give_time_back(store);
     /* A server that is hung up on in the middle of an answer complains in its log. */
     pg_hear_out(store);
     pg_forget_results(store);
@@ -105,7 +107,8 @@ void postgres_close(struct store *store)
 
 const struct store_ops STORE_POSTGRES = {
     .scheme = "postgres",
-    .capabilities = STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS,
+    .capabilities = STORE_SHARED | STORE_SQL | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS |
+                    STORE_LOOKS_AROUND,
     .open = postgres_open,
     .close = postgres_close,
     .begin = postgres_begin,
@@ -143,4 +146,5 @@ const struct store_ops STORE_POSTGRES = {
     .facts = postgres_facts,
     .verify = postgres_verify,
     .wait = postgres_wait,
+    .look_around = postgres_look_around,
 };

@@ -126,9 +126,12 @@ struct store {
     size_t to_fold;        /* rows that were appended since rows were last put together */
     bool is_listening;
     uint64_t origin;
-    uint32_t held_news;  /* that others have not been told yet */
-    int64_t end_told_ms; /* monotonic: when they were last told of an end */
-    bool is_telling;     /* a NOTIFY is under way that nobody waits for */
+    uint32_t held_news;         /* that others have not been told yet */
+    int64_t end_told_ms;        /* monotonic: when they were last told of an end */
+    bool is_telling;            /* a NOTIFY is under way that nobody waits for */
+    uint64_t me;                /* no other handle has this number */
+    struct store_around around; /* as of the last look that was more than for ready jobs */
+    int64_t around_ms;          /* monotonic: when that was; 0: never */
     struct rng rng;
 };
 
@@ -304,6 +307,10 @@ int postgres_commit(struct store *store, struct redrive_err *err);
 void postgres_rollback(struct store *store);
 int postgres_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
                   struct redrive_err *err);
+int postgres_look_around(struct store *store, int64_t keep_ms, bool claims,
+                         struct store_around *ret, struct redrive_err *err);
+/* Before the connection is closed: others need not wait until the time of this one is over. */
+void pg_give_time_back(struct store *store);
 int postgres_submit(struct store *store, const struct job_spec *specs, size_t n,
                     struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 int postgres_adopt(struct store *store, const struct adopted_job *jobs, size_t n,

@@ -105,6 +105,22 @@ enum row_column {
 #define IS_TIME_LOCKED "j.state IN (0, 1)"
 #define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4)"
 
+/* Who keeps time is a row of `shared` of a kind that nothing else has; its version is until when,
+ * its value who. Who claims is told by the statement that a connection has made last: its first
+ * words are `name`. */
+#define AROUND(name)                                                                        \
+    "WITH " name " AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint "      \
+    "AS ms), kept AS (INSERT INTO redrive.shared AS k (kind, tenant, key, version, value) " \
+    "SELECT 100, '', '', ms + $2::bigint, $1::bytea FROM " name " "                         \
+    "WHERE $2::bigint > 0 AND NOT EXISTS (SELECT FROM redrive.shared o WHERE o.kind = 100 " \
+    "AND o.value <> $1::bytea AND o.version BETWEEN ms AND ms + $2::bigint) "               \
+    "ON CONFLICT (kind, tenant, key) DO UPDATE SET version = excluded.version, "            \
+    "value = excluded.value WHERE k.value = excluded.value OR k.version NOT BETWEEN "       \
+    "excluded.version - $2::bigint AND excluded.version RETURNING 1) "                      \
+    "SELECT EXISTS (SELECT FROM kept), EXISTS (SELECT FROM redrive.jobs WHERE state = 2), " \
+    "(SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "            \
+    "AND query LIKE 'WITH redrive\\_claims %'), set_config('synchronous_commit', 'off', true)"
+
 /* As ERROR_JOINS; a job that never started has no result, and is not looked up. */
 #define READY_JOINS                                                     \
     " LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n" \
@@ -186,6 +202,12 @@ enum row_column {
     XX(NOTIFY, "SELECT set_config('synchronous_commit', 'off', true), "                            \
                "pg_notify('redrive', $1::text)")                                                   \
     XX(LISTEN, "LISTEN redrive")                                                                   \
+                                                                                                   \
+    XX(AROUND, AROUND("redrive_around"))                                                           \
+    XX(AROUND_CLAIMS, AROUND("redrive_claims"))                                                    \
+    XX(AROUND_READY, "WITH redrive_claims AS (SELECT 1) "                                          \
+                     "SELECT EXISTS (SELECT FROM redrive.jobs WHERE state = 2)")                   \
+    XX(AROUND_LEAVE, "DELETE FROM redrive.shared WHERE kind = 100 AND value = $1::bytea")          \
                                                                                                    \
     XX(LINE_NAMED, "SELECT line_id, tenant_id FROM redrive.line_named($1::text, $2::text, "        \
                    "$3::text)")                                                                    \

@@ -17,17 +17,21 @@
 /* After this long without a word the writer's place may be taken by somebody else. */
 #define LEASE_MS 4000
 
-/* Who waits asks this often. One who listens asks less often the more often it was told. */
+/* Who waits asks this often. One who listens asks less often the more often it was told, and the
+ * more are before it, so that many ask together hardly more often than a few. */
 #define NAP_NS        300000
+#define NAP_FOLD_MAX  100
 #define LISTEN_MIN_MS 2
 #define LISTEN_MAX_MS 16
+#define LISTEN_CAP_MS 200
 
 /* How often one who waits looks whether the holder of the place is still there. */
 #define LOOK_EVERY_MS 50
 
 /* What the server says to one who begins. */
 struct begun {
-    int64_t unit; /* 0: it does not yet */
+    int64_t unit;   /* 0: it does not yet */
+    int64_t before; /* then: how many have their turn before it */
     int64_t last_seq;
     int64_t shared_version;
     int64_t commits;
@@ -96,6 +100,7 @@ static int try_begin(struct store *store, int64_t *dead, bool looks, struct begu
     }
     if (rc != 0)
         return rc;
+    ret->before = rd_reply_int(reply, 3);
     if (rd_reply_int(reply, 0) == 1)
         read_begun(reply, ret);
     else if (looks && rd_reply_int(reply, 2) > 0 && is_gone(store, rd_reply_str(reply, 2)))
@@ -163,7 +168,10 @@ static void hear_turn(struct store *store, struct begun *ret)
 
 static void listen_for_turn(struct store *store, struct begun *ret)
 {
-    const int64_t until_ms = clock_monotonic_ms() + store->listen_ms;
+    const int64_t before = ret->before;
+    const int64_t patience_ms = store->listen_ms * (before + 1);
+    const int64_t until_ms =
+        clock_monotonic_ms() + (patience_ms < LISTEN_CAP_MS ? patience_ms : LISTEN_CAP_MS);
     while (store->turn && ret->unit == 0) {
         struct pollfd at = {.fd = store->turn->fd, .events = POLLIN};
         const int64_t left_ms = until_ms - clock_monotonic_ms();
@@ -173,7 +181,7 @@ static void listen_for_turn(struct store *store, struct begun *ret)
     }
     if (ret->unit != 0)
         store->listen_ms = LISTEN_MAX_MS;
-    else if (store->listen_ms > LISTEN_MIN_MS)
+    else if (before == 0 && store->listen_ms > LISTEN_MIN_MS)
         store->listen_ms /= 2;
 }
 
@@ -190,7 +198,8 @@ static void wait_a_while(struct store *store, struct begun *ret)
         turn_open(store);
         return;
     }
-    const struct timespec nap = {.tv_nsec = NAP_NS + (long)rng_below(&store->rng, NAP_NS)};
+    const long fold = ret->before < NAP_FOLD_MAX ? (long)ret->before + 1 : NAP_FOLD_MAX;
+    const struct timespec nap = {.tv_nsec = (NAP_NS + (long)rng_below(&store->rng, NAP_NS)) * fold};
     nanosleep(&nap, NULL);
 }
 

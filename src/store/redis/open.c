@@ -170,6 +170,7 @@ static void redis_close(struct store *store)
     if (!store)
         return;
     redis_rollback(store);
+    rd_give_time_back(store);
     if (store->ear)
         redisFree(store->ear);
     rd_link_close(store);
@@ -247,7 +248,8 @@ static int redis_open(struct str place, const struct store_options *options, str
 
 const struct store_ops STORE_REDIS = {
     .scheme = "redis",
-    .capabilities = STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS,
+    .capabilities =
+        STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS | STORE_LOOKS_AROUND,
     .open = redis_open,
     .close = redis_close,
     .begin = redis_begin,
@@ -285,6 +287,7 @@ const struct store_ops STORE_REDIS = {
     .facts = redis_facts,
     .verify = redis_verify,
     .wait = redis_wait,
+    .look_around = redis_look_around,
 };
 
 static int redis_tls_open(struct str place, const struct store_options *options, struct store **ret,

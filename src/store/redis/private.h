@@ -135,6 +135,7 @@ struct store {
     int listen_ms;       /* how long it listens before it asks again */
     bool has_waited;     /* for its turn */
     bool is_deaf;        /* it cannot be told of it */
+    bool keeps_time;     /* as of its last look around */
     bool is_handed;      /* the unit: its holder was told of its turn */
     bool is_late;        /* it was given up as one that was told and did not come */
     bool is_cluster;
@@ -374,6 +375,11 @@ int redis_commit(struct store *store, struct redrive_err *err);
 void redis_rollback(struct store *store);
 int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
                struct redrive_err *err);
+
+int redis_look_around(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+                      struct redrive_err *err);
+/* Before the connection is closed: others need not wait until the time of this one is over. */
+void rd_give_time_back(struct store *store);
 
 /* A connection of its own that listens to a channel of the store; NULL: there is none. */
 redisContext *rd_ear_open(const struct store *store, const char *channel);

@@ -62,6 +62,40 @@ static void the_place_is_handed_to_the_next_who_waits(void **state)
     server_stop(&s);
 }
 
+#define CROWD 24
+
+/* Those who wait ask again now and then; all together hardly more often than the first of them, who
+ * asks every 16 ms or so. If each did so, the server would have little time for anything else. */
+static void a_crowd_that_waits_asks_seldom(void **state)
+{
+    (void)state;
+    struct server s;
+    struct writer crowd[CROWD];
+    server_start(&s, NULL);
+    struct store *holder = open_at(&s);
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = (struct writer){.store = open_at(&s), .who = i};
+    assert_int_equal(begin(holder, NULL), 0);
+    for (int i = 0; i < CROWD; i++)
+        assert_int_equal(pthread_create(&crowd[i].thread, NULL, write_units, &crowd[i]), 0);
+    while (strcmp(server_call(&s, "ZCARD {redrive}:waiting"), "24") != 0)
+        nap(5);
+    nap(100); /* by then all of them listen */
+    const long before = server_number(&s, "commandstats", "cmdstat_fcall:calls=");
+    nap(1000);
+    const long asked = server_number(&s, "commandstats", "cmdstat_fcall:calls=") - before;
+    rollback(holder);
+    for (int i = 0; i < CROWD; i++) {
+        pthread_join(crowd[i].thread, NULL);
+        assert_false(crowd[i].failed);
+        store_close(crowd[i].store);
+    }
+    assert_int_equal(count_jobs(holder), CROWD * UNITS);
+    store_close(holder);
+    server_stop(&s);
+    assert_in_range(asked, 1, 1000);
+}
+
 static void check_soon_free(struct store *store, const char *id)
 {
     const int64_t since_ms = clock_monotonic_ms();
@@ -256,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(the_place_is_handed_to_the_next_who_waits),
+        T(a_crowd_that_waits_asks_seldom),
         T(one_who_has_given_up_waiting_is_not_given_the_place),
         T(one_who_has_given_up_waiting_no_longer_listens),
         T(one_who_is_killed_while_it_waits_holds_nobody_up),

@@ -5,7 +5,7 @@
 -- unit has written nothing: a server that is started again, or a replica, has nobody's connection.
 
 local LIST_MAX = 1000 -- of units that were given up, remembered for those who ask
-local WAITER_MS = 200 -- after which one who waits for its turn and no longer asks has left
+local WAITER_MS = 500 -- after which one who waits for its turn and no longer asks has left
 local HANDED_MS = 500 -- after which one who was handed the place and has not said a word is passed over
 
 local function prefix(keys)
@@ -85,7 +85,8 @@ local function first_waiting(P, now)
     end
 end
 
--- `turn`: client, run and lease of one who listens, and need not ask when it is its turn.
+-- `turn`: client, run and lease of one who listens, and need not ask when it is its turn. Gives how many
+-- are before it.
 local function wait_for_turn(P, me, now, turn)
     if not redis.call('ZSCORE', P .. 'waiting', me) then
         local last = redis.call('ZRANGE', P .. 'waiting', -1, -1, 'WITHSCORES')
@@ -95,6 +96,7 @@ local function wait_for_turn(P, me, now, turn)
     if turn then
         note('HSET', P .. 'turns', me, turn)
     end
+    return redis.call('ZRANK', P .. 'waiting', me)
 end
 
 -- The name that the server gives to the history of its data: another one whenever it has become the
@@ -168,16 +170,15 @@ local function begin(keys, argv)
                 note('HSET', keys[1], 'lease', text(now + lease_ms))
                 return told(P, r[1], now)
             end
-            wait_for_turn(P, me, now, turn)
-            return {0, r[1], r[3]}
+            return {0, r[1], r[3], wait_for_turn(P, me, now, turn)}
         end
         give_up(P, r[1])
     end
     if redis.call('EXISTS', P .. 'waiting') == 1 then
         if (first_waiting(P, now) or me) ~= me then
-            wait_for_turn(P, me, now, turn)
+            local before = wait_for_turn(P, me, now, turn)
             hand_over(P)
-            return {0, '0', '0'}
+            return {0, '0', '0', before}
         end
         strike_off(P, me)
     end

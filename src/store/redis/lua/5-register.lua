@@ -28,4 +28,5 @@ redis.register_function{function_name = '@_begin', callback = if_here(begin), fl
 redis.register_function{function_name = '@_leave', callback = if_here(leave), flags = FREE}
 redis.register_function{function_name = '@_abort', callback = if_here(abort), flags = FREE}
 redis.register_function{function_name = '@_fate', callback = if_here(fate), flags = FREE}
+redis.register_function{function_name = '@_around', callback = if_here(around), flags = FREE}
 redis.register_function{function_name = '@_read', callback = if_here(read), flags = FREE}

@@ -1,0 +1,143 @@
+#include "engine/watcher.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/rng.h"
+
+/* How long it waits before it looks whether it should end. */
+#define WATCH_MS 50
+
+/* How often to look around, and for how long time is kept by one who no longer does. */
+#define LOOK_MS 1000
+#define KEEP_MS 3000
+
+/* More than so many follow at different moments: each has about so long for itself, which is what
+ * it takes to ask for the store and find nothing, and nobody waits longer than the last. */
+#define AT_ONCE      2
+#define APART_US     1000
+#define PAUSE_MAX_US 100000
+
+struct watcher {
+    struct watcher_options options;
+    const struct store_ops *ops;
+    pthread_t thread;
+    struct rng rng;
+    struct store_around around; /* as of the last look */
+    int64_t look_at_ms;         /* monotonic; INT64_MAX: never */
+    atomic_bool stopping;
+    atomic_bool gives_back;
+    atomic_bool claims;
+};
+
+bool watcher_keeps_time_at_first(const struct store *store)
+{
+    return !(store_ops(store)->capabilities & STORE_LOOKS_AROUND);
+}
+
+static void tell(struct watcher *w, uint32_t news)
+{
+    w->options.tell(w->options.ctx, news, w->around.keeps_time);
+}
+
+static int look(struct watcher *w)
+{
+    const int64_t keep_ms = atomic_exchange(&w->gives_back, false) ? 0 : KEEP_MS;
+    w->look_at_ms = clock_monotonic_ms() + LOOK_MS;
+    return w->ops->look_around(w->options.store, keep_ms, atomic_load(&w->claims), &w->around,
+                               NULL);
+}
+
+static void pause_us(int64_t us)
+{
+    const struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+    nanosleep(&t, NULL);
+}
+
+/* Everybody has heard it. What is left of it is looked for when it is this one's turn. */
+static uint32_t ready_in_turn(struct watcher *w)
+{
+    const size_t n = w->around.claimers;
+    if (n <= AT_ONCE || !atomic_load(&w->claims))
+        return STORE_NEWS_READY;
+    const int64_t within_us = n < PAUSE_MAX_US / APART_US ? (int64_t)n * APART_US : PAUSE_MAX_US;
+    pause_us((int64_t)rng_below(&w->rng, (uint64_t)within_us));
+    return look(w) < 0 || w->around.has_ready ? STORE_NEWS_READY : 0;
+}
+
+static void follow(struct watcher *w, uint32_t news)
+{
+    if (news & STORE_NEWS_TIME && w->around.keeps_time)
+        tell(w, STORE_NEWS_TIME);
+    uint32_t rest = news & STORE_NEWS_READY ? ready_in_turn(w) : 0;
+    if (clock_monotonic_ms() >= w->look_at_ms && look(w) == 0)
+        rest |= (w->around.keeps_time ? STORE_NEWS_TIME : 0) |
+                (w->around.has_ready ? STORE_NEWS_READY : 0);
+    tell(w, rest);
+}
+
+static void *run(void *arg)
+{
+    struct watcher *w = arg;
+    while (!atomic_load(&w->stopping)) {
+        uint32_t news = 0;
+        /* One that fails has none; what was missed comes with the next. */
+        int rc = w->ops->wait(w->options.store, WATCH_MS, &news, NULL);
+        if (w->look_at_ms == INT64_MAX)
+            tell(w, news);
+        else
+            follow(w, news);
+        if (rc < 0 && !atomic_load(&w->stopping))
+            pause_us((int64_t)WATCH_MS * 1000);
+    }
+    return NULL;
+}
+
+int watcher_start(const struct watcher_options *options, struct watcher **ret,
+                  struct redrive_err *err)
+{
+    *ret = NULL;
+    struct watcher *w = calloc(1, sizeof *w);
+    if (!w) {
+        store_close(options->store);
+        return err_nomem(err);
+    }
+    w->options = *options;
+    w->ops = store_ops(options->store);
+    w->around.keeps_time = watcher_keeps_time_at_first(options->store);
+    w->look_at_ms = w->around.keeps_time ? INT64_MAX : 0;
+    rng_seed(&w->rng, rng_system_seed());
+    if (pthread_create(&w->thread, NULL, run, w) != 0) {
+        store_close(options->store);
+        free(w);
+        return err_set(err, REDRIVE_E_NOMEM, "cannot start the watcher's thread");
+    }
+    *ret = w;
+    return 0;
+}
+
+void watcher_stop(struct watcher *w)
+{
+    if (!w)
+        return;
+    atomic_store(&w->stopping, true);
+    pthread_join(w->thread, NULL);
+    store_close(w->options.store);
+    free(w);
+}
+
+void watcher_claims(struct watcher *w)
+{
+    if (w)
+        atomic_store(&w->claims, true);
+}
+
+void watcher_give_time_back(struct watcher *w)
+{
+    if (w)
+        atomic_store(&w->gives_back, true);
+}

@@ -1,0 +1,49 @@
+/* watcher.h - a thread that hears what other processes do to the store, and passes on what concerns
+ * this one.
+ *
+ * On a store that many processes share most of the news concern one of them, and all hear them. If
+ * each asked for the store at once, a hundred idle workers would be a hundred times the load of one
+ * for every job. So
+ *
+ *   - of all processes one keeps time (store_ops.look_around), and only that one is told that
+ *     something waits for its time, or has been changed. Once a second it is told so in any case:
+ *     others may have died with jobs in hand, whose leases nobody else has heard of;
+ *   - that jobs are ready is followed at different moments, the further apart the more claim, and
+ *     only if they are still there then. All of them together ask as often as a few would;
+ *   - once a second everybody looks, so that news that were lost cost no more than that.
+ *
+ * Two processes need none of this, and follow at once. Where a store cannot be asked who is there,
+ * all news are passed on, and each process keeps time.
+ */
+#ifndef ENGINE_WATCHER_H
+#define ENGINE_WATCHER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/store.h"
+
+struct watcher_options {
+    struct store *store; /* owned from watcher_start on, also when that fails */
+    /* Called on the watcher's thread: bits of enum store_news, and whether this process keeps time.
+     */
+    void (*tell)(void *ctx, uint32_t news, bool keeps_time);
+    void *ctx;
+};
+
+struct watcher;
+
+int watcher_start(const struct watcher_options *options, struct watcher **ret,
+                  struct redrive_err *err);
+/* Ends the thread and closes the store. Accepts NULL. */
+void watcher_stop(struct watcher *watcher);
+
+/* This process has begun to claim jobs. Any thread. */
+void watcher_claims(struct watcher *watcher);
+/* This process cannot keep time, it seems: somebody else may try, if there is one. Any thread. */
+void watcher_give_time_back(struct watcher *watcher);
+
+/* Whether a process on this store keeps time before it has looked around. */
+bool watcher_keeps_time_at_first(const struct store *store);
+
+#endif

@@ -1,0 +1,235 @@
+/* What one process of many is told of what all have heard: on a store that tells what the test
+ * says.
+ */
+#include "check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/watcher.h"
+
+#define LIMIT_MS 20000
+
+struct fake {
+    struct store_base base;
+    struct store_ops ops;
+    atomic_uint news; /* for the next wait */
+    atomic_bool keeps_time;
+    atomic_bool has_ready;
+    atomic_size_t claimers;
+    atomic_int looks;
+    atomic_int claiming_looks;
+    atomic_int given_back;
+};
+
+struct told {
+    struct fake fake;
+    struct watcher *watcher;
+    atomic_uint news; /* all that was ever told, since it was taken */
+    atomic_bool keeps_time;
+};
+
+static struct fake *fake_of(struct store *store)
+{
+    return (struct fake *)(void *)store;
+}
+
+static int fake_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
+                     struct redrive_err *err)
+{
+    struct fake *fake = fake_of(store);
+    (void)timeout_ms;
+    (void)err;
+    *ret_news = atomic_exchange(&fake->news, 0);
+    usleep(500);
+    return 0;
+}
+
+static int fake_look(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
+                     struct redrive_err *err)
+{
+    struct fake *fake = fake_of(store);
+    (void)err;
+    fake->looks++;
+    fake->claiming_looks += claims;
+    fake->given_back += keep_ms == 0;
+    *ret = (struct store_around){.keeps_time = keep_ms > 0 && fake->keeps_time,
+                                 .claimers = fake->claimers,
+                                 .has_ready = fake->has_ready};
+    return 0;
+}
+
+static void fake_close(struct store *store)
+{
+    (void)store;
+}
+
+static void tell(void *ctx, uint32_t news, bool keeps_time)
+{
+    struct told *told = ctx;
+    atomic_fetch_or(&told->news, news);
+    told->keeps_time = keeps_time;
+}
+
+static void start(struct told *told, uint32_t capabilities)
+{
+    told->fake.ops = (struct store_ops){.capabilities = capabilities,
+                                        .wait = fake_wait,
+                                        .look_around = fake_look,
+                                        .close = fake_close};
+    told->fake.base.ops = &told->fake.ops;
+    const struct watcher_options options = {
+        .store = (struct store *)(void *)&told->fake, .tell = tell, .ctx = told};
+    assert_int_equal(watcher_start(&options, &told->watcher, NULL), 0);
+}
+
+static void await_looks(struct told *told, int n)
+{
+    const int until = told->fake.looks + n;
+    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS; told->fake.looks < until; usleep(500))
+        assert_true(clock_monotonic_ms() < end_ms);
+    usleep(2000);
+}
+
+/* Until all that was said has been told, or not. */
+static uint32_t say(struct told *told, uint32_t news)
+{
+    told->news = 0;
+    told->fake.news = news;
+    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS; told->fake.news != 0; usleep(500))
+        assert_true(clock_monotonic_ms() < end_ms);
+    usleep(20000);
+    return told->news;
+}
+
+static void without_a_look_all_news_are_passed_on(void **state)
+{
+    struct told told = {.watcher = NULL};
+    (void)state;
+    start(&told, STORE_NOTIFIES);
+    assert_int_equal(say(&told, STORE_NEWS_TIME), STORE_NEWS_TIME);
+    assert_int_equal(say(&told, STORE_NEWS_READY), STORE_NEWS_READY);
+    assert_true(told.keeps_time);
+    assert_int_equal(told.fake.looks, 0);
+    watcher_stop(told.watcher);
+}
+
+static void only_who_keeps_time_is_told_of_it(void **state)
+{
+    struct told told = {.watcher = NULL};
+    (void)state;
+    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    await_looks(&told, 1);
+    assert_false(told.keeps_time);
+    assert_int_equal(say(&told, STORE_NEWS_TIME) & STORE_NEWS_TIME, 0);
+    told.fake.keeps_time = true;
+    await_looks(&told, 1);
+    assert_true(told.keeps_time);
+    assert_true(told.news & STORE_NEWS_TIME);
+    assert_true(say(&told, STORE_NEWS_TIME) & STORE_NEWS_TIME);
+    watcher_stop(told.watcher);
+}
+
+static void who_keeps_time_is_told_once_a_second_at_the_least(void **state)
+{
+    struct told told = {.watcher = NULL};
+    (void)state;
+    told.fake.keeps_time = true;
+    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    await_looks(&told, 1);
+    told.news = 0;
+    await_looks(&told, 1);
+    assert_true(told.news & STORE_NEWS_TIME);
+    watcher_stop(told.watcher);
+}
+
+static void one_that_fails_gives_time_back(void **state)
+{
+    struct told told = {.watcher = NULL};
+    (void)state;
+    told.fake.keeps_time = true;
+    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    await_looks(&told, 1);
+    assert_true(told.keeps_time);
+    watcher_give_time_back(told.watcher);
+    await_looks(&told, 1);
+    assert_int_equal(told.fake.given_back, 1);
+    assert_false(told.keeps_time);
+    await_looks(&told, 1);
+    assert_true(told.keeps_time);
+    watcher_stop(told.watcher);
+}
+
+/* With so many a pause is a tenth of a second at most, and the look after it is told apart from
+ * the one of each second by its number. */
+static void many_claimers_look_before_they_claim(void **state)
+{
+    struct told told = {.watcher = NULL};
+    (void)state;
+    told.fake.claimers = 50;
+    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    await_looks(&told, 1);
+    watcher_claims(told.watcher);
+    told.news = 0;
+    told.fake.news = STORE_NEWS_READY;
+    await_looks(&told, 1);
+    assert_int_equal(told.news & STORE_NEWS_READY, 0);
+    told.fake.has_ready = true;
+    told.fake.news = STORE_NEWS_READY;
+    await_looks(&told, 1);
+    assert_true(told.news & STORE_NEWS_READY);
+    assert_true(told.fake.claiming_looks >= 2);
+    watcher_stop(told.watcher);
+}
+
+static void two_claimers_follow_at_once(void **state)
+{
+    struct told told = {.watcher = NULL};
+    (void)state;
+    told.fake.claimers = 2;
+    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    await_looks(&told, 1);
+    watcher_claims(told.watcher);
+    assert_true(say(&told, STORE_NEWS_READY) & STORE_NEWS_READY);
+    watcher_stop(told.watcher);
+}
+
+static void one_that_does_not_claim_follows_at_once(void **state)
+{
+    struct told told = {.watcher = NULL};
+    (void)state;
+    told.fake.claimers = 1000;
+    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    await_looks(&told, 1);
+    assert_true(say(&told, STORE_NEWS_READY) & STORE_NEWS_READY);
+    watcher_stop(told.watcher);
+}
+
+static void ready_jobs_are_found_without_news_too(void **state)
+{
+    struct told told = {.watcher = NULL};
+    (void)state;
+    told.fake.has_ready = true;
+    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    await_looks(&told, 1);
+    assert_true(told.news & STORE_NEWS_READY);
+    watcher_stop(told.watcher);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_look_all_news_are_passed_on),
+        cmocka_unit_test(only_who_keeps_time_is_told_of_it),
+        cmocka_unit_test(who_keeps_time_is_told_once_a_second_at_the_least),
+        cmocka_unit_test(one_that_fails_gives_time_back),
+        cmocka_unit_test(many_claimers_look_before_they_claim),
+        cmocka_unit_test(two_claimers_follow_at_once),
+        cmocka_unit_test(one_that_does_not_claim_follows_at_once),
+        cmocka_unit_test(ready_jobs_are_found_without_news_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

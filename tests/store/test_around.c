@@ -1,0 +1,148 @@
+/* Looking around: who keeps time for all, how many claim, whether there is anything to take. */
+#include "kit.h"
+
+#include "base/clock.h"
+
+#include <unistd.h>
+
+#define KEEP_MS 600
+
+static bool can_look(const struct kit *k)
+{
+    return store_ops(k->store)->capabilities & STORE_LOOKS_AROUND;
+}
+
+static struct store_around look(struct kit *k, int64_t keep_ms, bool claims)
+{
+    struct store_around around;
+    struct redrive_err err = {0};
+    if (store_ops(k->store)->look_around(k->store, keep_ms, claims, &around, &err) != 0)
+        fail_msg("%s: %s", err.message, err.detail);
+    return around;
+}
+
+static bool keeps(struct kit *k)
+{
+    return look(k, KEEP_MS, false).keeps_time;
+}
+
+static void the_slot_is_there_if_the_store_says_so(void **state)
+{
+    struct kit *k = *state;
+    assert_int_equal(store_ops(k->store)->look_around != NULL, can_look(k));
+}
+
+static void one_handle_keeps_time(void **state)
+{
+    struct kit *k = *state, second;
+    if (!can_look(k))
+        return;
+    kit_join(&second, k);
+    assert_true(keeps(k));
+    assert_false(keeps(&second));
+    assert_true(keeps(k));
+    kit_close(&second);
+}
+
+static void time_that_is_given_back_goes_to_the_next_who_asks(void **state)
+{
+    struct kit *k = *state, second;
+    if (!can_look(k))
+        return;
+    kit_join(&second, k);
+    assert_true(keeps(k));
+    assert_false(look(&second, 0, false).keeps_time);
+    assert_false(keeps(&second));
+    assert_false(look(k, 0, false).keeps_time);
+    assert_true(keeps(&second));
+    assert_false(keeps(k));
+    kit_close(&second);
+    assert_true(keeps(k));
+}
+
+static void one_that_no_longer_asks_loses_it(void **state)
+{
+    struct kit *k = *state, second;
+    if (!can_look(k))
+        return;
+    kit_join(&second, k);
+    assert_true(keeps(k));
+    const int64_t since_ms = clock_monotonic_ms();
+    while (!keeps(&second)) {
+        assert_true(clock_monotonic_ms() - since_ms < 20000);
+        usleep(20000);
+    }
+    assert_true(clock_monotonic_ms() - since_ms >= KEEP_MS / 2);
+    assert_false(keeps(k));
+    kit_close(&second);
+}
+
+static void who_has_it_may_keep_it_by_asking(void **state)
+{
+    struct kit *k = *state, second;
+    if (!can_look(k))
+        return;
+    kit_join(&second, k);
+    for (int i = 0; i < 4; i++) {
+        assert_true(look(k, 20000, false).keeps_time);
+        assert_false(look(&second, 20000, false).keeps_time);
+        usleep(100000);
+    }
+    kit_close(&second);
+}
+
+static void those_who_claim_are_counted(void **state)
+{
+    struct kit *k = *state, second, third;
+    if (!can_look(k))
+        return;
+    kit_join(&second, k);
+    kit_join(&third, k);
+    assert_int_equal(look(k, 0, false).claimers, 0);
+    (void)look(&second, 0, true);
+    (void)look(&third, 0, true);
+    assert_int_equal(look(k, 0, false).claimers, 2);
+    kit_close(&second);
+    kit_close(&third);
+}
+
+static void ready_jobs_are_seen_and_others_are_not(void **state)
+{
+    struct kit *k = *state;
+    if (!can_look(k))
+        return;
+    assert_false(look(k, 0, true).has_ready);
+    PUT(k, .process_after_ms = k->now_ms + 1000);
+    assert_false(look(k, 0, true).has_ready);
+    int64_t seq = PUT(k, .priority = 1);
+    assert_true(look(k, 0, true).has_ready);
+    (void)kit_start(k, seq);
+    assert_false(look(k, 0, true).has_ready);
+}
+
+static void nobody_looks_around_within_a_unit(void **state)
+{
+    struct kit *k = *state;
+    struct store_around around;
+    if (!can_look(k))
+        return;
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->look_around(k->store, 0, false, &around, NULL),
+                     REDRIVE_E_STATE);
+    kit_rollback(k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(the_slot_is_there_if_the_store_says_so),
+        F(one_handle_keeps_time),
+        F(time_that_is_given_back_goes_to_the_next_who_asks),
+        F(one_that_no_longer_asks_loses_it),
+        F(who_has_it_may_keep_it_by_asking),
+        F(those_who_claim_are_counted),
+        F(ready_jobs_are_seen_and_others_are_not),
+        F(nobody_looks_around_within_a_unit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
