@@ -9,8 +9,10 @@
 #include "base/err.h"
 #include "base/rng.h"
 
-/* How long it waits before it looks whether it should end. */
+/* How long it waits before it looks whether it should end, and before it tries again what has
+ * failed. */
 #define WATCH_MS 50
+#define AGAIN_MS 250
 
 /* How often to look around, and for how long time is kept by one who no longer does. */
 #define LOOK_MS 1000
@@ -47,7 +49,6 @@ static void tell(struct watcher *w, uint32_t news)
 static int look(struct watcher *w)
 {
     const int64_t keep_ms = atomic_exchange(&w->gives_back, false) ? 0 : KEEP_MS;
-    w->look_at_ms = clock_monotonic_ms() + LOOK_MS;
     return w->ops->look_around(w->options.store, keep_ms, atomic_load(&w->claims), &w->around,
                                NULL);
 }
@@ -74,9 +75,12 @@ static void follow(struct watcher *w, uint32_t news)
     if (news & STORE_NEWS_TIME && w->around.keeps_time)
         tell(w, STORE_NEWS_TIME);
     uint32_t rest = news & STORE_NEWS_READY ? ready_in_turn(w) : 0;
-    if (clock_monotonic_ms() >= w->look_at_ms && look(w) == 0)
-        rest |= (w->around.keeps_time ? STORE_NEWS_TIME : 0) |
-                (w->around.has_ready ? STORE_NEWS_READY : 0);
+    if (clock_monotonic_ms() >= w->look_at_ms) {
+        w->look_at_ms = clock_monotonic_ms() + LOOK_MS;
+        if (look(w) == 0)
+            rest |= (w->around.keeps_time ? STORE_NEWS_TIME : 0) |
+                    (w->around.has_ready ? STORE_NEWS_READY : 0);
+    }
     tell(w, rest);
 }
 
@@ -92,7 +96,7 @@ static void *run(void *arg)
         else
             follow(w, news);
         if (rc < 0 && !atomic_load(&w->stopping))
-            pause_us((int64_t)WATCH_MS * 1000);
+            pause_us((int64_t)AGAIN_MS * 1000);
     }
     return NULL;
 }

@@ -185,6 +185,24 @@ static void many_claimers_look_before_they_claim(void **state)
     watcher_stop(told.watcher);
 }
 
+static void looking_for_jobs_all_the_time_leaves_time_for_the_rest(void **state)
+{
+    struct told told = {.watcher = NULL};
+    (void)state;
+    told.fake.claimers = 10;
+    told.fake.keeps_time = true;
+    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    await_looks(&told, 1);
+    watcher_claims(told.watcher);
+    told.news = 0;
+    for (int64_t end_ms = clock_monotonic_ms() + LIMIT_MS; !(told.news & STORE_NEWS_TIME);) {
+        assert_true(clock_monotonic_ms() < end_ms);
+        told.fake.news = STORE_NEWS_READY;
+        usleep(500);
+    }
+    watcher_stop(told.watcher);
+}
+
 static void two_claimers_follow_at_once(void **state)
 {
     struct told told = {.watcher = NULL};
@@ -227,6 +245,7 @@ int main(void)
         cmocka_unit_test(who_keeps_time_is_told_once_a_second_at_the_least),
         cmocka_unit_test(one_that_fails_gives_time_back),
         cmocka_unit_test(many_claimers_look_before_they_claim),
+        cmocka_unit_test(looking_for_jobs_all_the_time_leaves_time_for_the_rest),
         cmocka_unit_test(two_claimers_follow_at_once),
         cmocka_unit_test(one_that_does_not_claim_follows_at_once),
         cmocka_unit_test(ready_jobs_are_found_without_news_too),
