@@ -274,6 +274,7 @@ int lanes_save(struct engine *e, struct redrive_err *err)
             continue;
         changed[n] = lane;
         rows[n++] = row_of(e, lane, &scratch);
+        event_add_breaker(e, lane);
     }
     lanes->n_marked = 0;
     bool failed = buf_failed(&scratch) || e->arena.failed;
