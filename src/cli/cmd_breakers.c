@@ -79,7 +79,8 @@ static void list_as_table(const struct breaker_page *page, int64_t now_ms, const
         else
             table_addf(&t, "%.0f %%", 100 * b->status.rate);
         table_add(&t, figure_since(b->status.opened_at_ms, now_ms, text));
-        table_add(&t, figure_until(b->status.next_probe_ms, now_ms, text));
+        table_add(&t,
+                  b->is_idle ? "next job" : figure_until(b->status.next_probe_ms, now_ms, text));
         table_addf(&t, "%" PRIu64, b->parked);
         figure_add_str(&t, b->tenant);
         figure_add_str(&t, b->key);

@@ -115,12 +115,68 @@ static void change_is_told_once_however_many_processes_there_are(void **state)
     stop(&bed);
 }
 
+static struct breaker_page look(struct bed *bed)
+{
+    struct breaker_page page = {0};
+    assert_int_equal(
+        breakers_read(engine_store(bed->engine), (struct str){0}, bed->now_ms, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    return page;
+}
+
+static void check_idle(struct bed *bed, bool is_idle)
+{
+    struct breaker_page page = look(bed);
+    assert_int_equal(page.breakers[0].is_idle, is_idle);
+    assert_int_equal(breakers_open(&page), is_idle ? 0 : 1);
+    breaker_page_release(&page);
+}
+
+/* Its jobs are gone: nobody will ever ask it, and it must not hold health down for ever. */
+static void open_breaker_without_jobs_is_idle_once_its_time_has_come(void **state)
+{
+    (void)state;
+    struct bed bed;
+    start(&bed);
+    fail_three(&bed);
+    check_idle(&bed, false);
+    bed_pass(&bed, 1000);
+    assert_int_equal(bed_claim(&bed, 10), 0); /* all are parked */
+    bed_pass(&bed, 28999);
+    check_idle(&bed, false);
+    for (int64_t seq = 1; seq <= 3; seq++)
+        assert_int_equal(bed_change(&bed, CHANGE_CANCEL, seq), 0);
+    bed_pass(&bed, 1);
+    bed_tick(&bed);
+    check_idle(&bed, true);
+    /* A job that comes is the probe, and then it counts again. */
+    bed_submit(&bed, "call", NULL);
+    struct job probe = *bed_claim_one(&bed);
+    check_idle(&bed, false);
+    assert_int_equal(bed_fail(&bed, &probe, "network"), 0);
+    check_idle(&bed, false);
+    stop(&bed);
+}
+
+static void breaker_that_was_tripped_is_never_idle(void **state)
+{
+    (void)state;
+    struct bed bed;
+    start(&bed);
+    trip(&bed, BREAKER_TRIP);
+    bed_pass(&bed, 3600000);
+    check_idle(&bed, false);
+    stop(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(breaker_that_changes_is_told_of_and_logged),
         T(breaker_moved_by_hand_is_told_of),
         T(change_is_told_once_however_many_processes_there_are),
+        T(open_breaker_without_jobs_is_idle_once_its_time_has_come),
+        T(breaker_that_was_tripped_is_never_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
