@@ -6,7 +6,6 @@
 #include "base/err.h"
 #include "config/bind.h"
 #include "config/types.h"
-#include "core/explain.h"
 #include "core/policy.h"
 
 /* ---- Kinds of values that only policies have ------------------------------------------------ */
@@ -278,28 +277,10 @@ static void check_backoff(struct binder *b, const struct node *map,
     }
 }
 
-/* A policy whose time is up before its attempts are is most often an oversight. */
-static void check_time(struct binder *b, const struct node *map,
-                       const struct redrive_policy *policy)
-{
-    char timeout[DURATION_TEXT_MAX];
-    uint32_t attempts, of;
-    if (redrive_policy_check(policy, NULL) < 0 || explain_fits(policy, &attempts, &of))
-        return;
-    struct redrive_err *warning =
-        bind_warning(b, blame(map, "total_timeout", "max_retries"),
-                     "total_timeout of %s leaves time for about %u of %u attempts",
-                     duration_format(policy->total_timeout_ms, timeout), attempts, of);
-    err_detail(warning, "a retry that would begin later is not made: the job ends with reason "
-                        "deadline");
-    err_hint(warning, "raise total_timeout, set it to 0, or see `redrive policy explain`");
-}
-
 static void finish_policy(struct binder *b, const struct node *map, void *object)
 {
     const struct redrive_policy *policy = object;
     check_backoff(b, map, &policy->backoff);
-    check_time(b, map, policy);
 }
 
 static void finish_rule(struct binder *b, const struct node *map, void *object)

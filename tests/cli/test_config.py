@@ -109,7 +109,7 @@ def test_a_policy_without_time_for_its_attempts_is_a_warning(redrive, tmp_path):
     config.write_text("tasks: {call: {retry: {max_retries: 25, max_delay: 1h}}}\n")
     result = redrive("config", "check", "-c", str(config), cwd=tmp_path)
     assert result.returncode == 0
-    assert re.search(r"total_timeout of 5m leaves time for about \d+ of 26 attempts", result.stderr)
+    assert re.search(r"task call: total_timeout of 5m leaves time for about \d+ of 26 attempts", result.stderr)
     config.write_text("tasks: {call: {retry: {max_retries: 25, max_delay: 1h, total_timeout: 0s}}}\n")
     assert redrive("config", "check", "-c", str(config), cwd=tmp_path).stderr == ""
 

@@ -195,7 +195,7 @@ static void a_job_that_has_no_time_for_its_next_retry_says_so(void **state)
     (void)str_copy(message, sizeof message, page.jobs[0].status.error.message);
     assert_non_null(strstr(message, "slow down; not tried again: the delay asked for of 1h"));
     assert_non_null(strstr(message, "goes beyond total_timeout: 5m; a larger one, or 0"));
-    assert_int_equal(store_ops(store)->history(store, seq, &history, NULL), 0);
+    assert_int_equal(store_ops(store)->history(store, &seq, 1, &history, NULL), 0);
     assert_int_equal(history.n, 1);
     assert_true(str_is(history.attempts[0].why, "too_late"));
     attempt_page_release(&history);
