@@ -22,6 +22,7 @@ void batch_tally_event(const struct engine_event *event, void *ctx)
     case ENGINE_EVENT_CANCELLED:
     case ENGINE_EVENT_PARKED:
     case ENGINE_EVENT_REDRIVEN:
+    case ENGINE_EVENT_BREAKER:
     case ENGINE_EVENT_COUNT:
     default: break;
     }

@@ -79,7 +79,8 @@ static void list_as_table(const struct breaker_page *page, int64_t now_ms, const
         else
             table_addf(&t, "%.0f %%", 100 * b->status.rate);
         table_add(&t, figure_since(b->status.opened_at_ms, now_ms, text));
-        table_add(&t, figure_until(b->status.next_probe_ms, now_ms, text));
+        table_add(&t,
+                  b->is_idle ? "next job" : figure_until(b->status.next_probe_ms, now_ms, text));
         table_addf(&t, "%" PRIu64, b->parked);
         figure_add_str(&t, b->tenant);
         figure_add_str(&t, b->key);
@@ -222,6 +223,9 @@ static int run_verb(struct cli *cli, enum breaker_verb verb, struct redrive_err 
     struct session session;
     struct breaker_page page = {0};
     int rc = session_open_existing(cli, &session, err);
+    /* What it has done to the breaker the command says itself. */
+    if (rc == 0 && cli->globals->log_level < 0)
+        session.log.level = LOG_LEVEL_ERROR;
     if (rc == 0)
         rc = move(cli, &session, verb, &page, err);
     breaker_page_release(&page);

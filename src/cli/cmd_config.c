@@ -1,13 +1,66 @@
 /* cmd_config.c - `redrive config`: is it right, and what is in force? */
 #include "cli/commands.h"
 
+#include "base/duration.h"
+#include "base/err.h"
 #include "base/json_writer.h"
 #include "cli/cli.h"
 #include "cli/load_config.h"
+#include "core/explain.h"
 
 #define OUTPUT_MAX (16u * 1024 * 1024)
 
-static void check_as_json(const struct config *config, struct buf *out)
+/* ---- Time for all attempts -------------------------------------------------------------------
+ *
+ * A policy whose time is up before its attempts are is most often an oversight, but may be meant:
+ * whoever asks is told, and nobody else.
+ */
+struct lack {
+    int64_t total_timeout_ms;
+    uint32_t attempts; /* that fit; 0: all do */
+    uint32_t of;
+};
+
+static struct lack lack_of(const struct redrive_policy *policy)
+{
+    struct lack lack = {.total_timeout_ms = policy->total_timeout_ms};
+    if (explain_fits(policy, &lack.attempts, &lack.of))
+        lack.attempts = 0;
+    return lack;
+}
+
+static void warn_of(struct cli *cli, const char *kind, const char *name, const struct lack *lack)
+{
+    char timeout[DURATION_TEXT_MAX];
+    struct redrive_err warning;
+    (void)err_set(&warning, REDRIVE_E_CONFIG,
+                  "%s%.60s: total_timeout of %s leaves time for about %u of %u attempts", kind,
+                  name, duration_format(lack->total_timeout_ms, timeout), lack->attempts, lack->of);
+    err_detail(&warning, "a retry that would begin later is not made: the job ends with reason "
+                         "deadline");
+    err_hint(&warning, "raise total_timeout, or set it to 0s; `redrive policy explain` shows more");
+    cli_warn(cli, &warning);
+}
+
+/* Tasks that lack what the defaults lack are not named. Returns how many warnings there were. */
+static int64_t check_time(struct cli *cli, const struct config *config)
+{
+    const struct lack usual = lack_of(&config->defaults.retry);
+    int64_t n = usual.attempts > 0;
+    if (n > 0)
+        warn_of(cli, "defaults", "", &usual);
+    for (size_t i = 0; i < config->n_tasks; i++) {
+        const struct lack lack = lack_of(&config->tasks[i].retry);
+        if (lack.attempts == 0 || (lack.attempts == usual.attempts && lack.of == usual.of &&
+                                   lack.total_timeout_ms == usual.total_timeout_ms))
+            continue;
+        warn_of(cli, "task ", config->tasks[i].name, &lack);
+        n++;
+    }
+    return n;
+}
+
+static void check_as_json(const struct config *config, int64_t more_warnings, struct buf *out)
 {
     struct json_writer w;
     json_writer_init(&w, out);
@@ -20,7 +73,7 @@ static void check_as_json(const struct config *config, struct buf *out)
     json_field_int(&w, "cron", (int64_t)config->n_cron);
     json_field_int(&w, "tokens", (int64_t)config->n_tokens);
     json_field_int(&w, "alerts", (int64_t)config->n_alerts);
-    json_field_int(&w, "warnings", (int64_t)config->n_warnings);
+    json_field_int(&w, "warnings", (int64_t)config->n_warnings + more_warnings);
     json_end_object(&w);
     buf_putc(out, '\n');
 }
@@ -41,9 +94,10 @@ static int run_check(struct cli *cli, struct redrive_err *err)
     if (rc < 0)
         return rc;
     struct buf out;
+    const int64_t more_warnings = check_time(cli, config);
     buf_init(&out, OUTPUT_MAX);
     if (cli->globals->json)
-        check_as_json(config, &out);
+        check_as_json(config, more_warnings, &out);
     else
         check_as_text(config, &out);
     config_free(config);

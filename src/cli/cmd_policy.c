@@ -76,6 +76,11 @@ static void explain_as_json(struct explain *e, struct buf *out)
     while (explain_next(e))
         put_row_json(&w, &e->row);
     json_end_array(&w);
+    if (e->certain < e->row.n) {
+        json_field_int(&w, "attempts_min", e->certain + 1);
+        json_field_int(&w, "attempts_usual", e->usual + 1);
+        json_field_int(&w, "attempts_max", e->row.n + 1);
+    }
     json_field_cstr(&w, "then", redrive_state_name(e->end.state));
     json_field_cstr(&w, "reason", redrive_reason_name(e->end.reason));
     json_end_object(&w);
@@ -93,10 +98,27 @@ static void add_span(struct table *t, int64_t min_ms, int64_t max_ms)
 
 static void put_end(const struct explain *e, const char *class_name, struct buf *out)
 {
-    uint32_t attempts = e->row.n + 1;
-    buf_printf(out, "\nAfter %u attempt%s that failed as %s: %s (%s).\n", attempts,
-               attempts == 1 ? "" : "s", class_name, redrive_state_name(e->end.state),
+    char delay[DURATION_TEXT_MAX], timeout[DURATION_TEXT_MAX];
+    const uint32_t attempts = e->usual + 1;
+    const bool varies = e->certain < e->row.n;
+    buf_printf(out, "\nAfter %s%u attempt%s", varies ? "about " : "", attempts,
+               attempts == 1 ? "" : "s");
+    if (varies)
+        buf_printf(out, " (%u to %u)", e->certain + 1, e->row.n + 1);
+    buf_printf(out, " that failed as %s: %s (%s).\n", class_name, redrive_state_name(e->end.state),
                redrive_reason_name(e->end.reason));
+    if (e->end.why == DELAY_TOO_LATE)
+        buf_printf(out,
+                   "The next delay, %s, goes beyond total_timeout: %s. Of %u attempts that are "
+                   "allowed the\nrest is not made: a larger total_timeout, or 0, allows them.\n",
+                   duration_format(e->end.too_late.delay_ms, delay),
+                   duration_format(e->end.too_late.total_timeout_ms, timeout),
+                   (uint32_t)policy_max_retries(e->policy, e->class_) + 1);
+    if (e->class_ == REDRIVE_CLASS_RATE_LIMITED && e->policy->total_timeout_ms > 0)
+        buf_printf(out,
+                   "A delay that the failing side asks for (Retry-After) and that goes beyond "
+                   "total_timeout: %s\nends the job at once.\n",
+                   duration_format(e->policy->total_timeout_ms, timeout));
     if (!e->row.certain)
         buf_puts(out, "Retries marked ? are not reached by the slower schedules: the total "
                       "time-out comes first.\n");

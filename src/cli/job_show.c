@@ -12,6 +12,7 @@
 #include "cli/job_text.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "core/state.h"
 #include "store/job_json.h"
 
 #define OUTPUT_MAX (256u * 1024 * 1024)
@@ -21,6 +22,7 @@
 struct shower {
     const struct term *term;
     int64_t now_ms;
+    bool is_paused; /* the queue of a job that waits in it */
     struct buf *out;
 };
 
@@ -63,6 +65,8 @@ static void put_state(struct shower *s, const struct job *job)
     style_add(s->out, s->term->color, job_state_style(status->state), str_of(state));
     if (reason)
         buf_printf(s->out, " (%s)", reason);
+    if (s->is_paused)
+        buf_puts(s->out, ", and its queue is paused: it starts after `redrive queues resume`");
     buf_putc(s->out, '\n');
     put_name(s, "Attempts");
     buf_printf(s->out, "%u of %d", status->attempts, job->spec.max_attempts);
@@ -221,12 +225,30 @@ static int put_history(struct shower *s, const struct attempt_page *history)
     return rc;
 }
 
+/* Whether the job waits in a queue that is paused. */
+static int look_for_pause(struct store *store, const struct job *job, bool *ret,
+                          struct redrive_err *err)
+{
+    struct shared_page page = {0};
+    *ret = false;
+    if (state_has_ended(job->status.state) || job->status.state == REDRIVE_STATE_RUNNING)
+        return 0;
+    int rc = store_ops(store)->shared_list(store, SHARED_PAUSE, job->spec.tenant, &page, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++)
+        *ret = *ret || str_eq(page.rows[i].key, job->spec.queue);
+    shared_page_release(&page);
+    return rc;
+}
+
 int job_show(struct cli *cli, struct store *store, const struct job *job, int64_t now_ms,
              struct redrive_err *err)
 {
     struct attempt_page history = {0};
     struct buf out;
-    int rc = store_ops(store)->history(store, &job->status.seq, 1, &history, err);
+    bool is_paused;
+    int rc = look_for_pause(store, job, &is_paused, err);
+    if (rc == 0)
+        rc = store_ops(store)->history(store, &job->status.seq, 1, &history, err);
     if (rc < 0)
         return rc;
     buf_init(&out, OUTPUT_MAX);
@@ -236,7 +258,8 @@ int job_show(struct cli *cli, struct store *store, const struct job *job, int64_
         job_write_json(&w, job, &history);
         buf_putc(&out, '\n');
     } else {
-        struct shower s = {.term = &cli->out, .now_ms = now_ms, .out = &out};
+        struct shower s = {
+            .term = &cli->out, .now_ms = now_ms, .is_paused = is_paused, .out = &out};
         put_facts(&s, job);
         put_value(&s, "Payload", job->spec.payload);
         put_value(&s, "Result", job->status.result);

@@ -53,12 +53,23 @@ int serve_calls_init(struct serve *serve, struct redrive_err *err)
 
 /* ---- Whom to tell ---------------------------------------------------------------------------- */
 
+/* Whoever has cancelled it has done so here: its run need not wait for a heartbeat. */
+static void end_runs(struct serve *serve, int64_t seq)
+{
+    pthread_mutex_lock(&serve->mutex);
+    LIST_FOREACH (&serve->pools, link)
+        pool_cancelled(LIST_ENTRY(link, struct serve_pool, link)->pool, seq);
+    pthread_mutex_unlock(&serve->mutex);
+}
+
 void serve_on_event(const struct engine_event *event, void *ctx)
 {
     struct serve *serve = ctx;
     run_times_event(serve->run_times, event);
     event_hub_event(event, serve->hub);
     remote_workers_event(event, serve->remote);
+    if (event->kind == ENGINE_EVENT_CANCELLED && !event->ran)
+        end_runs(serve, event->seq);
 }
 
 static bool is_alert_of(const struct config *config, const struct config_alert *alert)

@@ -205,7 +205,8 @@ static void draw_breakers(const struct top_look *look, unsigned width, bool colo
                          redrive_breaker_state_name(b->status.state));
         table_addf(&t, "%u", b->status.failure_count);
         table_addf(&t, "%" PRIu64, parked_of(&look->parked, b));
-        table_add(&t, figure_until(b->status.next_probe_ms, look->at_ms, text));
+        table_add(&t, b->is_idle ? "next job"
+                                 : figure_until(b->status.next_probe_ms, look->at_ms, text));
         table_add(&t, figure_since(b->status.opened_at_ms, look->at_ms, text));
         figure_add_str(&t, b->key);
     }

@@ -9,8 +9,8 @@
 const char *delay_why_name(enum delay_why why)
 {
     static const char *const NAMES[] = {
-        [DELAY_NONE] = "none",   [DELAY_BACKOFF] = "backoff", [DELAY_CLASS_RULE] = "class_rule",
-        [DELAY_ASKED] = "asked", [DELAY_SNOOZE] = "snooze",
+        [DELAY_NONE] = "none",   [DELAY_BACKOFF] = "backoff",   [DELAY_CLASS_RULE] = "class_rule",
+        [DELAY_ASKED] = "asked", [DELAY_TOO_LATE] = "too_late", [DELAY_SNOOZE] = "snooze",
     };
     return NAMES[why];
 }
@@ -60,11 +60,12 @@ static void choose_delay(struct decision *d, const struct job_facts *job,
 }
 
 static bool begins_too_late(const struct job_facts *job, const struct redrive_policy *policy,
-                            int64_t delay_ms)
+                            int64_t delay_ms, int64_t *ret_total_timeout_ms)
 {
-    if (delay_ms > job->deadline_in_ms)
-        return true;
-    return policy->total_timeout_ms > 0 && delay_ms > policy->total_timeout_ms - job->elapsed_ms;
+    const bool passes_timeout =
+        policy->total_timeout_ms > 0 && delay_ms > policy->total_timeout_ms - job->elapsed_ms;
+    *ret_total_timeout_ms = passes_timeout ? policy->total_timeout_ms : 0;
+    return passes_timeout || delay_ms > job->deadline_in_ms;
 }
 
 /* Retry, or the end: in the order in which the reasons say the most about the job. */
@@ -85,9 +86,11 @@ static void decide_failure(struct decision *d, const struct job_facts *job,
         return;
     }
     choose_delay(d, job, policy, outcome->failure.retry_after_ms);
-    if (begins_too_late(job, policy, d->delay_ms)) {
+    int64_t total_timeout_ms;
+    if (begins_too_late(job, policy, d->delay_ms, &total_timeout_ms)) {
+        d->too_late = (struct too_late){d->delay_ms, d->why == DELAY_ASKED, total_timeout_ms};
         d->delay_ms = 0;
-        d->why = DELAY_NONE;
+        d->why = DELAY_TOO_LATE;
         end(d, policy, REDRIVE_REASON_DEADLINE);
         return;
     }

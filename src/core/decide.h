@@ -51,9 +51,17 @@ enum delay_why {
     DELAY_BACKOFF,
     DELAY_CLASS_RULE, /* the policy's rule for this class */
     DELAY_ASKED,      /* the failing side asked for longer */
+    DELAY_TOO_LATE,   /* there is none: the retry would have begun after the job's time */
     DELAY_SNOOZE,
 };
 const char *delay_why_name(enum delay_why why);
+
+/* The retry that there was no time for, so that people can be told. */
+struct too_late {
+    int64_t delay_ms;         /* before it */
+    bool was_asked;           /* the failing side wanted that long */
+    int64_t total_timeout_ms; /* the policy's, which it passes; 0: it passes the job's deadline */
+};
 
 struct decision {
     enum redrive_state
@@ -66,7 +74,8 @@ struct decision {
     enum breaker_result breaker;
     uint32_t crashes; /* to be kept with the job */
     bool unclassified;
-    bool uses_attempt; /* false: the start is taken back */
+    bool uses_attempt;        /* false: the start is taken back */
+    struct too_late too_late; /* with DELAY_TOO_LATE */
 };
 
 /* The policy has passed redrive_policy_check; the classifier may be NULL. */

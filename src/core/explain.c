@@ -30,6 +30,23 @@ static struct decision decide_with_delay(const struct explain *e, uint32_t n, in
     return decide(&job, &outcome, &policy, NULL);
 }
 
+/* A schedule that nobody waits for is not gone through to its end. */
+#define FITS_MAX 10000
+
+static void follow_usual(struct explain *e, uint32_t n, int64_t delay_ms)
+{
+    if (e->usual_ended)
+        return;
+    struct decision d = decide_with_delay(e, n, e->usual_total_ms, delay_ms);
+    e->usual_ended = d.state != REDRIVE_STATE_RETRYING;
+    if (e->usual_ended) {
+        e->end = d;
+        return;
+    }
+    e->usual = n;
+    e->usual_total_ms += delay_ms;
+}
+
 bool explain_next(struct explain *e)
 {
     struct explain_row *row = &e->row;
@@ -37,11 +54,10 @@ bool explain_next(struct explain *e)
     int64_t min_ms, max_ms;
     backoff_bounds_ms(policy_backoff(e->policy, e->class_), n, &min_ms, &max_ms);
 
+    follow_usual(e, n, min_ms + (max_ms - min_ms) / 2);
     struct decision soonest = decide_with_delay(e, n, row->total_min_ms, min_ms);
-    if (soonest.state != REDRIVE_STATE_RETRYING) {
-        e->end = soonest;
+    if (soonest.state != REDRIVE_STATE_RETRYING)
         return false;
-    }
     struct decision latest = decide_with_delay(e, n, row->total_max_ms, max_ms);
     row->n = n;
     row->min_ms = min_ms;
@@ -49,5 +65,25 @@ bool explain_next(struct explain *e)
     row->total_min_ms += min_ms;
     row->total_max_ms += max_ms;
     row->certain = row->certain && latest.state == REDRIVE_STATE_RETRYING;
+    if (row->certain)
+        e->certain = n;
+    return true;
+}
+
+bool explain_fits(const struct redrive_policy *policy, uint32_t *ret_attempts, uint32_t *ret_of)
+{
+    for (int class_ = 0; class_ < REDRIVE_CLASS_COUNT && policy->total_timeout_ms > 0; class_++) {
+        struct explain e;
+        explain_init(&e, policy, (enum redrive_class)class_);
+        if (class_ == REDRIVE_CLASS_SUCCESS)
+            continue;
+        while (!e.usual_ended && e.row.n < FITS_MAX && explain_next(&e))
+            ;
+        if (e.usual_ended && e.end.reason == REDRIVE_REASON_DEADLINE) {
+            *ret_attempts = e.usual + 1;
+            *ret_of = (uint32_t)policy_max_retries(policy, e.class_) + 1;
+            return false;
+        }
+    }
     return true;
 }

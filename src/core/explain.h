@@ -1,7 +1,9 @@
 /* explain.h - what a policy will do to a job that keeps failing, retry by retry.
  *
  * Every verdict is decide()'s own: once with the least delay that jitter can give and once with
- * the most, so that a total time-out which only some schedules run into is shown as such.
+ * the most, so that a total time-out which only some schedules run into is shown as such. How it
+ * ends is what the middle of these says: with full jitter the least delays are next to nothing, and
+ * no job ever has only such.
  */
 #ifndef CORE_EXPLAIN_H
 #define CORE_EXPLAIN_H
@@ -22,7 +24,14 @@ struct explain {
     const struct redrive_policy *policy;
     enum redrive_class class_;
     struct explain_row row;
-    struct decision end; /* once explain_next has returned false */
+
+    /* Once explain_next has returned false. */
+    uint32_t certain;    /* so many retries are reached by every schedule */
+    uint32_t usual;      /* and so many by the middle one */
+    struct decision end; /* of that one */
+
+    int64_t usual_total_ms;
+    bool usual_ended;
 };
 
 /* A job that fails with `class_` every time, and takes no time in failing. The policy is borrowed
@@ -32,5 +41,9 @@ void explain_init(struct explain *e, const struct redrive_policy *policy,
 
 /* Moves to the next retry; false at the end. */
 bool explain_next(struct explain *e);
+
+/* Whether the total time-out leaves room for all retries of a job that fails as some class that
+ * the policy tries again; if not, how many attempts fit for that class, of how many. */
+bool explain_fits(const struct redrive_policy *policy, uint32_t *ret_attempts, uint32_t *ret_of);
 
 #endif

@@ -88,7 +88,7 @@ static bool copy(struct kept *slot, const struct engine_event *event)
     (void)str_copy(message, sizeof message, event->message);
     const struct str cut = {event->message.ptr ? message : NULL, strlen(message)};
     const size_t need = event->tenant.len + event->id.len + event->task.len + event->queue.len +
-                        event->worker.len + cut.len;
+                        event->worker.len + event->breaker.len + cut.len;
     if (need > slot->capacity) {
         char *grown = realloc(slot->text, need + need / 2);
         if (!grown)
@@ -103,6 +103,7 @@ static bool copy(struct kept *slot, const struct engine_event *event)
     slot->event.task = keep(&at, event->task);
     slot->event.queue = keep(&at, event->queue);
     slot->event.worker = keep(&at, event->worker);
+    slot->event.breaker = keep(&at, event->breaker);
     slot->event.message = keep(&at, cut);
     return true;
 }
@@ -136,6 +137,40 @@ static void field_if(struct json_writer *w, const char *key, struct str value)
         json_field_string(w, key, value);
 }
 
+static void write_job(struct json_writer *w, const struct engine_event *event)
+{
+    json_field_string(w, "job_id", event->id);
+    json_field_string(w, "task", event->task);
+    json_field_string(w, "queue", event->queue);
+    field_if(w, "worker", event->worker);
+    json_field_int(w, "attempt", event->attempt);
+    json_field_int(w, "max_attempts", event->max_attempts);
+    if (event->ran)
+        json_field_double(w, "duration", (double)event->run_ms / 1000);
+    if (event->kind == ENGINE_EVENT_RETRYING || event->kind == ENGINE_EVENT_RELEASED)
+        json_field_double(w, "delay", (double)event->delay_ms / 1000);
+    if (event->class_ != REDRIVE_CLASS_SUCCESS)
+        json_field_cstr(w, "class", redrive_class_name(event->class_));
+    if (event->reason != REDRIVE_REASON_NONE)
+        json_field_cstr(w, "reason", redrive_reason_name(event->reason));
+    field_if(w, "message", event->message);
+}
+
+/* Its members are called as in the document of a breaker. */
+static void write_breaker(struct json_writer *w, const struct engine_event *event)
+{
+    json_field_string(w, "key", event->breaker);
+    json_field_cstr(w, "state", redrive_breaker_state_name(event->state));
+    json_field_cstr(w, "was", redrive_breaker_state_name(event->was));
+    json_field_int(w, "failure_count", event->failures);
+    json_key(w, "failure_rate");
+    if (event->rate < 0)
+        json_put_null(w);
+    else
+        json_put_double(w, event->rate);
+    job_write_time(w, "next_probe_at", event->next_probe_ms);
+}
+
 static void write_event(uint64_t id, const struct engine_event *event, struct buf *out)
 {
     struct json_writer w;
@@ -144,21 +179,10 @@ static void write_event(uint64_t id, const struct engine_event *event, struct bu
     json_begin_object(&w);
     json_field_cstr(&w, "type", engine_event_name(event->kind));
     job_write_time(&w, "at", event->at_ms);
-    json_field_string(&w, "job_id", event->id);
-    json_field_string(&w, "task", event->task);
-    json_field_string(&w, "queue", event->queue);
-    field_if(&w, "worker", event->worker);
-    json_field_int(&w, "attempt", event->attempt);
-    json_field_int(&w, "max_attempts", event->max_attempts);
-    if (event->ran)
-        json_field_double(&w, "duration", (double)event->run_ms / 1000);
-    if (event->kind == ENGINE_EVENT_RETRYING || event->kind == ENGINE_EVENT_RELEASED)
-        json_field_double(&w, "delay", (double)event->delay_ms / 1000);
-    if (event->class_ != REDRIVE_CLASS_SUCCESS)
-        json_field_cstr(&w, "class", redrive_class_name(event->class_));
-    if (event->reason != REDRIVE_REASON_NONE)
-        json_field_cstr(&w, "reason", redrive_reason_name(event->reason));
-    field_if(&w, "message", event->message);
+    if (event->kind == ENGINE_EVENT_BREAKER)
+        write_breaker(&w, event);
+    else
+        write_job(&w, event);
     json_end_object(&w);
     (void)buf_puts(out, "\n\n");
 }

@@ -143,9 +143,12 @@ static void write_sizes(const struct stats *s, struct buf *out)
           oldest_ms > 0 ? (double)oldest_ms / 1000 : 0);
 }
 
-static int breaker_number(enum redrive_breaker_state state)
+/* One that only waits for a job to ask is as good as half open. */
+static int breaker_number(const struct breaker_info *breaker)
 {
-    switch (state) {
+    if (breaker->is_idle)
+        return 1;
+    switch (breaker->status.state) {
     case REDRIVE_BREAKER_HALF_OPEN: return 1;
     case REDRIVE_BREAKER_OPEN: return 2;
     case REDRIVE_BREAKER_FORCED_OPEN: return 3;
@@ -162,7 +165,7 @@ static void write_breakers(const struct stats *s, struct buf *out)
     for (size_t i = 0; i < s->breakers.n; i++)
         put_count(out, "redrive_breaker_state",
                   (struct label){"breaker", s->breakers.breakers[i].key}, NO_LABEL,
-                  (uint64_t)breaker_number(s->breakers.breakers[i].status.state));
+                  (uint64_t)breaker_number(&s->breakers.breakers[i]));
 }
 
 static void write_workers(const struct stats *s, struct buf *out)

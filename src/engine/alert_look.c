@@ -123,7 +123,7 @@ static void add_health(const struct look *l, uint32_t min_runs, struct alert_fac
     MAP_FOREACH (&l->e->lanes.breakers, slot) {
         const struct lane *lane = slot->value;
         breakers++;
-        open += breaker_is_open(lane->breaker.state);
+        open += breaker_is_open(lane->breaker.state) && !lane_is_idle(lane, l->e->now_ms);
     }
     for (size_t i = 0; i < l->workers.n; i++)
         health_share_add(&all, &l->workers.workers[i].health, l->e->now_ms);
@@ -138,7 +138,8 @@ static bool is_open(const struct engine *e, const char *task)
 {
     MAP_FOREACH (&e->lanes.breakers, slot) {
         const struct lane *lane = slot->value;
-        if (strcmp(lane->key, task) == 0 && breaker_is_open(lane->breaker.state))
+        if (strcmp(lane->key, task) == 0 && breaker_is_open(lane->breaker.state) &&
+            !lane_is_idle(lane, e->now_ms))
             return true;
     }
     return false;

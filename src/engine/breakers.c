@@ -26,6 +26,7 @@ static int read_row(const struct shared_row *row, int64_t now_ms, struct arena *
         .tenant = keep(arena, row->tenant),
         .key = keep(arena, row->key),
         .release_rate = lane.release.rate,
+        .is_idle = lane_is_idle(&lane, now_ms),
     };
     breaker_status(&lane.breaker, &lane.breaker_config, now_ms, &ret->status);
     return 0;
@@ -108,7 +109,7 @@ uint32_t breakers_open(const struct breaker_page *page)
 {
     uint32_t n = 0;
     for (size_t i = 0; i < page->n; i++)
-        n += breaker_is_open(page->breakers[i].status.state);
+        n += breaker_is_open(page->breakers[i].status.state) && !page->breakers[i].is_idle;
     return n;
 }
 
@@ -145,6 +146,7 @@ void breaker_write_json(struct json_writer *w, const struct breaker_info *info)
     job_write_time(w, "opened_at", s->opened_at_ms);
     job_write_time(w, "next_probe_at", s->next_probe_ms);
     json_field_int(w, "parked", (int64_t)info->parked);
+    json_field_bool(w, "idle", info->is_idle);
     json_field_double(w, "release_rate", info->release_rate);
     write_config(w, &s->config);
     json_end_object(w);

@@ -2,7 +2,8 @@
  *
  * Reads what processes share, through any store handle and outside of a unit: no engine is needed,
  * and nothing is changed. What is shown is what the store has: the sums over a breaker's window may
- * lag by a second, and an open breaker whose recovery time has passed stays open until a job asks.
+ * lag by a second, and an open breaker whose recovery time has passed stays open until a job asks;
+ * without a job to ask, it is idle.
  */
 #ifndef ENGINE_BREAKERS_H
 #define ENGINE_BREAKERS_H
@@ -21,6 +22,7 @@ struct breaker_info {
     struct redrive_breaker_status status; /* its name is NULL */
     uint64_t parked;                      /* jobs that wait for it, once they have been counted */
     double release_rate; /* jobs a second that it lets go after it has closed; 0: none wait */
+    bool is_idle;        /* it would let the next job probe, but none has come; see lane_is_idle */
 };
 
 struct breaker_page {
@@ -43,7 +45,8 @@ int breakers_count_parked(struct store *store, struct str tenant, struct breaker
 const struct breaker_info *breakers_find(const struct breaker_page *page, struct str tenant,
                                          struct str key);
 
-/* How many hold work back: see breaker_is_open. */
+/* How many hold work back: see breaker_is_open. Those that are idle hold back nothing, and are not
+ * counted. */
 uint32_t breakers_open(const struct breaker_page *page);
 
 /* One object; times are text. */

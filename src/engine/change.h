@@ -15,8 +15,8 @@ struct change_item {
     struct move_result ret;
 };
 
-/* CHANGE_CANCEL   any live job; a running one's worker learns of it at its next
- *                 heartbeat, or when it settles
+/* CHANGE_CANCEL   any live job; a running one's worker learns of it by the event, if it is in
+ *                 this process, else at its next heartbeat, or when it settles
  * CHANGE_RUN_NOW  a time-locked job goes back to the queue
  * CHANGE_REDRIVE  a dead or failed job starts anew, with fresh attempts; REDRIVE_E_DEADLINE when
  *                 its deadline has passed

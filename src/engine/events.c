@@ -70,6 +70,26 @@ void event_add(struct engine *e, const struct engine_event *event)
     own->queue = keep(e, event->queue);
     own->worker = keep(e, event->worker);
     own->message = keep(e, event->message);
+    own->breaker = keep(e, event->breaker);
+}
+
+void event_add_breaker(struct engine *e, const struct lane *lane)
+{
+    struct redrive_breaker_status status;
+    if (lane->kind != SHARED_BREAKER || lane->breaker.state == lane->saved.state)
+        return;
+    breaker_status(&lane->breaker, &lane->breaker_config, e->now_ms, &status);
+    event_add(e, &(struct engine_event){
+                     .kind = ENGINE_EVENT_BREAKER,
+                     .at_ms = e->now_ms,
+                     .tenant = str_of(lane->tenant),
+                     .breaker = str_of(lane->key),
+                     .was = lane->saved.state,
+                     .state = status.state,
+                     .failures = status.failure_count,
+                     .rate = status.rate,
+                     .next_probe_ms = status.next_probe_ms,
+                 });
 }
 
 /* ---- Counters -------------------------------------------------------------------------------
@@ -182,7 +202,7 @@ int events_count(struct engine *e, struct redrive_err *err)
     map_init(&t.map, e->lanes.breakers.seed);
     buf_init(&t.key, 4u * 1024 * 1024);
     for (size_t i = 0; i < slots; i++)
-        if (groups[i].event)
+        if (groups[i].event && *KINDS[groups[i].event->kind].counter)
             count_event(&t, groups[i].event, groups[i].n);
     struct counter *all = arena_array(&e->arena, t.map.count, sizeof *all);
     MAP_FOREACH (&t.map, slot)
@@ -208,6 +228,41 @@ static enum log_level level_of(const struct engine_event *event)
     if (event->class_ == REDRIVE_CLASS_SUCCESS)
         return LOG_LEVEL_INFO;
     return event->severity >= REDRIVE_SEVERITY_CRITICAL ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
+}
+
+/* A probe that goes out is seen by its run; one that failed is what an open breaker expects. */
+static enum log_level level_of_breaker(const struct engine_event *event)
+{
+    switch (event->state) {
+    case REDRIVE_BREAKER_OPEN:
+        return event->was == REDRIVE_BREAKER_HALF_OPEN ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING;
+    case REDRIVE_BREAKER_FORCED_OPEN: return LOG_LEVEL_WARNING;
+    case REDRIVE_BREAKER_HALF_OPEN: return LOG_LEVEL_DEBUG;
+    case REDRIVE_BREAKER_CLOSED:
+    case REDRIVE_BREAKER_DISABLED:
+    case REDRIVE_BREAKER_STATE_COUNT:
+    default: return LOG_LEVEL_INFO;
+    }
+}
+
+static void log_breaker(const struct engine *e, const struct engine_event *event)
+{
+    char wait[DURATION_TEXT_MAX];
+    struct log_field fields[7];
+    size_t n = 0;
+    fields[n++] = LOG_STR("breaker", event->breaker);
+    fields[n++] = LOG_STR("tenant", event->tenant);
+    fields[n++] = LOG_S("state", redrive_breaker_state_name(event->state));
+    fields[n++] = LOG_S("was", redrive_breaker_state_name(event->was));
+    if (event->failures > 0)
+        fields[n++] = LOG_I("failures", event->failures);
+    if (event->rate >= 0)
+        fields[n++] = LOG_D("rate", event->rate);
+    if (event->next_probe_ms > event->at_ms)
+        fields[n++] =
+            LOG_S("next_probe_in", duration_format(event->next_probe_ms - event->at_ms, wait));
+    log_write(e->options.log, level_of_breaker(event), event->at_ms, engine_event_name(event->kind),
+              fields, n);
 }
 
 static void write_log(const struct engine *e, const struct engine_event *event)
@@ -244,7 +299,10 @@ void events_publish(struct engine *e)
             health_record(&e->health, success, (double)event->run_ms, event->at_ms);
             quantile_add(&e->run_time, (double)event->run_ms, event->at_ms);
         }
-        write_log(e, event);
+        if (event->kind == ENGINE_EVENT_BREAKER)
+            log_breaker(e, event);
+        else
+            write_log(e, event);
         if (e->options.on_event)
             e->options.on_event(event, e->options.event_ctx);
     }

@@ -1,7 +1,8 @@
-/* events.h - what has happened to a job, told once it has been committed.
+/* events.h - what has happened to a job or a breaker, told once it has been committed.
  *
- * Each move that people care about is one event. Counters, the log, health and live views are all
- * made from events, so that they cannot disagree.
+ * Each move that people care about is one event; a breaker that stands otherwise at the end of a
+ * unit than before is one as well, told by the process whose unit it was and by no other. Counters,
+ * the log, health and live views are all made from events, so that they cannot disagree.
  */
 #ifndef ENGINE_EVENTS_H
 #define ENGINE_EVENTS_H
@@ -13,6 +14,7 @@
 
 struct engine;
 struct job;
+struct lane;
 
 /* Name in the log and in streams, name of its counter ("": none). */
 #define ENGINE_EVENT_MAP(XX)                     \
@@ -25,7 +27,8 @@ struct job;
     XX(FAILED, "failed", "jobs_failed")          \
     XX(CANCELLED, "cancelled", "jobs_cancelled") \
     XX(PARKED, "parked", "jobs_parked")          \
-    XX(REDRIVEN, "redriven", "jobs_redriven")
+    XX(REDRIVEN, "redriven", "jobs_redriven")    \
+    XX(BREAKER, "breaker", "")
 
 enum engine_event_kind {
 #define XX(name, text, counter) ENGINE_EVENT_##name,
@@ -54,12 +57,20 @@ struct engine_event {
     enum redrive_reason reason; /* DEAD, FAILED */
     bool unclassified;
     struct str message;
+
+    /* BREAKER; of the above it has kind, at_ms and tenant only. */
+    struct str breaker; /* its key */
+    enum redrive_breaker_state was;
+    enum redrive_breaker_state state;
+    uint32_t failures;     /* in a row */
+    double rate;           /* of failures in the window; negative: too few calls */
+    int64_t next_probe_ms; /* 0: none is due */
 };
 
 typedef void (*engine_event_fn)(const struct engine_event *event, void *ctx);
 
 const char *engine_event_name(enum engine_event_kind kind);
-/* "jobs_received" … */
+/* "jobs_received" …, "": it is not counted. */
 const char *engine_event_counter(enum engine_event_kind kind);
 
 /* Counters have a label of kind and name: "task:mail", "queue:main", "class:network";
@@ -73,6 +84,9 @@ struct engine_event event_of(const struct engine *engine, enum engine_event_kind
 
 /* Keeps a copy until the unit ends. Running out of memory shows in the unit's arena. */
 void event_add(struct engine *engine, const struct engine_event *event);
+
+/* A breaker of which this unit writes the row, if its state is not what the store has. */
+void event_add_breaker(struct engine *engine, const struct lane *lane);
 
 /* Adds what the unit's events count to the counters of the store. */
 int events_count(struct engine *engine, struct redrive_err *err);

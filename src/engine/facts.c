@@ -1,5 +1,9 @@
 #include "engine/facts.h"
 
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/duration.h"
 #include "core/backoff.h"
 #include "engine/private.h"
 
@@ -38,6 +42,34 @@ struct decision facts_decide(struct engine *e, const struct job *job, const stru
         decision = decide(&facts, outcome, policy_box_get(box), e->classifier);
     policy_box_free(box);
     return decision;
+}
+
+struct str facts_message(struct engine *e, struct str message, const struct decision *decision)
+{
+    char why[256], delay[DURATION_TEXT_MAX], timeout[DURATION_TEXT_MAX];
+    const struct too_late *late = &decision->too_late;
+    struct buf text;
+    if (decision->why != DELAY_TOO_LATE)
+        return message;
+    duration_format(late->delay_ms, delay);
+    if (late->total_timeout_ms > 0)
+        (void)snprintf(why, sizeof why,
+                       "not tried again: %s of %s goes beyond total_timeout: %s; a larger one, or "
+                       "0, allows it",
+                       late->was_asked ? "the delay asked for" : "the next delay", delay,
+                       duration_format(late->total_timeout_ms, timeout));
+    else
+        (void)snprintf(why, sizeof why, "not tried again: %s of %s goes beyond the job's deadline",
+                       late->was_asked ? "the delay asked for" : "the next delay", delay);
+    buf_init(&text, message.len + sizeof why + 2);
+    (void)buf_add_str(&text, message);
+    if (message.len > 0)
+        (void)buf_puts(&text, "; ");
+    (void)buf_puts(&text, why);
+    struct str all = buf_str(&text);
+    all.ptr = buf_failed(&text) ? NULL : arena_dup(&e->arena, all);
+    buf_release(&text);
+    return all.ptr ? all : message;
 }
 
 static int32_t code_of(const struct redrive_failure *f)

@@ -172,6 +172,18 @@ void lane_record(struct lane *lane, struct breaker_permit permit, enum breaker_r
         release_failed(&lane->release, &lane->breaker_config, now_ms);
 }
 
+bool lane_is_idle(const struct lane *lane, int64_t now_ms)
+{
+    const struct breaker *b = &lane->breaker;
+    if (b->state != REDRIVE_BREAKER_OPEN && b->state != REDRIVE_BREAKER_HALF_OPEN)
+        return false;
+    for (int i = 0; i < REDRIVE_MAX_PROBES; i++)
+        if (b->probes[i].token != 0 && b->probes[i].expires_ms > now_ms)
+            return false;
+    const bool is_sent = lane->candidates > 0 && lane->candidates_until_ms > now_ms;
+    return b->retry_at_ms <= now_ms && !lane->has_parked && !is_sent;
+}
+
 int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err)
 {
     struct lanes *lanes = &e->lanes;
@@ -274,6 +286,7 @@ int lanes_save(struct engine *e, struct redrive_err *err)
             continue;
         changed[n] = lane;
         rows[n++] = row_of(e, lane, &scratch);
+        event_add_breaker(e, lane);
     }
     lanes->n_marked = 0;
     bool failed = buf_failed(&scratch) || e->arena.failed;

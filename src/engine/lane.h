@@ -108,6 +108,11 @@ void lane_arrived(struct lane *lane);
 void lane_record(struct lane *lane, struct breaker_permit permit, enum breaker_result result,
                  int64_t now_ms);
 
+/* Whether a breaker that is open or half open has nobody to ask: its time for a probe has come, no
+ * probe is out, and no job waits for it. The next job that comes goes as the probe, whenever that
+ * is, so that such a breaker says nothing about how things are now. */
+bool lane_is_idle(const struct lane *lane, int64_t now_ms);
+
 /* A lane's row, both ways; lane_decode is false when the bytes are damaged. */
 void lane_encode(const struct lane *lane, struct buf *out);
 bool lane_decode(struct lane *lane, struct str bytes);

@@ -1,13 +1,14 @@
 #include "engine/parked.h"
 
 #include "base/err.h"
+#include "core/probe.h"
 #include "engine/private.h"
 
 /* At most so many of a lane in one unit. */
 #define BATCH 256
 
 /* Unparks up to `n`; `ret_left` says whether some remain. */
-static int unpark(struct engine *e, struct lane *lane, bool probe_order, uint32_t n,
+static int unpark(struct engine *e, struct lane *lane, enum parked_order order, uint32_t n,
                   uint32_t *ret_moved, bool *ret_left, struct redrive_err *err)
 {
     struct job_page page = {0};
@@ -15,8 +16,8 @@ static int unpark(struct engine *e, struct lane *lane, bool probe_order, uint32_
     struct move_result results[BATCH] = {{0}};
     size_t limit = n < BATCH ? n : BATCH;
     *ret_moved = 0;
-    int rc = e->ops->parked(e->store, str_of(lane->tenant), str_of(lane->key), probe_order, limit,
-                            &page, err);
+    int rc =
+        e->ops->parked(e->store, str_of(lane->tenant), str_of(lane->key), order, limit, &page, err);
     for (size_t i = 0; i < page.n; i++)
         seqs[i] = page.jobs[i].status.seq;
     if (rc == 0 && page.n > 0)
@@ -47,7 +48,9 @@ static int let_go(struct engine *e, struct lane *lane, struct redrive_err *err)
         engine_want(e, release_next_ms(&look));
         return starts ? lane_mark(e, lane, err) : 0;
     }
-    int rc = unpark(e, lane, false, earned, &moved, &left, err);
+    const bool takes_newest = probe_takes_newest(lane->breaker.consecutive);
+    int rc =
+        unpark(e, lane, takes_newest ? PARKED_NEWEST : PARKED_OLDEST, earned, &moved, &left, err);
     if (rc < 0)
         return rc;
     (void)release_take(&lane->release, &lane->breaker_config, e->now_ms, moved);
@@ -67,7 +70,7 @@ static uint32_t probes_out(const struct breaker *b)
     return out;
 }
 
-static int send(struct engine *e, struct lane *lane, bool probe_order, uint32_t room,
+static int send(struct engine *e, struct lane *lane, enum parked_order order, uint32_t room,
                 struct redrive_err *err)
 {
     uint32_t moved;
@@ -78,7 +81,7 @@ static int send(struct engine *e, struct lane *lane, bool probe_order, uint32_t 
             engine_want(e, lane->candidates_until_ms);
         return 0;
     }
-    int rc = unpark(e, lane, probe_order, n, &moved, &left, err);
+    int rc = unpark(e, lane, order, n, &moved, &left, err);
     if (rc < 0)
         return rc;
     lane->has_parked = left;
@@ -100,16 +103,17 @@ static int release_breaker(struct engine *e, struct lane *lane, struct redrive_e
     int64_t next_ms = breaker_next_ms(b, &lane->breaker_config);
     if (next_ms > e->now_ms)
         engine_want(e, next_ms);
+    const enum parked_order order = probe_takes_newest(b->reopened) ? PARKED_NEWEST : PARKED_PROBES;
     switch (b->state) {
     case REDRIVE_BREAKER_CLOSED:
     case REDRIVE_BREAKER_DISABLED: return let_go(e, lane, err);
     case REDRIVE_BREAKER_OPEN:
         return e->now_ms < b->retry_at_ms
                    ? 0
-                   : send(e, lane, true, lane->breaker_config.half_open_max, err);
+                   : send(e, lane, order, lane->breaker_config.half_open_max, err);
     case REDRIVE_BREAKER_HALF_OPEN: {
         uint32_t out = probes_out(b), max = lane->breaker_config.half_open_max;
-        return send(e, lane, true, max > out ? max - out : 0, err);
+        return send(e, lane, order, max > out ? max - out : 0, err);
     }
     case REDRIVE_BREAKER_FORCED_OPEN:
     case REDRIVE_BREAKER_STATE_COUNT:
@@ -128,7 +132,7 @@ static int release_limit(struct engine *e, struct lane *lane, struct redrive_err
         if (room == 0)
             engine_want(e, e->now_ms + bucket_wait_ms(&look, &lane->rate, e->now_ms));
     }
-    return room > 0 ? send(e, lane, false, room, err) : 0;
+    return room > 0 ? send(e, lane, PARKED_OLDEST, room, err) : 0;
 }
 
 int parked_release(struct engine *e, struct redrive_err *err)

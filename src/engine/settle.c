@@ -72,7 +72,11 @@ int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct 
 {
     s->decision = facts_decide(e, job, &s->outcome);
     s->ret = (struct move_result){0};
-    const struct job_error error = facts_error(&s->outcome, &s->decision);
+    struct job_error error = facts_error(&s->outcome, &s->decision);
+    const uint64_t group = error.class_ == REDRIVE_CLASS_SUCCESS
+                               ? 0
+                               : fingerprint(error.type, error.class_, error.message);
+    error.message = facts_message(e, error.message, &s->decision);
     const bool is_done = s->decision.state == REDRIVE_STATE_COMPLETED;
     batch->moves[batch->n] = (struct settle_move){
         .seq = job->status.seq,
@@ -80,9 +84,7 @@ int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct 
         .decision = &s->decision,
         .error = error,
         .result = is_done ? s->result : (struct str){0},
-        .fingerprint = error.class_ == REDRIVE_CLASS_SUCCESS
-                           ? 0
-                           : fingerprint(error.type, error.class_, error.message),
+        .fingerprint = group,
     };
     batch->items[batch->n].s = s;
     batch->items[batch->n].job = job;

@@ -13,8 +13,11 @@ static void field_u64(struct json_writer *w, const char *key, uint64_t value)
 
 static void write_counts(struct json_writer *w, const uint64_t *counts)
 {
-    for (int kind = 0; kind < ENGINE_EVENT_COUNT; kind++)
-        field_u64(w, engine_event_counter((enum engine_event_kind)kind), counts[kind]);
+    for (int kind = 0; kind < ENGINE_EVENT_COUNT; kind++) {
+        const char *name = engine_event_counter((enum engine_event_kind)kind);
+        if (*name)
+            field_u64(w, name, counts[kind]);
+    }
 }
 
 static void write_rows(struct json_writer *w, const char *key, const struct stats_rows *rows)

@@ -165,19 +165,22 @@ void service_unpark(struct redrive_run *run)
     wake_timekeeper(s);
 }
 
-static struct probe_candidate as_candidate(const struct redrive_run *run)
+static struct probe_candidate as_candidate(const struct redrive_run *run, bool takes_newest)
 {
-    return (struct probe_candidate){run->attempts, run->max_attempts, run->age};
+    return (struct probe_candidate){run->attempts, run->max_attempts,
+                                    probe_age(run->age, takes_newest)};
 }
 
 /* To probe, whoever can best afford it; otherwise the order is that of every other wait. */
 static struct redrive_run *next_to_go(struct service *s, bool to_probe)
 {
+    const bool newest = probe_takes_newest(s->breaker.reopened);
     struct redrive_run *best = NULL;
     LIST_FOREACH (&s->parked, link) {
         struct redrive_run *run = run_of(link);
-        if (!best || (to_probe ? probe_precedes(as_candidate(run), as_candidate(best))
-                               : run->job.priority > best->job.priority))
+        if (!best ||
+            (to_probe ? probe_precedes(as_candidate(run, newest), as_candidate(best, newest))
+                      : run->job.priority > best->job.priority))
             best = run;
     }
     return best;

@@ -41,6 +41,32 @@ static struct pool_call *next_answer(struct pool *pool)
     return call;
 }
 
+static void end_run_of(struct pool *pool, int64_t seq)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        LIST_FOREACH (&pool->tasks[i].jobs, link) {
+            struct pool_job *job = LIST_ENTRY(link, struct pool_job, link);
+            if (job->seq == seq) {
+                pool_job_cancel(job);
+                return;
+            }
+        }
+}
+
+/* After the answers: a job that was claimed before it was cancelled is in hand by now. */
+static void end_cancelled(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    int64_t *seqs = pool->cancelled;
+    const size_t n = pool->n_cancelled;
+    pool->cancelled = NULL;
+    pool->n_cancelled = pool->cancelled_capacity = 0;
+    pthread_mutex_unlock(&pool->mutex);
+    for (size_t i = 0; i < n; i++)
+        end_run_of(pool, seqs[i]);
+    free(seqs);
+}
+
 static void on_async(uv_async_t *async)
 {
     struct pool *pool = async->data;
@@ -49,12 +75,31 @@ static void on_async(uv_async_t *async)
         pool->n_calls--;
         call->answered(call);
     }
+    end_cancelled(pool);
     pthread_mutex_lock(&pool->mutex);
     bool is_woken = pool->is_woken;
     pool->is_woken = false;
     pthread_mutex_unlock(&pool->mutex);
     if (is_woken)
         pool_ask_again(pool);
+}
+
+void pool_cancelled(struct pool *pool, int64_t seq)
+{
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->n_cancelled == pool->cancelled_capacity) {
+        size_t capacity = pool->cancelled_capacity ? pool->cancelled_capacity * 2 : 16;
+        int64_t *grown = realloc(pool->cancelled, capacity * sizeof *grown);
+        if (grown) {
+            pool->cancelled = grown;
+            pool->cancelled_capacity = capacity;
+        }
+    }
+    if (!pool->is_closed && pool->n_cancelled < pool->cancelled_capacity) {
+        pool->cancelled[pool->n_cancelled++] = seq;
+        uv_async_send(&pool->async);
+    }
+    pthread_mutex_unlock(&pool->mutex);
 }
 
 void pool_wake(struct pool *pool)
@@ -316,6 +361,7 @@ void pool_free(struct pool *pool)
         free(pool->tasks[i].extensions);
         free(pool->tasks[i].extending);
     }
+    free(pool->cancelled);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }

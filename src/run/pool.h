@@ -10,7 +10,8 @@
  * the pool sleeps until it is woken. Nothing is polled.
  *
  *   - A lease is extended at each task's heartbeat. A job that was cancelled by hand, or whose
- *     lease is lost, is made to end, and what it says then counts for nothing.
+ *     lease is lost, is made to end, and what it says then counts for nothing. Of a cancel by
+ *     another process the heartbeat tells; of one by this process pool_cancelled does, at once.
  *   - A settlement that the store cannot take (a full disk, a locked file) is kept and tried again
  *     until the store takes it or refuses its token. No jobs are claimed meanwhile, so that a store
  *     in trouble is given no more work than it has.
@@ -18,7 +19,7 @@
  *   - A run that has ended frees its place at once: its settlement and the claim for the place are
  *     handed in together and share a unit.
  *
- * Everything here is called on the loop's thread but for pool_wake.
+ * Everything here is called on the loop's thread but for pool_wake and pool_cancelled.
  */
 #ifndef RUN_POOL_H
 #define RUN_POOL_H
@@ -68,6 +69,10 @@ int pool_check(const struct pool_options *options, struct redrive_err *err);
 
 /* There may be ready jobs. Any thread, any time before pool_free; costs little. */
 void pool_wake(struct pool *pool);
+
+/* This process has cancelled the job: its run, if it is here, is made to end. Any thread, any time
+ * before pool_free. Without memory its next heartbeat tells. */
+void pool_cancelled(struct pool *pool, int64_t seq);
 
 /* From now on as if `until_idle` had been set: nothing more will come from outside. Jobs that were
  * submitted before this are seen. */

@@ -120,6 +120,9 @@ struct pool {
 
     pthread_mutex_t mutex; /* guards what follows */
     struct list answers;   /* struct pool_call */
+    int64_t *cancelled;    /* numbers of jobs whose runs must end */
+    size_t n_cancelled;
+    size_t cancelled_capacity;
     bool is_woken;
     bool is_closed; /* async must not be used any more */
 
@@ -153,8 +156,10 @@ void pool_claim(struct pool *pool);
 
 /* Takes a claimed job and has it run; what it points to is copied. */
 void pool_job_take(struct pool_task *task, const struct job *claimed);
-/* Its lease is lost: makes it end. */
-void pool_job_lose(struct pool_job *job);
+/* Its lease is lost, and the job is now in this state: makes it end. */
+void pool_job_lose(struct pool_job *job, enum redrive_state state);
+/* It was cancelled, and the log knows: makes it end. */
+void pool_job_cancel(struct pool_job *job);
 /* Settled or given up: frees it as soon as nobody uses it. */
 void pool_job_over(struct pool_job *job);
 

@@ -89,15 +89,23 @@ void pool_job_over(struct pool_job *job)
     free(job);
 }
 
-void pool_job_lose(struct pool_job *job)
+void pool_job_cancel(struct pool_job *job)
 {
     if (!job->run || job->is_lost)
         return;
     job->is_lost = true;
-    log_event(job->task->pool->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "lease_lost",
-              LOG_S("job", job->request.job_id), LOG_S("task", job->request.task),
-              LOG_I("attempt", job->request.attempt));
     runner_cancel(job->run);
+}
+
+void pool_job_lose(struct pool_job *job, enum redrive_state state)
+{
+    const bool is_cancelled = state == REDRIVE_STATE_CANCELLED;
+    if (job->run && !job->is_lost)
+        log_event(job->task->pool->options.log, is_cancelled ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
+                  clock_wall_ms(), is_cancelled ? "cancelled_elsewhere" : "lease_lost",
+                  LOG_S("job", job->request.job_id), LOG_S("task", job->request.task),
+                  LOG_I("attempt", job->request.attempt));
+    pool_job_cancel(job);
 }
 
 static void on_done(const struct run_outcome *ran, void *ctx)

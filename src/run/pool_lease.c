@@ -38,7 +38,7 @@ static void on_extended(struct pool_call *call)
         if (job->is_over)
             pool_job_over(job);
         else if (op->op.code == 0 && op->items[i].ret.code < 0)
-            pool_job_lose(job);
+            pool_job_lose(job, op->items[i].ret.state);
     }
 }
 

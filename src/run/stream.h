@@ -15,8 +15,10 @@
  *     programs that are concurrent themselves; it has a price, see the next points. Further jobs
  *     wait, and their time-outs run meanwhile.
  *   - A program that dies fails its own jobs in flight with its exit code or signal and its last
- *     words, and is started again when there is work: at once if it had answered something, else
- *     after a pause that doubles from `restart_min_ms` to `restart_max_ms`.
+ *     words. Where there are several, nobody knows which one it died of, for answers come in any
+ *     order: each costs an attempt, and its message says so. The program is started again when
+ * there is work: at once if it had answered something, else after a pause that doubles from
+ * `restart_min_ms` to `restart_max_ms`.
  *   - A line that is not an answer, one for a job that it does not have, or one of over
  *     STREAM_LINE_MAX_BYTES means that nothing it says can be trusted: it is killed, its jobs fail
  *     as ProtocolError, and the log tells.

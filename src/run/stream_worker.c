@@ -11,6 +11,9 @@
 #include "run/stream_int.h"
 #include "run/stream_line.h"
 
+/* Of a message that is put together. */
+#define SHARED_MAX_BYTES (64u * 1024)
+
 static struct stream_worker *worker_of(struct child *child)
 {
     return (struct stream_worker *)(void *)((char *)child - offsetof(struct stream_worker, child));
@@ -165,14 +168,33 @@ static struct redrive_failure failure_of(const struct stream_worker *worker,
     return failure;
 }
 
+/* Answers come in any order, so nobody knows which job it was busy with when it died: what it said
+ * last may be about another one, and whoever reads it should know. */
+static void tell_of_others(const struct stream_worker *worker, struct redrive_failure *failure,
+                           struct buf *ret)
+{
+    if (worker->n_jobs < 2 || worker->cause == DIED_FOR_A_JOB)
+        return;
+    (void)buf_printf(ret,
+                     "%s; the program had %zu jobs in hand, and which of them this is about is "
+                     "not known",
+                     failure->message ? failure->message : "the program died", worker->n_jobs);
+    if (!buf_failed(ret))
+        failure->message = buf_cstr(ret);
+}
+
 static void fail_jobs(struct stream_worker *worker)
 {
     struct last_words words;
     struct redrive_failure facts;
     last_words_read(&words, &worker->child, &facts);
     struct run_outcome outcome = {.outcome.failure = failure_of(worker, &facts)};
+    struct buf shared;
+    buf_init(&shared, SHARED_MAX_BYTES);
+    tell_of_others(worker, &outcome.outcome.failure, &shared);
     while (!list_empty(&worker->jobs))
         finish(worker, LIST_ENTRY(worker->jobs.next, struct stream_run, place), &outcome);
+    buf_release(&shared);
     last_words_release(&words);
 }
 

@@ -80,18 +80,23 @@ static void turn_away(struct world *w)
     }
 }
 
-static struct probe_candidate candidate_of(const struct heap_item *item)
+static struct probe_candidate candidate_of(const struct heap_item *item, bool takes_newest)
 {
     return (struct probe_candidate){
         .attempts = (uint32_t)item->key,
         .max_attempts = (uint32_t)item->token,
-        .age_order = item->job,
+        .age_order = probe_age(item->job, takes_newest),
     };
 }
 
 bool dispatch_probe_order(const struct heap_item *a, const struct heap_item *b)
 {
-    return probe_precedes(candidate_of(a), candidate_of(b));
+    return probe_precedes(candidate_of(a, false), candidate_of(b, false));
+}
+
+bool dispatch_newest_order(const struct heap_item *a, const struct heap_item *b)
+{
+    return probe_precedes(candidate_of(a, true), candidate_of(b, true));
 }
 
 void dispatch_waits(struct world *w, uint32_t job)
@@ -103,9 +108,11 @@ void dispatch_waits(struct world *w, uint32_t job)
         .job = job,
         .token = (uint64_t)w->config->policy->max_retries + 1,
     };
-    int r = heap_push(&w->probes, item);
-    if (r < 0)
-        w->error = r;
+    for (int i = 0; i < 2; i++) {
+        int r = heap_push(&w->probes[i], item);
+        if (r < 0)
+            w->error = r;
+    }
 }
 
 static void gather_probes(struct world *w, const struct heap *lane, enum redrive_state state)
@@ -121,7 +128,8 @@ static void keep_probes(struct world *w, bool probing)
     if (w->probing == probing)
         return;
     w->probing = probing;
-    heap_clear(&w->probes);
+    heap_clear(&w->probes[0]);
+    heap_clear(&w->probes[1]);
     if (!probing)
         return;
     gather_probes(w, &w->ready, REDRIVE_STATE_QUEUED);
@@ -130,8 +138,9 @@ static void keep_probes(struct world *w, bool probing)
 
 static bool pop_probe(struct world *w, uint32_t *ret)
 {
+    struct heap *probes = &w->probes[probe_takes_newest(w->breaker.reopened)];
     struct heap_item item;
-    while (heap_pop(&w->probes, &item)) {
+    while (heap_pop(probes, &item)) {
         const struct sim_job *j = &w->jobs[item.job];
         bool waits = j->state == REDRIVE_STATE_QUEUED || j->state == REDRIVE_STATE_PARKED;
         if (waits && j->attempts == (uint32_t)item.key) {

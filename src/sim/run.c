@@ -45,7 +45,8 @@ static void world_init(struct world *w, const struct sim_config *config)
     heap_init(&w->agenda);
     heap_init(&w->ready);
     heap_init(&w->parked);
-    heap_init_ordered(&w->probes, dispatch_probe_order);
+    heap_init_ordered(&w->probes[0], dispatch_probe_order);
+    heap_init_ordered(&w->probes[1], dispatch_newest_order);
     rng_seed(&w->arrivals, rng_mix(config->seed ^ STREAM_ARRIVALS));
     rng_seed(&w->hands_rng, rng_mix(config->seed ^ STREAM_HANDS));
     service_init(&w->service, config->service, rng_mix(config->seed ^ STREAM_SERVICE));
@@ -64,7 +65,8 @@ static void world_release(struct world *w)
     heap_release(&w->agenda);
     heap_release(&w->ready);
     heap_release(&w->parked);
-    heap_release(&w->probes);
+    heap_release(&w->probes[0]);
+    heap_release(&w->probes[1]);
     free(w->jobs);
 }
 

@@ -60,8 +60,8 @@ struct world {
     struct heap agenda;
     struct heap ready;
     struct heap parked;
-    struct heap probes;
-    bool probing; /* whether `probes` is kept */
+    struct heap probes[2]; /* the oldest of equals first; the newest */
+    bool probing;          /* whether they are kept */
     struct sim_job *jobs;
     uint32_t n_jobs;
     uint32_t capacity;
@@ -106,8 +106,9 @@ void dispatch(struct world *w);
 /* A job waits, as queued or parked. */
 void dispatch_waits(struct world *w, uint32_t job);
 
-/* The order of `probes`: that of probe_precedes. */
+/* The orders of `probes`: that of probe_precedes. */
 bool dispatch_probe_order(const struct heap_item *a, const struct heap_item *b);
+bool dispatch_newest_order(const struct heap_item *a, const struct heap_item *b);
 
 /* To be called whenever the breaker may have changed: tells the observer, plans its next moment,
  * begins or ends the release of parked jobs. */

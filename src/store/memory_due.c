@@ -42,19 +42,29 @@ static int by_deadline(const void *left, const void *right)
     return order != 0 ? order : by_seq(left, right);
 }
 
-static struct probe_candidate candidate_of(const void *element)
+static struct probe_candidate candidate_of(const void *element, bool takes_newest)
 {
     const struct job *job = *(const struct job *const *)element;
     return (struct probe_candidate){
         .attempts = job->status.attempts,
         .max_attempts = (uint32_t)job->spec.max_attempts,
-        .age_order = (uint64_t)job->status.seq,
+        .age_order = probe_age((uint64_t)job->status.seq, takes_newest),
     };
 }
 
 static int by_probe(const void *left, const void *right)
 {
-    return probe_precedes(candidate_of(left), candidate_of(right)) ? -1 : 1;
+    return probe_precedes(candidate_of(left, false), candidate_of(right, false)) ? -1 : 1;
+}
+
+static int by_newest_probe(const void *left, const void *right)
+{
+    return probe_precedes(candidate_of(left, true), candidate_of(right, true)) ? -1 : 1;
+}
+
+static int64_t left_of(const struct job *job)
+{
+    return (int64_t)job->spec.max_attempts - job->status.attempts;
 }
 
 /* The jobs in these states, sorted; the caller frees them. NULL: no memory. */
@@ -191,7 +201,7 @@ static bool is_in_lane(const struct job *job, struct str tenant, struct str lane
     return str_eq(job->spec.tenant, tenant) && str_eq(key, lane);
 }
 
-int memory_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+int memory_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
                   size_t limit, struct job_page *ret, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
@@ -200,16 +210,20 @@ int memory_parked(struct store *store, struct str tenant, struct str lane, bool 
     if (rc < 0)
         return rc;
     size_t n, in_lane = 0;
-    const struct job **jobs =
-        sorted(&m->unit, 1u << REDRIVE_STATE_PARKED, probe_order ? by_probe : by_seq, &n);
+    static const job_order_fn ORDERS[] = {
+        [PARKED_OLDEST] = by_seq, [PARKED_PROBES] = by_probe, [PARKED_NEWEST] = by_newest_probe};
+    const struct job **jobs = sorted(&m->unit, 1u << REDRIVE_STATE_PARKED, ORDERS[order], &n);
     if (!jobs)
         return err_nomem(err);
     for (size_t i = 0; i < n; i++)
         if (is_in_lane(jobs[i], tenant, lane))
             jobs[in_lane++] = jobs[i];
-    rc = memory_page(jobs, in_lane < limit ? in_lane : limit, ret, err);
+    size_t given = in_lane < limit ? in_lane : limit;
+    while (order == PARKED_NEWEST && given > 0 && left_of(jobs[given - 1]) < left_of(jobs[0]))
+        given--;
+    rc = memory_page(jobs, given, ret, err);
     if (rc == 0)
-        ret->more = in_lane > limit;
+        ret->more = in_lane > given;
     free(jobs);
     return rc;
 }

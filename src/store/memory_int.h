@@ -170,7 +170,7 @@ int memory_expired(struct store *store, size_t limit, struct job_page *ret, int6
 int memory_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err);
 int memory_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err);
-int memory_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+int memory_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
                   size_t limit, struct job_page *ret, struct redrive_err *err);
 
 /* memory_shared.c */

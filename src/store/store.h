@@ -357,6 +357,13 @@ struct line_page {
 };
 void line_page_release(struct line_page *page);
 
+/* In which order `parked` gives the jobs of a lane. */
+enum parked_order {
+    PARKED_OLDEST, /* by seq */
+    PARKED_PROBES, /* that of core/probe.h */
+    PARKED_NEWEST, /* of those with the most attempts left, and only of these, the newest first */
+};
+
 /* How many jobs are parked in a lane, as `parked` gives them. */
 struct lane_count {
     struct str tenant;
@@ -546,9 +553,9 @@ struct store_ops {
     int (*park)(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
                 struct move_result *ret, struct redrive_err *err);
 
-    /* The parked jobs of a lane (a limit's key if they were parked by a limit, else a breaker's),
-     * in the order of core/probe.h, or oldest first. */
-    int (*parked)(struct store *store, struct str tenant, struct str lane, bool probe_order,
+    /* The parked jobs of a lane (a limit's key if they were parked by a limit, else a breaker's).
+     * `more`: the lane has further ones, whatever the order leaves out. */
+    int (*parked)(struct store *store, struct str tenant, struct str lane, enum parked_order order,
                   size_t limit, struct job_page *ret, struct redrive_err *err);
 
     /* parked → queued; the time that it was held is added up. */

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -101,6 +102,16 @@ def test_what_is_shown_can_be_read_again(redrive, tmp_path):
     again.write_text(shown.replace("sha256:***", "sha256:" + "0" * 64))
     result = redrive("config", "check", "-c", str(again), cwd=tmp_path)
     assert result.returncode == 0, result.stderr
+
+
+def test_a_policy_without_time_for_its_attempts_is_a_warning(redrive, tmp_path):
+    config = tmp_path / "redrive.yaml"
+    config.write_text("tasks: {call: {retry: {max_retries: 25, max_delay: 1h}}}\n")
+    result = redrive("config", "check", "-c", str(config), cwd=tmp_path)
+    assert result.returncode == 0
+    assert re.search(r"task call: total_timeout of 5m leaves time for about \d+ of 26 attempts", result.stderr)
+    config.write_text("tasks: {call: {retry: {max_retries: 25, max_delay: 1h, total_timeout: 0s}}}\n")
+    assert redrive("config", "check", "-c", str(config), cwd=tmp_path).stderr == ""
 
 
 def test_a_variable_that_nobody_knows_is_a_warning(redrive, tmp_path):

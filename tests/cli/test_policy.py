@@ -65,10 +65,25 @@ def test_classes_that_are_not_retried_end_at_once(redrive):
 
 
 def test_total_timeout_shows_what_is_not_certain(redrive):
-    answer = explain(redrive, "--retry-total-timeout", "5s")
+    flags = ["policy", "explain", "--retry-total-timeout", "5s"]
+    answer = json.loads(redrive.output(*flags, "--json"))
     assert "certain" not in answer["retries"][1]
     assert answer["retries"][2]["certain"] is False
-    assert "time-out comes first" in redrive.output("policy", "explain", "--retry-total-timeout", "5s")
+    assert "time-out comes first" in redrive.output(*flags)
+
+
+def test_time_that_ends_it_before_the_attempts_do_is_named(redrive):
+    flags = ["policy", "explain", "--retry-max-retries", "25", "--retry-max-delay", "1h"]
+    answer = json.loads(redrive.output(*flags, "--json"))
+    assert answer["reason"] == "deadline"
+    assert answer["attempts_min"] <= answer["attempts_usual"] < answer["attempts_max"] == 26
+    page = redrive.output(*flags)
+    assert f"After about {answer['attempts_usual']} attempts" in page
+    assert "goes beyond total_timeout: 5m. Of 26 attempts" in page
+    assert "exhausted" not in page
+    assert "exhausted" in redrive.output(*flags, "--retry-total-timeout", "0s")
+    page = redrive.output("policy", "explain", "--class", "rate_limited")
+    assert "(Retry-After) and that goes beyond total_timeout: 5m" in page
 
 
 def test_tasks_of_a_configuration_are_explained(redrive, tmp_path):

@@ -52,6 +52,17 @@ def test_pause_and_resume(redrive, tmp_path):
     assert "was not paused" in call(redrive, tmp_path, "queues", "resume", "media").stderr
 
 
+def test_a_job_says_that_its_queue_is_paused(redrive, tmp_path):
+    call(redrive, tmp_path, "enqueue", "t", "--queue", "media", "--id", "waits")
+    call(redrive, tmp_path, "enqueue", "t", "--queue", "other", "--id", "free")
+    call(redrive, tmp_path, "queues", "pause", "media")
+    page = redrive.output("jobs", "show", "waits", cwd=tmp_path)
+    assert "queued, and its queue is paused: it starts after `redrive queues resume`\n" in page
+    assert "paused" not in redrive.output("jobs", "show", "free", cwd=tmp_path)
+    call(redrive, tmp_path, "queues", "resume", "media")
+    assert "paused" not in redrive.output("jobs", "show", "waits", cwd=tmp_path)
+
+
 def test_pauses_are_per_tenant(redrive, tmp_path):
     for tenant in ("x", "y"):
         call(redrive, tmp_path, "enqueue", "t", "--queue", "q", "--tenant", tenant)

@@ -204,6 +204,16 @@ static void a_retry_that_would_begin_too_late_is_not_scheduled(void **state)
     assert_int_equal(d.state, REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(d.reason, REDRIVE_REASON_DEADLINE);
     assert_int_equal(d.delay_ms, 0);
+    assert_int_equal(d.why, DELAY_TOO_LATE);
+    assert_int_equal(d.too_late.delay_ms, 3000);
+    assert_int_equal(d.too_late.total_timeout_ms, 300000);
+    assert_false(d.too_late.was_asked);
+    outcome.failure.retry_after_ms = 3600000;
+    d = decide(&job, &outcome, &policy, NULL);
+    assert_int_equal(d.reason, REDRIVE_REASON_DEADLINE);
+    assert_true(d.too_late.was_asked);
+    assert_in_range(d.too_late.delay_ms, 3600000, 3960000);
+    outcome.failure.retry_after_ms = 0;
     policy.total_timeout_ms = 0;
     assert_int_equal(decide(&job, &outcome, &policy, NULL).state, REDRIVE_STATE_RETRYING);
 }
@@ -215,7 +225,10 @@ static void the_jobs_own_deadline_counts_too(void **state)
     struct outcome outcome = failed_with_http(503);
     struct job_facts job = after_attempt(2);
     job.deadline_in_ms = 2999;
-    assert_int_equal(decide(&job, &outcome, &policy, NULL).reason, REDRIVE_REASON_DEADLINE);
+    struct decision d = decide(&job, &outcome, &policy, NULL);
+    assert_int_equal(d.reason, REDRIVE_REASON_DEADLINE);
+    assert_int_equal(d.too_late.delay_ms, 3000);
+    assert_int_equal(d.too_late.total_timeout_ms, 0);
     job.deadline_in_ms = 3000;
     assert_int_equal(decide(&job, &outcome, &policy, NULL).state, REDRIVE_STATE_RETRYING);
 }
@@ -374,6 +387,7 @@ static void reasons_for_a_delay_have_names(void **state)
     (void)state;
     assert_string_equal(delay_why_name(DELAY_NONE), "none");
     assert_string_equal(delay_why_name(DELAY_ASKED), "asked");
+    assert_string_equal(delay_why_name(DELAY_TOO_LATE), "too_late");
     assert_string_equal(delay_why_name(DELAY_SNOOZE), "snooze");
 }
 

@@ -80,6 +80,43 @@ static void classes_follow_their_own_rules(void **state)
     assert_int_equal(e.end.reason, REDRIVE_REASON_NOT_RETRIABLE);
 }
 
+/* The soonest schedule has room for all of them, but no job ever has it. */
+static void the_end_is_that_of_the_usual_schedule(void **state)
+{
+    (void)state;
+    struct redrive_policy policy;
+    uint32_t attempts = 0, of = 0;
+    redrive_policy_init(&policy);
+    policy.max_retries = 25;
+    policy.backoff.max_delay_ms = 3600000;
+    struct explain e;
+    explain_init(&e, &policy, REDRIVE_CLASS_TRANSIENT);
+    while (explain_next(&e))
+        ;
+    assert_int_equal(e.row.n, 25);
+    assert_in_range(e.usual, e.certain + 1, 24);
+    assert_int_equal(e.end.reason, REDRIVE_REASON_DEADLINE);
+    assert_int_equal(e.end.too_late.total_timeout_ms, policy.total_timeout_ms);
+    assert_false(explain_fits(&policy, &attempts, &of));
+    assert_int_equal(attempts, e.usual + 1);
+    assert_int_equal(of, 26);
+    policy.total_timeout_ms = 0;
+    assert_true(explain_fits(&policy, &attempts, &of));
+}
+
+static void every_profile_has_time_for_its_attempts(void **state)
+{
+    (void)state;
+    size_t n;
+    uint32_t attempts, of;
+    const struct policy_profile *profiles = policy_profiles(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct redrive_policy policy = profile(profiles[i].name);
+        if (!explain_fits(&policy, &attempts, &of))
+            fail_msg("%s: %u of %u", profiles[i].name, attempts, of);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -87,6 +124,8 @@ int main(void)
         T(a_total_timeout_cuts_the_schedule),
         T(what_only_some_schedules_reach_is_not_certain),
         T(classes_follow_their_own_rules),
+        T(the_end_is_that_of_the_usual_schedule),
+        T(every_profile_has_time_for_its_attempts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

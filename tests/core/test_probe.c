@@ -60,6 +60,27 @@ static void probes_spread_over_all_that_wait(void **state)
         assert_int_equal(waiting[i].attempts, 1);
 }
 
+/* Bad jobs at either end are not all tried before the first good one at the other. */
+static void a_good_job_at_either_end_is_the_second_probe_at_the_latest(void **state)
+{
+    (void)state;
+    for (uint64_t good = 0; good <= 39; good += 39) {
+        struct probe_candidate *best;
+        uint32_t probes = 0;
+        struct probe_candidate waiting[40];
+        do {
+            const bool newest = probe_takes_newest(probes++);
+            for (uint64_t i = 0; i < 40; i++)
+                waiting[i] = job(0, 8, probe_age(i, newest));
+            best = &waiting[0];
+            for (int i = 1; i < 40; i++)
+                if (probe_precedes(waiting[i], *best))
+                    best = &waiting[i];
+        } while ((uint64_t)(best - waiting) != good && probes < 40);
+        assert_in_range(probes, 1, 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -69,6 +90,7 @@ int main(void)
         T(nobody_precedes_itself),
         T(more_attempts_than_allowed_come_last),
         T(probes_spread_over_all_that_wait),
+        T(a_good_job_at_either_end_is_the_second_probe_at_the_latest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

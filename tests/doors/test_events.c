@@ -176,6 +176,38 @@ static void a_failure_says_why(void **state)
     ear_release(&ear);
 }
 
+static void a_breaker_that_changes_is_told_of_as_such(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 0);
+    struct ear ear;
+    const struct event_filter filter = {.tenant = STR("default"),
+                                        .kinds = 1u << ENGINE_EVENT_BREAKER};
+    const struct engine_event event = {
+        .kind = ENGINE_EVENT_BREAKER,
+        .at_ms = NOW_MS,
+        .tenant = STR("default"),
+        .breaker = STR("mail:example.org"),
+        .was = REDRIVE_BREAKER_CLOSED,
+        .state = REDRIVE_BREAKER_OPEN,
+        .failures = 5,
+        .rate = -1,
+        .next_probe_ms = NOW_MS + 30000,
+    };
+    ear_init(&ear);
+    assert_int_equal(join(hub, &filter, NULL, &ear), 0);
+    tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "a");
+    event_hub_event(&event, hub);
+    ear_wait(&ear, "event: breaker\n"
+                   "data: {\"type\":\"breaker\",\"at\":\"2026-01-01T00:00:00.000Z\","
+                   "\"key\":\"mail:example.org\",\"state\":\"open\",\"was\":\"closed\","
+                   "\"failure_count\":5,\"failure_rate\":null,"
+                   "\"next_probe_at\":\"2026-01-01T00:00:30.000Z\"}\n\n");
+    assert_false(ear_has(&ear, "submitted"));
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
 static void a_client_hears_of_its_own_tenant_only(void **state)
 {
     (void)state;
@@ -390,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_client_hears_what_happens_after_it_came),
         T(a_failure_says_why),
+        T(a_breaker_that_changes_is_told_of_as_such),
         T(a_client_hears_of_its_own_tenant_only),
         T(filters_let_through_what_they_name),
         T(an_unknown_type_is_refused_with_the_nearest),

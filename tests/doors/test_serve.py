@@ -113,6 +113,32 @@ def test_jobs_are_run_and_counted(bench):
     assert server.metric("redrive_workers") == 1
 
 
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_cancel_by_the_server_that_runs_the_job_ends_it_without_a_heartbeat(bench):
+    bench.configure(
+        "tasks: {slow: {lease: 2h, heartbeat: 1h,"
+        " run: {exec: [sh, -c, 'echo $$ >> DIR/effects; exec sleep 600']}}}\n"
+    )
+    server = bench.serve().ready()
+    job = bench.enqueue("slow")
+    pid = int(wait_for(bench.effects, "the job starts")[0])
+    connection = server.connect()
+    connection.request("DELETE", f"/jobs/{job}")
+    assert connection.getresponse().status == 200
+    connection.close()
+    wait_for(lambda: not is_alive(pid), "its run ends")
+    server.wait_log(r"\bcancelled\b")
+    assert "lease_lost" not in server.log()
+    assert bench.state(job) == "cancelled"
+
+
 def test_server_without_work_tells_of_itself_too(bench):
     server = bench.serve().ready()
     wait_for(lambda: server.metric("redrive_workers") == 1, "the row is there")
@@ -393,6 +419,19 @@ def test_events_are_told_and_go_on_where_they_were(bench):
     ear = Ear(bench.serve().ready(), "/events", again)
     assert ear.next()[1] == "reset"
     ear.close()
+
+
+def test_breakers_that_change_are_told(bench):
+    server = bench.serve().ready()
+    ear = Ear(server, "/events?type=breaker")
+    connection = server.connect()
+    connection.request("POST", "/retry/circuit-breakers/mail/trip")
+    assert connection.getresponse().status == 200
+    connection.close()
+    _, kind, data = ear.next()
+    assert (kind, data["key"], data["state"], data["was"]) == ("breaker", "mail", "forced_open", "closed")
+    ear.close()
+    server.wait_log(r"WARN +breaker breaker=mail tenant=default state=forced_open was=closed")
 
 
 def test_each_tenant_hears_of_its_own(bench):

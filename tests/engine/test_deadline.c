@@ -174,6 +174,35 @@ static void time_in_a_paused_queue_does_not_count_towards_the_total_timeout(void
     }
 }
 
+/* It has four attempts left, and is dead: somebody has to say why. */
+static void a_job_that_has_no_time_for_its_next_retry_says_so(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {t: {}}\n");
+    int64_t seq = bed_submit(&bed, "t", NULL);
+    struct job job = *bed_claim_one(&bed);
+    const struct outcome outcome = {
+        .failure = {.http_status = 429, .retry_after_ms = 3600000, .message = "slow down"}};
+    assert_int_equal(bed_settle(&bed, &job, &outcome), 0);
+    check_dead(&bed, seq);
+    struct store *store = engine_store(bed.engine);
+    const struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
+    struct job_page page = {0};
+    struct attempt_page history = {0};
+    assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
+    char message[256];
+    (void)str_copy(message, sizeof message, page.jobs[0].status.error.message);
+    assert_non_null(strstr(message, "slow down; not tried again: the delay asked for of 1h"));
+    assert_non_null(strstr(message, "goes beyond total_timeout: 5m; a larger one, or 0"));
+    assert_int_equal(store_ops(store)->history(store, &seq, 1, &history, NULL), 0);
+    assert_int_equal(history.n, 1);
+    assert_true(str_is(history.attempts[0].why, "too_late"));
+    attempt_page_release(&history);
+    job_page_release(&page);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +213,7 @@ int main(void)
         T(a_job_in_a_paused_queue_ends_at_its_deadline),
         T(a_running_job_may_finish_after_its_deadline),
         T(a_thousand_deadlines_are_met_in_one_tick),
+        T(a_job_that_has_no_time_for_its_next_retry_says_so),
         T(time_in_a_paused_queue_does_not_count_towards_the_total_timeout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,8 @@ static void one_probe_goes_when_the_recovery_time_is_over(void **state)
     assert_int_equal(bed_claim(&bed, 100), 0);
     bed_pass(&bed, 1);
     assert_int_equal(bed_claim(&bed, 100), 1);
-    assert_int_equal(bed.claim.jobs[0].status.seq, 5);
+    /* The one before has failed: the newest of those with the most attempts left. */
+    assert_int_equal(bed.claim.jobs[0].status.seq, 44);
     bed_release(&bed);
 }
 
@@ -158,6 +159,44 @@ static void candidate_that_never_arrives_is_replaced(void **state)
     assert_int_equal(bed_change(&bed, CHANGE_CANCEL, 4), 0); /* while it is queued */
     bed_pass(&bed, 30000);
     assert_int_equal(bed_claim(&bed, 100), 1);
+    bed_release(&bed);
+}
+
+/* Twenty jobs of a task fail by their own fault, but say that another time may do; twenty behind
+ * them are good. Four workers look ten times a second. */
+struct mix {
+    int probes; /* until the first that succeeded */
+    int good;   /* that are done */
+};
+
+static void work_on_mix(struct bed *bed, struct mix *mix)
+{
+    size_t n = bed_claim(bed, 4);
+    for (size_t i = 0; i < n; i++) {
+        struct job job = bed->claim.jobs[i];
+        const bool is_bad = job.status.seq <= 20;
+        mix->probes += job.status.permit.probe != 0 && mix->good == 0;
+        mix->good += !is_bad;
+        assert_int_equal(is_bad ? bed_fail(bed, &job, "TRANSIENT_FAIL") : bed_succeed(bed, &job),
+                         0);
+    }
+}
+
+static void bad_jobs_do_not_starve_the_good_ones_of_their_task(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct mix mix = {0};
+    bed_init(&bed, "tasks: {call: {}}\n");
+    for (int i = 0; i < 40; i++)
+        bed_submit(&bed, "call", NULL);
+    for (int tenth = 0; tenth < 6 * 600 && mix.good < 20; tenth++) {
+        work_on_mix(&bed, &mix);
+        bed_pass(&bed, 100);
+    }
+    /* From the oldest on it would be 13 probes, and 17 minutes instead of 5. */
+    assert_int_equal(mix.probes, 2);
+    assert_int_equal(mix.good, 20);
     bed_release(&bed);
 }
 
@@ -418,6 +457,7 @@ int main(void)
         T(a_look_that_lets_nothing_go_changes_nothing),
         T(cancelled_probe_makes_way_for_another),
         T(candidate_that_never_arrives_is_replaced),
+        T(bad_jobs_do_not_starve_the_good_ones_of_their_task),
         T(breaker_with_dead_letter_ends_its_jobs),
         T(breaker_with_reject_refuses_new_jobs),
         T(breakers_of_different_keys_are_apart),

@@ -79,7 +79,7 @@ static int note_down(struct redrive_run *run, void *arg)
     return n < order->failures ? -ECONNREFUSED : 0;
 }
 
-static void the_probe_is_whoever_has_most_attempts_left_then_the_oldest(void **state)
+static void the_probe_has_most_attempts_left_and_is_the_oldest_and_the_newest_in_turn(void **state)
 {
     (void)state;
     struct fixture f;
@@ -104,9 +104,9 @@ static void the_probe_is_whoever_has_most_attempts_left_then_the_oldest(void **s
     atomic_store(&f.clock.held, false);
     for (int i = 0; i < 3; i++)
         assert_int_equal(job_thread_join(&t[i]), 0);
-    /* a opens it; the probes b and c have spent nothing; then a is the oldest of equals, and it
-     * is b's turn again. The fifth run succeeds, and the rest may go. */
-    assert_memory_equal(order.names, "abcab", 5);
+    /* a opens it; the probes b and c have spent nothing; then a is the oldest of equals, and after
+     * it c the newest of those left. The fifth run succeeds, and the rest may go. */
+    assert_memory_equal(order.names, "abcac", 5);
     fixture_release(&f);
 }
 
@@ -500,7 +500,7 @@ int main(void)
         T(a_parked_job_uses_no_attempt),
         T(parked_time_does_not_count_for_the_total_timeout),
         T(parked_time_counts_for_the_deadline),
-        T(the_probe_is_whoever_has_most_attempts_left_then_the_oldest),
+        T(the_probe_has_most_attempts_left_and_is_the_oldest_and_the_newest_in_turn),
         T(a_newcomer_does_not_overtake_the_parked),
         T(parked_jobs_are_let_go_at_a_growing_pace),
         T(a_failure_slows_the_release_down),

@@ -26,7 +26,14 @@ static int break_if_told(struct wrap *wrap, struct redrive_err *err)
 
 static void hear(const struct engine_event *event, void *ctx)
 {
-    ((struct rig *)ctx)->told[event->kind]++;
+    struct rig *rig = ctx;
+    rig->told[event->kind]++;
+    if (event->kind != ENGINE_EVENT_CANCELLED || !rig->tells_of_cancels)
+        return;
+    pthread_mutex_lock(&rig->mutex);
+    if (rig->woken)
+        pool_cancelled(rig->woken, event->seq);
+    pthread_mutex_unlock(&rig->mutex);
 }
 
 static void on_ready(void *ctx)

@@ -28,6 +28,7 @@ struct rig {
     atomic_bool is_broken;                /* every call of the store fails */
     atomic_bool is_held;                  /* every call of the store waits until it is not */
     atomic_uint told[ENGINE_EVENT_COUNT]; /* events so far */
+    bool tells_of_cancels; /* to the pool, as `redrive serve` does; else heartbeats do */
     struct committer *committer;
     uv_loop_t loop;
     uv_timer_t ticker;

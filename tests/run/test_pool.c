@@ -274,8 +274,28 @@ static void job_cancelled_by_hand_is_made_to_end(void **state)
     assert_int_equal(rig_change(&rig, CHANGE_CANCEL, seq), 0);
     rig_until(&rig, has_nothing_in_hand);
     assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_CANCELLED);
-    assert_true(rig_logged(&rig, "lease_lost"));
+    assert_true(rig_logged(&rig, "cancelled_elsewhere"));
+    assert_false(rig_logged(&rig, "lease_lost"));
     assert_int_equal(rig.told[ENGINE_EVENT_COMPLETED], 0);
+    rig_release(&rig);
+}
+
+static void job_cancelled_by_this_process_ends_without_a_heartbeat(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig, "tasks: {t: {" TASK(NOTE("start") "exec sleep 60") "}}}\n");
+    set_lease(&rig, 7200000, 3600000);
+    rig.tells_of_cancels = true;
+    int64_t seq = rig_submit(&rig, "t", "{}");
+    rig_start(&rig);
+    rig_until(&rig, is_at_work);
+    assert_int_equal(rig_change(&rig, CHANGE_CANCEL, seq), 0);
+    rig_until(&rig, has_nothing_in_hand);
+    assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_CANCELLED);
+    assert_true(rig_logged(&rig, " cancelled "));
+    assert_false(rig_logged(&rig, "cancelled_elsewhere"));
+    assert_false(rig_logged(&rig, "lease_lost"));
     rig_release(&rig);
 }
 
@@ -359,6 +379,7 @@ int main(int argc, char **argv)
         T(run_ends_at_its_time_out),
         T(heartbeats_keep_a_long_job),
         T(job_cancelled_by_hand_is_made_to_end),
+        T(job_cancelled_by_this_process_ends_without_a_heartbeat),
         T(run_whose_lease_has_ended_says_nothing_any_more),
         T(what_cannot_be_run_is_refused_at_the_start),
     };

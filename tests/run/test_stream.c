@@ -188,6 +188,23 @@ static void signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program(void *
     bench_release(&b);
 }
 
+/* The first one waits in it for company when it dies of the second. */
+static void program_that_dies_with_several_jobs_says_that_any_may_be_to_blame(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 3);
+    struct record *held = bench_start(&b, "{\"do\":\"hold\",\"n\":9}", 0);
+    struct record *dies = bench_start(&b, "{\"do\":\"exit\",\"code\":70}", 0);
+    bench_until(&b, &dies->is_done);
+    bench_until(&b, &held->is_done);
+    assert_int_equal(held->failure.exit_code, 70);
+    assert_string_equal(held->message, "last words; the program had 2 jobs in hand, and which of "
+                                       "them this is about is not known");
+    assert_string_equal(dies->message, held->message);
+    bench_release(&b);
+}
+
 static void program_that_dies_at_once_is_not_restarted_in_a_hot_loop(void **state)
 {
     (void)state;
@@ -376,6 +393,7 @@ int main(int argc, char **argv)
         T(status_may_be_written_in_small_letters),
         T(status_that_nobody_knows_is_named),
         T(program_that_dies_fails_only_its_own_job),
+        T(program_that_dies_with_several_jobs_says_that_any_may_be_to_blame),
         T(signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program),
         T(program_that_dies_at_once_is_not_restarted_in_a_hot_loop),
         T(exit_without_an_answer_is_a_failure_even_with_code_zero),

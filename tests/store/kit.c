@@ -361,9 +361,9 @@ struct job_page *kit_ready(struct kit *kit, const struct claim_filter *given)
     return &kit->page;
 }
 
-struct job_page *kit_parked(struct kit *kit, struct str lane, bool probe_order, size_t limit)
+struct job_page *kit_parked(struct kit *kit, struct str lane, enum parked_order order, size_t limit)
 {
-    IN_UNIT(kit, parked, STR("acme"), lane, probe_order, limit, &kit->page);
+    IN_UNIT(kit, parked, STR("acme"), lane, order, limit, &kit->page);
     return &kit->page;
 }
 

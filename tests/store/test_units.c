@@ -152,7 +152,8 @@ static void moves_need_a_unit(void **state)
     assert_int_equal(ops->ready(s, &filter, &k->page, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->start(s, &start, 1, &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->park(s, &seq, 1, false, &r, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->parked(s, STR("t"), STR("l"), false, 1, &k->page, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->parked(s, STR("t"), STR("l"), PARKED_OLDEST, 1, &k->page, NULL),
+                     REDRIVE_E_STATE);
     assert_int_equal(ops->unpark(s, &seq, 1, &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->settle(s, &settle, 1, &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->extend(s, &extend, 1, &r, NULL), REDRIVE_E_STATE);

@@ -56,10 +56,11 @@ static int wrap_park(struct store *store, const int64_t *seqs, size_t n, bool by
     HAND_ON(park, seqs, n, by_limit, ret, err);
 }
 
-static int wrap_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
-                       size_t limit, struct job_page *ret, struct redrive_err *err)
+static int wrap_parked(struct store *store, struct str tenant, struct str lane,
+                       enum parked_order order, size_t limit, struct job_page *ret,
+                       struct redrive_err *err)
 {
-    HAND_ON(parked, tenant, lane, probe_order, limit, ret, err);
+    HAND_ON(parked, tenant, lane, order, limit, ret, err);
 }
 
 static int wrap_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,

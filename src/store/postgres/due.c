@@ -101,9 +101,15 @@ static void ask_parked(struct store *store, struct str tenant, struct str lane, 
 
 /* Whoever is told that a lane has no more jobs does not look there again. Those that another unit
  * has locked were passed over, and that unit may yet fail: they count. */
-int postgres_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
-                    size_t limit, struct job_page *ret, struct redrive_err *err)
+int postgres_parked(struct store *store, struct str tenant, struct str lane,
+                    enum parked_order order, size_t limit, struct job_page *ret,
+                    struct redrive_err *err)
 {
+    static const enum statement STATEMENTS[] = {
+        [PARKED_OLDEST] = STATEMENT_PARKED_OLDEST,
+        [PARKED_PROBES] = STATEMENT_PARKED_PROBES,
+        [PARKED_NEWEST] = STATEMENT_PARKED_NEWEST,
+    };
     const PGresult *result;
     limit = bounded(limit);
     job_page_release(ret);
@@ -111,8 +117,7 @@ int postgres_parked(struct store *store, struct str tenant, struct str lane, boo
     if (rc != 0)
         return rc;
     ask_parked(store, tenant, lane, limit);
-    rc = pg_read(store, probe_order ? STATEMENT_PARKED_PROBES : STATEMENT_PARKED_OLDEST, NULL,
-                 &result, err);
+    rc = pg_read(store, STATEMENTS[order], NULL, &result, err);
     if (rc == 0)
         rc = pg_page_fill_locked(store, result, ret, err);
     ret->more = rc == 0 && ret->n > limit;

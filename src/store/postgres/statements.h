@@ -314,6 +314,15 @@ enum row_column {
        "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 "                            \
        "ORDER BY p.attempts_left DESC, p.seq LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED) "       \
        "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY j.attempts_left DESC, j.seq")          \
+    XX(PARKED_NEWEST,                                                                              \
+       "WITH j AS (SELECT j.* FROM redrive.tenants t JOIN redrive.parked p "                       \
+       "ON p.tenant_id = t.tenant_id JOIN redrive.jobs j ON j.seq = p.seq "                        \
+       "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 AND p.attempts_left = "      \
+       "(SELECT q.attempts_left FROM redrive.tenants u JOIN redrive.parked q "                     \
+       "ON q.tenant_id = u.tenant_id WHERE u.name = $1::text AND q.lane = $2::text "               \
+       "ORDER BY q.attempts_left DESC LIMIT 1) ORDER BY p.seq DESC LIMIT $3::bigint "              \
+       "FOR UPDATE OF j SKIP LOCKED) SELECT " JOB_COLUMNS " FROM j" JOB_JOINS                      \
+       " ORDER BY j.seq DESC")                                                                     \
     XX(PARKED_ANY, "SELECT count(*) FROM (SELECT 1 FROM redrive.tenants t JOIN redrive.parked p "  \
                    "ON p.tenant_id = t.tenant_id JOIN redrive.jobs j ON j.seq = p.seq WHERE "      \
                    "t.name = $1::text "                                                            \

@@ -120,9 +120,11 @@ int redis_overdue(struct store *store, size_t limit, struct job_page *ret, int64
     return read_due(store, "d", STATES_WAITING, deadline_of, limit, ret, ret_next_ms, err);
 }
 
-int redis_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+int redis_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
                  size_t limit, struct job_page *ret, struct redrive_err *err)
 {
+    static const char *const READS[] = {
+        [PARKED_OLDEST] = "chunks", [PARKED_PROBES] = "ranked", [PARKED_NEWEST] = "foremost"};
     struct page_maker maker;
     redisReply *reply = NULL;
     struct buf key;
@@ -134,12 +136,12 @@ int redis_parked(struct store *store, struct str tenant, struct str lane, bool p
     if (rc != 0)
         return rc;
     buf_init(&key, 1 << 20);
-    buf_puts(&key, probe_order ? "p:" : "q:");
+    buf_puts(&key, order == PARKED_OLDEST ? "q:" : "p:");
     rd_add_part(&key, tenant);
     rd_add_part(&key, lane);
-    rd_ask_read(store, probe_order ? "ranked" : "chunks");
+    rd_ask_read(store, READS[order]);
     rd_ask_str(store, buf_str(&key));
-    if (probe_order) {
+    if (order == PARKED_PROBES) {
         rd_ask_text(store, "+");
         rd_ask_text(store, "");
         rd_ask_text(store, "");
@@ -148,12 +150,15 @@ int redis_parked(struct store *store, struct str tenant, struct str lane, bool p
     rd_ask_text(store, "1");
     buf_release(&key);
     rc = rd_link_read(store, &reply, err);
-    for (size_t at = 0; rc == 0 && at < reply->elements;) {
+    const bool is_counted = order == PARKED_NEWEST; /* how many there are comes first */
+    for (size_t at = is_counted; rc == 0 && at < reply->elements;) {
         ret->more = ret->n == limit;
         if (ret->more)
             break;
         rc = rd_page_add_reply(&maker, reply, &at, err);
     }
+    if (rc == 0 && is_counted && reply->elements > 0)
+        ret->more = reply->element[0]->integer > (long long)ret->n;
     if (reply)
         freeReplyObject(reply);
     if (rc != 0)

@@ -535,7 +535,7 @@ int redis_expired(struct store *store, size_t limit, struct job_page *ret, int64
 int redis_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                   struct redrive_err *err);
 int redis_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err);
-int redis_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+int redis_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
                  size_t limit, struct job_page *ret, struct redrive_err *err);
 
 int redis_change(struct store *store, const struct change_move *moves, size_t n,

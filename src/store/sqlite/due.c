@@ -221,20 +221,50 @@ int sqlite_credit_pause(struct store *store, struct pause_credit *credit, struct
     return rc;
 }
 
-int sqlite_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+static sqlite3_stmt *use_for_lane(struct store *store, enum statement which, struct str tenant,
+                                  struct str lane, size_t limit, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, which, err);
+    if (st) {
+        bind_key(st, 1, tenant);
+        bind_key(st, 2, lane);
+        bind_int(st, 3, (int64_t)limit);
+    }
+    return st;
+}
+
+/* The newest are given of one rank only: the lane may have jobs of others. */
+static int look_for_more(struct store *store, struct str tenant, struct str lane,
+                         struct job_page *page, struct redrive_err *err)
+{
+    sqlite3_stmt *st = use_for_lane(store, STATEMENT_PARKED_COUNT, tenant, lane, page->n + 1, err);
+    if (!st)
+        return store->last_error;
+    int rc = sql_step(store, st, err);
+    if (rc > 0)
+        page->more = sqlite3_column_int64(st, 0) > (int64_t)page->n;
+    sqlite3_reset(st);
+    if (rc < 0)
+        job_page_release(page);
+    return rc < 0 ? rc : 0;
+}
+
+int sqlite_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
                   size_t limit, struct job_page *ret, struct redrive_err *err)
 {
+    static const enum statement STATEMENTS[] = {
+        [PARKED_OLDEST] = STATEMENT_PARKED_OLDEST,
+        [PARKED_PROBES] = STATEMENT_PARKED_PROBES,
+        [PARKED_NEWEST] = STATEMENT_PARKED_NEWEST,
+    };
     limit = limit < PAGE_MAX ? limit : PAGE_MAX;
     job_page_release(ret);
     int rc = unit_needed(store, err);
     if (rc != 0)
         return rc;
-    sqlite3_stmt *st =
-        sql_use(store, probe_order ? STATEMENT_PARKED_PROBES : STATEMENT_PARKED_OLDEST, err);
+    sqlite3_stmt *st = use_for_lane(store, STATEMENTS[order], tenant, lane, limit + 1, err);
     if (!st)
         return store->last_error;
-    bind_key(st, 1, tenant);
-    bind_key(st, 2, lane);
-    bind_int(st, 3, (int64_t)limit + 1);
-    return page_fill(store, st, limit, ret, err);
+    rc = page_fill(store, st, limit, ret, err);
+    return rc == 0 && order == PARKED_NEWEST ? look_for_more(store, tenant, lane, ret, err) : rc;
 }

@@ -236,7 +236,7 @@ int sqlite_start(struct store *store, const struct start_move *moves, size_t n,
                  struct move_result *ret, struct redrive_err *err);
 int sqlite_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
                 struct move_result *ret, struct redrive_err *err);
-int sqlite_parked(struct store *store, struct str tenant, struct str lane, bool probe_order,
+int sqlite_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
                   size_t limit, struct job_page *ret, struct redrive_err *err);
 int sqlite_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
                   struct redrive_err *err);

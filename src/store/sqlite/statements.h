@@ -191,6 +191,15 @@ enum job_column {
        "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN jobs j ON j.seq = p.seq" JOB_SIDES         \
        " WHERE p.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND p.lane = ?2 "     \
        "ORDER BY p.attempts_left DESC, p.seq LIMIT ?3")                                            \
+    XX(PARKED_NEWEST,                                                                              \
+       "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN jobs j ON j.seq = p.seq" JOB_SIDES         \
+       " WHERE p.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND p.lane = ?2 "     \
+       "AND p.attempts_left = (SELECT q.attempts_left FROM parked q WHERE q.tenant_id = "          \
+       "(SELECT tenant_id FROM tenants WHERE name = ?1) AND q.lane = ?2 "                          \
+       "ORDER BY q.attempts_left DESC LIMIT 1) ORDER BY p.seq DESC LIMIT ?3")                      \
+    XX(PARKED_COUNT,                                                                               \
+       "SELECT count(*) FROM (SELECT 1 FROM parked WHERE tenant_id = (SELECT tenant_id FROM "      \
+       "tenants WHERE name = ?1) AND lane = ?2 LIMIT ?3)")                                         \
     XX(FOREVER_KEEP,                                                                               \
        "INSERT INTO forever_keys SELECT s.tenant_id, s.unique_key, s.seq, s.id, j.state "          \
        "FROM specs s JOIN jobs j USING (seq) WHERE s.seq = ?1 AND s.unique_forever "               \

@@ -218,6 +218,21 @@ function READS.ranked(P, a, i)
     return add_rows(P, {}, found, a[i + 5] == '1', true)
 end
 
+-- sorted set, how many, wants big: how many it has, then seq, row … of those with the lowest score, from
+-- the highest seq on
+function READS.foremost(P, a, i)
+    local key = P .. a[i]
+    local out, first = {redis.call('ZCARD', key)}, redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if #first == 0 then
+        return out
+    end
+    local found = redis.call('ZREVRANGEBYSCORE', key, first[2], first[2], 'LIMIT', 0, a[i + 1])
+    for k = 1, #found do
+        found[k] = seq_of(found[k])
+    end
+    return add_rows(P, out, found, a[i + 2] == '1', true)
+end
+
 -- A set of lines from their numbers in four bytes each; nil for none: all.
 local function set_of_lines(bytes)
     if bytes == '' then
