@@ -528,6 +528,7 @@ int main(int argc, char **argv)
                         .window = 4,
                         .callers = 2,
                         .waiting = 1000000};
+    store_own_process(); /* as the program does */
     for (int i = 2; i + 1 < argc; i += 2) {
         const char *name = argv[i], *value = argv[i + 1];
         if (strcmp(name, "--dir") == 0)

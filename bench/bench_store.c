@@ -223,6 +223,7 @@ int main(int argc, char **argv)
     double seconds = 2;
     const char *given = NULL;
     size_t only_unit = 0;
+    store_own_process(); /* as the program does */
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--waiting") == 0)
             waiting = strtoul(argv[i + 1], NULL, 10);

@@ -80,7 +80,7 @@ static void good_weather(struct redrive_handler *h, struct screen *screen, int c
     for (int i = 0; i < calls; i++)
         fetch(h, "");
     screen->is_quiet = false;
-    redrive_health(h, &health);
+    redrive_health_get(h, &health);
     printf("           %d good calls: health %.2f, %s\n", calls, health.health_score,
            health.status);
 }

@@ -15,9 +15,20 @@
  *   - `const char *` arguments are borrowed for the time of the call unless a comment says
  *     otherwise. Objects made by *_new are freed by *_free; structs filled by a call are emptied
  *     by *_release. Both accept NULL and empty objects.
- *   - All times are milliseconds. A zeroed field means "the default" or "absent".
+ *   - All times are milliseconds. A zeroed field means "the default" or "absent". Policies, their
+ *     rules and breaker configurations are the exception: there 0 is a value like others, and
+ *     redrive_policy_init or redrive_breaker_config_init is where to begin.
  *   - A handler may be shared by any number of threads. Everything else belongs to one thread.
- *   - Until version 1.0 structs may grow between minor versions: recompile when you upgrade.
+ *   - A handler or a queue that is NULL is REDRIVE_E_INVALID where a code is returned; elsewhere
+ *     nothing is done, unless a comment says otherwise. A run is what your function was given, and
+ *     never NULL.
+ *   - A function of yours must return. What it runs under lies on the stack of its thread, and an
+ *     exception that leaves it, a longjmp, a pthread_exit or a cancelled thread takes that away
+ *     while the library still knows it. From C++17 on the types of callbacks are noexcept, so that
+ *     the compiler asks; in older C++ catch everything yourself.
+ *   - Until version 1.0 structs may grow between minor versions: recompile when you upgrade. The
+ *     shared libraries are named after major and minor version for that reason, libredrive.so.0.1,
+ *     and none takes the place of another; from 1.0 on they have the major version alone.
  */
 #ifndef REDRIVE_H
 #define REDRIVE_H
@@ -39,6 +50,13 @@ extern "C" {
 #define REDRIVE_API __attribute__((visibility("default")))
 #else
 #define REDRIVE_API
+#endif
+
+/* C++17 made it a part of the type of a function; before that a typedef could not say it. */
+#if defined(__cpp_noexcept_function_type)
+#define REDRIVE_NOEXCEPT noexcept
+#else
+#define REDRIVE_NOEXCEPT
 #endif
 
 /* The version of the library that is linked, which may differ from REDRIVE_VERSION. */
@@ -74,9 +92,9 @@ REDRIVE_API const char *redrive_version(void);
     XX(CORRUPT, -21, "stored data is damaged", false, 500, 1)
 
 enum redrive_error {
-#define XX(name, number, text, retryable, http, exit_code) REDRIVE_E_##name = (number),
-    REDRIVE_ERROR_MAP(XX)
-#undef XX
+#define REDRIVE_XX(name, number, text, retryable, http, exit_code) REDRIVE_E_##name = (number),
+    REDRIVE_ERROR_MAP(REDRIVE_XX)
+#undef REDRIVE_XX
 };
 
 /* What went wrong, for people: a short fact, a detail, a hint. Unused parts are empty strings. */
@@ -109,9 +127,9 @@ REDRIVE_API int redrive_err_exit_code(int code);
     XX(AUTHENTICATION, "authentication", false, true, CRITICAL)
 
 enum redrive_class {
-#define XX(name, text, retried, counts, severity) REDRIVE_CLASS_##name,
-    REDRIVE_CLASS_MAP(XX)
-#undef XX
+#define REDRIVE_XX(name, text, retried, counts, severity) REDRIVE_CLASS_##name,
+    REDRIVE_CLASS_MAP(REDRIVE_XX)
+#undef REDRIVE_XX
     REDRIVE_CLASS_COUNT
 };
 
@@ -122,9 +140,10 @@ enum redrive_class {
     XX(CRITICAL, "critical")
 
 enum redrive_severity {
-#define XX(name, text) REDRIVE_SEVERITY_##name,
-    REDRIVE_SEVERITY_MAP(XX)
-#undef XX
+    REDRIVE_SEVERITY_OF_CLASS, /* no severity: in a redrive_classify_row, as its class says */
+#define REDRIVE_XX(name, text) REDRIVE_SEVERITY_##name,
+    REDRIVE_SEVERITY_MAP(REDRIVE_XX)
+#undef REDRIVE_XX
     REDRIVE_SEVERITY_COUNT
 };
 
@@ -141,9 +160,9 @@ enum redrive_severity {
     XX(CANCELLED, "cancelled")
 
 enum redrive_state {
-#define XX(name, text) REDRIVE_STATE_##name,
-    REDRIVE_STATE_MAP(XX)
-#undef XX
+#define REDRIVE_XX(name, text) REDRIVE_STATE_##name,
+    REDRIVE_STATE_MAP(REDRIVE_XX)
+#undef REDRIVE_XX
     REDRIVE_STATE_COUNT
 };
 
@@ -158,9 +177,9 @@ enum redrive_state {
     XX(MANUAL, "manual")
 
 enum redrive_reason {
-#define XX(name, text) REDRIVE_REASON_##name,
-    REDRIVE_REASON_MAP(XX)
-#undef XX
+#define REDRIVE_XX(name, text) REDRIVE_REASON_##name,
+    REDRIVE_REASON_MAP(REDRIVE_XX)
+#undef REDRIVE_XX
     REDRIVE_REASON_COUNT
 };
 
@@ -172,9 +191,9 @@ enum redrive_reason {
     XX(DISABLED, "disabled")
 
 enum redrive_breaker_state {
-#define XX(name, text) REDRIVE_BREAKER_##name,
-    REDRIVE_BREAKER_STATE_MAP(XX)
-#undef XX
+#define REDRIVE_XX(name, text) REDRIVE_BREAKER_##name,
+    REDRIVE_BREAKER_STATE_MAP(REDRIVE_XX)
+#undef REDRIVE_XX
     REDRIVE_BREAKER_STATE_COUNT
 };
 
@@ -186,9 +205,9 @@ enum redrive_breaker_state {
     XX(REJECT, "reject")
 
 enum redrive_on_open {
-#define XX(name, text) REDRIVE_ON_OPEN_##name,
-    REDRIVE_ON_OPEN_MAP(XX)
-#undef XX
+#define REDRIVE_XX(name, text) REDRIVE_ON_OPEN_##name,
+    REDRIVE_ON_OPEN_MAP(REDRIVE_XX)
+#undef REDRIVE_XX
     REDRIVE_ON_OPEN_COUNT
 };
 
@@ -201,9 +220,9 @@ enum redrive_on_open {
     XX(CUSTOM, "custom")
 
 enum redrive_strategy {
-#define XX(name, text) REDRIVE_STRATEGY_##name,
-    REDRIVE_STRATEGY_MAP(XX)
-#undef XX
+#define REDRIVE_XX(name, text) REDRIVE_STRATEGY_##name,
+    REDRIVE_STRATEGY_MAP(REDRIVE_XX)
+#undef REDRIVE_XX
     REDRIVE_STRATEGY_COUNT
 };
 
@@ -217,9 +236,9 @@ enum redrive_strategy {
     XX(DECORRELATED, "decorrelated")
 
 enum redrive_jitter_mode {
-#define XX(name, text) REDRIVE_JITTER_##name,
-    REDRIVE_JITTER_MAP(XX)
-#undef XX
+#define REDRIVE_XX(name, text) REDRIVE_JITTER_##name,
+    REDRIVE_JITTER_MAP(REDRIVE_XX)
+#undef REDRIVE_XX
     REDRIVE_JITTER_COUNT
 };
 
@@ -247,7 +266,7 @@ REDRIVE_API const char *redrive_jitter_name(enum redrive_jitter_mode mode);
 
 /* The delay in ms before retry n. `seed` is the job's: the same (n, seed) must give the same
  * answer, so that a schedule can be replayed. */
-typedef int64_t (*redrive_delay_fn)(uint32_t n, uint64_t seed, void *ctx);
+typedef int64_t (*redrive_delay_fn)(uint32_t n, uint64_t seed, void *ctx) REDRIVE_NOEXCEPT;
 
 /*   none          d
  *   full          U(0, d)
@@ -277,10 +296,11 @@ struct redrive_backoff {
     void *custom_ctx;
 };
 
-/* How one failure class is retried, where it differs from the rest of the policy. */
+/* How one failure class is retried, where it differs from the rest of the policy. Begin with a copy
+ * of the policy's backoff: a rule has no defaults of its own. */
 struct redrive_class_rule {
     struct redrive_backoff backoff;
-    int32_t max_retries; /* the job's retries, whatever their class; -1: as the policy says */
+    int32_t max_retries; /* of the job, whatever their class; 0: none, -1: as the policy says */
 };
 
 /* A list of failure classes and error type names. A type name matches the whole type, its last
@@ -293,7 +313,7 @@ struct redrive_match {
 
 struct redrive_policy {
     struct redrive_backoff backoff;
-    int32_t max_retries;
+    int32_t max_retries;      /* 0: none */
     int64_t total_timeout_ms; /* from the first start; parked time does not count; 0: none */
     bool enable_dlq;
     int32_t dlq_retention_days;                               /* 0: kept until it is removed */
@@ -316,7 +336,8 @@ REDRIVE_API int redrive_policy_profile(struct redrive_policy *policy, const char
  * min_delay, more than REDRIVE_MAX_RETRIES retries, a custom strategy with no callback. */
 REDRIVE_API int redrive_policy_check(const struct redrive_policy *policy, struct redrive_err *err);
 
-/* The delay in ms before retry n of a job, by the policy's own backoff. Pure. */
+/* The delay in ms before retry n = 1, 2, … of a job, by the policy's own backoff. `epoch` is 0 for
+ * a job that was never redriven, and one more with each redrive. Pure. */
 REDRIVE_API int64_t redrive_policy_delay(const struct redrive_policy *policy, uint32_t n,
                                          const char *job_id, uint32_t epoch);
 
@@ -396,9 +417,9 @@ REDRIVE_API int64_t redrive_retry_after_ms(const char *value, int64_t now_ms);
     XX(MESSAGE, "message")
 
 enum redrive_source {
-#define XX(name, text) REDRIVE_SOURCE_##name,
-    REDRIVE_SOURCE_MAP(XX)
-#undef XX
+#define REDRIVE_XX(name, text) REDRIVE_SOURCE_##name,
+    REDRIVE_SOURCE_MAP(REDRIVE_XX)
+#undef REDRIVE_XX
     REDRIVE_SOURCE_COUNT
 };
 
@@ -415,14 +436,12 @@ struct redrive_classify_row {
     enum redrive_source source;
     const char *pattern;
     enum redrive_class class_;
-    int severity; /* an enum redrive_severity, or REDRIVE_SEVERITY_OF_CLASS */
+    enum redrive_severity severity; /* zeroed: that of the class */
     const char *task;
     const char *queue;
     const char *service;
     const char *user;
 };
-
-#define REDRIVE_SEVERITY_OF_CLASS (-1)
 
 /* ---- The in-process handler ----------------------------------------------------------------
  *
@@ -437,8 +456,13 @@ struct redrive_run;     /* one attempt, inside your function; its thread only */
 
 /* Your work. Return 0 for success. For failure return a negative errno (-ECONNREFUSED), or call
  * redrive_run_fail() with what is known and return its value. Any other value is a failure about
- * which nothing is known: class transient, counted as unclassified. */
-typedef int (*redrive_fn)(struct redrive_run *run, void *arg);
+ * which nothing is known: class transient, counted as unclassified.
+ *
+ * It must return. If an exception, longjmp or pthread_exit leaves redrive_submit, or its thread is
+ * cancelled there, the job stays in the handler for ever: its id is REDRIVE_E_EXISTS, its place
+ * under `concurrency` is taken, redrive_handler_stop waits for it without end, and the thread must
+ * not call any handler again. */
+typedef int (*redrive_fn)(struct redrive_run *run, void *arg) REDRIVE_NOEXCEPT;
 
 /* What the job is. Pointers live until the function returns. */
 REDRIVE_API const char *redrive_run_job_id(const struct redrive_run *run);
@@ -502,7 +526,7 @@ struct redrive_event {
 /* Called from the thread that caused the event, with no lock held; it may call the handler, but
  * not redrive_handler_free. The events of one job come in their order; those of different threads
  * may arrive at the same time. */
-typedef void (*redrive_monitor_fn)(const struct redrive_event *event, void *ctx);
+typedef void (*redrive_monitor_fn)(const struct redrive_event *event, void *ctx) REDRIVE_NOEXCEPT;
 
 /* Time, injected: give both functions, or neither for the system's clock (waiting and measuring
  * by the monotonic one, timestamps by the wall clock).
@@ -516,8 +540,8 @@ typedef void (*redrive_monitor_fn)(const struct redrive_event *event, void *ctx)
  * during a `wait_ms`. The clock may start anywhere and should not go back; if it does, things
  * happen late, never early. */
 struct redrive_clock {
-    int64_t (*now_ms)(void *ctx);
-    void (*wait_ms)(int64_t ms, void *ctx);
+    int64_t (*now_ms)(void *ctx) REDRIVE_NOEXCEPT;
+    void (*wait_ms)(int64_t ms, void *ctx) REDRIVE_NOEXCEPT;
     void *ctx;
 };
 
@@ -550,7 +574,11 @@ REDRIVE_API void redrive_handler_free(struct redrive_handler *handler);
 
 /* Cancels every job that is waiting, asks running ones to return, refuses new ones with
  * REDRIVE_E_STOPPING, and waits until all callers have left. It cannot be undone; the dead
- * letters can still be read. Called from inside a job or a monitor it asks, but does not wait. */
+ * letters can still be read.
+ *
+ * Called from inside a job, that is from its function or from the monitor while it tells of this
+ * job, it asks, but does not wait. A monitor that was called by redrive_breaker_trip and its like,
+ * or by a submit that is refused, is inside of none: there it waits. */
 REDRIVE_API void redrive_handler_stop(struct redrive_handler *handler);
 
 REDRIVE_API const char *redrive_handler_name(const struct redrive_handler *handler);
@@ -559,7 +587,8 @@ REDRIVE_API const char *redrive_handler_name(const struct redrive_handler *handl
  * shared by the process; do not free it. NULL when memory was out. */
 REDRIVE_API struct redrive_handler *redrive_handler_default(void);
 
-#define REDRIVE_ID_MAX 128
+/* The longest id of a job in bytes, here and in a queue. */
+#define REDRIVE_ID_MAX 255
 
 /* What to run. Only `task` is required. All pointers are borrowed until the call returns; a dead
  * letter keeps copies. */
@@ -656,7 +685,7 @@ struct redrive_dead_letter {
     const char *stacktrace;
     uint32_t attempts; /* of the last epoch */
     uint32_t max_attempts;
-    uint32_t epoch; /* 1, and one more with each redrive */
+    uint32_t epoch; /* redrives so far */
     int64_t failed_at_ms;
     uint64_t fingerprint;
     const void *payload;
@@ -683,15 +712,17 @@ struct redrive_dlq_filter {
 
 /* Called for each match, oldest first, with no lock held: it may call the handler, also to retry,
  * edit or remove what it is shown. The entry is borrowed for the time of the call and does not
- * change under it. A nonzero return ends the walk and is returned by it. */
-typedef int (*redrive_dlq_fn)(const struct redrive_dead_letter *entry, void *ctx);
+ * change under it. A nonzero return ends the walk and is returned by it: a positive one cannot be
+ * mistaken for a code of the library, all of which are negative. */
+typedef int (*redrive_dlq_fn)(const struct redrive_dead_letter *entry, void *ctx) REDRIVE_NOEXCEPT;
 
 /* Walks over the matches; a NULL filter matches all. Entries that come or go meanwhile may be seen
- * or not; none is seen twice. 0, or what `fn` returned. */
+ * or not; none is seen twice. 0, or what `fn` returned, or INVALID before the first call of it. */
 REDRIVE_API int redrive_dlq_list(struct redrive_handler *handler,
                                  const struct redrive_dlq_filter *filter, redrive_dlq_fn fn,
                                  void *ctx);
-/* Shows one; what `fn` returned, or NOT_FOUND, or STATE while it is being retried. */
+/* Shows one. What `fn` returned; or, and then it was not called, NOT_FOUND, INVALID, or STATE while
+ * it is being retried. */
 REDRIVE_API int redrive_dlq_show(struct redrive_handler *handler, const char *id, redrive_dlq_fn fn,
                                  void *ctx);
 
@@ -712,8 +743,9 @@ REDRIVE_API int redrive_dlq_retry_all(struct redrive_handler *handler,
                                       void *arg, double per_second, bool dry_run,
                                       size_t *ret_matched, size_t *ret_completed);
 
-/* Replaces the payload by a copy of `payload`; the rest stays as it is. Like redrive_dlq_remove:
- * NOT_FOUND, or STATE while it is being retried. */
+/* Replaces the payload by a copy of `payload`; the rest stays as it is. NOT_FOUND; STATE while it
+ * is being retried; INVALID: `payload` is NULL, but `len` is not 0; NOMEM. redrive_dlq_remove
+ * returns the first two alike. */
 REDRIVE_API int redrive_dlq_edit(struct redrive_handler *handler, const char *id,
                                  const void *payload, size_t len);
 REDRIVE_API int redrive_dlq_remove(struct redrive_handler *handler, const char *id);
@@ -729,7 +761,8 @@ struct redrive_dlq_stats {
     uint64_t dropped; /* pushed out by max_dead_letters since the start */
     uint64_t lost;    /* never stored, for lack of memory, since the start */
 };
-REDRIVE_API void redrive_dlq_stats(struct redrive_handler *handler, struct redrive_dlq_stats *ret);
+REDRIVE_API void redrive_dlq_stats_get(struct redrive_handler *handler,
+                                       struct redrive_dlq_stats *ret);
 
 /* Entries whose errors look alike once numbers, ids and quoted words are taken out. */
 struct redrive_dlq_group {
@@ -739,9 +772,10 @@ struct redrive_dlq_group {
     int64_t last_ms;
     struct redrive_dead_letter example; /* the latest */
 };
-typedef int (*redrive_dlq_group_fn)(const struct redrive_dlq_group *group, void *ctx);
+typedef int (*redrive_dlq_group_fn)(const struct redrive_dlq_group *group,
+                                    void *ctx) REDRIVE_NOEXCEPT;
 /* Largest first, then latest first; `limit` counts groups. The rules of redrive_dlq_list apply.
- * NOMEM before the first call, or not at all. */
+ * NOMEM and INVALID before the first call, or not at all. */
 REDRIVE_API int redrive_dlq_groups(struct redrive_handler *handler,
                                    const struct redrive_dlq_filter *filter, redrive_dlq_group_fn fn,
                                    void *ctx);
@@ -781,7 +815,7 @@ struct redrive_health {
     uint32_t breakers;
     uint32_t breakers_open; /* that hold work back: open, half open or forced open */
 };
-REDRIVE_API void redrive_health(struct redrive_handler *handler, struct redrive_health *ret);
+REDRIVE_API void redrive_health_get(struct redrive_handler *handler, struct redrive_health *ret);
 
 /* Whatever has come in has ended or is inside: jobs_received + jobs_redriven = jobs_completed +
  * jobs_dlq + jobs_failed + jobs_cancelled + running + waiting + parked + queued. */
@@ -806,7 +840,7 @@ struct redrive_metrics {
     uint32_t parked;
     uint32_t queued; /* for their turn, where concurrency is limited */
 };
-REDRIVE_API void redrive_metrics(struct redrive_handler *handler, struct redrive_metrics *ret);
+REDRIVE_API void redrive_metrics_get(struct redrive_handler *handler, struct redrive_metrics *ret);
 
 #ifdef __cplusplus
 }

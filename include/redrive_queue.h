@@ -20,6 +20,8 @@
  *   - Delivery is at least once: when a process dies, its jobs are taken back as soon as their
  *     leases have ended, and run again. Settling is exactly once.
  *   - After fork() the child must not use its parent's queues.
+ *   - Signals are the host's: they are blocked in every thread that the queue starts, but for those
+ *     that tell of a fault (SIGSEGV, SIGABRT …).
  *
  * Link with libredrive-queue and libredrive: pkg-config redrive-queue names both.
  */
@@ -32,9 +34,6 @@
 extern "C" {
 #endif
 
-/* The longest id of a job, in bytes. */
-#define REDRIVE_QUEUE_ID_MAX 255
-
 struct redrive_queue;    /* opaque; shared by threads */
 struct redrive_task_run; /* one run of a job, inside your function; its thread only */
 
@@ -43,12 +42,13 @@ struct redrive_task_run; /* one run of a job, inside your function; its thread o
 /* One line of the log, without its newline and not terminated; for the time of the call. Called
  * from any thread of the queue, from several at once, and now and then while the store is in use:
  * it must not call the queue. */
-typedef void (*redrive_log_fn)(const char *line, size_t len, void *ctx);
+typedef void (*redrive_log_fn)(const char *line, size_t len, void *ctx) REDRIVE_NOEXCEPT;
 
 /* Zeroed fields mean the defaults. Strings are copied; log_ctx is borrowed as long as the queue
  * lives. */
 struct redrive_queue_options {
-    const char *store;  /* "sqlite:PATH", "memory:"; NULL: what the configuration says */
+    const char *store;  /* "sqlite:PATH", "postgres://…", "redis://…", "memory:"; NULL: what the
+                           configuration says */
     const char *config; /* a file that must be there; NULL: REDRIVE_CONFIG of the environment, or
                            else redrive.yaml of the working directory if there is one */
     const char *worker; /* its name in leases, history and statistics; NULL: HOST:PID */
@@ -61,7 +61,8 @@ struct redrive_queue_options {
 
 /* Reads the configuration and opens the store, which is set up if it is empty. Starts the threads
  * that talk to the store. NULL options mean all defaults. CONFIG, UNKNOWN, NOT_FOUND, IO, NOMEM …:
- * `err` says what is wrong, and of several errors in a configuration the first. */
+ * `err` says what is wrong, and of several errors in a configuration the first. `ret` is NULL on
+ * failure. */
 REDRIVE_API int redrive_queue_open(const struct redrive_queue_options *options,
                                    struct redrive_queue **ret, struct redrive_err *err);
 
@@ -79,10 +80,11 @@ struct redrive_job_spec {
     const char *task;
     const char *payload; /* JSON, kept byte for byte; NULL: none */
     size_t payload_len;  /* 0: the payload is a terminated string */
-    const char *id;      /* unique in the store; submitting it again does nothing; NULL: UUIDv7 */
-    const char *queue;   /* NULL: the task's */
-    int priority;        /* -100 … 100, higher first */
-    int64_t delay_ms;    /* not before so long from now */
+    const char *id;    /* up to REDRIVE_ID_MAX bytes, unique in the store; submitting it again does
+                          nothing; NULL: a new UUIDv7 */
+    const char *queue; /* NULL: the task's */
+    int priority;      /* -100 … 100, higher first */
+    int64_t delay_ms;  /* not before so long from now */
     int64_t process_after_ms; /* not before this wall time; with delay_ms: INVALID */
     int64_t deadline_ms;      /* from now; not started by then, it becomes a dead letter; 0: none */
     const char *unique_key;   /* one live job at most has it; NULL: none */
@@ -98,7 +100,7 @@ struct redrive_submitted {
     int code;                 /* 0, or why it was refused */
     bool existed;             /* no new job: the one with this id stands for it */
     enum redrive_state state; /* queued or scheduled; of one that existed, whatever it is now */
-    char id[REDRIVE_QUEUE_ID_MAX + 1];
+    char id[REDRIVE_ID_MAX + 1];
 };
 
 enum redrive_submit_flags {
@@ -109,9 +111,10 @@ enum redrive_submit_flags {
  * whatever the others are. `ret` has room for `n` answers, or is NULL.
  *
  * 0 when every job was taken, or had been before. Otherwise the code of the first that was refused,
- * with its place in `err`: INVALID, RANGE, PARSE, TOO_BIG, UNKNOWN (strict_tasks), BREAKER_OPEN
- * (on_open: reject), NOMEM. IO: the store could take none of them; if the hint of `err` says so it
- * may have done so nevertheless, and ids or unique keys make it safe to submit them again. */
+ * with its place in `err`: INVALID, RANGE, PARSE, TOO_BIG, TOO_DEEP (of the payload), UNKNOWN
+ * (strict_tasks), BREAKER_OPEN (on_open: reject), NOMEM. Of them all: STOPPING, the queue is being
+ * closed; IO, the store could take none of them; if the hint of `err` says so it may have done so
+ * nevertheless, and ids or unique keys make it safe to submit them again. */
 REDRIVE_API int redrive_queue_submit(struct redrive_queue *queue,
                                      const struct redrive_job_spec *jobs, size_t n, unsigned flags,
                                      struct redrive_submitted *ret, struct redrive_err *err);
@@ -122,7 +125,7 @@ struct redrive_job_status {
     enum redrive_reason reason; /* of one that ended without success */
     uint32_t attempts;          /* starts that count, of this epoch */
     uint32_t max_attempts;
-    uint32_t epoch;            /* redrives so far */
+    uint32_t epoch;            /* redrives so far, as in a redrive_dead_letter */
     enum redrive_class class_; /* of the last failure; success: there was none */
     const char *task;
     const char *queue;
@@ -156,8 +159,14 @@ REDRIVE_API int redrive_queue_cancel(struct redrive_queue *queue, const char *id
 /* Your work, called from a thread of redrive_queue_work. Return 0 for success. For failure return a
  * negative errno (-ECONNREFUSED), or call redrive_task_run_fail() with what is known and return its
  * value. Any other value is a failure about which nothing is known: class transient, counted as
- * unclassified. What becomes of the job is its policy's to say. */
-typedef int (*redrive_task_fn)(struct redrive_task_run *run, void *arg);
+ * unclassified. What becomes of the job is its policy's to say.
+ *
+ * It must return. An exception that leaves it ends the program; after a pthread_exit or a longjmp
+ * the job keeps its lease, its place is lost, and redrive_queue_work does not return any more.
+ *
+ * Signals are blocked while it runs, but for those that tell of a fault. A program that it starts
+ * inherits that: give it a mask of its own, by posix_spawnattr_setsigmask or before exec. */
+typedef int (*redrive_task_fn)(struct redrive_task_run *run, void *arg) REDRIVE_NOEXCEPT;
 
 /* Zeroed fields mean the defaults. */
 struct redrive_handle_options {
@@ -169,8 +178,8 @@ struct redrive_handle_options {
 
 /* From now on this process runs the jobs of `task` by calling `fn` with `arg`, which is borrowed as
  * long as the queue lives. NULL options mean all defaults. Before redrive_queue_work only: STATE
- * while it works. EXISTS: the task has a function. INVALID, RANGE. UNKNOWN: the configuration says
- * strict_tasks and does not have the task. */
+ * while it works. EXISTS: the task has a function. INVALID; RANGE; TOO_BIG: its name is too long;
+ * NOMEM. UNKNOWN: the configuration says strict_tasks and does not have the task. */
 REDRIVE_API int redrive_queue_handle(struct redrive_queue *queue, const char *task,
                                      redrive_task_fn fn, void *arg,
                                      const struct redrive_handle_options *options,
@@ -254,7 +263,8 @@ REDRIVE_API int redrive_task_run_result(struct redrive_task_run *run, const void
 /* Extends the lease now, to at least `lease_ms` from now (0: as the task says), and so tells
  * whether it is still held. Leases are extended by themselves; this is for a function that is about
  * to do what cannot be undone, or to suspend the process. STATE: it was lost or the job was
- * cancelled, and nothing the function says counts any more. IO: the store could not be asked. */
+ * cancelled, and nothing the function says counts any more. RANGE: negative, or over 100 years. IO:
+ * the store could not be asked. */
 REDRIVE_API int redrive_task_run_extend(struct redrive_task_run *run, int64_t lease_ms,
                                         struct redrive_err *err);
 

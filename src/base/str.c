@@ -57,6 +57,16 @@ char *str_dup(struct str s)
     return copy;
 }
 
+char *str_pack(char **at, struct str s)
+{
+    char *copy = *at;
+    if (s.len > 0)
+        memcpy(copy, s.ptr, s.len);
+    copy[s.len] = '\0';
+    *at += s.len + 1;
+    return copy;
+}
+
 bool str_copy(char *dst, size_t size, struct str src)
 {
     size_t len = src.len;

@@ -51,6 +51,10 @@ struct str str_trim(struct str s);
 /* Copies as a terminated string into malloc'ed memory, or NULL when there is none left. */
 char *str_dup(struct str s);
 
+/* Copies as a terminated string to `*at`, which it moves behind it: for strings that share a block
+ * of memory, in which each takes its length and one more. Returns where the copy is. */
+char *str_pack(char **at, struct str s);
+
 /* Copies into `dst` of `size` bytes, always terminated; returns false if it had to cut. A cut
  * never leaves half of a UTF-8 sequence. */
 bool str_copy(char *dst, size_t size, struct str src);

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/load_config.h"
+#include "store/store.h"
 
 /* Listed in the order of help. */
 static const struct command *const COMMANDS[] = {
@@ -40,5 +41,6 @@ static const struct command ROOT = {
 
 int main(int argc, char **argv)
 {
+    store_own_process();
     return cli_main(&ROOT, &CONFIG_FLAGS, argc, argv);
 }

@@ -267,6 +267,15 @@ static const char *const *words_of(const struct field *field, size_t *ret_n)
     return field->words;
 }
 
+/* Of the words; those of a vocabulary have their own. */
+static int first_number(const struct field *field)
+{
+    size_t n;
+    return field->type == &TYPE_VOCABULARY
+               ? vocabulary_find(field->vocabulary, str_of(*words_of(field, &n)))
+               : 0;
+}
+
 static void bind_word(struct binder *b, const struct field *field, const struct node *node,
                       void *member)
 {
@@ -280,7 +289,7 @@ static void bind_word(struct binder *b, const struct field *field, const struct 
     }
     for (size_t i = 0; i < n; i++) {
         if (str_is(node->text, words[i])) {
-            *(int *)member = (int)i;
+            *(int *)member = first_number(field) + (int)i;
             return;
         }
     }
@@ -293,7 +302,7 @@ static void write_word(const struct field *field, const void *member, struct jso
 {
     size_t n;
     const char *const *words = words_of(field, &n);
-    int number = *(const int *)member;
+    int number = *(const int *)member - first_number(field);
     if (number >= 0 && (size_t)number < n)
         json_field_cstr(w, field->name, words[number]);
 }

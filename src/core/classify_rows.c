@@ -175,13 +175,12 @@ static int row_compile(struct row *row, const struct redrive_classify_row *from,
     *row = (struct row){.source = from->source, .class_ = from->class_};
     if ((unsigned)from->class_ >= REDRIVE_CLASS_COUNT)
         return err_set(err, REDRIVE_E_INVALID, "unknown class");
-    if (from->severity < REDRIVE_SEVERITY_OF_CLASS || from->severity >= REDRIVE_SEVERITY_COUNT)
+    if ((unsigned)from->severity >= REDRIVE_SEVERITY_COUNT)
         return err_set(err, REDRIVE_E_INVALID, "unknown severity");
     if (!from->pattern)
         return err_set(err, REDRIVE_E_INVALID, "the row has no pattern");
-    row->severity = from->severity == REDRIVE_SEVERITY_OF_CLASS
-                        ? class_severity(from->class_)
-                        : (enum redrive_severity)from->severity;
+    row->severity =
+        from->severity == REDRIVE_SEVERITY_OF_CLASS ? class_severity(from->class_) : from->severity;
     if (!copy(&row->pattern, from->pattern) || !copy(&row->task, from->task) ||
         !copy(&row->queue, from->queue) || !copy(&row->service, from->service) ||
         !copy(&row->user, from->user))

@@ -13,17 +13,19 @@ static const char *const STRATEGIES[] = {REDRIVE_STRATEGY_MAP(WORD2)};
 static const char *const JITTERS[] = {REDRIVE_JITTER_MAP(WORD2)};
 static const char *const SOURCES[] = {REDRIVE_SOURCE_MAP(WORD2)};
 
-#define WORDS(array)                          \
-    {                                         \
-        array, sizeof array / sizeof array[0] \
+#define WORDS_FROM(first, array)                     \
+    {                                                \
+        array, sizeof array / sizeof array[0], first \
     }
+#define WORDS(array) WORDS_FROM(0, array)
 
 static const struct {
     const char *const *words;
     size_t n;
+    int first; /* the number of the first word */
 } VOCABULARIES[] = {
     [VOCABULARY_CLASS] = WORDS(CLASSES),
-    [VOCABULARY_SEVERITY] = WORDS(SEVERITIES),
+    [VOCABULARY_SEVERITY] = WORDS_FROM(REDRIVE_SEVERITY_INFO, SEVERITIES),
     [VOCABULARY_STATE] = WORDS(STATES),
     [VOCABULARY_REASON] = WORDS(REASONS),
     [VOCABULARY_BREAKER_STATE] = WORDS(BREAKER_STATES),
@@ -43,15 +45,16 @@ int vocabulary_find(enum vocabulary which, struct str word)
 {
     for (size_t i = 0; i < VOCABULARIES[which].n; i++)
         if (str_is(word, VOCABULARIES[which].words[i]))
-            return (int)i;
+            return VOCABULARIES[which].first + (int)i;
     return -1;
 }
 
 const char *vocabulary_word(enum vocabulary which, int number)
 {
-    if (number < 0 || (size_t)number >= VOCABULARIES[which].n)
+    const int first = VOCABULARIES[which].first;
+    if (number < first || (size_t)(number - first) >= VOCABULARIES[which].n)
         return "unknown";
-    return VOCABULARIES[which].words[number];
+    return VOCABULARIES[which].words[number - first];
 }
 
 static const struct {

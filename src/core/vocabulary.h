@@ -24,7 +24,8 @@ enum vocabulary {
     VOCABULARY_COUNT
 };
 
-/* The words in the order of their numbers. */
+/* The words in the order of their numbers, which begin with 0, and with 1 where 0 stands for none
+ * (severities). */
 const char *const *vocabulary_words(enum vocabulary which, size_t *ret_n);
 
 /* The number of a word, or -1. */

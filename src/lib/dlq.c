@@ -187,7 +187,7 @@ int redrive_dlq_purge(struct redrive_handler *h, int64_t older_than_ms, size_t *
     return 0;
 }
 
-void redrive_dlq_stats(struct redrive_handler *h, struct redrive_dlq_stats *ret)
+void redrive_dlq_stats_get(struct redrive_handler *h, struct redrive_dlq_stats *ret)
 {
     if (!h || !ret)
         return;

@@ -150,5 +150,5 @@ void redrive_handler_stop(struct redrive_handler *h)
 
 const char *redrive_handler_name(const struct redrive_handler *h)
 {
-    return h->name;
+    return h ? h->name : NULL;
 }

@@ -52,7 +52,7 @@ enum redrive_event_type metrics_ended(struct redrive_handler *h, enum redrive_st
     }
 }
 
-void redrive_metrics(struct redrive_handler *h, struct redrive_metrics *ret)
+void redrive_metrics_get(struct redrive_handler *h, struct redrive_metrics *ret)
 {
     if (!h || !ret)
         return;
@@ -76,7 +76,7 @@ static void read_health(struct redrive_handler *h, int64_t now_ms, struct redriv
     health_read(&h->health, &h->thresholds, h->n_services, h->n_open, now_ms, ret);
 }
 
-void redrive_health(struct redrive_handler *h, struct redrive_health *ret)
+void redrive_health_get(struct redrive_handler *h, struct redrive_health *ret)
 {
     if (!h || !ret)
         return;
@@ -117,6 +117,7 @@ void run_add_event(struct redrive_run *run, enum redrive_event_type type, const 
         .service = run->service->name,
         .attempt = run->attempts,
         .max_attempts = run->max_attempts,
+        .severity = REDRIVE_SEVERITY_INFO,
         .breaker = run->service->breaker.state,
     };
     if (d) {

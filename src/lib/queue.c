@@ -10,7 +10,6 @@
 
 #include "base/err.h"
 #include "base/rng.h"
-#include "base/suggest.h"
 
 #define TASK_MAX_LEN 255
 
@@ -23,6 +22,11 @@ void queue_cond_init(pthread_cond_t *cond)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(cond, &monotonic);
     pthread_condattr_destroy(&monotonic);
+}
+
+int queue_is_missing(struct redrive_err *err)
+{
+    return err_set(err, REDRIVE_E_INVALID, "there is no queue");
 }
 
 void queue_wake(struct redrive_queue *q)
@@ -166,6 +170,8 @@ int redrive_queue_open(const struct redrive_queue_options *options, struct redri
 {
     static const struct redrive_queue_options defaults = {0};
     const struct redrive_queue_options *o = options ? options : &defaults;
+    if (!ret)
+        return err_set(err, REDRIVE_E_INVALID, "there is no room for the queue");
     *ret = NULL;
     struct redrive_queue *q = calloc(1, sizeof *q);
     if (!q)
@@ -215,11 +221,7 @@ void redrive_queue_close(struct redrive_queue *q)
 
 static int refuse_unknown(const struct config *config, const char *task, struct redrive_err *err)
 {
-    const char **names = calloc(config->n_tasks + 1, sizeof *names);
-    for (size_t i = 0; names && i < config->n_tasks; i++)
-        names[i] = config->tasks[i].name;
-    const char *nearest = names ? suggest(str_of(task), names, config->n_tasks) : NULL;
-    free(names);
+    const char *nearest = config_task_nearest(config, str_of(task));
     (void)err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%s'", task);
     err_detail(err, "strict_tasks allows declared tasks only");
     if (nearest)
@@ -230,6 +232,8 @@ static int refuse_unknown(const struct config *config, const char *task, struct 
 static int check_handler(const struct redrive_queue *q, const char *task, redrive_task_fn fn,
                          uint32_t concurrency, int64_t timeout_ms, struct redrive_err *err)
 {
+    if (!q)
+        return queue_is_missing(err);
     if (!task || !*task || !fn)
         return err_set(err, REDRIVE_E_INVALID, "a task needs a name and a function");
     if (strlen(task) > TASK_MAX_LEN)

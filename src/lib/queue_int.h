@@ -32,10 +32,6 @@
 #include "lib/failure.h"
 #include "redrive_queue.h"
 
-/* Between tries while the store is in trouble. */
-#define QUEUE_PAUSE_MIN_MS 100
-#define QUEUE_PAUSE_MAX_MS 5000
-
 /* How long after the end of the grace a settlement is still tried again. */
 #define QUEUE_SETTLE_MS 10000
 
@@ -124,6 +120,15 @@ struct redrive_queue {
 
 /* A condition variable that measures by the monotonic clock. */
 void queue_cond_init(pthread_cond_t *cond);
+
+/* `ms` from now, or QUEUE_NEVER where that is too far away. Async-signal-safe. */
+static inline int64_t queue_after(int64_t now_ms, int64_t ms)
+{
+    return ms < QUEUE_NEVER - now_ms ? now_ms + ms : QUEUE_NEVER;
+}
+
+/* What a function answers that was given no queue. */
+int queue_is_missing(struct redrive_err *err);
 
 /* The calling thread of work is to look around. Async-signal-safe. */
 void queue_wake(struct redrive_queue *q);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "engine/claim.h"
+#include "engine/pause.h"
 
 /* ---- Handing in ----------------------------------------------------------------------------- */
 
@@ -52,10 +53,7 @@ static void pause_place(struct queue_place *place, const char *what, const struc
 {
     struct redrive_queue *q = place->handler->queue;
     struct timespec until;
-    int64_t doubled = place->pause_ms * 2;
-    place->pause_ms = doubled < QUEUE_PAUSE_MIN_MS   ? QUEUE_PAUSE_MIN_MS
-                      : doubled > QUEUE_PAUSE_MAX_MS ? QUEUE_PAUSE_MAX_MS
-                                                     : doubled;
+    place->pause_ms = pause_after_ms(place->pause_ms);
     log_event(&q->log, LOG_LEVEL_ERROR, clock_wall_ms(), what, LOG_S("task", place->handler->task),
               LOG_S("error", err->message), LOG_S("detail", err->detail),
               LOG_I("again_in_ms", place->pause_ms));
@@ -196,44 +194,66 @@ static bool begin_turn(struct queue_handler *h, struct redrive_task_run *done)
     return may_claim;
 }
 
-/* Settles `done`, if there is one, and claims into `next`, unless the queue is stopping. */
-static struct redrive_task_run *turn(struct queue_place *place, struct redrive_task_run *done,
-                                     struct redrive_task_run *next)
-{
-    struct queue_handler *h = place->handler;
-    struct answers answers = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
-    struct list ops;
+/* What a turn asks of the store: to settle a run, a job to run next, or both in one unit. */
+struct turn {
+    struct redrive_task_run *settles; /* NULL: nothing */
+    bool claims;
     struct settlement item;
     struct settle_op settle;
     struct claim_op claim;
-    struct str task;
+    struct str task; /* of the claim */
+};
+
+static void ask_store(struct queue_handler *h, struct turn *turn)
+{
+    struct answers answers = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+    struct list ops;
     list_init(&ops);
-    const bool may_claim = begin_turn(h, done);
-    const bool counts = done && !atomic_load(&done->is_lost);
-    if (counts) {
-        item = settlement_of(done);
-        settle_op_init(&settle, &item, 1);
-        add(&ops, &answers, &settle.op);
+    if (turn->settles) {
+        turn->item = settlement_of(turn->settles);
+        settle_op_init(&turn->settle, &turn->item, 1);
+        add(&ops, &answers, &turn->settle.op);
     }
-    if (may_claim) {
-        prepare_claim(h, &task, &claim);
-        add(&ops, &answers, &claim.op);
+    if (turn->claims) {
+        prepare_claim(h, &turn->task, &turn->claim);
+        add(&ops, &answers, &turn->claim.op);
     }
     hand_in(h->queue, &ops, &answers);
-    /* A job that was claimed is held before anything else: the rest may take long. */
-    struct redrive_task_run *taken = may_claim ? take(place, next, &claim) : NULL;
-    if (counts)
-        see_through(done, &item, &settle);
-    else if (done)
+}
+
+/* A run has ended, and its settlement, unless its lease was lost before, has been tried. */
+static void end_run(struct redrive_task_run *done, struct turn *turn)
+{
+    if (turn->settles)
+        see_through(done, &turn->item, &turn->settle);
+    else
         tell(done, LOG_LEVEL_WARNING, "outcome_dropped", REDRIVE_E_STATE);
-    if (done)
-        let_go(done);
-    if (may_claim && claim.op.code < 0)
-        try_again_later(place, &claim.op.err);
-    else if (may_claim)
+    let_go(done);
+}
+
+static void end_claim(struct queue_place *place, struct claim_op *claim)
+{
+    if (claim->op.code < 0)
+        try_again_later(place, &claim->op.err);
+    else
         place->pause_ms = 0;
-    if (may_claim)
-        claim_op_release(&claim);
+    claim_op_release(claim);
+}
+
+/* Settles `done`, if there is one, and claims into `next`, unless the queue is stopping. */
+static struct redrive_task_run *take_turn(struct queue_place *place, struct redrive_task_run *done,
+                                          struct redrive_task_run *next)
+{
+    struct turn turn;
+    turn.claims = begin_turn(place->handler, done);
+    turn.settles = done && !atomic_load(&done->is_lost) ? done : NULL;
+    ask_store(place->handler, &turn);
+    /* A job that was claimed is held before anything else: the rest may take long. */
+    struct redrive_task_run *taken = turn.claims ? take(place, next, &turn.claim) : NULL;
+    if (done)
+        end_run(done, &turn);
+    if (turn.claims)
+        end_claim(place, &turn.claim);
     return taken;
 }
 
@@ -286,7 +306,7 @@ void *queue_place_main(void *arg)
     struct queue_place *place = arg;
     struct redrive_task_run *done = NULL, *next = &place->runs[0];
     while (done || wait_for_work(place)) {
-        struct redrive_task_run *run = turn(place, done, next);
+        struct redrive_task_run *run = take_turn(place, done, next);
         done = run;
         if (!run)
             continue;

@@ -10,16 +10,6 @@
 
 /* ---- Its life ------------------------------------------------------------------------------- */
 
-static const char *pack(char **at, struct str s)
-{
-    const char *copy = *at;
-    if (s.len > 0)
-        memcpy(*at, s.ptr, s.len);
-    (*at)[s.len] = '\0';
-    *at += s.len + 1;
-    return copy;
-}
-
 bool queue_run_init(struct redrive_task_run *run, struct queue_place *place, const struct job *job)
 {
     const struct job_spec *spec = &job->spec;
@@ -34,10 +24,10 @@ bool queue_run_init(struct redrive_task_run *run, struct queue_place *place, con
     run->text = at;
     if (!at)
         return false;
-    run->id = pack(&at, spec->id);
-    run->queue = pack(&at, spec->queue);
-    run->tenant = pack(&at, spec->tenant);
-    run->payload = pack(&at, spec->payload);
+    run->id = str_pack(&at, spec->id);
+    run->queue = str_pack(&at, spec->queue);
+    run->tenant = str_pack(&at, spec->tenant);
+    run->payload = str_pack(&at, spec->payload);
     run->payload_len = spec->payload.len;
     return true;
 }
@@ -74,7 +64,7 @@ void queue_run_call(struct redrive_task_run *run)
 {
     const struct queue_handler *h = run->place->handler;
     if (h->timeout_ms > 0)
-        run->timeout_at_ms = clock_monotonic_ms() + h->timeout_ms;
+        run->timeout_at_ms = queue_after(clock_monotonic_ms(), h->timeout_ms);
     int code = h->fn(run, h->arg);
     run->outcome = (struct outcome){.ending = ENDING_RAN};
     if (code == 0)
@@ -184,6 +174,8 @@ int redrive_task_run_result(struct redrive_task_run *run, const void *data, size
 int redrive_task_run_extend(struct redrive_task_run *run, int64_t lease_ms, struct redrive_err *err)
 {
     const struct queue_handler *h = run->place->handler;
+    if (lease_ms < 0 || lease_ms > DURATION_MAX_MS)
+        return err_set(err, REDRIVE_E_RANGE, "lease_ms is not between 0 and 100 years");
     struct extension item = {
         .seq = run->seq,
         .token = run->token,

@@ -25,6 +25,8 @@ static int check(const struct redrive_job_spec *job, int64_t now_ms, struct redr
         return err_set(err, REDRIVE_E_RANGE, "a delay or a deadline is too far away");
     if (job->delay_ms > 0 && job->process_after_ms != 0)
         return err_set(err, REDRIVE_E_INVALID, "delay_ms and process_after_ms exclude each other");
+    if (!job->payload && job->payload_len > 0)
+        return err_set(err, REDRIVE_E_INVALID, "payload is NULL, but payload_len is not 0");
     if (job->unique_forever && (!job->unique_key || !*job->unique_key))
         return err_set(err, REDRIVE_E_INVALID, "unique_forever needs a unique_key");
     return 0;
@@ -38,7 +40,7 @@ static struct job_spec spec_of(const struct redrive_queue *q, const struct redri
         .id = str_of(job->id),
         .task = str_of(job->task),
         .queue = str_of(job->queue),
-        .payload = {job->payload, job->payload_len},
+        .payload = {job->payload, job->payload ? job->payload_len : 0},
         .user = str_of(job->user),
         .project = str_of(job->project),
         .service = str_of(job->service),
@@ -116,6 +118,10 @@ int redrive_queue_submit(struct redrive_queue *q, const struct redrive_job_spec 
                          unsigned flags, struct redrive_submitted *ret, struct redrive_err *err)
 {
     struct submit_op op = {0};
+    if (!q)
+        return queue_is_missing(err);
+    if (!jobs && n > 0)
+        return err_set(err, REDRIVE_E_INVALID, "there are no jobs");
     if (n == 0)
         return 0;
     int rc = prepare(q, jobs, n, &op, err);
@@ -208,7 +214,11 @@ static int not_found(const char *id, struct redrive_err *err)
 int redrive_queue_job(struct redrive_queue *q, const char *id, struct redrive_job_status *ret,
                       struct redrive_err *err)
 {
+    if (!ret)
+        return err_set(err, REDRIVE_E_INVALID, "there is no room for the answer");
     *ret = (struct redrive_job_status){0};
+    if (!q)
+        return queue_is_missing(err);
     if (!id || !*id)
         return not_found(id, err);
     struct look_op op = {
@@ -234,6 +244,8 @@ void redrive_queue_job_release(struct redrive_job_status *status)
 
 int redrive_queue_cancel(struct redrive_queue *q, const char *id, struct redrive_err *err)
 {
+    if (!q)
+        return queue_is_missing(err);
     struct change_item item = {.tenant = tenant_of(q), .id = str_of(id)};
     struct change_op op;
     if (!id || !*id)

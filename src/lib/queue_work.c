@@ -6,21 +6,19 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/thread.h"
 #include "engine/tasks.h"
 #include "engine/worker_row.h"
 
 /* ---- Stopping ------------------------------------------------------------------------------- */
 
-static int64_t after(int64_t now_ms, int64_t ms)
-{
-    return ms < QUEUE_NEVER - now_ms ? now_ms + ms : QUEUE_NEVER;
-}
-
 /* Only what a signal handler may do: the clock, atomics, a write. */
 void redrive_queue_stop(struct redrive_queue *q, int64_t grace_ms)
 {
+    if (!q)
+        return;
     /* A grace without end is a stop all the same. */
-    int64_t end_ms = after(clock_monotonic_ms(), grace_ms > 0 ? grace_ms : 0);
+    int64_t end_ms = queue_after(clock_monotonic_ms(), grace_ms > 0 ? grace_ms : 0);
     if (end_ms == QUEUE_NEVER)
         end_ms--;
     int64_t seen_ms = atomic_load(&q->stop_at_ms);
@@ -46,7 +44,7 @@ static int64_t see_to_stop(struct redrive_queue *q, int64_t now_ms)
     const int64_t stop_at_ms = atomic_load(&q->stop_at_ms);
     if (stop_at_ms == QUEUE_NEVER || atomic_load(&q->is_told))
         return QUEUE_NEVER;
-    atomic_store(&q->give_up_at_ms, after(stop_at_ms, QUEUE_SETTLE_MS));
+    atomic_store(&q->give_up_at_ms, queue_after(stop_at_ms, QUEUE_SETTLE_MS));
     pthread_mutex_lock(&q->mutex);
     if (!q->is_stopping)
         queue_begin_stop(q);
@@ -133,7 +131,7 @@ static bool start_place(struct redrive_queue *q, struct queue_place *place)
     q->n_alive++;
     q->n_busy++;
     pthread_mutex_unlock(&q->mutex);
-    if (pthread_create(&place->thread, NULL, queue_place_main, place) == 0)
+    if (thread_start(&place->thread, queue_place_main, place))
         return true;
     pthread_mutex_lock(&q->mutex);
     q->n_alive--;
@@ -197,6 +195,8 @@ static void finish(struct redrive_queue *q)
 
 int redrive_queue_work(struct redrive_queue *q, unsigned flags, struct redrive_err *err)
 {
+    if (!q)
+        return queue_is_missing(err);
     int rc = begin(q, flags, err);
     if (rc < 0)
         return rc;

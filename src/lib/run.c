@@ -31,7 +31,6 @@ void run_init(struct redrive_run *run, struct redrive_handler *h, const struct r
         run->job.service = job->task;
     run->policy = job->policy ? job->policy : h->policy;
     run->max_attempts = most_attempts(run->policy);
-    run->epoch = 1;
     run->state = REDRIVE_STATE_QUEUED;
     run->deadline_at_ms = NEVER;
     atomic_init(&run->cancelled, false);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "engine/pause.h"
 #include "run/from_config.h"
 #include "run/pool_int.h"
 
@@ -134,10 +135,7 @@ void pool_pause(struct pool *pool, const char *what, const struct redrive_err *e
 {
     if (is_pausing(pool) || pool->is_closing)
         return;
-    int64_t doubled = pool->pause_ms * 2;
-    pool->pause_ms = doubled < POOL_PAUSE_MIN_MS   ? POOL_PAUSE_MIN_MS
-                     : doubled > POOL_PAUSE_MAX_MS ? POOL_PAUSE_MAX_MS
-                                                   : doubled;
+    pool->pause_ms = pause_after_ms(pool->pause_ms);
     log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), what,
               LOG_S("error", err->message), LOG_S("detail", err->detail),
               LOG_I("again_in_ms", pool->pause_ms));

@@ -22,10 +22,6 @@
 /* Of one claim and of one settlement. */
 #define POOL_BATCH_MAX 256
 
-/* Between tries while the store is in trouble. */
-#define POOL_PAUSE_MIN_MS 100
-#define POOL_PAUSE_MAX_MS 5000
-
 /* How long after the end of the grace settlements are still tried again. */
 #define POOL_SETTLE_MS 10000
 

@@ -11,19 +11,9 @@
  * Claimed jobs and outcomes are gone when the callbacks that bring them return.
  */
 
-static const char *pack(char **at, struct str s)
-{
-    const char *copy = *at;
-    if (s.len > 0)
-        memcpy(*at, s.ptr, s.len);
-    (*at)[s.len] = '\0';
-    *at += s.len + 1;
-    return copy;
-}
-
 static const char *pack_cstr(char **at, const char *s)
 {
-    return s ? pack(at, str_of(s)) : NULL;
+    return s ? str_pack(at, str_of(s)) : NULL;
 }
 
 static struct pool_job *job_new(struct pool_task *task, const struct job *job)
@@ -39,13 +29,13 @@ static struct pool_job *job_new(struct pool_task *task, const struct job *job)
     own->token = job->status.token;
     list_init(&own->queue);
     own->request = (struct run_request){
-        .job_id = pack(&at, spec->id),
+        .job_id = str_pack(&at, spec->id),
         .task = task->config->name,
-        .queue = pack(&at, spec->queue),
-        .tenant = pack(&at, spec->tenant),
+        .queue = str_pack(&at, spec->queue),
+        .tenant = str_pack(&at, spec->tenant),
         .attempt = job->status.attempts,
         .max_attempts = spec->max_attempts > 0 ? (uint32_t)spec->max_attempts : 0,
-        .payload = {pack(&at, spec->payload), spec->payload.len},
+        .payload = {str_pack(&at, spec->payload), spec->payload.len},
         .timeout_ms = task->config->run.timeout_ms,
     };
     return own;
@@ -71,7 +61,7 @@ static void keep_outcome(struct pool_job *job, const struct run_outcome *ran)
     own->stacktrace = at ? pack_cstr(&at, f->stacktrace) : NULL;
     own->sqlstate = at ? pack_cstr(&at, f->sqlstate) : NULL;
     if (at && ran->result.len > 0)
-        job->result = (struct str){pack(&at, ran->result), ran->result.len};
+        job->result = (struct str){str_pack(&at, ran->result), ran->result.len};
     if (!at && f->status && classify_status(str_of(f->status)) != REDRIVE_CLASS_SUCCESS)
         own->failed = true;
 }

@@ -1,9 +1,6 @@
 #include "run/pool_int.h"
 
-#include <stdlib.h>
-
 #include "base/err.h"
-#include "base/suggest.h"
 #include "run/from_config.h"
 
 static bool is_named(const struct pool_options *options, const char *task)
@@ -21,11 +18,7 @@ bool pool_tasks_has(const struct pool_options *options, const struct config_task
 
 static int no_such_task(const struct config *config, struct str name, struct redrive_err *err)
 {
-    const char **names = calloc(config->n_tasks + 1, sizeof *names);
-    for (size_t i = 0; i < config->n_tasks && names; i++)
-        names[i] = config->tasks[i].name;
-    const char *nearest = names ? suggest(name, names, config->n_tasks) : NULL;
-    free(names);
+    const char *nearest = config_task_nearest(config, name);
     err_set(err, REDRIVE_E_CONFIG, "no task '%.*s' in the configuration", (int)name.len, name.ptr);
     if (nearest)
         err_hint(err, "did you mean '%s'?", nearest);

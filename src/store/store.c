@@ -32,6 +32,13 @@ static int unknown_scheme(struct str scheme, struct redrive_err *err)
     return rc;
 }
 
+void store_own_process(void)
+{
+    for (size_t i = 0; i < N_STORES; i++)
+        if (STORES[i]->own_process)
+            STORES[i]->own_process();
+}
+
 int store_open(const char *url, const struct store_options *options, struct store **ret,
                struct redrive_err *err)
 {

@@ -505,6 +505,9 @@ struct store_ops {
     const char *scheme; /* of its URLs: "sqlite" in sqlite:redrive.db */
     uint32_t capabilities;
 
+    /* Its part of store_own_process; NULL: nothing. */
+    void (*own_process)(void);
+
     /* Opens what follows the scheme in the URL. Refuses a store that a newer version has set up
      * (REDRIVE_E_STATE) and brings an older one up to date. */
     int (*open)(struct str place, const struct store_options *options, struct store **ret,
@@ -697,6 +700,11 @@ struct store_ops {
     int (*look_around)(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
                        struct redrive_err *err);
 };
+
+/* For main() of a program that is Redrive and nothing else, before threads and stores: the
+ * libraries that stores use are set up for this alone. What it changes holds for the whole process,
+ * which is not a library's to do. */
+void store_own_process(void);
 
 /* Finds the store by the scheme of the URL. REDRIVE_E_UNKNOWN names the schemes there are. */
 int store_open(const char *url, const struct store_options *options, struct store **ret,

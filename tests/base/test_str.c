@@ -67,6 +67,19 @@ static void dup_copies_with_a_terminator(void **state)
     free(copy);
 }
 
+static void packed_strings_follow_each_other(void **state)
+{
+    (void)state;
+    char block[8];
+    char *at = block;
+    memset(block, 'x', sizeof block);
+    assert_string_equal(str_pack(&at, STR("ab")), "ab");
+    assert_string_equal(str_pack(&at, str_of(NULL)), "");
+    assert_string_equal(str_pack(&at, (struct str){"cdefg", 2}), "cd");
+    assert_memory_equal(block, "ab\0\0cd\0x", 8);
+    assert_ptr_equal(at, block + 7);
+}
+
 static void globs_match_the_whole_text(void **state)
 {
     (void)state;
@@ -113,17 +126,12 @@ static void order_is_that_of_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(absent_and_empty_are_equal_in_bytes),
-        T(case_is_ignored_for_ascii_only),
-        T(prefixes_and_contents_are_found),
-        T(trim_takes_space_from_both_ends),
-        T(copy_terminates_and_says_when_it_cut),
-        T(copy_never_leaves_half_a_character),
-        T(dup_copies_with_a_terminator),
-        T(globs_match_the_whole_text),
-        T(a_hostile_glob_takes_no_time),
-        T(last_component_of_type_names),
-        T(order_is_that_of_bytes),
+        T(absent_and_empty_are_equal_in_bytes),  T(case_is_ignored_for_ascii_only),
+        T(prefixes_and_contents_are_found),      T(trim_takes_space_from_both_ends),
+        T(copy_terminates_and_says_when_it_cut), T(copy_never_leaves_half_a_character),
+        T(dup_copies_with_a_terminator),         T(packed_strings_follow_each_other),
+        T(globs_match_the_whole_text),           T(a_hostile_glob_takes_no_time),
+        T(last_component_of_type_names),         T(order_is_that_of_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

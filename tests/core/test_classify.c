@@ -195,6 +195,23 @@ static void the_first_row_that_matches_wins(void **state)
     classifier_free(NULL);
 }
 
+static void a_row_that_says_nothing_of_severity_has_that_of_its_class(void **state)
+{
+    (void)state;
+    struct redrive_classify_row row = {.source = REDRIVE_SOURCE_HTTP_STATUS,
+                                       .pattern = "404",
+                                       .class_ = REDRIVE_CLASS_AUTHENTICATION};
+    const struct redrive_failure gone = {.http_status = 404};
+    struct classifier *c = NULL;
+    assert_int_equal(classifier_new(&row, 1, &c, NULL), 0);
+    assert_int_equal(classify(c, &gone, NULL).severity, REDRIVE_SEVERITY_CRITICAL);
+    classifier_free(c);
+    row.severity = REDRIVE_SEVERITY_INFO;
+    assert_int_equal(classifier_new(&row, 1, &c, NULL), 0);
+    assert_int_equal(classify(c, &gone, NULL).severity, REDRIVE_SEVERITY_INFO);
+    classifier_free(c);
+}
+
 static void a_row_keeps_to_its_task_queue_service_and_user(void **state)
 {
     (void)state;
@@ -321,6 +338,7 @@ int main(void)
         T(names_of_signals_and_errors_are_known),
         T(rows_match_by_every_source),
         T(the_first_row_that_matches_wins),
+        T(a_row_that_says_nothing_of_severity_has_that_of_its_class),
         T(a_row_keeps_to_its_task_queue_service_and_user),
         T(bad_rows_are_refused_with_their_number),
         T(a_regular_expression_that_would_eat_memory_is_refused),

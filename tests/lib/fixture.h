@@ -100,21 +100,21 @@ static inline int64_t fixture_elapsed_ms(struct fixture *f)
 static inline struct redrive_metrics metrics_of(struct redrive_handler *h)
 {
     struct redrive_metrics m;
-    redrive_metrics(h, &m);
+    redrive_metrics_get(h, &m);
     return m;
 }
 
 static inline struct redrive_health health_of(struct redrive_handler *h)
 {
     struct redrive_health health;
-    redrive_health(h, &health);
+    redrive_health_get(h, &health);
     return health;
 }
 
 static inline struct redrive_dlq_stats dlq_of(struct redrive_handler *h)
 {
     struct redrive_dlq_stats stats;
-    redrive_dlq_stats(h, &stats);
+    redrive_dlq_stats_get(h, &stats);
     return stats;
 }
 

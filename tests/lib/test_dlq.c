@@ -21,7 +21,7 @@ static int check_whole_entry(const struct redrive_dead_letter *entry, void *ctx)
     assert_string_equal(entry->stacktrace, "at order.c:12\nat main.c:3");
     assert_int_equal(entry->attempts, 1);
     assert_int_equal(entry->max_attempts, 6);
-    assert_int_equal(entry->epoch, 1);
+    assert_int_equal(entry->epoch, 0);
     assert_int_equal(entry->failed_at_ms, START);
     assert_int_not_equal(entry->fingerprint, 0);
     assert_int_equal(entry->payload_len, 3);
@@ -491,8 +491,8 @@ static void nothing_is_asked_of_nobody(void **state)
     assert_int_equal(redrive_dlq_list(f.handler, NULL, NULL, NULL), REDRIVE_E_INVALID);
     assert_int_equal(redrive_dlq_show(f.handler, NULL, collect, NULL), REDRIVE_E_INVALID);
     assert_int_equal(redrive_dlq_groups(f.handler, NULL, NULL, NULL), REDRIVE_E_INVALID);
-    redrive_dlq_stats(NULL, &stats);
-    redrive_dlq_stats(f.handler, NULL);
+    redrive_dlq_stats_get(NULL, &stats);
+    redrive_dlq_stats_get(f.handler, NULL);
     fixture_release(&f);
 }
 

@@ -4,7 +4,7 @@
 static int check_both_epochs(const struct redrive_dead_letter *entry, void *ctx)
 {
     (void)ctx;
-    assert_int_equal(entry->epoch, 2);
+    assert_int_equal(entry->epoch, 1);
     assert_int_equal(entry->attempts, 2);
     assert_int_equal(entry->n_history, 4);
     const unsigned attempts[] = {1, 2, 1, 2};

@@ -155,6 +155,7 @@ static void the_monitor_hears_everything_in_order(void **state)
     assert_int_equal(diary.last.attempt, 3);
     assert_int_equal(diary.last.max_attempts, 6);
     assert_int_equal(diary.last.breaker, REDRIVE_BREAKER_CLOSED);
+    assert_int_equal(diary.last.severity, REDRIVE_SEVERITY_INFO);
 
     diary.text[0] = '\0';
     struct redrive_job job = {.id = "a", .task = "t", .service = "s"};
@@ -264,8 +265,8 @@ static void counters_count(void **state)
     assert_true(m.p99_ms > 95 && m.p99_ms < 105);
     assert_int_equal(m.running + m.waiting + m.parked + m.queued, 0);
     check_balance(f.handler);
-    redrive_metrics(f.handler, NULL);
-    redrive_metrics(NULL, &m);
+    redrive_metrics_get(f.handler, NULL);
+    redrive_metrics_get(NULL, &m);
     fixture_release(&f);
 }
 
@@ -278,8 +279,8 @@ static void an_idle_handler_is_healthy_and_averages_nothing(void **state)
     assert_string_equal(health.status, "healthy");
     assert_true(health.health_score == 1);
     assert_true(metrics_of(f.handler).average_retries == 0);
-    redrive_health(f.handler, NULL);
-    redrive_health(NULL, &health);
+    redrive_health_get(f.handler, NULL);
+    redrive_health_get(NULL, &health);
     fixture_release(&f);
 }
 

@@ -61,7 +61,7 @@ static void a_nested_job_does_not_wait_for_one_that_wants_its_slot(void **state)
     assert_int_equal(redrive_submit(h, &outer, submit_to_maps, h, NULL), 0);
     pthread_join(older, NULL);
     struct redrive_metrics metrics;
-    redrive_metrics(h, &metrics);
+    redrive_metrics_get(h, &metrics);
     assert_int_equal(metrics.jobs_completed, 3);
     redrive_handler_free(h);
 }
@@ -199,11 +199,11 @@ static void health_is_called_what_the_options_say(void **state)
     struct redrive_handler_options options = {.healthy_from = 1, .degraded_from = 0.999};
     struct redrive_handler *h = redrive_handler_new(&options, NULL);
     struct redrive_health health;
-    redrive_health(h, &health);
+    redrive_health_get(h, &health);
     assert_string_equal(health.status, "healthy");
     redrive_call(h, "convert", succeed, NULL, NULL);
     redrive_call(h, "convert", die, NULL, NULL);
-    redrive_health(h, &health);
+    redrive_health_get(h, &health);
     assert_string_equal(health.status, "unhealthy");
     redrive_handler_free(h);
     options.degraded_from = 1.5;

@@ -53,6 +53,26 @@ static void a_job_that_succeeds_is_completed_with_its_result(void **state)
     redrive_queue_job_release(&job);
 }
 
+static int look_at_mask(struct redrive_task_run *run, void *arg)
+{
+    (void)run;
+    return pthread_sigmask(SIG_SETMASK, NULL, arg);
+}
+
+static void signals_are_left_to_the_program(void **state)
+{
+    const struct bed *bed = *state;
+    sigset_t mask, mine;
+    submit(bed->queue, "t", "a");
+    handle(bed->queue, "t", look_at_mask, &mask, 1);
+    work_until_idle(bed->queue);
+    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
+    assert_int_equal(sigismember(&mask, SIGTERM), 1);
+    assert_int_equal(sigismember(&mask, SIGSEGV), 0);
+    pthread_sigmask(SIG_SETMASK, NULL, &mine);
+    assert_int_equal(sigismember(&mine, SIGTERM), 0);
+}
+
 static int look_around(struct redrive_task_run *run, void *arg)
 {
     size_t len;
@@ -68,6 +88,9 @@ static int look_around(struct redrive_task_run *run, void *arg)
     assert_false(redrive_task_run_cancelled(run));
     assert_ptr_equal(redrive_task_run_owner(run), arg);
     assert_int_equal(redrive_task_run_extend(run, 0, NULL), 0);
+    assert_int_equal(redrive_task_run_extend(run, -1, NULL), REDRIVE_E_RANGE);
+    assert_int_equal(redrive_task_run_extend(run, INT64_MAX, NULL), REDRIVE_E_RANGE);
+    assert_false(redrive_task_run_cancelled(run));
     return 0;
 }
 
@@ -189,6 +212,25 @@ static void a_run_that_is_out_of_time_is_told_and_has_timed_out(void **state)
     assert_string_equal(job.error_type, "TimeoutError");
     assert_string_equal(job.message, "timed out after 20ms");
     redrive_queue_job_release(&job);
+}
+
+static int look_at_time(struct redrive_task_run *run, void *arg)
+{
+    *(int64_t *)arg = redrive_task_run_remaining_ms(run);
+    return redrive_task_run_cancelled(run);
+}
+
+static void a_time_out_that_is_too_far_away_is_none(void **state)
+{
+    const struct bed *bed = *state;
+    const struct redrive_handle_options options = {.timeout_ms = INT64_MAX};
+    int64_t left_ms = 0;
+    submit(bed->queue, "t", "a");
+    assert_int_equal(redrive_queue_handle(bed->queue, "t", look_at_time, &left_ms, &options, NULL),
+                     0);
+    work_until_idle(bed->queue);
+    assert_int_equal(state_of(bed->queue, "a"), REDRIVE_STATE_COMPLETED);
+    assert_true(left_ms == INT64_MAX);
 }
 
 static int give_too_much(struct redrive_task_run *run, void *arg)
@@ -564,10 +606,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_BOTH(a_job_that_succeeds_is_completed_with_its_result),
+        IN_BOTH(signals_are_left_to_the_program),
         IN_BOTH(a_function_sees_its_job),
         IN_BOTH(a_failure_is_retried_until_it_is_a_dead_letter),
         IN_BOTH(what_a_failure_says_is_kept_and_decides),
         IN_BOTH(a_run_that_is_out_of_time_is_told_and_has_timed_out),
+        IN_BOTH(a_time_out_that_is_too_far_away_is_none),
         IN_BOTH(a_result_that_is_too_big_leaves_the_earlier_one),
         IN_BOTH(all_places_are_used_and_no_more),
         IN_BOTH(each_task_has_places_of_its_own),

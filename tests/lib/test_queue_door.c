@@ -1,6 +1,8 @@
 /* What a queue takes and what it refuses: options, submits, functions, looks. */
 #include "queue_bed.h"
 
+#include <sqlite3.h>
+
 static int setup(void **state)
 {
     struct bed *bed = bed_new("memory:");
@@ -242,6 +244,62 @@ static void strict_tasks_refuse_a_function_for_a_word_that_is_misspelt(void **st
     redrive_queue_close(queue);
 }
 
+static void no_queue_is_refused_and_not_touched(void **state)
+{
+    const struct redrive_job_spec job = {.task = "t"};
+    struct redrive_job_status status;
+    struct redrive_err err = {0};
+    (void)state;
+    assert_int_equal(redrive_queue_open(NULL, NULL, &err), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_submit(NULL, &job, 1, 0, NULL, &err), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_job(NULL, "a", &status, &err), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_cancel(NULL, "a", &err), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_handle(NULL, "t", do_nothing, NULL, NULL, &err),
+                     REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_work(NULL, 0, &err), REDRIVE_E_INVALID);
+    assert_string_equal(err.message, "there is no queue");
+    redrive_queue_stop(NULL, 0);
+    redrive_queue_close(NULL);
+    redrive_queue_job_release(NULL);
+}
+
+static void what_a_job_needs_and_has_not_is_refused(void **state)
+{
+    const struct bed *bed = *state;
+    const struct redrive_job_spec hollow = {.task = "t", .payload_len = 10};
+    struct redrive_err err = {0};
+    assert_int_equal(redrive_queue_submit(bed->queue, &hollow, 1, 0, NULL, &err),
+                     REDRIVE_E_INVALID);
+    assert_non_null(strstr(err.message, "payload_len"));
+    assert_int_equal(redrive_queue_submit(bed->queue, NULL, 1, 0, NULL, NULL), REDRIVE_E_INVALID);
+    assert_int_equal(redrive_queue_submit(bed->queue, NULL, 0, 0, NULL, NULL), 0);
+    assert_int_equal(redrive_queue_job(bed->queue, "a", NULL, NULL), REDRIVE_E_INVALID);
+}
+
+static void an_id_may_be_as_long_as_that_of_the_handler(void **state)
+{
+    const struct bed *bed = *state;
+    char id[REDRIVE_ID_MAX + 2];
+    memset(id, 'x', sizeof id);
+    id[REDRIVE_ID_MAX + 1] = '\0';
+    struct redrive_job_spec job = {.task = "t", .id = id};
+    struct redrive_submitted answer;
+    assert_int_equal(redrive_queue_submit(bed->queue, &job, 1, 0, NULL, NULL), REDRIVE_E_TOO_BIG);
+    id[REDRIVE_ID_MAX] = '\0';
+    assert_int_equal(redrive_queue_submit(bed->queue, &job, 1, 0, &answer, NULL), 0);
+    assert_string_equal(answer.id, id);
+}
+
+/* The program counts what SQLite takes, sets limits, or has its own reasons. */
+static void sqlite_goes_on_counting_the_memory_of_the_program(void **state)
+{
+    struct bed *bed = bed_new("sqlite:");
+    (void)state;
+    bed->queue = bed_open(bed);
+    assert_true(sqlite3_memory_used() > 0);
+    bed_free(bed);
+}
+
 static int look_at_the_work(struct redrive_task_run *run, void *arg)
 {
     struct redrive_queue *q = redrive_task_run_owner(run);
@@ -278,6 +336,10 @@ int main(void)
         D(functions_that_cannot_be_meant_are_refused),
         D(strict_tasks_refuse_a_function_for_a_word_that_is_misspelt),
         D(a_queue_is_worked_once_at_a_time),
+        cmocka_unit_test(no_queue_is_refused_and_not_touched),
+        D(what_a_job_needs_and_has_not_is_refused),
+        D(an_id_may_be_as_long_as_that_of_the_handler),
+        cmocka_unit_test(sqlite_goes_on_counting_the_memory_of_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

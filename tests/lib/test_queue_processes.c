@@ -14,7 +14,7 @@ static struct redrive_queue *worked;
 
 static void note(const char *id)
 {
-    char line[REDRIVE_QUEUE_ID_MAX + 2];
+    char line[REDRIVE_ID_MAX + 2];
     int n = snprintf(line, sizeof line, "%s\n", id);
     if (write(log_fd, line, (size_t)n) != n)
         abort();
@@ -121,7 +121,7 @@ static int end_of(pid_t pid)
 /* How often a line is in the log; NULL: how many there are. */
 static int count_lines(const struct bed *bed, const char *line)
 {
-    char text[REDRIVE_QUEUE_ID_MAX + 2];
+    char text[REDRIVE_ID_MAX + 2];
     int n = 0;
     FILE *f = fopen(log_path(bed), "r");
     while (f && fgets(text, sizeof text, f)) {

@@ -514,9 +514,9 @@ static void a_wrong_job_is_refused_and_leaves_no_trace(void **state)
     refuses(&f, &(struct redrive_job){.task = "t", .service = ""}, REDRIVE_E_INVALID,
             "job.service is empty");
     refuses(&f, &(struct redrive_job){.task = "t", .id = ""}, REDRIVE_E_INVALID,
-            "job.id must have 1 to 128 bytes");
+            "job.id must have 1 to 255 bytes");
     refuses(&f, &(struct redrive_job){.task = "t", .id = long_id}, REDRIVE_E_INVALID,
-            "job.id must have 1 to 128 bytes");
+            "job.id must have 1 to 255 bytes");
     refuses(&f, &(struct redrive_job){.task = "t", .priority = 101}, REDRIVE_E_RANGE,
             "job.priority 101 is not between -100 and 100");
     refuses(&f, &(struct redrive_job){.task = "t", .priority = -101}, REDRIVE_E_RANGE,

@@ -241,6 +241,13 @@ static int set_up(struct store *store, const struct store_options *options, int6
     return rc;
 }
 
+/* Statistics of memory cost a lock for each allocation, and nobody reads them. Too late, and no
+ * harm, once SQLite has been used. */
+static void own_process(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 int sqlite_open(struct str place, const struct store_options *options, struct store **ret,
                 struct redrive_err *err)
 {
@@ -249,9 +256,6 @@ int sqlite_open(struct str place, const struct store_options *options, struct st
         err_hint(err, "write sqlite:PATH, such as sqlite:redrive.db");
         return REDRIVE_E_INVALID;
     }
-    /* Statistics of memory cost a lock for each allocation, and nobody reads them. Too late, and no
-     * harm, in a program that has used SQLite before. */
-    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     struct store *store = calloc(1, sizeof *store);
     if (!store)
         return err_nomem(err);
@@ -307,6 +311,7 @@ void sqlite_close(struct store *store)
 const struct store_ops STORE_SQLITE = {
     .scheme = "sqlite",
     .capabilities = STORE_SHARED | STORE_SQL | STORE_NOTIFIES,
+    .own_process = own_process,
     .open = sqlite_open,
     .close = sqlite_close,
     .begin = sqlite_begin,

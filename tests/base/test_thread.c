@@ -1,0 +1,64 @@
+#include "base/thread.h"
+
+#include "check.h"
+
+#include <signal.h>
+
+static void *look_at_mask(void *arg)
+{
+    pthread_sigmask(SIG_SETMASK, NULL, arg);
+    return NULL;
+}
+
+static void signals_for_the_process_find_no_thread_of_ours(void **state)
+{
+    const int THEIRS[] = {SIGTERM, SIGINT,  SIGHUP,  SIGCHLD,  SIGALRM,
+                          SIGUSR1, SIGPIPE, SIGPROF, SIGWINCH, SIGRTMIN};
+    pthread_t thread;
+    sigset_t mask;
+    (void)state;
+    assert_true(thread_start(&thread, look_at_mask, &mask));
+    pthread_join(thread, NULL);
+    for (size_t i = 0; i < sizeof THEIRS / sizeof THEIRS[0]; i++)
+        assert_int_equal(sigismember(&mask, THEIRS[i]), 1);
+}
+
+static void a_fault_of_the_thread_is_not_blocked(void **state)
+{
+    static const int FAULTS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    pthread_t thread;
+    sigset_t mask;
+    (void)state;
+    assert_true(thread_start(&thread, look_at_mask, &mask));
+    pthread_join(thread, NULL);
+    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++)
+        assert_int_equal(sigismember(&mask, FAULTS[i]), 0);
+}
+
+static void the_mask_of_the_starter_stays(void **state)
+{
+    pthread_t thread;
+    sigset_t given, seen, after;
+    (void)state;
+    sigemptyset(&given);
+    sigaddset(&given, SIGUSR2);
+    sigaddset(&given, SIGSYS);
+    pthread_sigmask(SIG_SETMASK, &given, NULL);
+    assert_true(thread_start(&thread, look_at_mask, &seen));
+    pthread_join(thread, NULL);
+    sigemptyset(&given);
+    pthread_sigmask(SIG_SETMASK, &given, &after);
+    assert_int_equal(sigismember(&after, SIGUSR2), 1);
+    assert_int_equal(sigismember(&after, SIGTERM), 0);
+    assert_int_equal(sigismember(&seen, SIGSYS), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signals_for_the_process_find_no_thread_of_ours),
+        cmocka_unit_test(a_fault_of_the_thread_is_not_blocked),
+        cmocka_unit_test(the_mask_of_the_starter_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
