@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/thread.h"
 #include "engine/tick.h"
 #include "engine/watcher.h"
 
@@ -263,7 +264,7 @@ int committer_start(const struct committer_options *options, struct committer **
     pthread_cond_init(&c->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     int rc = options->watch ? watch(c, options->watch, err) : 0;
-    if (rc == 0 && pthread_create(&c->thread, NULL, run, c) != 0) {
+    if (rc == 0 && !thread_start(&c->thread, run, c)) {
         watcher_stop(c->watcher);
         rc = err_set(err, REDRIVE_E_NOMEM, "cannot start the committer's thread");
     }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "base/thread.h"
 
 /* How long it waits before it looks whether it should end, and before it tries again what has
  * failed. */
@@ -115,7 +116,7 @@ int watcher_start(const struct watcher_options *options, struct watcher **ret,
     w->around.keeps_time = watcher_keeps_time_at_first(options->store);
     w->look_at_ms = w->around.keeps_time ? INT64_MAX : 0;
     rng_seed(&w->rng, rng_system_seed());
-    if (pthread_create(&w->thread, NULL, run, w) != 0) {
+    if (!thread_start(&w->thread, run, w)) {
         store_close(options->store);
         free(w);
         return err_set(err, REDRIVE_E_NOMEM, "cannot start the watcher's thread");

@@ -1,6 +1,7 @@
 /* What a queue takes and what it refuses: options, submits, functions, looks. */
 #include "queue_bed.h"
 
+#include <dirent.h>
 #include <sqlite3.h>
 
 static int setup(void **state)
@@ -300,6 +301,42 @@ static void sqlite_goes_on_counting_the_memory_of_the_program(void **state)
     bed_free(bed);
 }
 
+/* Of the thread, which must be there. */
+static bool blocks_sigterm(const char *thread)
+{
+    char path[300], line[256];
+    unsigned long long mask = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        (void)sscanf(line, "SigBlk: %llx", &mask);
+    (void)fclose(f);
+    return mask >> (SIGTERM - 1) & 1;
+}
+
+/* A program may block SIGTERM after it has opened a queue, and wait for it by sigwait(). */
+static void no_thread_of_an_open_queue_takes_signals(void **state)
+{
+    struct bed *bed = bed_new("sqlite:");
+    char self[32];
+    int n = 0;
+    (void)state;
+    snprintf(self, sizeof self, "%ld", (long)gettid());
+    bed->queue = bed_open(bed);
+    DIR *threads = opendir("/proc/self/task");
+    assert_non_null(threads);
+    for (const struct dirent *thread; (thread = readdir(threads));) {
+        if (thread->d_name[0] == '.' || strcmp(thread->d_name, self) == 0)
+            continue;
+        assert_true(blocks_sigterm(thread->d_name));
+        n++;
+    }
+    assert_true(n >= 2);
+    closedir(threads);
+    bed_free(bed);
+}
+
 static int look_at_the_work(struct redrive_task_run *run, void *arg)
 {
     struct redrive_queue *q = redrive_task_run_owner(run);
@@ -336,6 +373,7 @@ int main(void)
         D(functions_that_cannot_be_meant_are_refused),
         D(strict_tasks_refuse_a_function_for_a_word_that_is_misspelt),
         D(a_queue_is_worked_once_at_a_time),
+        cmocka_unit_test(no_thread_of_an_open_queue_takes_signals),
         cmocka_unit_test(no_queue_is_refused_and_not_touched),
         D(what_a_job_needs_and_has_not_is_refused),
         D(an_id_may_be_as_long_as_that_of_the_handler),
