@@ -501,6 +501,7 @@ struct store_facts {
                              * for people; the store's own; NULL: it has none */
     const char *loss;       /* what can be lost of what was answered, if its settings say more than
                              * its durability; NULL: they do not */
+    const char *loss_hint;  /* what to set so that less is lost; NULL: nothing is known */
 };
 
 struct store_ops {

@@ -400,6 +400,13 @@ def test_simulated_failures_open_a_breaker(api):
     assert api.claim_one()["id"] == job_id
 
 
+def test_a_breaker_that_is_not_there_is_not_made_by_a_reset(api):
+    before = api.ok("GET", "/retry/circuit-breakers")["items"]
+    api.ok("POST", "/retry/circuit-breakers/nosuch/reset", status=404)
+    assert api.ok("GET", "/retry/circuit-breakers")["items"] == before
+    assert api.ok("POST", "/retry/circuit-breakers/mail/reset")["state"] == "closed"  # a task of the configuration
+
+
 def test_breakers_are_moved_by_hand(api):
     assert api.ok("POST", "/retry/circuit-breakers/a%2Fb/trip")["state"] == "forced_open"
     assert breaker(api, "a/b")["state"] == "forced_open"

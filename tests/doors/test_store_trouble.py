@@ -130,3 +130,18 @@ def test_full_disk_is_seen_in_log_health_and_metrics(bench, small_disk):
     wait_for(lambda: ask(server, "POST", "/tasks/mail", "{}")[0] == 202, "a submit")
     assert health(server)["store"] == {"status": "ok"}
     server.wait_log("store_works_again")
+
+
+def test_store_that_can_lose_jobs_is_named_at_the_start(bench):
+    if not servers.knows(BINARY, "redis"):
+        pytest.skip("this redrive has no redis store")
+    try:
+        with servers.Redis() as lossy, servers.Redis(durable=True) as safe:
+            warned = bench.serve("--store", lossy.url).ready()
+            assert len(warned.wait_log(r"WARN\w* +jobs_can_be_lost .*appendonly yes")) == 1
+            said = bench.redrive("doctor", "--store", lossy.url).stdout
+            assert "can lose everything" in said and "survives" not in said and "appendonly yes" in said
+            assert not bench.serve("--store", safe.url).ready().logged("jobs_can_be_lost")
+            assert not bench.serve().ready().logged("jobs_can_be_lost")
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
