@@ -1,12 +1,16 @@
 /* cmd_config.c - `redrive config`: is it right, and what is in force? */
 #include "cli/commands.h"
 
+#include <unistd.h>
+
 #include "base/duration.h"
 #include "base/err.h"
+#include "base/json_layout.h"
 #include "base/json_writer.h"
 #include "cli/cli.h"
 #include "cli/load_config.h"
 #include "core/explain.h"
+#include "run/from_config.h"
 
 #define OUTPUT_MAX (16u * 1024 * 1024)
 
@@ -60,6 +64,22 @@ static int64_t check_time(struct cli *cli, const struct config *config)
     return n;
 }
 
+/* Programs that are not there, or cannot be run: nobody would start with such a configuration here,
+ * but it may be meant for another machine. Returns how many there are. */
+static int64_t check_programs(struct cli *cli, const struct config *config)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < config->n_tasks; i++) {
+        struct redrive_err why = {0};
+        if (config->tasks[i].run.kind == CONFIG_RUN_NONE ||
+            from_config_check(&config->tasks[i], environ, &why) == 0)
+            continue;
+        cli_warn(cli, &why);
+        n++;
+    }
+    return n;
+}
+
 static void check_as_json(const struct config *config, int64_t more_warnings, struct buf *out)
 {
     struct json_writer w;
@@ -94,7 +114,7 @@ static int run_check(struct cli *cli, struct redrive_err *err)
     if (rc < 0)
         return rc;
     struct buf out;
-    const int64_t more_warnings = check_time(cli, config);
+    const int64_t more_warnings = check_time(cli, config) + check_programs(cli, config);
     buf_init(&out, OUTPUT_MAX);
     if (cli->globals->json)
         check_as_json(config, more_warnings, &out);
@@ -115,8 +135,15 @@ static int run_show(struct cli *cli, struct redrive_err *err)
     buf_init(&out, OUTPUT_MAX);
     json_writer_init(&w, &out);
     config_write(config, &w);
-    buf_putc(&out, '\n');
     config_free(config);
+    if (cli->out.width > 0) { /* a person looks */
+        struct buf laid_out;
+        buf_init(&laid_out, OUTPUT_MAX);
+        json_indent(buf_str(&out), 0, &laid_out);
+        buf_release(&out);
+        out = laid_out;
+    }
+    buf_putc(&out, '\n');
     return cli_print(cli, &out, err);
 }
 
@@ -125,7 +152,9 @@ static const struct command CMD_CHECK = {
     .summary = "check the configuration and say what is wrong with it",
     .description = "Reads file, .env, environment and flags as every other command does, and "
                    "reports all errors with file, line, what was expected, and the nearest valid "
-                   "name. The exit code is 2 if there is one, 1 if a file cannot be read.",
+                   "name. The exit code is 2 if there is one, 1 if a file cannot be read. Programs "
+                   "of tasks that are missing or cannot be run here, with which nothing would "
+                   "start, are warnings.",
     .examples =
         (const struct example[]){
             {"redrive config check -c redrive.yaml", "before a deployment"},

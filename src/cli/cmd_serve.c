@@ -114,6 +114,20 @@ static int start(struct serve *serve, struct redrive_err *err)
     return rc;
 }
 
+/* Who answers for jobs says at the start if they can be lost. */
+static void warn_of_loss(const struct session *session)
+{
+    struct store_facts facts = {0};
+    const enum store_durability durability = store_base(session->store)->durability;
+    if (store_ops(session->store)->facts(session->store, &facts, NULL) < 0 ||
+        (!facts.loss && durability != STORE_FORGETS))
+        return;
+    log_event(&session->log, LOG_LEVEL_WARNING, clock_wall_ms(), "jobs_can_be_lost",
+              LOG_S("store", session->config->store_shown),
+              LOG_S("loses", facts.loss ? facts.loss : store_loss_text(durability)),
+              LOG_S("hint", facts.loss_hint ? facts.loss_hint : "redrive doctor says more"));
+}
+
 static int open_store(struct serve *serve, struct redrive_err *err)
 {
     const struct engine_options engine = {
@@ -124,6 +138,8 @@ static int open_store(struct serve *serve, struct redrive_err *err)
     };
     const struct event_hub_options hub = {.now_ms = clock_wall_ms()};
     int rc = session_connect(&serve->session, &engine, err);
+    if (rc == 0)
+        warn_of_loss(&serve->session);
     if (rc == 0)
         rc = serve_lock_take(serve->session.config->store, &serve->lock, err);
     if (rc == 0)

@@ -67,10 +67,16 @@ static void check_durability(struct doctor *d)
     const char *loss = d->facts.loss ? d->facts.loss : store_loss_text(durability);
     if (d->facts.server)
         doctor_say(d, DOCTOR_OK, "server", "%s", d->facts.server);
-    doctor_say(d, durability == STORE_FORGETS || d->facts.loss ? DOCTOR_WARN : DOCTOR_OK,
-               "durability", "%s; a crash loses %s", store_durability_text(durability), loss);
     if (d->facts.loss)
-        doctor_hint(d, "settings of the server that lose less: docs/postgres.md, docs/redis.md");
+        doctor_say(d, DOCTOR_WARN, "durability", "can lose %s", loss);
+    else
+        doctor_say(d, durability == STORE_FORGETS ? DOCTOR_WARN : DOCTOR_OK, "durability",
+                   "%s; a crash loses %s", store_durability_text(durability), loss);
+    if (d->facts.loss)
+        doctor_hint(d, "%s",
+                    d->facts.loss_hint
+                        ? d->facts.loss_hint
+                        : "settings of the server that lose less: docs/postgres.md, docs/redis.md");
     else if (durability == STORE_FORGETS)
         doctor_hint(d, "name a file to keep jobs: store: sqlite:redrive.db");
 }

@@ -171,7 +171,8 @@ static void put_error(struct shower *s, const struct job *job, const struct atte
         buf_printf(s->out, ", code %d", error->code);
     buf_putc(s->out, '\n');
     text_add_clean_lines(s->out, error->message, INDENT);
-    if (error->stacktrace.len > 0) {
+    if (error->stacktrace.len > 0 &&
+        !str_eq(str_trim(error->stacktrace), str_trim(error->message))) {
         put_heading(s, "Stack trace");
         text_add_clean_lines(s->out, error->stacktrace, INDENT);
     }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cli/text.h"
 #include "store/job_json.h"
 
 const char *age_text(int64_t ms, char out[AGE_TEXT_MAX])
@@ -39,8 +40,22 @@ void job_add_next(struct buf *out, const struct job *job, int64_t now_ms)
     }
 }
 
+/* A message may have 64 KiB, and a listing many of them. */
+static void cut(struct buf *out, size_t from)
+{
+    if (buf_failed(out) || out->len == from)
+        return;
+    const struct str all = {out->data + from, out->len - from};
+    const struct str fit = text_fit(all, JOB_ERROR_COLUMNS);
+    if (fit.len == all.len)
+        return;
+    buf_truncate(out, from + text_fit(all, JOB_ERROR_COLUMNS - 1).len);
+    buf_puts(out, "…");
+}
+
 void job_add_error(struct buf *out, const struct job_error *error)
 {
+    const size_t from = out->len;
     if (error->class_ == REDRIVE_CLASS_SUCCESS)
         return;
     /* The last line of a traceback begins with the type. */
@@ -55,6 +70,7 @@ void job_add_error(struct buf *out, const struct job_error *error)
         buf_puts(out, ": ");
         buf_add_str(out, error->message);
     }
+    cut(out, from);
 }
 
 enum style job_state_style(enum redrive_state state)

@@ -47,7 +47,7 @@ struct config_run {
     int64_t timeout_ms;             /* 0: none */
     int64_t kill_grace_ms;          /* exec, stream: between SIGTERM and SIGKILL */
     struct config_strings pass_env; /* exec, stream: names of variables */
-    bool allow_private;             /* http: also when the URL is made from job data */
+    bool allow_private;             /* http: also when the host is made of job data */
     int64_t connect_timeout_ms;     /* http */
 };
 

@@ -115,7 +115,7 @@ static const struct field RUN_FIELDS[] = {
      .type = &TYPE_FLAG,
      AT(allow_private),
      .default_text = "false",
-     .help = "http: a URL with placeholders may lead to private addresses"},
+     .help = "http: a host made of placeholders may have a private address"},
     {.name = "connect_timeout",
      .type = &TYPE_SPAN,
      AT(connect_timeout_ms),

@@ -202,13 +202,32 @@ static void write_histogram(const struct run_time *time, struct buf *out)
     put_count(out, "redrive_job_duration_seconds_count", task, NO_LABEL, sum);
 }
 
+/* Kinds that there has been nothing of are left out, but for the one that matters most: an alert
+ * needs a series that can rise. */
+static void write_store(const struct pulse_state *pulse, bool is_read, struct buf *out)
+{
+    char name[32];
+    gauge(out, "redrive_store_up", "1 while the store can be read and units of work succeed.",
+          is_read && !pulse->is_failing);
+    family(out, "redrive_store_errors_total", "counter",
+           "Units of work of this process that the store failed, by kind of error.");
+    for (int i = 1; i < PULSE_KINDS; i++)
+        if (pulse->errors[i] > 0 || -i == REDRIVE_E_IO)
+            put_count(out, "redrive_store_errors_total",
+                      (struct label){"kind", str_of(pulse_kind_name(-i, name))}, NO_LABEL,
+                      pulse->errors[i]);
+}
+
 void metrics_write(const struct metrics_facts *facts, struct buf *out)
 {
     const struct stats *s = facts->stats;
-    write_counters(s, out);
-    write_sizes(s, out);
-    write_breakers(s, out);
-    write_workers(s, out);
+    if (s) {
+        write_counters(s, out);
+        write_sizes(s, out);
+        write_breakers(s, out);
+        write_workers(s, out);
+    }
+    write_store(facts->pulse, s != NULL, out);
     family(out, "redrive_job_duration_seconds", "histogram",
            "How long runs took that were settled through this process.");
     for (size_t i = 0; i < facts->n_run_times; i++)

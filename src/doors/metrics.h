@@ -9,15 +9,17 @@
 
 #include "base/buf.h"
 #include "doors/run_times.h"
+#include "engine/pulse.h"
 #include "engine/stats.h"
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 struct metrics_facts {
-    const struct stats *stats;
+    const struct stats *stats; /* NULL: the store could not be read; what is its own is left out */
     const struct run_time *run_times;
     size_t n_run_times;
     int64_t started_ms; /* of this process */
+    const struct pulse_state *pulse;
 };
 
 /* Failures are the buffer's. */

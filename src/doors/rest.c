@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "doors/bulk_runs.h"
+#include "doors/checkup.h"
 #include "doors/claim_waits.h"
 #include "doors/rest_routes.h"
 
@@ -253,6 +254,16 @@ void rest_handle(struct http_request *request, void *ctx)
         call->route->run(call);
 }
 
+/* Who would wait for a server that is known to be away is told so at once: the committer looks for
+ * it all the time, and whoever comes when it is back is served. */
+bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
+{
+    if (!pulse_is_away(engine_pulse(committer_engine(call->rest->committer)), err))
+        return false;
+    err->code = REDRIVE_E_IO;
+    return true;
+}
+
 /* ---- Life cycle ----------------------------------------------------------------------------- */
 
 /* For what goes on between requests. */
@@ -264,6 +275,11 @@ static int start_waiting_room(struct rest *rest, struct redrive_err *err)
     if (rc == 0)
         rc = bulk_runs_new(rest->committer, rest->bells, rest->log, &rest->bulk_runs, err);
     return rc;
+}
+
+static int64_t time_of_jobs(void *rest)
+{
+    return engine_now_ms(committer_engine(((const struct rest *)rest)->committer));
 }
 
 int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err)
@@ -287,6 +303,9 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     pthread_cond_init(&rest->wake, NULL);
     const char *url = options->store_url ? options->store_url : options->config->store;
     int rc = start_waiting_room(rest, err);
+    if (rc == 0)
+        rc = checkup_new(url, rest->bells, engine_pulse(committer_engine(rest->committer)),
+                         time_of_jobs, rest, &rest->checkup, err);
     if (rc == 0)
         rc = rest_readers_start(rest, url, err);
     if (rc < 0) {
@@ -341,6 +360,8 @@ void rest_stop(struct rest *rest)
     if (!rest)
         return;
     rest_readers_stop(rest);
+    checkup_free(rest->checkup);
+    rest->checkup = NULL;
     await_claims(rest);
 }
 
@@ -349,6 +370,7 @@ void rest_free(struct rest *rest)
     if (!rest)
         return;
     rest_readers_stop(rest);
+    checkup_free(rest->checkup);
     bells_free(rest->bells);
     claim_waits_free(rest->claims);
     bulk_runs_free(rest->bulk_runs);

@@ -49,6 +49,7 @@ struct rest_route {
     enum config_scope scope; /* 0: anybody */
     bool reads;              /* runs on a reader thread: it may use rest_store and may wait */
     rest_fn run;             /* else it runs on the server's thread and must not wait */
+    bool outlives_store;     /* it has an answer of its own while the store is known to be away */
 };
 
 /* A request on its way to an answer. It lives in the request's arena. */
@@ -138,7 +139,8 @@ void rest_fail_as(struct rest_call *call, int status, const struct redrive_err *
                   const char *field);
 
 /* Hands an operation to the committer; `then` is called with it on the committer's thread, and
- * answers. The operation must live until then (http_arena). */
+ * answers. The operation must live until then (http_arena). While the store is known to be away
+ * (engine/pulse.h) the operation has failed at once, and `then` is called on this thread. */
 void rest_commit(struct rest_call *call, struct op *op,
                  void (*then)(struct rest_call *call, struct op *op));
 /* In `then`: whether the operation as a whole was refused or failed; then it has been answered. */

@@ -78,6 +78,11 @@ static void committed(struct op *op, void *ctx)
 void rest_commit(struct rest_call *call, struct op *op,
                  void (*then)(struct rest_call *call, struct op *op))
 {
+    if (rest_is_away(call, &op->err)) {
+        op->code = op->err.code;
+        then(call, op);
+        return;
+    }
     call->then = then;
     op->done = committed;
     op->done_ctx = call;

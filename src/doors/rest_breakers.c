@@ -50,6 +50,7 @@ static void move(struct rest_call *call, struct str key, const char *field, enum
         return;
     }
     breaker_op_init(op, call->principal.tenant, key, verb);
+    op->known_only = verb == BREAKER_RESET; /* there would be nothing to reset */
     rest_commit(call, &op->op, moved);
 }
 

@@ -26,6 +26,7 @@ struct rest {
     atomic_bool ready;
 
     struct bells *bells;
+    struct checkup *checkup;
     struct claim_waits *claims;
     struct bulk_runs *bulk_runs;
 
@@ -36,6 +37,9 @@ struct rest {
     struct list waiting; /* calls for the readers */
     bool stopping;
 };
+
+/* Whether the store is known to be away; then `err` says why, and is one of 503. */
+bool rest_is_away(const struct rest_call *call, struct redrive_err *err);
 
 /* Opens the readers' stores and starts their threads. */
 int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err);

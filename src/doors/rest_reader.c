@@ -25,7 +25,11 @@ static void *read_calls(void *ctx)
     struct rest_call *call;
     while ((call = next_call(reader->rest))) {
         call->store = reader->store;
-        call->route->run(call);
+        struct redrive_err err;
+        if (!call->route->outlives_store && rest_is_away(call, &err))
+            rest_fail(call, &err, NULL);
+        else
+            call->route->run(call);
     }
     return NULL;
 }

@@ -1,36 +1,81 @@
 #include "doors/rest_routes.h"
 
+#include <string.h>
+
 #include "base/err.h"
+#include "doors/checkup.h"
 #include "doors/openapi.h"
+#include "doors/rest_int.h"
 #include "engine/stats.h"
+#include "store/job_json.h"
 
 /* ---- /health -------------------------------------------------------------------------------- */
 
-/* A store that cannot be read is bad health, and the process can still say so. */
-static void write_unreadable(struct json_writer *w, const struct redrive_err *err)
+struct health_call {
+    struct checkup_wait wait; /* first */
+    struct rest_call *call;
+};
+
+static void write_store(struct json_writer *w, const struct checkup_facts *facts)
+{
+    json_key(w, "store");
+    json_begin_object(w);
+    json_field_cstr(w, "status", checkup_store_name(facts));
+    if (facts->store != CHECKUP_OK) {
+        job_write_time(w, "since", facts->since_ms);
+        json_field_cstr(w, "error", facts->err.message);
+    }
+    json_end_object(w);
+}
+
+/* Figures that are old say nothing about now: a store that cannot be read is bad health. */
+static void write_unreadable(struct json_writer *w, const struct checkup_facts *facts)
 {
     json_begin_object(w);
     json_field_cstr(w, "status", "unhealthy");
     json_field_double(w, "health_score", 0);
     json_key(w, "success_rate");
     json_put_null(w);
-    json_field_cstr(w, "error", err->message);
+    json_field_cstr(w, "error", facts->err.message);
+    write_store(w, facts);
     json_end_object(w);
+}
+
+static void write_health(struct json_writer *w, const struct checkup_facts *facts)
+{
+    struct redrive_health health = facts->health;
+    if (facts->store != CHECKUP_OK && strcmp(health.status, "healthy") == 0)
+        health.status = "degraded";
+    json_begin_object(w);
+    health_write_members(w, &health, facts->workers);
+    write_store(w, facts);
+    json_end_object(w);
+}
+
+static void tell_health(struct checkup_wait *wait, const struct checkup_facts *facts)
+{
+    struct rest_call *call = ((struct health_call *)(void *)wait)->call;
+    if (facts->read_ms == 0 || facts->store == CHECKUP_UNREACHABLE ||
+        facts->store == CHECKUP_SILENT)
+        write_unreadable(rest_json(call), facts);
+    else
+        write_health(rest_json(call), facts);
+    rest_send(call, 200);
 }
 
 static void get_health(struct rest_call *call)
 {
-    struct redrive_health health;
-    struct worker_page workers = {0};
-    struct redrive_err err;
-    int rc = stats_health(rest_store(call), &call->config->health, rest_now_ms(call), &health,
-                          &workers, &err);
-    if (rc == 0)
-        health_write_json(rest_json(call), &health, &workers);
-    else
-        write_unreadable(rest_json(call), &err);
-    worker_page_release(&workers);
-    rest_send(call, 200);
+    struct health_call *health = arena_alloc(http_arena(call->request), sizeof *health);
+    if (!health) {
+        struct redrive_err err;
+        err_nomem(&err);
+        rest_fail(call, &err, NULL);
+        return;
+    }
+    health->call = call;
+    health->wait.thresholds = call->config->health;
+    health->wait.done = tell_health;
+    checkup_ask(call->rest->checkup, &health->wait);
 }
 
 /* ---- /ready --------------------------------------------------------------------------------- */
@@ -77,7 +122,7 @@ static void get_openapi(struct rest_call *call)
 }
 
 const struct rest_route REST_SERVICE[] = {
-    {HTTP_GET, "/health", 0, true, get_health},
+    {HTTP_GET, "/health", 0, false, get_health},
     {HTTP_GET, "/ready", 0, false, get_ready},
     {HTTP_GET, "/openapi.yaml", 0, false, get_openapi},
     {0},

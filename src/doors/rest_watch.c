@@ -10,22 +10,27 @@
 
 /* ---- /metrics -------------------------------------------------------------------------------- */
 
+/* What the store has to say is left out when it cannot be read: what this process has to say of the
+ * store is then needed most. */
 static int write_metrics(struct rest_call *call, struct buf *out, struct redrive_err *err)
 {
     struct run_times *times = call->rest->run_times;
     struct arena *arena = http_arena(call->request);
+    struct pulse *pulse = engine_pulse(committer_engine(call->rest->committer));
     struct stats stats = {0};
     struct run_time *rows = NULL;
-    int rc = stats_read(rest_store(call), call->principal.tenant, &call->config->health,
-                        rest_now_ms(call), &stats, err);
-    if (rc < 0)
-        return rc;
+    struct pulse_state state;
+    const bool is_read = !pulse_is_away(pulse, NULL) &&
+                         stats_read(rest_store(call), call->principal.tenant, &call->config->health,
+                                    rest_now_ms(call), &stats, err) == 0;
+    pulse_read(pulse, &state);
     size_t n = times ? run_times_read(times, call->principal.tenant, arena, &rows) : 0;
     const struct metrics_facts facts = {
-        .stats = &stats,
+        .stats = is_read ? &stats : NULL,
         .run_times = rows,
         .n_run_times = n,
         .started_ms = times ? run_times_since_ms(times) : stats.at_ms,
+        .pulse = &state,
     };
     metrics_write(&facts, out);
     stats_release(&stats);
@@ -92,7 +97,7 @@ static void get_events(struct rest_call *call)
 }
 
 const struct rest_route REST_WATCH[] = {
-    {HTTP_GET, "/metrics", CONFIG_SCOPE_READ, true, get_metrics},
+    {HTTP_GET, "/metrics", CONFIG_SCOPE_READ, true, get_metrics, .outlives_store = true},
     {HTTP_GET, "/events", CONFIG_SCOPE_READ, false, get_events},
     {0},
 };

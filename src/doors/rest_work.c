@@ -191,8 +191,14 @@ static void settled(struct rest_call *call, struct op *op)
     json_begin_object(w);
     json_key(w, "items");
     json_begin_array(w);
-    for (size_t i = 0; i < body->n; i++)
-        view_item(w, body->items[i].id, &body->items[i].ret, &body->items[i].decision, now_ms);
+    for (size_t i = 0, good = 0; i < body->n_sent; i++) {
+        if (body->faults[i]) {
+            view_bad_item(w, body->faults[i]->id, &body->faults[i]->err, body->faults[i]->field);
+            continue;
+        }
+        const struct settlement *item = &body->items[good++];
+        view_item(w, item->id, &item->ret, &item->decision, now_ms);
+    }
     json_end_array(w);
     json_end_object(w);
     rest_send(call, 200);
@@ -235,8 +241,14 @@ static void extended(struct rest_call *call, struct op *op)
     json_begin_object(w);
     json_key(w, "items");
     json_begin_array(w);
-    for (size_t i = 0; i < body->n; i++)
-        view_item(w, body->items[i].id, &body->items[i].ret, NULL, 0);
+    for (size_t i = 0, good = 0; i < body->n_sent; i++) {
+        if (body->faults[i]) {
+            view_bad_item(w, body->faults[i]->id, &body->faults[i]->err, body->faults[i]->field);
+            continue;
+        }
+        const struct extension *item = &body->items[good++];
+        view_item(w, item->id, &item->ret, NULL, 0);
+    }
     json_end_array(w);
     json_end_object(w);
     rest_send(call, 200);

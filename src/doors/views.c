@@ -111,6 +111,25 @@ void view_item(struct json_writer *w, struct str id, const struct move_result *r
     json_end_object(w);
 }
 
+void view_bad_item(struct json_writer *w, struct str id, const struct redrive_err *err,
+                   const char *field)
+{
+    json_begin_object(w);
+    if (id.len > 0)
+        json_field_string(w, "id", id);
+    else
+        json_field_cstr(w, "id", NULL);
+    json_field_int(w, "status", redrive_err_http_status(err->code));
+    json_field_cstr(w, "state", NULL);
+    json_field_cstr(w, "error", err->message);
+    json_field_cstr(w, "field", field);
+    if (err->detail[0])
+        json_field_cstr(w, "detail", err->detail);
+    if (err->hint[0])
+        json_field_cstr(w, "hint", err->hint);
+    json_end_object(w);
+}
+
 /* ---- Queues, groups, the timetable ----------------------------------------------------------- */
 
 void view_queue(struct json_writer *w, const struct queue_count *queue)

@@ -29,6 +29,11 @@ void view_claimed(struct json_writer *w, const struct job *job);
 void view_item(struct json_writer *w, struct str id, const struct move_result *result,
                const struct decision *decision, int64_t now_ms);
 
+/* One that could not be read: the status of its fault, the `error`, the `field`, and what was
+ * expected. An absent id is null. */
+void view_bad_item(struct json_writer *w, struct str id, const struct redrive_err *err,
+                   const char *field);
+
 void view_queue(struct json_writer *w, const struct queue_count *queue);
 void view_group(struct json_writer *w, const struct group_count *group);
 

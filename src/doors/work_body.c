@@ -66,19 +66,83 @@ struct item_list {
     void *items;
     size_t size; /* of one */
     size_t n;
+    struct item_fault **faults;
+    size_t n_sent;
     int (*read_one)(struct body *b, struct str tenant, void *item);
 };
 
+/* The id of an item that has some fault, for whoever reads the answer. */
+static struct str id_of(struct str item, struct arena *arena)
+{
+    struct json_reader r;
+    struct json_string key, id;
+    struct buf text;
+    struct str ret = {0};
+    buf_init(&text, BODY_NAME_MAX);
+    json_reader_init(&r, item, NULL);
+    int rc = json_peek(&r) == JSON_TYPE_OBJECT ? json_enter_object(&r) : -1;
+    while (rc >= 0 && (rc = json_next_key(&r, &key)) > 0) {
+        if (!json_string_is(key, "id")) {
+            rc = json_skip(&r, NULL);
+            continue;
+        }
+        if (json_peek(&r) == JSON_TYPE_STRING && json_read_string(&r, &id) == 0 &&
+            json_unescape(id, &text) == 0)
+            ret = (struct str){arena_dup(arena, buf_str(&text)), text.len};
+        break;
+    }
+    json_reader_release(&r);
+    buf_release(&text);
+    return ret;
+}
+
+/* Reads one by itself, so that what is behind it does not suffer. NOMEM is not its own fault. */
+static int read_item(struct str text, struct arena *arena, struct item_list *list)
+{
+    struct body b;
+    struct redrive_err err = {0};
+    void *item = (char *)list->items + list->n * list->size;
+    body_open(&b, text, arena, 0, &err);
+    (void)snprintf(b.at, sizeof b.at, "items[%zu].", list->n_sent);
+    int rc = list->read_one(&b, list->tenant, item);
+    body_release(&b);
+    struct item_fault *fault = NULL;
+    if (rc == 0) {
+        list->n++;
+    } else {
+        memset(item, 0, list->size); /* the next one is read into the same place */
+        fault = rc == REDRIVE_E_NOMEM ? NULL : arena_alloc(arena, sizeof *fault);
+        if (!fault)
+            return REDRIVE_E_NOMEM;
+        *fault = (struct item_fault){.id = id_of(text, arena), .err = err};
+        (void)str_copy(fault->field, sizeof fault->field, str_of(b.field));
+    }
+    list->faults[list->n_sent++] = fault;
+    return 0;
+}
+
 static int read_list(struct body *b, struct item_list *list, size_t n)
 {
+    struct str item;
     int rc = body_enter(b, "items");
-    while (rc == 0 && (rc = body_next(b, "items", list->n)) > 0) {
-        /* What stands behind an item that cannot be read was not counted, and is not reached. */
-        if (list->n == n)
-            return body_fault(b, "", REDRIVE_E_RANGE, "there are too many");
-        rc = list->read_one(b, list->tenant, (char *)list->items + list->n++ * list->size);
+    while (rc == 0 && (rc = body_next(b, "items", list->n_sent)) > 0) {
+        if (list->n_sent == n || json_skip(&b->reader, &item) < 0)
+            return body_fault(b, "", REDRIVE_E_RANGE, "it cannot be read");
+        rc = read_item(item, b->arena, list);
+        if (rc < 0)
+            return err_nomem(b->err);
     }
     return rc;
+}
+
+/* What is at fault when nothing can be read. */
+static int refuse_all(const struct item_list *list, char field[BODY_FIELD_MAX],
+                      struct redrive_err *err)
+{
+    const struct item_fault *first = list->faults[0];
+    (void)str_copy(field, BODY_FIELD_MAX, str_of(first->field));
+    *err = first->err;
+    return err->code;
 }
 
 /* Reads {"items": […]}. */
@@ -102,12 +166,13 @@ static int read_items(struct str text, struct arena *arena, struct item_list *li
     }
     if (rc == 0) {
         list->items = arena_array(arena, n + 1, list->size);
+        list->faults = arena_array(arena, n + 1, sizeof(struct item_fault *));
         body_open(&b, items, arena, 0, err);
-        rc = list->items ? read_list(&b, list, n) : err_nomem(err);
+        rc = list->items && list->faults ? read_list(&b, list, n) : err_nomem(err);
         body_release(&b);
     }
     (void)str_copy(field, BODY_FIELD_MAX, str_of(b.field));
-    return rc;
+    return rc == 0 && list->n == 0 && list->n_sent > 0 ? refuse_all(list, field, err) : rc;
 }
 
 /* ---- Settlements ----------------------------------------------------------------------------- */
@@ -266,6 +331,8 @@ int settle_body_read(struct str text, struct str tenant, struct arena *arena,
     int rc = read_items(text, arena, &list, ret->field, err);
     ret->items = list.items;
     ret->n = list.n;
+    ret->faults = list.faults;
+    ret->n_sent = list.n_sent;
     return rc;
 }
 
@@ -309,5 +376,7 @@ int extend_body_read(struct str text, struct str tenant, struct arena *arena,
     int rc = read_items(text, arena, &list, ret->field, err);
     ret->items = list.items;
     ret->n = list.n;
+    ret->faults = list.faults;
+    ret->n_sent = list.n_sent;
     return rc;
 }

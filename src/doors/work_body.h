@@ -36,9 +36,21 @@ struct claim_body {
 int claim_body_read(struct str text, struct arena *arena, struct claim_body *ret,
                     struct redrive_err *err);
 
+/* Why an item cannot be read; its neighbours can. */
+struct item_fault {
+    struct str id; /* absent: it has none that can be read */
+    struct redrive_err err;
+    char field[BODY_FIELD_MAX];
+};
+
+/* The items of a request: those that can be read, one after the other, and for each that was sent
+ * NULL or its fault. When there are some and none can be read, the request as a whole fails as the
+ * first of them. */
 struct settle_body {
     struct settlement *items;
     size_t n;
+    struct item_fault **faults;
+    size_t n_sent;
     char field[BODY_FIELD_MAX];
 };
 int settle_body_read(struct str text, struct str tenant, struct arena *arena,
@@ -47,6 +59,8 @@ int settle_body_read(struct str text, struct str tenant, struct arena *arena,
 struct extend_body {
     struct extension *items;
     size_t n;
+    struct item_fault **faults;
+    size_t n_sent;
     char field[BODY_FIELD_MAX];
 };
 int extend_body_read(struct str text, struct str tenant, struct arena *arena,

@@ -37,13 +37,19 @@ static void carry_out(struct engine *e, struct lane *lane, enum breaker_verb ver
         engine_want(e, e->now_ms);
 }
 
+/* Whether it makes no breaker that is not there. */
+static bool needs_breaker(const struct engine *e, const struct breaker_op *op)
+{
+    return op->verb == BREAKER_LOOK || (op->known_only && *engine_task(e, op->key)->name == '\0');
+}
+
 static int apply_breaker(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct breaker_op *op = (struct breaker_op *)base;
     struct str tenant = tenant_or_default(op->tenant);
     struct lane *lane = lane_find(&e->lanes.breakers, tenant, op->key);
     int rc = 0;
-    if (op->verb == BREAKER_LOOK && !lane) {
+    if (!lane && needs_breaker(e, op)) {
         base->code = err_set(&base->err, REDRIVE_E_NOT_FOUND, "there is no breaker '%.*s'",
                              (int)op->key.len, op->key.ptr);
         return 0;

@@ -15,12 +15,14 @@ enum breaker_verb {
 };
 
 /* A look at a breaker that nothing has been recorded for is REDRIVE_E_NOT_FOUND; the other verbs
- * make it. */
+ * make it. With `known_only` they make only one that has the name of a task of the configuration.
+ */
 struct breaker_op {
     struct op op;
     struct str tenant; /* absent: the default one */
     struct str key;
     enum breaker_verb verb;
+    bool known_only;
     struct redrive_breaker_status status; /* the answer; its name and `parked` are not filled in */
 };
 void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,

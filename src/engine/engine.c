@@ -38,6 +38,9 @@ static int build(struct engine *e, struct redrive_err *err)
     const struct config *config = e->options.config;
     uint64_t seed = e->options.seed ? e->options.seed : rng_system_seed();
     e->ops = store_ops(e->store);
+    e->pulse = pulse_new(e->options.log, e->ops->capabilities & STORE_SERVER_TIME);
+    if (!e->pulse)
+        return err_nomem(err);
     arena_init(&e->arena);
     rng_seed(&e->rng, seed);
     id_gen_init(&e->ids, rng_mix(seed));
@@ -98,6 +101,7 @@ void engine_close(struct engine *e)
     arena_release(&e->arena);
     classifier_free(e->classifier);
     store_close(e->store);
+    pulse_free(e->pulse);
     config_free((struct config *)e->options.config);
     pthread_mutex_destroy(&e->config_mutex);
     free(e->events);
@@ -108,6 +112,11 @@ void engine_close(struct engine *e)
 struct store *engine_store(struct engine *e)
 {
     return e->store;
+}
+
+struct pulse *engine_pulse(const struct engine *e)
+{
+    return e->pulse;
 }
 
 int64_t engine_clock_ms(const struct engine *e)

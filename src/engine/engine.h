@@ -24,6 +24,7 @@
 #include "core/health.h"
 #include "engine/alert.h"
 #include "engine/events.h"
+#include "engine/pulse.h"
 #include "store/store.h"
 
 #define ENGINE_TENANT_DEFAULT    "default"
@@ -57,6 +58,9 @@ int64_t engine_now_ms(const struct engine *engine);
 
 /* Whether anybody has ever claimed jobs through it, with success or in vain. */
 bool engine_has_claimed(const struct engine *engine);
+
+/* How the store is doing (pulse.h). Any thread. */
+struct pulse *engine_pulse(const struct engine *engine);
 
 /* Whether anything has been applied since the last time of asking that put a job into the queue. */
 bool engine_made_ready(struct engine *engine);

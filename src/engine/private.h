@@ -12,6 +12,7 @@
 #include "core/quantile.h"
 #include "engine/engine.h"
 #include "engine/lane.h"
+#include "engine/pulse.h"
 #include "engine/running.h"
 #include "engine/tasks.h"
 #include "engine/timetable.h"
@@ -22,6 +23,7 @@ struct engine {
     pthread_mutex_t config_mutex; /* guards options.config against the threads that ask for it */
     struct store *store;
     const struct store_ops *ops;
+    struct pulse *pulse;
     struct config_task builtin; /* without a configuration, every task */
     struct classifier *classifier;
     struct rng rng;
@@ -58,8 +60,6 @@ struct engine {
     int64_t alert_ms;
     int64_t
         cancels_ms; /* when cancels that were left in the store were last looked for; 0: never */
-    int64_t failing_since_ms; /* no tick has succeeded since then; 0: the last one has */
-    int64_t failing_told_ms;
     struct alert_event *fired; /* by this unit, in its arena */
     size_t n_fired;
     int64_t started_ms;

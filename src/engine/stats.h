@@ -89,5 +89,8 @@ void stats_write_retry_json(struct json_writer *w, const struct stats *stats);
  * workers. */
 void health_write_json(struct json_writer *w, const struct redrive_health *health,
                        const struct worker_page *workers);
+/* The same without the braces, into an object that is open. */
+void health_write_members(struct json_writer *w, const struct redrive_health *health,
+                          size_t workers);
 
 #endif

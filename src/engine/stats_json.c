@@ -111,12 +111,18 @@ static void write_health(struct json_writer *w, const struct redrive_health *hea
     json_field_int(w, "breakers_open", health->breakers_open);
 }
 
+void health_write_members(struct json_writer *w, const struct redrive_health *health,
+                          size_t workers)
+{
+    write_health(w, health);
+    field_u64(w, "workers", workers);
+}
+
 void health_write_json(struct json_writer *w, const struct redrive_health *health,
                        const struct worker_page *workers)
 {
     json_begin_object(w);
-    write_health(w, health);
-    field_u64(w, "workers", workers->n);
+    health_write_members(w, health, workers->n);
     json_end_object(w);
 }
 

@@ -1,6 +1,5 @@
 #include "engine/tick.h"
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "engine/alert.h"
 #include "engine/cancels.h"
@@ -14,9 +13,8 @@
 #define RESCUE_BATCH  200
 #define OVERDUE_BATCH 200
 
-/* After a failure; and when the log is told of it again. */
-#define AGAIN_MS      1000
-#define TELL_AGAIN_MS 30000
+/* After a failure. */
+#define AGAIN_MS 1000
 
 static int apply_due(struct engine *e, struct op *op, struct redrive_err *err)
 {
@@ -108,29 +106,6 @@ static int apply_alerts(struct engine *e, struct op *op, struct redrive_err *err
     return alerts_look(e, err);
 }
 
-/* A store that is away fails every tick: the log is told when it goes, now and then, and when it is
- * back. */
-static void log_failure(struct engine *e, const struct redrive_err *err)
-{
-    const int64_t now_ms = clock_monotonic_ms();
-    if (e->failing_since_ms != 0 && now_ms - e->failing_told_ms < TELL_AGAIN_MS)
-        return;
-    if (e->failing_since_ms == 0)
-        e->failing_since_ms = now_ms;
-    e->failing_told_ms = now_ms;
-    log_event(e->options.log, LOG_LEVEL_ERROR, engine_now_ms(e), "tick_failed",
-              LOG_S("error", err->message), LOG_S("detail", err->detail));
-}
-
-static void log_success(struct engine *e)
-{
-    if (e->failing_since_ms == 0)
-        return;
-    log_event(e->options.log, LOG_LEVEL_INFO, engine_now_ms(e), "tick_works_again",
-              LOG_I("after_ms", clock_monotonic_ms() - e->failing_since_ms));
-    e->failing_since_ms = 0;
-}
-
 /* Cancels and rescue come first: what they give back may be let go at once. What is overdue is not
  * let go. */
 int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
@@ -154,14 +129,11 @@ int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
         rc = parts[i].code;
         if (rc == 0)
             continue;
-        log_failure(e, &parts[i].err);
         if (err)
             *err = parts[i].err;
     }
     if (rc < 0)
-        e->wake_ms = engine_now_ms(e) + AGAIN_MS;
-    else
-        log_success(e);
+        e->wake_ms = engine_now_ms(e) + AGAIN_MS; /* the log has been told (pulse.h) */
     *ret_next_ms = engine_next_ms(e);
     return rc;
 }

@@ -36,7 +36,8 @@ struct op {
     const struct op_kind *kind; /* NULL: it is made alone */
     size_t weight;              /* about how many jobs it touches */
 
-    /* The answer. REDRIVE_E_IO from a commit means that it may or may not have happened. */
+    /* The answer. After REDRIVE_E_IO from a commit it may or may not have happened, and the hint
+     * says so, unless the store knows that it has not. */
     int code;
     struct redrive_err err;
 

@@ -89,7 +89,7 @@ int http_runner_new(uv_loop_t *loop, const struct log *log, const struct http_op
     runner->options = *options;
     if (runner->options.connect_timeout_ms == 0)
         runner->options.connect_timeout_ms = HTTP_CONNECT_MS;
-    runner->is_checked = url_is_template(options->url) && !options->allow_private;
+    runner->is_checked = url_host_is_made_by_jobs(options->url) && !options->allow_private;
     int rc = multi_init(&runner->multi, loop, on_done, err);
     if (rc < 0) {
         free(runner);

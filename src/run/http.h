@@ -10,11 +10,12 @@
  * Redirects are not followed: a POST that is turned into a GET does nothing, and the target would
  * be nobody's choice. Only http and https are spoken. Connections are kept and used again.
  *
- * A URL without placeholders was chosen by whoever wrote the configuration, and may lead anywhere.
- * One with placeholders (url_template.h) is made by whoever may submit a job, and so may lead to
- * public addresses only (address.h), unless `allow_private` is set: each address is judged when the
- * socket to it is made, after all resolving is done, so that a name which changes its mind gains
- * nothing; no proxy is used; and no connection is shared with another runner.
+ * A host that stands in the URL was chosen by whoever wrote the configuration, and may be any, also
+ * when placeholders follow in path or query (url_template.h). One that is made of placeholders is
+ * the choice of whoever may submit a job, and so may have public addresses only (address.h), unless
+ * `allow_private` is set: each address is judged when the socket to it is made, after all resolving
+ * is done, so that a name which changes its mind gains nothing; no proxy is used; and no connection
+ * is shared with another runner.
  */
 #ifndef RUN_HTTP_H
 #define RUN_HTTP_H
@@ -26,7 +27,7 @@
 
 struct http_options {
     const char *url;            /* borrowed */
-    bool allow_private;         /* of URLs with placeholders */
+    bool allow_private;         /* of URLs whose host is made of placeholders */
     int64_t connect_timeout_ms; /* 0: HTTP_CONNECT_MS */
 };
 

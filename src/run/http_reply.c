@@ -80,7 +80,8 @@ static void finish_unanswered(struct http_run *run)
     } else if (run->is_refused) {
         failure.status = "permanent";
         failure.error_type = "PrivateAddress";
-        failure.message = "the URL leads to an address that is not public";
+        failure.message = "the job's URL leads to an address that is not public "
+                          "(run.allow_private of the task would allow it)";
     } else {
         failure.curl_code = (int)run->code;
         failure.message = run->curl_error[0] ? run->curl_error : curl_easy_strerror(run->code);

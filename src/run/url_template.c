@@ -5,9 +5,19 @@
 
 #define VALUE_MAX_BYTES 2048
 
-bool url_is_template(const char *url)
+/* Values are percent-encoded, so that one behind the authority cannot become part of it. An empty
+ * authority is no end: curl takes http:///x for http://x. */
+bool url_host_is_made_by_jobs(const char *url)
 {
-    return strchr(url, '{') != NULL;
+    const char *placeholder = strchr(url, '{');
+    if (!placeholder)
+        return false;
+    const char *authority = strstr(url, "://");
+    if (!authority || authority > placeholder)
+        return true;
+    authority += 3;
+    const size_t len = strcspn(authority, "/?#");
+    return len == 0 || placeholder < authority + len;
 }
 
 static void encode(struct str value, struct buf *out)

@@ -5,8 +5,9 @@
 #include "base/buf.h"
 #include "run/runner.h"
 
-/* Whether job data has a say in the URL, and so in where it leads. */
-bool url_is_template(const char *url);
+/* Whether job data has a say in where it leads: in its scheme, user, host or port, not merely in
+ * what is asked for there. */
+bool url_host_is_made_by_jobs(const char *url);
 
 /* Appends the URL with {id}, {task}, {queue}, {tenant} and {payload.a.b} filled in. A member of the
  * payload must be a text, a number or a boolean, and not empty. Everything but letters, digits and

@@ -13,8 +13,9 @@
  * Rules
  *   1. All moves of a unit become visible and durable together, when store_commit returns 0; after
  *      store_rollback, or a store_commit that failed with anything but REDRIVE_E_IO, none has
- *      happened. After REDRIVE_E_IO from store_commit nobody knows: all did, or none. A unit whose
- *      commit has failed is over with store_rollback.
+ *      happened. After REDRIVE_E_IO from store_commit nobody knows: all did, or none; unless the
+ *      handle's `is_undone` says that none has. A unit whose commit has failed is over with
+ *      store_rollback.
  *   2. A move that cannot be made (stale token, wrong state, taken key) says so in its own result,
  *      changes nothing, and fails none of its neighbours.
  *   3. A slot that returns a negative code has failed as a whole: the unit must be rolled back.
@@ -456,7 +457,8 @@ struct store; /* each store's own; starts with a struct store_base */
 struct store_base {
     const struct store_ops *ops;
     enum store_durability durability;
-    uint32_t news; /* of the open unit; STORE_NEWS_ALL from its begin on */
+    uint32_t news;  /* of the open unit; STORE_NEWS_ALL from its begin on */
+    bool is_undone; /* the last commit that failed, with whatever code, has surely done nothing */
 };
 
 static inline const struct store_base *store_base(const struct store *store)
@@ -499,6 +501,7 @@ struct store_facts {
                              * for people; the store's own; NULL: it has none */
     const char *loss;       /* what can be lost of what was answered, if its settings say more than
                              * its durability; NULL: they do not */
+    const char *loss_hint;  /* what to set so that less is lost; NULL: nothing is known */
 };
 
 struct store_ops {

@@ -15,8 +15,11 @@ def check(redrive, tmp_path, text, *words, **env):
 
 
 def test_the_example_is_right(redrive):
-    page = redrive.output("config", "check", "-c", str(EXAMPLE))
-    assert page.splitlines()[0] == f"{EXAMPLE}: ok"
+    result = redrive("config", "check", "-c", str(EXAMPLE))
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[0] == f"{EXAMPLE}: ok"
+    # Its programs are anybody's own.
+    assert all("there is no program" in line for line in result.stderr.splitlines() if line.startswith("warning:"))
 
 
 def test_no_file_means_the_defaults(redrive, tmp_path):
@@ -127,3 +130,23 @@ def test_a_scheme_that_is_right_is_not_suggested(redrive, tmp_path, store):
     assert result.returncode == 2
     assert "expected sqlite:PATH" in result.stderr
     assert "did you mean" not in result.stderr
+
+
+def test_check_warns_of_programs_that_serve_would_refuse(redrive, tmp_path):
+    config = tmp_path / "redrive.yaml"
+    (tmp_path / "plain").write_text("no program\n")
+    config.write_text(f"tasks: {{a: {{run: {{exec: [no-such-program]}}}}, b: {{run: {{stream: [{tmp_path}/plain]}}}}, "
+                      "c: {run: {exec: [sh]}}}\n")
+    result = redrive("config", "check", "-c", str(config))
+    assert result.returncode == 0
+    assert "task 'a': there is no program 'no-such-program'" in result.stderr
+    assert "task 'b': cannot execute" in result.stderr and "task 'c'" not in result.stderr
+    assert json.loads(redrive("config", "check", "--json", "-c", str(config)).stdout)["warnings"] == 2
+
+
+def test_show_is_laid_out_on_a_terminal_only(redrive):
+    _, seen = redrive.on_terminal("config", "show", columns=80)
+    text = seen.decode().replace("\r\n", "\n")
+    assert len(text.splitlines()) > 20
+    plain = redrive.output("config", "show")
+    assert len(plain.splitlines()) == 1 and json.loads(plain) == json.loads(text)

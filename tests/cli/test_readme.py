@@ -67,6 +67,14 @@ def test_first_two_minutes_go_as_they_are_told(place):
         assert len(told) == len(said) and all(map(same, told, said)), (command, told, said)
 
 
+def test_handler_stands_up_to_set_e(place):
+    script = block(START, "sh")
+    for payload, code in [('{"file":"a.png"}', 0), ('{"file":\n"broken.png"}', 65)]:
+        done = subprocess.run(["sh", "-eu", "-c", script], cwd=place, input=payload, text=True, timeout=LIMIT_S,
+                              capture_output=True, check=False)
+        assert done.returncode == code, done
+
+
 @pytest.mark.parametrize("words", ["redrive policy explain --profile", "redrive cron next"])
 def test_what_is_shown_is_what_is_said(place, words):
     for text in re.findall(r"^```console\n(.*?)^```", TEXT, re.M | re.S):

@@ -64,8 +64,9 @@ static bool ends_with(const char *s, const char *end)
 /* What promtool would complain about. */
 static void check_family(struct reader *r)
 {
-    static const char *const UNITS[] = {"_seconds", "_jobs",  "_total",   "_info",   "_ratio",
-                                        "_score",   "_state", "_workers", "_places", "_paused"};
+    static const char *const UNITS[] = {"_seconds", "_jobs",   "_total", "_info",
+                                        "_ratio",   "_score",  "_state", "_workers",
+                                        "_places",  "_paused", "_up"};
     bool has_unit = false;
     bool is_counter = strcmp(r->type, "counter") == 0;
     for (size_t i = 0; i < sizeof UNITS / sizeof UNITS[0]; i++)

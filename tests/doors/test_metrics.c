@@ -84,6 +84,7 @@ static const char *metrics_of(struct rig *rig, const char *tenant)
 {
     struct stats stats = {0};
     struct run_time *rows;
+    struct pulse_state pulse;
     struct redrive_err err = {0};
     struct arena arena;
     arena_init(&arena);
@@ -95,7 +96,9 @@ static const char *metrics_of(struct rig *rig, const char *tenant)
         .n_run_times = n,
         .run_times = rows,
         .started_ms = NOW_MS,
+        .pulse = &pulse,
     };
+    pulse_read(engine_pulse(rig->engine), &pulse);
     buf_reset(&rig->text);
     metrics_write(&facts, &rig->text);
     assert_int_equal(buf_failed(&rig->text), 0);
@@ -114,8 +117,28 @@ static void an_empty_store_is_well_formed(void **state)
     assert_true(exposition_value(text, "redrive_build_info{version=\"" REDRIVE_VERSION "\"}") == 1);
     assert_true(exposition_value(text, "redrive_oldest_ready_seconds") == 0);
     assert_true(exposition_value(text, "redrive_health_score") == 1);
+    assert_true(exposition_value(text, "redrive_store_up") == 1);
+    assert_true(exposition_value(text, "redrive_store_errors_total{kind=\"io\"}") == 0);
     assert_true(exposition_value(text, "redrive_start_time_seconds") == (double)NOW_MS / 1000);
     rig_release(&rig);
+}
+
+static void what_the_process_knows_is_told_without_the_store(void **state)
+{
+    (void)state;
+    struct pulse_state pulse = {.is_failing = true};
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    pulse.errors[-REDRIVE_E_IO] = 31;
+    pulse.errors[-REDRIVE_E_CORRUPT] = 2;
+    metrics_write(&(struct metrics_facts){.started_ms = NOW_MS, .pulse = &pulse}, &text);
+    exposition_check(buf_cstr(&text));
+    assert_true(exposition_value(buf_cstr(&text), "redrive_store_up") == 0);
+    assert_true(exposition_value(buf_cstr(&text), "redrive_store_errors_total{kind=\"io\"}") == 31);
+    assert_true(exposition_value(buf_cstr(&text), "redrive_store_errors_total{kind=\"corrupt\"}") ==
+                2);
+    assert_null(strstr(buf_cstr(&text), "redrive_health_score"));
+    buf_release(&text);
 }
 
 static void jobs_are_counted_by_what_became_of_them(void **state)
@@ -225,9 +248,13 @@ static void tasks_without_end_share_one_histogram(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(an_empty_store_is_well_formed), T(jobs_are_counted_by_what_became_of_them),
-        T(run_times_are_a_histogram),     T(names_are_escaped),
-        T(a_tenant_sees_its_own),         T(tasks_without_end_share_one_histogram),
+        T(an_empty_store_is_well_formed),
+        T(what_the_process_knows_is_told_without_the_store),
+        T(jobs_are_counted_by_what_became_of_them),
+        T(run_times_are_a_histogram),
+        T(names_are_escaped),
+        T(a_tenant_sees_its_own),
+        T(tasks_without_end_share_one_histogram),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,6 +245,27 @@ def test_a_stale_token_fails_alone(api):
     assert api.settle(jobs[1], status="SUCCESS")["status"] == 200
 
 
+@pytest.mark.parametrize("path", ["/settle", "/extend"])
+def test_a_bad_item_fails_alone(api, path):
+    ids = [api.submit() for _ in range(2)]
+    jobs = api.claim(n=2)
+    told = {"status": "SUCCESS"} if path == "/settle" else {"lease": "1m"}
+    wrong = {"status": "BANANA"} if path == "/settle" else {"lease": "1 banana"}
+    items = [
+        {"id": ids[0], "token": jobs[0]["token"], **told},
+        {"id": ids[1], "token": jobs[1]["token"], **wrong},
+        {"token": jobs[1]["token"], **told},
+        "no object",
+        {"id": ids[1], "token": jobs[1]["token"], **told},
+    ]
+    answers = api.ok("POST", path, {"items": items})["items"]
+    assert [a["status"] for a in answers] == [200, 400, 400, 400, 200]
+    assert [a["id"] for a in answers] == [ids[0], ids[1], None, None, ids[1]]
+    assert answers[1]["field"] == f"items[1].{next(iter(wrong))}" and answers[1]["detail"]
+    assert answers[2]["field"] == "items[2].id" and answers[3]["field"] == "items[3]"
+    assert [api.state(i) for i in ids] == ["completed" if path == "/settle" else "running"] * 2
+
+
 def test_a_job_given_back_uses_no_attempt(api):
     job_id = api.submit()
     assert api.settle(api.claim_one(), release=True)["state"] == "queued"
@@ -377,6 +398,13 @@ def test_simulated_failures_open_a_breaker(api):
     assert stats == {"total_circuit_breakers": 1, "open_circuits": 1, "closed_circuits": 0}
     assert api.ok("POST", "/retry/circuit-breakers/mail/reset")["state"] == "closed"
     assert api.claim_one()["id"] == job_id
+
+
+def test_a_breaker_that_is_not_there_is_not_made_by_a_reset(api):
+    before = api.ok("GET", "/retry/circuit-breakers")["items"]
+    api.ok("POST", "/retry/circuit-breakers/nosuch/reset", status=404)
+    assert api.ok("GET", "/retry/circuit-breakers")["items"] == before
+    assert api.ok("POST", "/retry/circuit-breakers/mail/reset")["state"] == "closed"  # a task of the configuration
 
 
 def test_breakers_are_moved_by_hand(api):

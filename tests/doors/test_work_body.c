@@ -170,14 +170,35 @@ static void a_settlement_that_says_nothing_is_refused(void **state)
                        REDRIVE_E_INVALID, "items[0].class");
     check_settle_fault("{\"items\":[{\"id\":\"j\",\"status\":\"SUCCESS\"}]}", REDRIVE_E_INVALID,
                        "items[0].token");
-    check_settle_fault("{\"items\":[{" LEASE ",\"status\":\"SUCCESS\"},{\"token\":\"t\"}]}",
-                       REDRIVE_E_INVALID, "items[1].id");
     check_settle_fault("{\"items\":[{" LEASE ",\"http_status\":99}]}", REDRIVE_E_RANGE,
                        "items[0].http_status");
     check_settle_fault("{}", REDRIVE_E_INVALID, "items");
     check_settle_fault("{\"items\":{}}", REDRIVE_E_INVALID, "items");
     check_settle_fault("{\"items\":[3]}", REDRIVE_E_INVALID, "items[0]");
     check_settle_fault("{\"items\":[", REDRIVE_E_PARSE, "");
+}
+
+static void bad_item_does_not_spoil_its_neighbours(void **state)
+{
+    (void)state;
+    assert_int_equal(read_settle("{\"items\":[{\"token\":\"t\"},{" LEASE
+                                 ",\"status\":\"SUCCESS\",\"result\":1},{\"result\":2,\"status\":"
+                                 "\"BANANA\",\"token\":\"u\",\"id\":\"k\"},3,{" LEASE
+                                 ",\"class\":\"network\"}]}"),
+                     0);
+    assert_int_equal(settle.n_sent, 5);
+    assert_int_equal(settle.n, 2);
+    check_str(settle.items[0].result, "1");
+    assert_string_equal(settle.items[1].outcome.failure.status, "network");
+    assert_int_equal(settle.items[1].result.len, 0);
+    assert_null(settle.faults[1]);
+    assert_null(settle.faults[4]);
+    assert_string_equal(settle.faults[0]->field, "items[0].id");
+    assert_int_equal(settle.faults[0]->id.len, 0);
+    assert_string_equal(settle.faults[2]->field, "items[2].status");
+    check_str(settle.faults[2]->id, "k");
+    assert_int_equal(settle.faults[2]->err.code, REDRIVE_E_INVALID);
+    assert_string_equal(settle.faults[3]->field, "items[3]");
 }
 
 static void no_items_are_no_mistake(void **state)
@@ -205,11 +226,17 @@ static void a_heartbeat_names_its_lease(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_claim_may_say_nothing), T(a_claim_may_say_everything),
-        T(a_claim_has_limits),      T(a_token_is_read_as_it_was_written),
-        T(a_success_has_a_result),  T(a_failure_may_be_a_class_or_a_word_or_an_error),
-        T(a_job_may_be_given_back), T(a_settlement_that_says_nothing_is_refused),
-        T(no_items_are_no_mistake), T(a_heartbeat_names_its_lease),
+        T(a_claim_may_say_nothing),
+        T(a_claim_may_say_everything),
+        T(a_claim_has_limits),
+        T(a_token_is_read_as_it_was_written),
+        T(a_success_has_a_result),
+        T(a_failure_may_be_a_class_or_a_word_or_an_error),
+        T(a_job_may_be_given_back),
+        T(a_settlement_that_says_nothing_is_refused),
+        T(bad_item_does_not_spoil_its_neighbours),
+        T(no_items_are_no_mistake),
+        T(a_heartbeat_names_its_lease),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }

@@ -10,6 +10,7 @@ static const struct store_ops *real;
 static int fail_commit;        /* code of the next commits */
 static unsigned fail_times;    /* of how many */
 static bool commit_came_first; /* the store had already done it */
+static bool commit_is_undone;  /* the store knows that it has done nothing */
 static unsigned commits;
 static uint32_t told; /* by the last commit */
 static unsigned begins;
@@ -53,6 +54,7 @@ static int commit_or_fail(struct store *store, struct redrive_err *err)
         (void)real->commit(store, NULL);
     else
         real->rollback(store);
+    ((struct store_base *)(void *)store)->is_undone = commit_is_undone;
     return err_set(err, code, "the commit failed");
 }
 
@@ -464,17 +466,121 @@ static void store_that_is_away_is_logged_once_and_so_is_its_return(void **state)
     begins_left = 0;
     for (int i = 0; i < 5; i++)
         assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), REDRIVE_E_IO);
-    assert_int_equal(count_lines("tick_failed"), 1);
-    assert_int_equal(count_lines("tick_works_again"), 0);
+    assert_int_equal(count_lines("store_failed"), 1);
+    assert_int_equal(count_lines("store_works_again"), 0);
     begins_left = UINT_MAX;
     for (int i = 0; i < 3; i++)
         assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
-    assert_int_equal(count_lines("tick_works_again"), 1);
+    assert_int_equal(count_lines("store_works_again"), 1);
     begins = 0;
     begins_left = 0;
     assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), REDRIVE_E_IO);
-    assert_int_equal(count_lines("tick_failed"), 2);
+    assert_int_equal(count_lines("store_failed"), 2);
     bed_release(&bed);
+}
+
+static void failed_commit_that_did_nothing_is_not_called_unclear(void **state)
+{
+    (void)state;
+    static const char *const TASKS[] = {"a", "b", "c"};
+    struct bed bed;
+    struct submit_op ops[3];
+    make_fragile(&bed);
+    fail_commit = REDRIVE_E_IO;
+    commit_came_first = false;
+    commit_is_undone = true;
+    submit_three(&bed, TASKS, ops);
+    commit_is_undone = false;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ops[i].op.code, REDRIVE_E_IO);
+        assert_null(strstr(ops[i].op.err.hint, "may or may not"));
+    }
+    release_three(ops);
+    bed_release(&bed);
+}
+
+static int submit_task(struct bed *bed, const char *task)
+{
+    struct submit_op op;
+    const struct job_spec spec = {.task = str_of(task)};
+    assert_int_equal(submit_op_init(&op, bed->engine, &spec, 1, NULL), 0);
+    int rc = engine_apply_one(bed->engine, &op.op, NULL);
+    submit_op_release(&op);
+    return rc;
+}
+
+static void pulse_tells_of_writes_that_fail_until_one_goes_well(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct pulse_state pulse;
+    int64_t next_ms;
+    make_fragile(&bed);
+    assert_int_equal(submit_task(&bed, "a"), 0);
+    pulse_read(engine_pulse(bed.engine), &pulse);
+    assert_false(pulse.is_failing);
+    assert_true(pulse.heard_ms > 0 && pulse.since_ms == 0 && pulse.busy_ms == 0);
+    fail_commit = REDRIVE_E_IO;
+    fail_times = 31;
+    for (int i = 0; i < 31; i++)
+        assert_int_equal(submit_task(&bed, "a"), REDRIVE_E_IO);
+    assert_int_equal(count_lines("store_failed"), 1);
+    assert_non_null(strstr(buf_cstr(&lines), "ERROR"));
+    /* A tick that has nothing to write proves nothing. */
+    assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
+    pulse_read(engine_pulse(bed.engine), &pulse);
+    assert_true(pulse.is_failing && pulse.since_ms > 0);
+    assert_false(pulse.is_away);
+    assert_string_equal(pulse.err.message, "the commit failed");
+    assert_int_equal(pulse.errors[-REDRIVE_E_IO], 31);
+    assert_int_equal(submit_task(&bed, "a"), 0);
+    pulse_read(engine_pulse(bed.engine), &pulse);
+    assert_false(pulse.is_failing);
+    assert_int_equal(pulse.errors[-REDRIVE_E_IO], 31);
+    assert_int_equal(count_lines("store_works_again"), 1);
+    bed_release(&bed);
+}
+
+static void store_of_one_file_is_never_away(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct pulse_state pulse;
+    make_fragile(&bed);
+    begins_left = 0;
+    begins = 0;
+    assert_int_equal(submit_task(&bed, "a"), REDRIVE_E_IO);
+    pulse_read(engine_pulse(bed.engine), &pulse);
+    assert_true(pulse.is_failing);
+    assert_false(pulse_is_away(engine_pulse(bed.engine), NULL));
+    begins_left = UINT_MAX;
+    bed_release(&bed);
+}
+
+static void server_that_no_unit_reaches_is_away_until_one_does(void **state)
+{
+    (void)state;
+    struct redrive_err err = {0}, why = {0};
+    struct pulse *pulse = pulse_new(NULL, true);
+    (void)err_set(&err, REDRIVE_E_IO, "refused");
+    assert_false(pulse_is_away(pulse, &why));
+    pulse_begins(pulse);
+    pulse_failed(pulse, false, &err);
+    assert_true(pulse_is_away(pulse, &why));
+    assert_string_equal(why.message, "refused");
+    pulse_worked(pulse, false);
+    assert_false(pulse_is_away(pulse, &why));
+    struct pulse_state seen;
+    pulse_read(pulse, &seen);
+    assert_false(seen.is_failing);
+    (void)err_set(&err, REDRIVE_E_TOO_BIG, "too big");
+    pulse_failed(pulse, true, &err);
+    pulse_read(pulse, &seen);
+    assert_false(seen.is_failing); /* it is the fault of whoever asked */
+    assert_int_equal(seen.errors[-REDRIVE_E_TOO_BIG], 1);
+    char name[32];
+    assert_string_equal(pulse_kind_name(REDRIVE_E_TOO_BIG, name), "too_big");
+    pulse_free(pulse);
 }
 
 static void unit_that_moves_nothing_is_not_committed(void **state)
@@ -506,6 +612,10 @@ int main(void)
         T(settlements_that_are_tried_again_are_not_looked_up_one_by_one),
         T(a_cancel_says_whether_the_job_was_seen_to_run),
         T(store_that_is_away_is_logged_once_and_so_is_its_return),
+        T(failed_commit_that_did_nothing_is_not_called_unclear),
+        T(pulse_tells_of_writes_that_fail_until_one_goes_well),
+        T(store_of_one_file_is_never_away),
+        T(server_that_no_unit_reaches_is_away_until_one_does),
         T(unit_that_moves_nothing_is_not_committed),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -308,9 +308,22 @@ static void template_may_not_lead_to_a_private_address(void **state)
         snprintf(payload, sizeof payload, "{\"host\":\"%s\"}", hosts[i]);
         struct record *r = post_and_wait(&b, payload, 5000);
         assert_string_equal(r->error_type, "PrivateAddress");
+        assert_non_null(strstr(r->message, "run.allow_private"));
         assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
         bench_release(&b);
     }
+}
+
+static void host_of_the_configuration_may_be_private_whatever_the_path(void **state)
+{
+    (void)state;
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/{payload.path}", port);
+    struct bench b;
+    open_url(&b, (struct http_options){.url = url});
+    struct record *r = post_and_wait(&b, "{\"path\":\"echo\"}", 5000);
+    assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
+    bench_release(&b);
 }
 
 static void proxy_of_the_environment_is_no_way_around(void **state)
@@ -437,6 +450,7 @@ int main(int argc, char **argv)
         T(only_http_is_spoken),
         T(template_may_not_lead_to_a_private_address),
         T(proxy_of_the_environment_is_no_way_around),
+        T(host_of_the_configuration_may_be_private_whatever_the_path),
         T(private_address_can_be_allowed),
         T(path_is_sent_as_it_is_written),
         T(payload_cannot_lead_to_another_path),

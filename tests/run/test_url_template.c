@@ -83,11 +83,23 @@ static void value_that_is_a_step_of_the_path_is_refused(void **state)
     }
 }
 
-static void only_placeholders_make_a_template(void **state)
+static void host_is_the_jobs_choice_only_where_a_placeholder_has_a_say_in_it(void **state)
 {
     (void)state;
-    assert_true(url_is_template("http://h/{id}"));
-    assert_false(url_is_template("http://h/"));
+    static const char *const trusted[] = {
+        "http://h/",        "http://h/{id}", "http://h:80/{payload.path}",
+        "https://h?a={id}", "http://h#{id}", "http://[::1]:8080/a/{id}/b",
+    };
+    static const char *const checked[] = {
+        "http://{payload.host}/", "http://{payload.host}:80/x", "http://h:{payload.port}/",
+        "http://h{id}/",          "http://{payload.user}@h/",   "{payload.scheme}://h/",
+        "http:///{payload.host}", "http://?{payload.host}",     "h/{payload.path}",
+        "http://h.{task}",        "http://h\\{payload.path}",
+    };
+    for (size_t i = 0; i < sizeof trusted / sizeof trusted[0]; i++)
+        assert_false(url_host_is_made_by_jobs(trusted[i]));
+    for (size_t i = 0; i < sizeof checked / sizeof checked[0]; i++)
+        assert_true(url_host_is_made_by_jobs(checked[i]));
 }
 
 int main(void)
@@ -96,7 +108,7 @@ int main(void)
         T(placeholders_are_filled_in_and_encoded),
         T(what_the_job_does_not_have_is_refused),
         T(value_that_is_a_step_of_the_path_is_refused),
-        T(only_placeholders_make_a_template),
+        T(host_is_the_jobs_choice_only_where_a_placeholder_has_a_say_in_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

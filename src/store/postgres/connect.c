@@ -35,7 +35,7 @@ void pg_disconnect(struct store *store)
 PGconn *pg_dial(const struct store *store, bool for_a_glance)
 {
     char seconds[16];
-    const int64_t wait_s = for_a_glance ? 0 : store->busy_wait_ms / 1000;
+    const int64_t wait_s = for_a_glance || store->is_away ? 0 : store->busy_wait_ms / 1000;
     (void)snprintf(seconds, sizeof seconds, "%d", wait_s < 2 ? 2 : wait_s < 60 ? (int)wait_s : 60);
     const char *const names[] = {"connect_timeout",           "keepalives_idle",
                                  "keepalives_interval",       "keepalives_count",
@@ -171,7 +171,9 @@ static void nap(int64_t ms)
 
 int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
 {
-    const int64_t until_ms = clock_monotonic_ms() + store->busy_wait_ms;
+    /* A restart is waited for, but not by everybody in turn: once a server has been away for that
+     * long, each call makes one try, until it is back. */
+    const int64_t until_ms = clock_monotonic_ms() + (store->is_away ? 0 : store->busy_wait_ms);
     int64_t pause_ms = BACKOFF_FIRST_MS;
     int64_t version;
     pg_disconnect(store);
@@ -180,11 +182,14 @@ int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
         if (rc == 0)
             break;
         const int64_t left_ms = until_ms - clock_monotonic_ms();
-        if (rc != REDRIVE_E_IO || !patiently || left_ms <= 0)
+        if (rc != REDRIVE_E_IO || !patiently || left_ms <= 0) {
+            store->is_away = rc == REDRIVE_E_IO && patiently;
             return rc;
+        }
         nap(pause_ms < left_ms ? pause_ms : left_ms);
         pause_ms = pause_ms * 2 < BACKOFF_LAST_MS ? pause_ms * 2 : BACKOFF_LAST_MS;
     }
+    store->is_away = false;
     /* A newer program may have been at it in the meantime; at the first time open looks itself. */
     int rc = patiently ? pg_schema_read(store, &version, err) : 0;
     if (rc == 0 && patiently)

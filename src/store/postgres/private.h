@@ -71,6 +71,7 @@ struct store {
     struct store_base base;
     PGconn *conn;    /* NULL: there is none */
     int session_pid; /* the process at its other end: behind a pool not the one that libpq knows */
+    bool is_away;    /* it was waited for in vain, and has not been reached since */
     bool is_swapped; /* it no longer has what was prepared there: it is another, or was emptied */
     char *url;
     char shown[160]; /* what errors show of it: no password */
@@ -149,7 +150,8 @@ int pg_damaged(struct store *store, int64_t seq, const char *what, struct redriv
 
 /* A new connection; for a glance at whoever answers, it is not tried for long. */
 PGconn *pg_dial(const struct store *store, bool for_a_glance);
-/* Connects and sets the session up, once or until the time for it is over. */
+/* Connects and sets the session up, once or until the time for it is over; once if that time has
+ * been waited in vain before. */
 int pg_connect(struct store *store, bool patiently, struct redrive_err *err);
 void pg_disconnect(struct store *store);
 /* Whether the connection stands. */

@@ -110,6 +110,7 @@ int postgres_commit(struct store *store, struct redrive_err *err)
     int rc = pg_unit_needed(store, err);
     if (rc == REDRIVE_E_STATE)
         return rc;
+    store->base.is_undone = true;
     if (rc == 0)
         rc = pg_rows_flush(store, err);
     if (rc == 0 && store->is_unsure)
@@ -124,6 +125,7 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         rc = pg_send(store, STATEMENT_COMMIT, true, err);
     if (rc == 0) {
         rc = pg_sync(store, err);
+        store->base.is_undone = pg_is_connected(store); /* the server itself has said no */
         if (rc != 0 && !pg_is_connected(store))
             rc = err_set(err, REDRIVE_E_IO, "the connection was lost in a commit");
         else if (rc == 0)

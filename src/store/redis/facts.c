@@ -118,6 +118,9 @@ int redis_facts(struct store *store, struct store_facts *ret, struct redrive_err
         .version_newest = SCHEMA_VERSION,
         .server = describe_seat(store),
         .loss = store->loss[0] ? store->loss : NULL,
+        .loss_hint = strstr(store->loss, "appendonly no")
+                         ? "set appendonly yes on the server; docs/redis.md says what it costs"
+                         : NULL,
     };
     return 0;
 }

@@ -212,6 +212,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
     rd_ops_ask(store, &store->onward);
     rd_ops_ask(store, &store->at_end);
     int rc = rd_link_call(store, &reply, err);
+    store->base.is_undone = false;
     if (rc == 0)
         freeReplyObject(reply);
     else if (!store->link)
@@ -226,6 +227,7 @@ static int send_commit(struct store *store, struct redrive_err *err)
 int redis_commit(struct store *store, struct redrive_err *err)
 {
     int rc = rd_unit_needed(store, err);
+    store->base.is_undone = true;
     if (rc == 0)
         rc = collect(store, false, err);
     if (rc == 0)

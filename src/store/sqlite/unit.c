@@ -117,16 +117,27 @@ static int write_meta(struct store *store, struct redrive_err *err)
     return sql_run(store, st, err);
 }
 
+/* Without room, or its turn, SQLite has not written the end of the unit, or has taken it back. Of
+ * other failures of the disk nobody can say. */
+static bool has_no_room(struct store *store)
+{
+    const int code = sqlite3_errcode(store->db) & 0xff;
+    return code == SQLITE_FULL || code == SQLITE_BUSY;
+}
+
 int sqlite_commit(struct store *store, struct redrive_err *err)
 {
     int rc = unit_needed(store, err);
     if (rc != 0)
         return rc;
+    store->base.is_undone = true;
     rc = lines_flush(store, err);
     if (rc == 0)
         rc = write_meta(store, err);
-    if (rc == 0)
+    if (rc == 0) {
         rc = sql_exec(store, STATEMENT_COMMIT, err);
+        store->base.is_undone = rc != 0 && has_no_room(store);
+    }
     if (rc != 0) {
         sqlite_rollback(store);
         return rc;

@@ -1,0 +1,147 @@
+"""A server whose store is away, silent or full: it says so, in time, and goes on when it is back."""
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from serve_kit import BINARY, ROOT, Bench, wait_for
+
+sys.path.insert(0, str(ROOT / "tests" / "servers"))
+import servers  # noqa: E402
+
+# What is answered without the store; a loaded machine may be slow.
+SOON_S = 2
+
+
+@pytest.fixture
+def bench(tmp_path):
+    one = Bench(tmp_path)
+    yield one
+    one.close()
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def store(request):
+    if not servers.knows(BINARY, request.param):
+        pytest.skip(f"this redrive has no {request.param} store")
+    try:
+        made = servers.KINDS[request.param](port=servers.lasting_port())
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+    yield made
+    made.close()
+
+
+def ask(server, method, path, body=None):
+    """Status, headers, text, and how long it took."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port(), timeout=120)
+    began = time.monotonic()
+    try:
+        connection.request(method, path, body=body)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode(), time.monotonic() - began
+    finally:
+        connection.close()
+
+
+def health(server):
+    status, _, text, took_s = ask(server, "GET", "/health")
+    assert status == 200
+    assert took_s < SOON_S, text
+    return json.loads(text)
+
+
+def test_server_that_is_away_is_told_at_once(bench, store):
+    server = bench.serve("--store", store.url).ready()
+    assert health(server)["store"] == {"status": "ok"}
+    store.stop()
+    bad = wait_for(lambda: (h := health(server))["store"]["status"] == "unreachable" and h, "it is known to be away")
+    assert (bad["status"], bad["health_score"]) == ("unhealthy", 0)
+    assert bad["store"]["since"] and bad["store"]["error"]
+    server.wait_log(r"ERROR store_failed ")  # units have found it too
+    for method, path, body in [("POST", "/tasks/mail", "{}"), ("GET", "/jobs/x", None), ("GET", "/queues", None),
+                               ("GET", "/ready", None), ("POST", "/tasks/mail", "{}")]:
+        status, headers, text, took_s = ask(server, method, path, body)
+        assert (status, took_s < SOON_S) == (503, True), (path, text, took_s)
+        assert int(headers["Retry-After"]) > 0
+    status, _, text, took_s = ask(server, "GET", "/metrics")
+    assert (status, took_s < SOON_S) == (200, True), text
+    assert server.metric("redrive_store_up") == 0
+    assert server.metric('redrive_store_errors_total{kind="io"}') > 0
+    assert len(server.wait_log("store_failed")) == 1
+    if store.name == "postgres":
+        store.start()
+        wait_for(lambda: health(server)["store"] == {"status": "ok"}, "it is back")
+        wait_for(lambda: ask(server, "POST", "/tasks/mail", "{}")[0] == 202, "a submit")
+        assert server.metric("redrive_store_up") == 1
+        server.wait_log("store_works_again")
+
+
+def test_server_that_is_stopped_in_its_tracks_does_not_stop_health(bench, store):
+    server = bench.serve("--store", store.url).ready()
+    assert health(server)["store"] == {"status": "ok"}
+    if store.name == "postgres":
+        pytest.skip("the processes that serve are children of the one that could be stopped")
+    store.process.send_signal(signal.SIGSTOP)
+    try:
+        for _ in range(3):
+            assert health(server)["store"]["status"] in ("silent", "unreachable")
+    finally:
+        store.process.send_signal(signal.SIGCONT)
+    wait_for(lambda: health(server)["store"] == {"status": "ok"}, "it goes on")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)], capture_output=True,
+                             check=False)
+    if mounted.returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    (disk / "ballast").write_bytes(b"\0" * 1024 * 1024)
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_full_disk_is_seen_in_log_health_and_metrics(bench, small_disk):
+    bench.database = small_disk / "jobs.db"
+    bench.configure()
+    server = bench.serve().ready()
+    body = json.dumps({"text": "x" * 50000})
+    wait_for(lambda: ask(server, "POST", "/tasks/mail", body)[0] == 503, "the disk is full")
+    for _ in range(10):
+        status, _, text, _ = ask(server, "POST", "/tasks/mail", body)
+        assert status == 503
+        problem = json.loads(text)
+        assert "the disk is full" in problem["detail"]
+        assert problem["hint"] == "free some space; nothing was changed"
+    assert len(server.wait_log(r"ERROR store_failed .*the disk is full")) == 1
+    assert server.metric('redrive_store_errors_total{kind="io"}') >= 10
+    bad = health(server)
+    assert (bad["status"], bad["store"]["status"]) == ("degraded", "failing")
+    assert bad["store"]["error"] == "the disk is full"
+    (small_disk / "ballast").unlink()
+    wait_for(lambda: ask(server, "POST", "/tasks/mail", "{}")[0] == 202, "a submit")
+    assert health(server)["store"] == {"status": "ok"}
+    server.wait_log("store_works_again")
+
+
+def test_store_that_can_lose_jobs_is_named_at_the_start(bench):
+    if not servers.knows(BINARY, "redis"):
+        pytest.skip("this redrive has no redis store")
+    try:
+        with servers.Redis() as lossy, servers.Redis(durable=True) as safe:
+            warned = bench.serve("--store", lossy.url).ready()
+            assert len(warned.wait_log(r"WARN\w* +jobs_can_be_lost .*appendonly yes")) == 1
+            said = bench.redrive("doctor", "--store", lossy.url).stdout
+            assert "can lose everything" in said and "survives" not in said and "appendonly yes" in said
+            assert not bench.serve("--store", safe.url).ready().logged("jobs_can_be_lost")
+            assert not bench.serve().ready().logged("jobs_can_be_lost")
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
