@@ -40,7 +40,7 @@ static void on_claimed(struct pool_call *call)
     claim_op_release(claim);
 }
 
-static void ask(struct pool_task *task)
+static bool ask(struct pool_task *task)
 {
     struct pool *pool = task->pool;
     const struct pool_options *options = &pool->options;
@@ -53,20 +53,25 @@ static void ask(struct pool_task *task)
         .limit = free_places(task),
     };
     if (!task->wants || task->asked > 0 || filter.limit == 0)
-        return;
+        return false;
     claim_op_init(&task->claim, &filter, options->worker, task->config->lease_ms);
     task->asked = filter.limit;
     task->woken = false;
     pool->asked += filter.limit;
     task->claim_call.answered = on_claimed;
     pool_send(&task->claim_call, &task->claim.op);
+    return true;
 }
 
-/* Where there are fewer places than the tasks could use, another one asks first each time. */
+/* Where there are fewer places than the tasks could use, the one after the last that has asked goes
+ * first. Turns in which nobody could ask do not count: how many of them there are to a run is
+ * chance, and could favour one task for ever. */
 void pool_claim(struct pool *pool)
 {
-    for (size_t i = 0; i < pool->n_tasks; i++)
-        ask(&pool->tasks[(pool->first + i) % pool->n_tasks]);
-    if (++pool->first >= pool->n_tasks)
-        pool->first = 0;
+    const size_t first = pool->first;
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        const size_t at = (first + i) % pool->n_tasks;
+        if (ask(&pool->tasks[at]))
+            pool->first = (at + 1) % pool->n_tasks;
+    }
 }
