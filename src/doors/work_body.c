@@ -80,15 +80,15 @@ static struct str id_of(struct str item, struct arena *arena)
     struct str ret = {0};
     buf_init(&text, BODY_NAME_MAX);
     json_reader_init(&r, item, NULL);
-    int rc = json_peek(&r) == JSON_TYPE_OBJECT ? json_enter_object(&r) : -1;
-    while (rc >= 0 && (rc = json_next_key(&r, &key)) > 0) {
+    bool is_sound = json_peek(&r) == JSON_TYPE_OBJECT && json_enter_object(&r) == 0;
+    while (is_sound && json_next_key(&r, &key) > 0) {
         if (!json_string_is(key, "id")) {
-            rc = json_skip(&r, NULL);
+            is_sound = json_skip(&r, NULL) == 0;
             continue;
         }
         if (json_peek(&r) == JSON_TYPE_STRING && json_read_string(&r, &id) == 0 &&
             json_unescape(id, &text) == 0)
-            ret = (struct str){arena_dup(arena, buf_str(&text)), text.len};
+            ret = str_of(arena_dup(arena, buf_str(&text)));
         break;
     }
     json_reader_release(&r);
