@@ -216,8 +216,10 @@ void engine_forget(struct engine *e)
     e->shared_seen = -1;
     e->n_events = 0;
     e->cancels_ms = 0;
-    /* Whatever was found out about times may not have been so. */
-    e->wake_ms = 0;
+    /* Whatever was found out about times may not have been so. Who does not keep time need not find
+     * out again. */
+    if (e->keeps_time)
+        e->wake_ms = 0;
 }
 
 int engine_find(struct engine *e, struct str tenant, struct str id, int64_t seq,

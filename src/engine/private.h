@@ -55,6 +55,7 @@ struct engine {
     int64_t wake_ms; /* when jobs want engine_tick; INT64_MAX: never */
     int64_t own_ms;  /* when this process's own configuration does; likewise */
     int64_t sweep_ms;
+    int64_t sweep_kept_ms;          /* as of the last unit that has come to its end */
     struct sweep_mark *sweep_marks; /* see retention.h */
     size_t n_sweep_marks;
     int64_t alert_ms;

@@ -43,7 +43,7 @@ struct sweep_mark {
     int64_t since_ms; /* when the walk was begun */
     int64_t at_ms;
     int64_t at_seq;
-    int64_t before_ms; /* where it was before the last sweep */
+    int64_t before_ms; /* where it was when the last unit was committed */
     int64_t before_seq;
 };
 
@@ -59,6 +59,17 @@ void retention_undo(struct engine *e)
         mark->at_ms = mark->before_ms;
         mark->at_seq = mark->before_seq;
     }
+    e->sweep_ms = e->sweep_kept_ms;
+}
+
+void retention_keep(struct engine *e)
+{
+    for (size_t i = 0; i < e->n_sweep_marks; i++) {
+        struct sweep_mark *mark = &e->sweep_marks[i];
+        mark->before_ms = mark->at_ms;
+        mark->before_seq = mark->at_seq;
+    }
+    e->sweep_kept_ms = e->sweep_ms;
 }
 
 static struct sweep_mark *mark_for(struct engine *e, int32_t days)

@@ -25,8 +25,10 @@ struct engine;
 
 /* The marks start anew. */
 void retention_forget(struct engine *e);
-/* What the last sweep did may not have happened: the marks go back to where it found them. */
+/* The unit is lost, or it has come to its end: the marks go back to where they were before it, or
+ * stay where they are. */
 void retention_undo(struct engine *e);
+void retention_keep(struct engine *e);
 
 /* Sweeps if it is time, and asks to be woken for the next time. */
 int retention_sweep(struct engine *e, struct redrive_err *err);

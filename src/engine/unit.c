@@ -4,10 +4,14 @@
 #include "base/err.h"
 #include "engine/conflict.h"
 #include "engine/private.h"
+#include "engine/retention.h"
 
 /* A unit that others get in the way of is given up after some seconds (conflict.h), and everybody
  * waits with it: operations are no longer tried one by one after a few of these. */
 #define ALONE_MS 20000
+
+/* When to try again after no unit could be begun. */
+#define AWAY_MS 1000
 
 /* How far a unit came before it failed. */
 enum stage {
@@ -90,8 +94,11 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
     start_clean(e);
     const int64_t asked_ms = engine_clock_ms(e);
     int rc = e->ops->begin(e->store, asked_ms, &e->now_ms, &version, err);
-    if (rc < 0)
+    if (rc < 0) {
+        /* Whoever has heard that the store is away asks no longer: it is looked for. */
+        engine_want(e, engine_now_ms(e) + AWAY_MS);
         return rc;
+    }
     engine_note_time(e, asked_ms, e->now_ms);
     *ret_stage = STAGE_MOVES;
     if (batch->gather)
@@ -114,6 +121,7 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
         return rc;
     }
     running_commit(&e->running);
+    retention_keep(e);
     e->shared_seen = version + e->puts;
     events_publish(e);
     alerts_publish(e);

@@ -78,7 +78,9 @@ static void follow(struct watcher *w, uint32_t news)
     uint32_t rest = news & STORE_NEWS_READY ? ready_in_turn(w) : 0;
     if (clock_monotonic_ms() >= w->look_at_ms) {
         w->look_at_ms = clock_monotonic_ms() + LOOK_MS;
-        if (look(w) == 0)
+        if (look(w) < 0) /* then this process may be the only one that still reaches the store */
+            rest |= STORE_NEWS_TIME | STORE_NEWS_READY;
+        else
             rest |= (w->around.keeps_time ? STORE_NEWS_TIME : 0) |
                     (w->around.has_ready ? STORE_NEWS_READY : 0);
     }

@@ -1,6 +1,8 @@
 /* Definitions of tasks that one process publishes and another goes by. */
 #include "engine/bed.h"
 
+#include "base/err.h"
+
 #include "engine/private.h"
 #include "engine/tasks.h"
 
@@ -229,6 +231,38 @@ static void dead_letters_are_kept_as_long_as_their_own_policy_says(void **state)
     bed_release(&bed);
 }
 
+struct lossy_op {
+    struct op op;
+    int losses;
+};
+
+static int lose(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    struct lossy_op *lossy = (struct lossy_op *)op;
+    (void)e;
+    return lossy->losses-- > 0 ? err_set(err, REDRIVE_E_CANCELLED, "others were in the way") : 0;
+}
+
+/* More than a sweep looks at in one unit, and between two sweeps a unit that is tried twice. */
+static void units_that_are_lost_do_not_take_a_sweep_back_that_was_none_of_theirs(void **state)
+{
+    (void)state;
+    const int64_t day_ms = INT64_C(86400000);
+    struct bed bed;
+    bed_init(&bed, NULL);
+    for (int i = 0; i < 510; i++)
+        put_dead_with(&bed, "nobody", "{\"dlq_retention_days\":30}");
+    put_dead_with(&bed, "nobody", "{\"dlq_retention_days\":1}");
+    bed_pass(&bed, 2 * day_ms);
+    for (int i = 0; i < 5; i++) {
+        struct lossy_op lossy = {.op = {.apply = lose}, .losses = 1};
+        assert_int_equal(engine_apply_one(bed.engine, &lossy.op, NULL), 0);
+        bed_pass(&bed, 61000);
+    }
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 510);
+    bed_release(&bed);
+}
+
 static void dead_letters_of_0_days_are_kept_for_ever(void **state)
 {
     (void)state;
@@ -279,6 +313,7 @@ int main(void)
         T(dead_letters_are_kept_as_long_as_was_published),
         T(dead_letters_go_though_many_stand_before_them),
         T(dead_letters_are_kept_as_long_as_their_own_policy_says),
+        T(units_that_are_lost_do_not_take_a_sweep_back_that_was_none_of_theirs),
         T(dead_letters_of_0_days_are_kept_for_ever),
         T(own_policies_are_heard_though_many_stand_before_them),
     };

@@ -23,6 +23,7 @@ struct fake {
     atomic_int looks;
     atomic_int claiming_looks;
     atomic_int given_back;
+    atomic_bool fails;
 };
 
 struct told {
@@ -56,6 +57,9 @@ static int fake_look(struct store *store, int64_t keep_ms, bool claims, struct s
     fake->looks++;
     fake->claiming_looks += claims;
     fake->given_back += keep_ms == 0;
+    *ret = (struct store_around){0};
+    if (fake->fails)
+        return REDRIVE_E_IO;
     *ret = (struct store_around){.keeps_time = keep_ms > 0 && fake->keeps_time,
                                  .claimers = fake->claimers,
                                  .has_ready = fake->has_ready};
@@ -203,6 +207,19 @@ static void looking_for_jobs_all_the_time_leaves_time_for_the_rest(void **state)
     watcher_stop(told.watcher);
 }
 
+static void one_that_cannot_look_looks_after_everything(void **state)
+{
+    struct told told = {.watcher = NULL};
+    (void)state;
+    told.fake.fails = true;
+    start(&told, STORE_NOTIFIES | STORE_LOOKS_AROUND);
+    await_looks(&told, 1);
+    told.news = 0;
+    await_looks(&told, 1);
+    assert_int_equal(told.news, STORE_NEWS_TIME | STORE_NEWS_READY);
+    watcher_stop(told.watcher);
+}
+
 static void two_claimers_follow_at_once(void **state)
 {
     struct told told = {.watcher = NULL};
@@ -246,6 +263,7 @@ int main(void)
         cmocka_unit_test(one_that_fails_gives_time_back),
         cmocka_unit_test(many_claimers_look_before_they_claim),
         cmocka_unit_test(looking_for_jobs_all_the_time_leaves_time_for_the_rest),
+        cmocka_unit_test(one_that_cannot_look_looks_after_everything),
         cmocka_unit_test(two_claimers_follow_at_once),
         cmocka_unit_test(one_that_does_not_claim_follows_at_once),
         cmocka_unit_test(ready_jobs_are_found_without_news_too),
