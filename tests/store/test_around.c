@@ -57,7 +57,11 @@ static void time_that_is_given_back_goes_to_the_next_who_asks(void **state)
     assert_true(keeps(&second));
     assert_false(keeps(k));
     kit_close(&second);
-    assert_true(keeps(k));
+    /* That it has gone may be heard a moment later than that it is asked for. */
+    for (int i = 0; !keeps(k); i++) {
+        assert_true(i < KEEP_MS / 4);
+        usleep(1000);
+    }
 }
 
 static void one_that_no_longer_asks_loses_it(void **state)

@@ -2,14 +2,12 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-static int ask_around(struct store *store, int64_t keep_ms, bool claims, redisReply **ret,
-                      struct redrive_err *err)
+static void ask_around(struct store *store, int64_t keep_ms, bool claims)
 {
     rd_ask(store, "around");
     rd_ask_text(store, store->me);
     rd_ask_int(store, keep_ms);
     rd_ask_int(store, claims);
-    return rd_link_call(store, ret, err);
 }
 
 int redis_look_around(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
@@ -19,7 +17,8 @@ int redis_look_around(struct store *store, int64_t keep_ms, bool claims, struct 
     *ret = (struct store_around){0};
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is open: there is time to look around later");
-    int rc = ask_around(store, keep_ms, claims, &reply, err);
+    ask_around(store, keep_ms, claims);
+    int rc = rd_link_call(store, &reply, err);
     if (rc != 0)
         return rc;
     ret->keeps_time = store->keeps_time = rd_reply_int(reply, 0) != 0;
@@ -31,11 +30,9 @@ int redis_look_around(struct store *store, int64_t keep_ms, bool claims, struct 
 
 void rd_give_time_back(struct store *store)
 {
-    redisReply *reply = NULL;
     if (!store->keeps_time || !store->link)
         return;
-    /* If that fails, the time is over soon. */
-    (void)ask_around(store, 0, false, &reply, NULL);
-    if (reply)
-        freeReplyObject(reply);
+    /* If nobody hears it, the time is over soon. */
+    ask_around(store, 0, false);
+    rd_link_tell(store);
 }

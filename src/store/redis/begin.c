@@ -23,7 +23,7 @@
 #define NAP_FOLD_MAX  100
 #define LISTEN_MIN_MS 2
 #define LISTEN_MAX_MS 16
-#define LISTEN_CAP_MS 200
+#define LISTEN_CAP_MS 150
 
 /* How often one who waits looks whether the holder of the place is still there. */
 #define LOOK_EVERY_MS 50
@@ -81,8 +81,8 @@ static void read_begun(const redisReply *reply, struct begun *ret)
                           .commits = rd_reply_int(reply, 4),
                           .now_ms = rd_reply_int(reply, 5),
                           .meddled = rd_reply_int(reply, 6)};
-    str_copy(ret->history, sizeof ret->history, rd_reply_str(reply, 7));
-    str_copy(ret->id, sizeof ret->id, rd_reply_str(reply, 8));
+    str_copy(ret->id, sizeof ret->id, rd_reply_str(reply, 7));
+    str_copy(ret->history, sizeof ret->history, rd_reply_str(reply, 8));
 }
 
 /* One attempt. `dead` is the number of a unit whose holder is gone. A new connection has another
@@ -129,7 +129,8 @@ static void turn_close(struct store *store)
 }
 
 /* A message has the words of a begin's reply. It may be an old one, of a unit that was asked for
- * sooner than the message was read. */
+ * sooner than the message was read. One of a program that says less is left: who asks is answered
+ * with the place that it was given. */
 static void read_message(const struct store *store, struct str message, struct begun *ret)
 {
     int64_t numbers[7] = {0};
@@ -139,7 +140,8 @@ static void read_message(const struct store *store, struct str message, struct b
         numbers[i] = strtoll(at, &end, 10);
         at = *end == ' ' ? end + 1 : end;
     }
-    if (numbers[0] != 1 || numbers[1] <= store->last_unit)
+    const size_t len = strcspn(at, " ");
+    if (numbers[0] != 1 || numbers[1] <= store->last_unit || at[len] != ' ')
         return;
     *ret = (struct begun){.unit = numbers[1],
                           .last_seq = numbers[2],
@@ -148,9 +150,8 @@ static void read_message(const struct store *store, struct str message, struct b
                           .now_ms = numbers[5],
                           .meddled = numbers[6],
                           .is_handed = true};
-    const size_t len = strcspn(at, " ");
-    str_copy(ret->history, sizeof ret->history, (struct str){at, len});
-    str_copy(ret->id, sizeof ret->id, str_of(at[len] == ' ' ? at + len + 1 : ""));
+    str_copy(ret->id, sizeof ret->id, (struct str){at, len});
+    str_copy(ret->history, sizeof ret->history, str_of(at + len + 1));
 }
 
 /* Reads what has come. */

@@ -183,7 +183,7 @@ static int learn_fate(struct store *store, const char *history, struct redrive_e
     rd_ask(store, "fate");
     rd_ask_int(store, store->unit);
     rd_ask_text(store, store->me);
-    rd_ask_text(store, strcmp(history, store->history) == 0 ? "1" : "0");
+    rd_ask_text(store, history);
     if (rd_link_call(store, &reply, &ignored) != 0)
         return nobody_knows(err);
     const long long fate = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;

@@ -20,7 +20,15 @@ BEGIN
     SELECT j.* INTO job FROM redrive.tenants t JOIN redrive.specs s ON s.tenant_id = t.tenant_id
     JOIN redrive.jobs j ON j.seq = s.seq WHERE t.name = tenant AND s.id = id;
     IF job.state IN (0, 1, 2, 4) THEN
-        SELECT j.* INTO job FROM redrive.jobs j WHERE j.seq = job.seq FOR UPDATE;
+        -- One that was started meanwhile is let go again, with the subtransaction that has locked it.
+        BEGIN
+            SELECT j.* INTO job FROM redrive.jobs j WHERE j.seq = job.seq FOR UPDATE;
+            IF job.state = 3 THEN
+                RAISE EXCEPTION USING ERRCODE = 'RD001';
+            END IF;
+        EXCEPTION WHEN SQLSTATE 'RD001' THEN
+            NULL;
+        END;
     END IF;
     IF job.seq IS NULL THEN
         RETURN NULL;

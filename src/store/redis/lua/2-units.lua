@@ -43,15 +43,27 @@ local function make_again(P)
     end
 end
 
+-- The name that the server gives to the history of its data: another one whenever it has become the
+-- primary, so that a server that has followed another one meanwhile, and lost what it alone had, has
+-- another one.
+local function history()
+    return string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') or '-'
+end
+
+-- A unit that had written is known to the log and to replicas, and that it is over is as well. Others are
+-- only noted, and what was noted in another history is no longer so: their numbers were given out again.
 local function give_up(P, unit)
-    local write = note
+    local write, list = note, P .. 'given_up'
     if redis.call('EXISTS', P .. 'journal') == 1 then
         take_back(P)
         redis.call('DEL', P .. 'journal')
-        write = redis.call
+        write, list = redis.call, P .. 'taken_back'
+    elseif redis.call('HGET', P .. 'root', 'noted_in') ~= history() then
+        note('DEL', list)
+        note('HSET', P .. 'root', 'noted_in', history())
     end
-    write('ZADD', P .. 'given_up', unit, unit)
-    write('ZREMRANGEBYRANK', P .. 'given_up', 0, -LIST_MAX - 1)
+    write('ZADD', list, unit, unit)
+    write('ZREMRANGEBYRANK', list, 0, -LIST_MAX - 1)
     write('HSET', P .. 'root', 'open', '0')
 end
 
@@ -99,19 +111,12 @@ local function wait_for_turn(P, me, now, turn)
     return redis.call('ZRANK', P .. 'waiting', me)
 end
 
--- The name that the server gives to the history of its data: another one whenever it has become the
--- primary, so that a server that has followed another one meanwhile, and lost what it alone had, has
--- another one.
-local function history()
-    return string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') or '-'
-end
-
 -- What whoever begins is told: that it does, the unit, the last seq, shared version, number of
 -- commits, the time, how many of the commits have meddled with what others have started, or were made
--- by programs that do not say so, the history that this is part of, the store's id.
+-- by programs that do not say so, the store's id, the history that this is part of.
 local function told(P, unit, now)
     local r = redis.call('HMGET', P .. 'root', 'seq', 'shared', 'commits', 'quiet', 'id')
-    return {1, unit, r[1], r[2], r[3], text(now), text(r[3] - (r[4] or 0)), history(), r[5] or ''}
+    return {1, unit, r[1], r[2], r[3], text(now), text(r[3] - (r[4] or 0)), r[5] or '', history()}
 end
 
 -- A server that was the primary before may have given up a unit of this number, of which no other knew.
@@ -254,21 +259,32 @@ local function abort(keys, argv)
     return 0
 end
 
--- unit, me: what has become of it. 1: committed, 0: not, and it never will be, -1: nobody knows.
+-- Whether a list may have forgotten a unit of this number.
+local function is_long_ago(list, n)
+    return redis.call('ZCARD', list) >= LIST_MAX and n < tonumber(redis.call('ZRANGE', list, 0, 0)[1])
+end
+
+-- unit, me, the history that it was begun in: what has become of it. 1: committed, 0: not, and it never
+-- will be, -1: nobody knows. The server compares the history, for a replica has that of its primary until it
+-- is promoted.
 local function fate(keys, argv)
-    local P = prefix(keys)
-    abort(keys, argv)
-    local unit = tonumber(redis.call('HGET', keys[1], 'unit') or 0)
-    if redis.call('ZSCORE', P .. 'given_up', argv[1]) or unit < tonumber(argv[1]) then
+    local P, n = prefix(keys), tonumber(argv[1])
+    local r = redis.call('HMGET', keys[1], 'unit', 'open', 'holder')
+    if r[1] == argv[1] and r[2] == '1' and r[3] == argv[2] then
+        abort(keys, argv)
         return 0
     end
-    if unit == tonumber(argv[1]) then
-        return redis.call('HGET', keys[1], 'holder') == argv[2] and 1 or 0
+    local is_same = argv[3] == history()
+    local is_noted = redis.call('HGET', keys[1], 'noted_in') == history()
+    local unit = tonumber(r[1] or 0)
+    if unit < n or redis.call('ZSCORE', P .. 'taken_back', argv[1]) or
+        (is_noted and redis.call('ZSCORE', P .. 'given_up', argv[1])) then
+        return 0
     end
-    local oldest = redis.call('ZRANGE', P .. 'given_up', 0, 0)[1]
-    local is_long_ago = redis.call('ZCARD', P .. 'given_up') >= LIST_MAX and
-        tonumber(argv[1]) < tonumber(oldest)
-    return (is_long_ago or argv[3] ~= '1') and -1 or 1
+    if unit == n then
+        return r[3] == argv[2] and 1 or 0
+    end
+    return (not is_same or is_long_ago(P .. 'given_up', n) or is_long_ago(P .. 'taken_back', n)) and -1 or 1
 end
 
 -- Numbers for names that a job has for ever: tenant and name of a line, by turns.
