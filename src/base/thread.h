@@ -3,7 +3,8 @@
  * A signal that is sent to a process is taken by any thread that does not block it. A library that
  * starts threads without more ado takes signals from its host: one that blocks SIGTERM and waits
  * for it by sigwait() is killed, because a thread of which it knows nothing had SIGTERM unblocked.
- * So all threads are started here, and none with pthread_create.
+ * So all threads of the libraries are started here, and none with pthread_create. The program is
+ * its own host: what only it has, as its doors, may start threads as it likes.
  */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H

@@ -40,6 +40,14 @@ static struct str login_of(struct str rest, bool is_web)
     return (struct str){rest.ptr, (size_t)((char *)memrchr(rest.ptr, '@', end) - rest.ptr)};
 }
 
+/* A question mark in what looks like a login may as well begin the query, and then its at sign is
+ * one of a value, with secrets on both sides. A name with a slash or a hash is as doubtful. */
+static bool is_doubtful(struct str login)
+{
+    struct str user = until(login, ":");
+    return until(login, "?").len < login.len || until(user, "/#").len < user.len;
+}
+
 /* Settings of stores whose values are no secret: names, addresses, ways and paths of files, be they
  * those of keys and passwords. Not among them are password and sslpassword, what may hold anything
  * (options), and whatever is not known here. */
@@ -114,6 +122,10 @@ void url_mask(struct buf *out, struct str url)
         return;
     const bool is_web = str_starts_with(url, STR("http"));
     struct str login = login_of(rest, is_web);
+    if (is_doubtful(login)) {
+        buf_puts(out, HIDDEN);
+        return;
+    }
     struct str user = until(login, ":");
     buf_add_str(out, user);
     if (user.len < login.len)

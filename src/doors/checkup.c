@@ -18,8 +18,9 @@ struct checkup {
     bool is_started;
 
     pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t wake;
+    pthread_cond_t wake;   /* for the thread, and after its end for whoever ended it */
     struct list waiting;
+    size_t ringing; /* those that a bell answers at the moment, and that are no longer waiting */
     bool stopping;
     int64_t asked_ms;          /* monotonic: when the read in hand began; 0: there is none */
     int64_t asked_wall_ms;     /* the same moment */
@@ -164,12 +165,19 @@ static void on_patience_over(struct bell *bell)
     struct checkup *c = wait->checkup;
     pthread_mutex_lock(&c->mutex);
     const bool is_ours = !wait->is_taken;
-    if (is_ours)
+    if (is_ours) {
         list_remove(&wait->link);
-    wait->is_taken = true;
+        wait->is_taken = true;
+        c->ringing++;
+    }
     pthread_mutex_unlock(&c->mutex);
-    if (is_ours)
-        answer(c, wait);
+    if (!is_ours)
+        return;
+    answer(c, wait);
+    pthread_mutex_lock(&c->mutex);
+    c->ringing--;
+    pthread_cond_signal(&c->wake);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 void checkup_ask(struct checkup *c, struct checkup_wait *wait)
@@ -221,6 +229,14 @@ int checkup_new(const char *store_url, struct bells *bells, struct pulse *pulse,
     return 0;
 }
 
+static void await_bells(struct checkup *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    while (c->ringing > 0)
+        pthread_cond_wait(&c->wake, &c->mutex);
+    pthread_mutex_unlock(&c->mutex);
+}
+
 void checkup_free(struct checkup *c)
 {
     struct list waits;
@@ -236,6 +252,7 @@ void checkup_free(struct checkup *c)
     take_all(c, &waits);
     pthread_mutex_unlock(&c->mutex);
     answer_all(c, &waits);
+    await_bells(c);
     store_close(c->store);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->mutex);

@@ -47,7 +47,8 @@ struct checkup_wait {
 int checkup_new(const char *store_url, struct bells *bells, struct pulse *pulse,
                 int64_t (*now_ms)(void *ctx), void *ctx, struct checkup **ret,
                 struct redrive_err *err);
-/* Ends the thread; who still waits is answered. NULL does nothing. */
+/* Ends the thread; who still waits is answered, and every `done` has returned. Not from a bell.
+ * NULL does nothing. */
 void checkup_free(struct checkup *checkup);
 
 /* `thresholds` and `done` are set. */

@@ -38,7 +38,7 @@ static void settings_are_shown_if_they_are_harmless(void **state)
                 "postgres://db/jobs?sslmode=a&***&***");
     check_shown(url_mask, "postgres://db/jobs#s3cret?prefix=a", "postgres://db/jobs?***");
     check_shown(url_mask, "redis://db?prefix=a#s3cret", "redis://db?prefix=***");
-    check_shown(url_mask, "redis://:s3cret?prefix=s3cret@db", "redis://:***@db");
+    check_shown(url_mask, "redis://:s3cret?prefix=s3cret@db", "redis://***");
 }
 
 static void queries_of_the_web_are_hidden(void **state)
@@ -63,12 +63,29 @@ static void a_password_with_loose_signs_is_hidden(void **state)
 {
     (void)state;
     check_shown(url_mask, "postgres://ann:s3/cret@db/jobs", "postgres://ann:***@db/jobs");
-    check_shown(url_mask, "postgres://ann:s3?cret@db/jobs", "postgres://ann:***@db/jobs");
+    check_shown(url_mask, "postgres://ann:s3?cret@db/jobs", "postgres://***");
     check_shown(url_mask, "postgres://ann:s3#cret@db/jobs", "postgres://ann:***@db/jobs");
     check_shown(url_mask, "postgres://ann:s3@cret@db/jobs", "postgres://ann:***@db/jobs");
     check_shown(url_mask, "postgres://ann:s3:cret@db/jobs", "postgres://ann:***@db/jobs");
     check_shown(url_mask, "postgres://ann:s3cret@db/jobs?a=b@c",
                 "postgres://ann:***@db/jobs?a=***");
+}
+
+static void an_at_sign_in_a_query_hides_all_where_there_is_no_login(void **state)
+{
+    (void)state;
+    check_shown(url_mask, "postgres://h/db?user=u&password=s3@cret", "postgres://***");
+    check_shown(url_mask, "postgres://h:5432/db?password=s3@cret", "postgres://***");
+    check_shown(url_mask, "postgres://h?password=s3@cret", "postgres://***");
+    check_shown(url_mask, "postgres:///db?host=/run&user=u&password=s3@cret", "postgres://***");
+    check_shown(url_mask, "postgres://?password=s3@cret", "postgres://***");
+    check_shown(url_mask, "postgres://h/db?password=s3:c@ret", "postgres://***");
+    check_shown(url_mask, "postgres://h/db?password=s3@c@ret", "postgres://***");
+    check_shown(url_mask, "redis://h/0?password=@s3cret", "redis://***");
+    check_shown(url_mask, "postgres://h/db#s3@cret", "postgres://***");
+    check_shown(url_mask, "postgres://h/s3@cret", "postgres://***");
+    check_shown(url_mask, "postgres://u@h/db?user=u&password=s3@cret",
+                "postgres://u@h/db?user=u&password=***");
 }
 
 static void an_at_sign_in_a_path_of_the_web_is_no_login(void **state)
@@ -96,6 +113,7 @@ int main(void)
         T(queries_of_the_web_are_hidden),
         T(what_has_no_secret_is_shown),
         T(a_password_with_loose_signs_is_hidden),
+        T(an_at_sign_in_a_query_hides_all_where_there_is_no_login),
         T(an_at_sign_in_a_path_of_the_web_is_no_login),
         T(a_secret_path_is_hidden),
     };

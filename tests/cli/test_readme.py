@@ -45,7 +45,7 @@ def plain(line):
     """Without what differs from run to run, and without the end of a line that is cut off."""
     line = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "ID", line)
     line = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", line)
-    return re.sub(r"\b\d+(ms|s)\b", "SPAN", re.sub(r" +", " ", line)).rstrip()
+    return re.sub(r"\b[\d.]+(ms|s)\b", "SPAN", re.sub(r" +", " ", line)).rstrip()
 
 
 def same(shown, line):

@@ -23,6 +23,8 @@ STORES = [
     f"redis://127.0.0.1:1/0?{SECRET}@127.0.0.1",
     f"rediss://ann:{SECRET}@127.0.0.1:1",
     f"rediss://ann@127.0.0.1:1/0?prefix=a&password={SECRET}",
+    f"postgres://127.0.0.1:1/jobs?user=a&password=x@{SECRET}",
+    f"postgres://127.0.0.1/jobs?user=a&password=x@{SECRET}",
     f"postgers://ann:{SECRET}@127.0.0.1/jobs",
 ]
 COMMANDS = [
