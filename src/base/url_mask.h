@@ -12,7 +12,7 @@
  * but those that are known to be harmless. On the web (http, https) settings are anybody's, and
  * the query is hidden whole: https://user:***@host/path?*** . In doubt more is hidden: a password
  * of a database in which somebody did not escape a slash ends at the at sign too, and of a URL in
- * which an at sign may end a login or stand in the query only the scheme is shown: scheme://*** .
+ * which an at sign may end a login or stand in the query only the scheme is shown.
  */
 void url_mask(struct buf *out, struct str url);
 
