@@ -185,6 +185,8 @@ def test_worker_obeys_the_orders_of_the_server(foreign, tmp_path):
             client.push("slow-job-1", "Slow", [str(gate)])
             wait_until(lambda: client.info()["sets"]["working"] == 1)
             door.tell(order)
+            # When this has its answer, no FETCH is under way that came before the order.
+            client.push("a-job-of-nobody", "Good", [1], queue="elsewhere")
             client.push("good-job-1", "Good", [1])
         for order, _, client, worker, gate in lives:
             wait_for(lambda: worker.has_heard(order), lambda: f"{order}\n{worker.said()}\n{worker.errors()}")
@@ -192,7 +194,7 @@ def test_worker_obeys_the_orders_of_the_server(foreign, tmp_path):
             assert client.info()["total_processed"] == 0
             gate.touch()
             wait_until(lambda: client.info()["total_processed"] == 1)
-            assert client.info()["queues"] == {"default": 1}
+            assert client.info()["queues"]["default"] == 1
             if order == "quiet":
                 worker.process.send_signal(signal.SIGTERM)
             worker.ends()
