@@ -59,8 +59,7 @@ struct engine {
     struct sweep_mark *sweep_marks; /* see retention.h */
     size_t n_sweep_marks;
     int64_t alert_ms;
-    int64_t
-        cancels_ms; /* when cancels that were left in the store were last looked for; 0: never */
+    int64_t cancels_ms;        /* when cancels in the store were last looked for; 0: never */
     struct alert_event *fired; /* by this unit, in its arena */
     size_t n_fired;
     int64_t started_ms;
