@@ -237,8 +237,7 @@ static int compare_name(const void *key, const void *element)
 {
     const struct str *name = key;
     const struct config_task *task = *(const struct config_task *const *)element;
-    int order = strncmp(name->ptr, task->name, name->len);
-    return order ? order : (task->name[name->len] ? -1 : 0);
+    return str_compare(*name, str_of(task->name));
 }
 
 const struct config_task *config_task(const struct config *config, struct str name)

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/json_writer.h"
 #include "core/moment.h"
+#include "core/name.h"
 
 #define JID_MIN_BYTES 8
 #define PRIORITY_STEP 25
@@ -86,6 +87,7 @@ static int read_members(struct str json, struct arena *arena, struct faktory_job
     return rc < 0 ? err_set(err, rc, "invalid JSON: %s", why.message) : 0;
 }
 
+/* Whether the job can be looked at any further: its names are safe to look up. */
 static int check(const struct faktory_job *job, const struct extras *extras,
                  struct redrive_err *err)
 {
@@ -97,7 +99,10 @@ static int check(const struct faktory_job *job, const struct extras *extras,
         return err_set(err, REDRIVE_E_INVALID, "jobs must have an args parameter");
     if (extras->reserve_for > FAKTORY_RESERVE_MAX_MS / 1000)
         return err_set(err, REDRIVE_E_RANGE, "jobs cannot be reserved for more than one day");
-    return 0;
+    int rc = name_check("jid", job->jid, err);
+    if (rc == 0)
+        rc = name_check("jobtype", job->type, err);
+    return rc < 0 || job->queue.len == 0 ? rc : name_check("queue", job->queue, err);
 }
 
 int faktory_job_read(struct str json, struct arena *arena, struct faktory_job *ret,

@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 #include "base/utf8.h"
+#include "core/name.h"
 #include "redrive.h"
 
-#define ERROR_MAX      512
-#define NAME_MAX_BYTES 255
+#define ERROR_MAX 512
 
 int faktory_line_next(struct str bytes, size_t max, size_t *scanned, struct faktory_line *ret,
                       size_t *ret_used)
@@ -51,12 +51,7 @@ bool faktory_word_next(struct str *rest, struct str *ret)
 
 bool faktory_is_name(struct str word)
 {
-    if (word.len == 0 || word.len > NAME_MAX_BYTES)
-        return false;
-    for (size_t i = 0; i < word.len; i++)
-        if ((unsigned char)word.ptr[i] < 0x20 || word.ptr[i] == 0x7f)
-            return false;
-    return utf8_valid(word);
+    return name_check("name", word, NULL) == 0;
 }
 
 void faktory_put_ok(struct buf *out)

@@ -2,26 +2,18 @@
 
 #include "base/err.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "core/name.h"
 #include "core/policy.h"
 #include "engine/keys.h"
 #include "engine/private.h"
 
-#define NAME_MAX_LEN 255
 #define PRIORITY_MAX 100
 
 static int check_name(const char *what, struct str s, bool required, struct redrive_err *err)
 {
     if (s.len == 0)
         return required ? err_set(err, REDRIVE_E_INVALID, "a job needs a %s", what) : 0;
-    if (s.len > NAME_MAX_LEN)
-        return err_set(err, REDRIVE_E_TOO_BIG, "%s is over %d bytes", what, NAME_MAX_LEN);
-    for (size_t i = 0; i < s.len; i++)
-        if ((unsigned char)s.ptr[i] < 0x20 || s.ptr[i] == 0x7f)
-            return err_set(err, REDRIVE_E_INVALID, "%s has a control character", what);
-    if (!utf8_valid(s))
-        return err_set(err, REDRIVE_E_INVALID, "%s is not UTF-8", what);
-    return 0;
+    return name_check(what, s, err);
 }
 
 static int check_names(const struct job_spec *spec, struct redrive_err *err)
@@ -113,12 +105,13 @@ static int refuse_unknown(const struct config *config, struct str name, struct r
     return REDRIVE_E_UNKNOWN;
 }
 
-/* All but its policy, and whether there is a payload. */
+/* All but its names, its policy, and whether there is a payload. The names have been checked: they
+ * are looked up here. */
 static int check_form(const struct config *config, size_t payload_max_bytes,
                       const struct job_spec *spec, struct redrive_err *err)
 {
-    int rc = check_names(spec, err);
-    if (rc == 0 && config && config->strict_tasks && !*config_task(config, spec->task)->name)
+    int rc = 0;
+    if (config && config->strict_tasks && !*config_task(config, spec->task)->name)
         rc = refuse_unknown(config, spec->task, err);
     if (rc == 0)
         rc = check_payload(payload_max_bytes, spec->payload, err);
@@ -130,7 +123,9 @@ static int check_form(const struct config *config, size_t payload_max_bytes,
 int submit_check(const struct config *config, const struct config_task *task,
                  size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
 {
-    int rc = check_form(config, payload_max_bytes, spec, err);
+    int rc = check_names(spec, err);
+    if (rc == 0)
+        rc = check_form(config, payload_max_bytes, spec, err);
     if (rc == 0)
         rc = read_policy(task, spec, err);
     return rc == 0 ? check_there(task, spec->payload, err) : rc;
@@ -165,7 +160,6 @@ static int complete(const struct engine *e, struct submit_op *op, size_t i,
 {
     struct job_spec *spec = &op->specs[i];
     int rc = check_form(op->config, e->options.payload_max_bytes, spec, err);
-    spec->max_attempts = 0;
     if (rc == 0)
         rc = read_policy_once(e, op, i, task, err);
     if (rc < 0)
@@ -185,6 +179,11 @@ static void check_one(const struct engine *e, struct submit_op *op, size_t i)
 {
     struct job_spec *spec = &op->specs[i];
     struct submit_answer *a = &op->answers[i];
+    spec->max_attempts = 0;
+    a->code = check_names(spec, &a->err);
+    a->invalid = a->code < 0;
+    if (a->invalid)
+        return;
     const struct config_task *task = engine_task_by(e, op->config, spec->task);
     a->open = open_parts(task, spec);
     a->code = complete(e, op, i, task, &a->err);

@@ -50,6 +50,12 @@ static void an_undeclared_task_has_the_defaults(void **state)
     assert_ptr_equal(other, config_task(c, (struct str){0}));
     assert_ptr_equal(other, config_task(c, STR("bb")));
     assert_ptr_equal(other, config_task(c, STR("")));
+    /* Longer than the declared name behind a NUL, as a client may send it. */
+    char *text = calloc(1, 100000);
+    assert_non_null(text);
+    memcpy(text, c->tasks[0].name, strlen(c->tasks[0].name));
+    assert_ptr_equal(other, config_task(c, (struct str){text, 100000}));
+    free(text);
     assert_string_equal(other->name, "");
     assert_string_equal(other->queue, "default");
     assert_int_equal(other->run.kind, CONFIG_RUN_NONE);

@@ -216,12 +216,22 @@ def test_job_comes_back_as_it_was_sent(door):
     ('{"jid":"job-00001","jobtype":"T","args":[],"at":"soon"}', "ERR invalid timestamp for 'at'"),
     ("{", "ERR invalid JSON"), ("", "ERR invalid JSON"), ("[]", "ERR invalid JSON"),
     ('{"jid":"job-00001","jid":"job-00002","jobtype":"T","args":[]}', "ERR invalid JSON"),
-    ('{"jid":"job\\u0000\\u0001aaa","jobtype":"T","args":[]}', "ERR id has a control character"),
+    ('{"jid":"job\\u0000\\u0001aaa","jobtype":"T","args":[]}', "ERR jid has a control character"),
     ('{"jid":"job-00001","jobtype":"T","args":[],"queue":"a\\nb"}', "ERR queue has a control character"),
 ])
 def test_wrong_push_is_refused(door, text, error):
     client = door.connect()
     assert client.error("PUSH " + text).startswith(error)
+    assert client.info()["total_enqueued"] == 0
+
+
+def test_jobtype_that_goes_on_behind_a_nul_is_refused(open_door):
+    client = open_door(config="tasks: {mail: {}}\n").connect()
+    # Each ends far behind the end of the declared name.
+    for extra in (1, 70_000, 3_000_000):
+        text = '{"jid":"12345678","jobtype":"mail\\u0000' + "x" * extra + '","args":[]}'
+        assert "jobtype" in client.error(f"PUSH {text}")
+        assert "jobtype" in json.loads(client.ask(f"PUSHB [{text}]"))["12345678"]
     assert client.info()["total_enqueued"] == 0
 
 

@@ -1,13 +1,44 @@
 /* Bytes are taken line by line to their end or to a line that is too long, whatever they are; a job
- * that is taken can be handed out again as JSON that a worker can read; errors have a text. */
+ * that is taken can be looked up among declared tasks and handed out again as JSON that a worker
+ * can read; errors have a text. */
 #include "fuzz.h"
 
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "base/json.h"
+#include "config/config.h"
 #include "doors/faktory_job.h"
 #include "doors/faktory_line.h"
 #include "doors/faktory_request.h"
 
 #define LINE_MAX_BYTES 4096
+
+/* A configuration with declared tasks, loaded once. */
+static const struct config *declared_tasks(void)
+{
+    static const char TEXT[] = "tasks: {mail: {}, mailbox: {}, report: {}}\n";
+    static struct config *config;
+    if (config)
+        return config;
+    static struct config_report report;
+    char path[64];
+    int fd = memfd_create("config", 0);
+    FUZZ_CHECK(fd >= 0 && write(fd, TEXT, sizeof TEXT - 1) == sizeof TEXT - 1);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const struct config_sources sources = {.path = path, .path_required = true};
+    FUZZ_CHECK(config_load(&sources, &config, &report) == 0);
+    close(fd);
+    return config;
+}
+
+/* Any text may be looked up, also one that no check has let pass. */
+static void check_looked_up(struct str type)
+{
+    const struct config_task *task = config_task(declared_tasks(), type);
+    FUZZ_CHECK(!*task->name || str_is(type, task->name));
+}
 
 static void check_handed_out(const struct faktory_job *job, struct arena *arena)
 {
@@ -38,7 +69,10 @@ static void try_args(struct str args)
     struct faktory_mutation mutation;
     struct str text;
     arena_init(&arena);
-    if (faktory_job_read(args, &arena, &job, &err) == 0)
+    int rc = faktory_job_read(args, &arena, &job, &err);
+    check_looked_up(job.type);
+    check_looked_up(args);
+    if (rc == 0)
         check_handed_out(&job, &arena);
     else
         FUZZ_CHECK(err.message[0] != '\0');

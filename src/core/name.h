@@ -1,0 +1,17 @@
+/* name.h - which names jobs, tasks, queues and workers may have.
+ *
+ * Names come from clients. They are checked before they are looked up anywhere.
+ */
+#ifndef CORE_NAME_H
+#define CORE_NAME_H
+
+#include "base/str.h"
+#include "redrive.h"
+
+#define NAME_MAX_BYTES 255
+
+/* 0 for 1 to NAME_MAX_BYTES bytes of UTF-8 without control characters. Otherwise
+ * REDRIVE_E_INVALID or REDRIVE_E_TOO_BIG; the message begins with `what`. */
+int name_check(const char *what, struct str name, struct redrive_err *err);
+
+#endif
