@@ -169,40 +169,11 @@ bool breaker_admit(struct breaker *b, const struct redrive_breaker_config *confi
     }
 }
 
-/* Turns the ring of buckets to now. A clock that goes back leaves it where it is. */
-static void advance_window(struct breaker *b, const struct redrive_breaker_config *config,
-                           int64_t now_ms)
-{
-    int64_t width = config->window_ms / BREAKER_BUCKETS;
-    if (now_ms < b->bucket_start_ms + width)
-        return;
-    int64_t steps = (now_ms - b->bucket_start_ms) / width;
-    b->bucket_start_ms += steps * width;
-    if (steps >= BREAKER_BUCKETS) {
-        memset(b->window, 0, sizeof b->window);
-        return;
-    }
-    while (steps-- > 0) {
-        b->bucket = (b->bucket + 1) % BREAKER_BUCKETS;
-        b->window[b->bucket] = (struct breaker_bucket){0};
-    }
-}
-
-static struct breaker_bucket window_sum(const struct breaker *b)
-{
-    struct breaker_bucket sum = {0};
-    for (int i = 0; i < BREAKER_BUCKETS; i++) {
-        sum.calls += b->window[i].calls;
-        sum.failures += b->window[i].failures;
-    }
-    return sum;
-}
-
 static bool rate_trips(const struct breaker *b, const struct redrive_breaker_config *config)
 {
     if (config->failure_rate <= 0)
         return false;
-    struct breaker_bucket sum = window_sum(b);
+    struct breaker_counts sum = breaker_window_sum(&b->window);
     return sum.calls >= config->min_calls &&
            (double)sum.failures >= config->failure_rate * (double)sum.calls;
 }
@@ -210,9 +181,7 @@ static bool rate_trips(const struct breaker *b, const struct redrive_breaker_con
 static void record_closed(struct breaker *b, const struct redrive_breaker_config *config,
                           bool failed, int64_t now_ms)
 {
-    advance_window(b, config, now_ms);
-    b->window[b->bucket].calls++;
-    b->window[b->bucket].failures += failed;
+    breaker_window_add(&b->window, config, failed, now_ms);
     b->consecutive = failed ? b->consecutive + 1 : 0;
 
     bool in_a_row = config->failure_threshold > 0 && b->consecutive >= config->failure_threshold;
@@ -278,7 +247,7 @@ void breaker_reset(struct breaker *b)
     b->consecutive = 0;
     b->reopened = 0;
     b->retry_at_ms = 0;
-    memset(b->window, 0, sizeof b->window);
+    breaker_window_clear(&b->window);
 }
 
 void breaker_trip(struct breaker *b, int64_t now_ms)
@@ -307,10 +276,10 @@ void breaker_simulate_failure(struct breaker *b, const struct redrive_breaker_co
 static double current_rate(const struct breaker *b, const struct redrive_breaker_config *config,
                            int64_t now_ms)
 {
-    struct breaker copy = *b;
-    if (copy.state == REDRIVE_BREAKER_CLOSED)
-        advance_window(&copy, config, now_ms);
-    struct breaker_bucket sum = window_sum(&copy);
+    struct breaker_window window = b->window;
+    if (b->state == REDRIVE_BREAKER_CLOSED)
+        breaker_window_advance(&window, config, now_ms);
+    struct breaker_counts sum = breaker_window_sum(&window);
     if (sum.calls == 0 || sum.calls < config->min_calls)
         return -1;
     return (double)sum.failures / (double)sum.calls;

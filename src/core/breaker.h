@@ -25,15 +25,8 @@
 
 #include <stdint.h>
 
+#include "core/breaker_window.h"
 #include "redrive.h"
-
-#define BREAKER_BUCKETS 10
-
-/* One tenth of the window. */
-struct breaker_bucket {
-    uint32_t calls;
-    uint32_t failures;
-};
 
 struct breaker_probe {
     uint64_t token; /* 0: free */
@@ -49,10 +42,8 @@ struct breaker {
     uint64_t next_token;
     uint64_t seed; /* of the recovery jitter */
     int64_t opened_at_ms;
-    int64_t retry_at_ms;     /* open, half open: when the next probe may go */
-    int64_t bucket_start_ms; /* of the current bucket */
-    uint32_t bucket;
-    struct breaker_bucket window[BREAKER_BUCKETS];
+    int64_t retry_at_ms; /* open, half open: when the next probe may go */
+    struct breaker_window window;
     struct breaker_probe probes[REDRIVE_MAX_PROBES];
 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/thread.h"
 #include "engine/tick.h"
@@ -11,6 +12,10 @@
 
 /* The longest sleep, so that a wall clock that was set is noticed. */
 #define SLEEP_MAX_MS 60000
+
+/* A committer that has been at the same work for so long hangs, it seems: time is not for it to
+ * keep. */
+#define HANGS_MS 3000
 
 struct committer {
     struct engine *engine;
@@ -23,8 +28,9 @@ struct committer {
     pthread_cond_t wake;
     struct list waiting;
     bool stopping;
-    uint32_t news;   /* from outside, bits of enum store_news */
-    bool keeps_time; /* for all processes */
+    uint32_t news;         /* from outside, bits of enum store_news */
+    bool keeps_time;       /* for all processes */
+    int64_t busy_since_ms; /* monotonic: with operations or a tick; 0: it is not */
 };
 
 /* ---- The thread ------------------------------------------------------------------------------ */
@@ -83,6 +89,17 @@ static bool wants_tick(const struct committer *c)
     return c->news & STORE_NEWS_TIME || engine_next_ms(c->engine) <= engine_now_ms(c->engine);
 }
 
+static bool wants_flush(const struct committer *c)
+{
+    return engine_flush_ms(c->engine) <= engine_now_ms(c->engine);
+}
+
+static int64_t next_ms(const struct committer *c)
+{
+    const int64_t tick_ms = engine_next_ms(c->engine), flush_ms = engine_flush_ms(c->engine);
+    return tick_ms < flush_ms ? tick_ms : flush_ms;
+}
+
 static void tick(struct committer *c)
 {
     int64_t next_ms;
@@ -111,23 +128,28 @@ static void *run(void *arg)
         c->news = 0;
         struct op_batch batch = {.ops = ops, .gather = gather, .ctx = c};
         take(c, &batch);
+        c->busy_since_ms = clock_monotonic_ms();
         pthread_mutex_unlock(&c->mutex);
         if (is_time)
             tick(c);
         if (batch.n > 0)
             engine_apply_batch(c->engine, &batch);
+        if (wants_flush(c))
+            engine_flush(c->engine);
         if (engine_has_claimed(c->engine))
             watcher_claims(c->watcher);
         bool made_ready = engine_made_ready(c->engine);
         answer(batch.ops, batch.n);
         if (c->on_ready && (made_ready || outside))
             c->on_ready(c->ready_ctx);
-        int64_t wait_ms = engine_next_ms(c->engine) - engine_now_ms(c->engine);
+        const int64_t wait_ms = next_ms(c) - engine_now_ms(c->engine);
         pthread_mutex_lock(&c->mutex);
+        c->busy_since_ms = 0;
         if (wait_ms > 0 && !has_work(c))
             sleep_until_ms(c, wait_ms);
     }
     pthread_mutex_unlock(&c->mutex);
+    engine_flush(c->engine);
     return NULL;
 }
 
@@ -142,6 +164,19 @@ static void hear(void *ctx, uint32_t news, bool keeps_time)
     if (is_new || has_work(c))
         pthread_cond_broadcast(&c->wake);
     pthread_mutex_unlock(&c->mutex);
+}
+
+/* Likewise. One that stops ticks no more; one whose connection hangs cannot, for as long as the
+ * time-out of its store. Another process must be free to. */
+static bool can_keep_time(void *ctx)
+{
+    struct committer *c = ctx;
+    pthread_mutex_lock(&c->mutex);
+    const int64_t since_ms = c->busy_since_ms;
+    const bool hangs = since_ms != 0 && clock_monotonic_ms() - since_ms >= HANGS_MS;
+    const bool is_able = !c->stopping && !hangs;
+    pthread_mutex_unlock(&c->mutex);
+    return is_able;
 }
 
 /* ---- The callers ----------------------------------------------------------------------------- */
@@ -238,7 +273,8 @@ static void begin_stop(struct committer *c)
 
 static int watch(struct committer *c, struct store *store, struct redrive_err *err)
 {
-    const struct watcher_options options = {.store = store, .tell = hear, .ctx = c};
+    const struct watcher_options options = {
+        .store = store, .tell = hear, .can_keep_time = can_keep_time, .ctx = c};
     return watcher_start(&options, &c->watcher, err);
 }
 

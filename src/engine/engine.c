@@ -210,7 +210,7 @@ int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err 
 
 void engine_forget(struct engine *e)
 {
-    lanes_forget(&e->lanes);
+    lanes_rollback(&e->lanes);
     timetable_forget(&e->timetable);
     retention_undo(e);
     e->shared_seen = -1;

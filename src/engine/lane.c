@@ -7,9 +7,7 @@
 #include "base/rng.h"
 #include "engine/private.h"
 
-#define KEY_MAX_BYTES  (64u * 1024)
-#define WINDOW_LAG_MS  1000
-#define SAVE_MAX_BYTES (64u * 1024 * 1024)
+#define KEY_MAX_BYTES (64u * 1024)
 
 static void lane_free(struct lane *lane)
 {
@@ -22,32 +20,22 @@ static void lane_free(struct lane *lane)
 
 static void free_all(struct map *map)
 {
-    uint64_t seed = map->seed;
     MAP_FOREACH (map, slot)
         lane_free(slot->value);
     map_release(map);
-    map_init(map, seed);
 }
 
 void lanes_init(struct lanes *lanes, uint64_t seed)
 {
-    *lanes = (struct lanes){0};
+    *lanes = (struct lanes){.flush_ms = INT64_MAX};
     map_init(&lanes->breakers, seed);
     map_init(&lanes->limits, seed);
 }
 
-void lanes_forget(struct lanes *lanes)
+void lanes_release(struct lanes *lanes)
 {
     free_all(&lanes->breakers);
     free_all(&lanes->limits);
-    lanes->n_marked = 0;
-}
-
-void lanes_release(struct lanes *lanes)
-{
-    lanes_forget(lanes);
-    map_release(&lanes->breakers);
-    map_release(&lanes->limits);
     free(lanes->marked);
     lanes->marked = NULL;
 }
@@ -76,8 +64,8 @@ static struct map *map_of(struct engine *e, enum shared_kind kind)
     return kind == SHARED_BREAKER ? &e->lanes.breakers : &e->lanes.limits;
 }
 
-static int lane_new(struct engine *e, enum shared_kind kind, struct str tenant, struct str key,
-                    struct lane **ret, struct redrive_err *err)
+int lane_new(struct engine *e, enum shared_kind kind, struct str tenant, struct str key,
+             struct lane **ret, struct redrive_err *err)
 {
     struct lane *lane = calloc(1, sizeof *lane);
     struct buf name;
@@ -102,6 +90,15 @@ static int lane_new(struct engine *e, enum shared_kind kind, struct str tenant, 
     return 0;
 }
 
+void lane_drop(struct engine *e, struct lane *lane)
+{
+    struct buf name;
+    if (name_of(str_of(lane->tenant), str_of(lane->key), &name) == 0 &&
+        map_remove(map_of(e, lane->kind), buf_str(&name)))
+        lane_free(lane);
+    buf_release(&name);
+}
+
 int lane_breaker(struct engine *e, struct str tenant, struct str key,
                  const struct redrive_breaker_config *config, struct lane **ret,
                  struct redrive_err *err)
@@ -113,7 +110,7 @@ int lane_breaker(struct engine *e, struct str tenant, struct str key,
             return rc;
         uint64_t seed = rng_hash(tenant.ptr, tenant.len, 0);
         breaker_init(&(*ret)->breaker, rng_hash(key.ptr, key.len, seed));
-        (*ret)->breaker.bucket_start_ms = e->now_ms;
+        (*ret)->breaker.window.start_ms = e->now_ms;
         redrive_breaker_config_init(&(*ret)->breaker_config);
     }
     if (config)
@@ -162,7 +159,13 @@ void lane_arrived(struct lane *lane)
 void lane_record(struct lane *lane, struct breaker_permit permit, enum breaker_result result,
                  int64_t now_ms)
 {
-    enum redrive_breaker_state before = lane->breaker.state;
+    const enum redrive_breaker_state before = lane->breaker.state;
+    const bool counts =
+        before == REDRIVE_BREAKER_CLOSED && permit.generation == lane->breaker.generation;
+    if (counts && result == BREAKER_SUCCESS)
+        lane->unit_successes++;
+    else if (counts && result == BREAKER_FAILURE)
+        lane->is_urgent = true;
     breaker_record(&lane->breaker, &lane->breaker_config, permit, result, now_ms);
     if (lane->breaker.state != REDRIVE_BREAKER_CLOSED)
         lane->release = (struct release){0};
@@ -182,150 +185,4 @@ bool lane_is_idle(const struct lane *lane, int64_t now_ms)
             return false;
     const bool is_sent = lane->candidates > 0 && lane->candidates_until_ms > now_ms;
     return b->retry_at_ms <= now_ms && !lane->has_parked && !is_sent;
-}
-
-int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err)
-{
-    struct lanes *lanes = &e->lanes;
-    if (lane->marked)
-        return 0;
-    if (lanes->n_marked == lanes->capacity) {
-        size_t capacity = lanes->capacity ? lanes->capacity * 2 : 16;
-        struct lane **grown = realloc(lanes->marked, capacity * sizeof(struct lane *));
-        if (!grown)
-            return err_nomem(err);
-        lanes->marked = grown;
-        lanes->capacity = capacity;
-    }
-    lanes->marked[lanes->n_marked++] = lane;
-    lane->marked = true;
-    return 0;
-}
-
-/* Only the sums of the window have changed, and not long ago. */
-static bool may_lag(const struct lane *lane, int64_t now_ms)
-{
-    if (lane->kind != SHARED_BREAKER || lane->version == 0 || lane->has_parked ||
-        lane->candidates > 0)
-        return false;
-    const struct breaker *b = &lane->breaker, *s = &lane->saved;
-    return now_ms - lane->saved_ms < WINDOW_LAG_MS && b->state == s->state &&
-           b->generation == s->generation && b->consecutive == s->consecutive &&
-           memcmp(b->probes, s->probes, sizeof b->probes) == 0;
-}
-
-/* The row of a lane, its bytes in the unit's arena. */
-static struct shared_row row_of(struct engine *e, const struct lane *lane, struct buf *scratch)
-{
-    buf_reset(scratch);
-    lane_encode(lane, scratch);
-    struct str value = buf_str(scratch);
-    value.ptr = arena_dup(&e->arena, value);
-    return (struct shared_row){
-        .kind = lane->kind,
-        .tenant = str_of(lane->tenant),
-        .key = str_of(lane->key),
-        .value = value,
-        .version = lane->version,
-        .removed = lane->may_go,
-    };
-}
-
-static void lane_drop(struct engine *e, struct lane *lane)
-{
-    struct buf name;
-    if (name_of(str_of(lane->tenant), str_of(lane->key), &name) == 0 &&
-        map_remove(map_of(e, lane->kind), buf_str(&name)))
-        lane_free(lane);
-    buf_release(&name);
-}
-
-static int put_lanes(struct engine *e, struct lane *const *lanes, const struct shared_row *rows,
-                     struct move_result *results, size_t n, struct redrive_err *err)
-{
-    int rc = e->ops->shared_put(e->store, rows, n, results, err);
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        struct lane *lane = lanes[i];
-        if (results[i].code < 0)
-            return err_set(err, REDRIVE_E_CANCELLED,
-                           "another process has changed the same breaker or limit");
-        lane->version++;
-        e->puts++;
-        if (lane->may_go)
-            lane_drop(e, lane);
-        else if (lane->kind == SHARED_BREAKER) {
-            lane->saved = lane->breaker;
-            lane->saved_ms = e->now_ms;
-        }
-    }
-    e->touched |= rc == 0;
-    return rc;
-}
-
-int lanes_save(struct engine *e, struct redrive_err *err)
-{
-    struct lanes *lanes = &e->lanes;
-    const size_t n_marked = lanes->n_marked;
-    size_t n = 0;
-    if (n_marked == 0)
-        return 0;
-    struct lane **changed = arena_array(&e->arena, n_marked, sizeof(struct lane *));
-    struct shared_row *rows = arena_array(&e->arena, n_marked, sizeof *rows);
-    struct move_result *results = arena_array(&e->arena, n_marked, sizeof *results);
-    struct buf scratch;
-    buf_init(&scratch, SAVE_MAX_BYTES);
-    for (size_t i = 0; i < n_marked && !e->arena.failed; i++) {
-        struct lane *lane = lanes->marked[i];
-        lane->marked = false;
-        lane->may_go = lane->may_go && lane_is_spent(lane, e->now_ms);
-        if (lane->may_go && lane->version == 0) {
-            lane_drop(e, lane);
-            continue;
-        }
-        if (!lane->may_go && may_lag(lane, e->now_ms))
-            continue;
-        changed[n] = lane;
-        rows[n++] = row_of(e, lane, &scratch);
-        event_add_breaker(e, lane);
-    }
-    lanes->n_marked = 0;
-    bool failed = buf_failed(&scratch) || e->arena.failed;
-    buf_release(&scratch);
-    if (failed)
-        return err_nomem(err);
-    return n == 0 ? 0 : put_lanes(e, changed, rows, results, n, err);
-}
-
-static int load_row(struct engine *e, const struct shared_row *row, struct redrive_err *err)
-{
-    struct lane *lane = NULL;
-    int rc = lane_new(e, row->kind, row->tenant, row->key, &lane, err);
-    if (!lane)
-        return rc;
-    lane->version = row->version;
-    if (!lane_decode(lane, row->value))
-        return err_set(err, REDRIVE_E_CORRUPT, "the row of breaker or limit '%s' is damaged",
-                       lane->key);
-    if (lane->kind == SHARED_BREAKER) {
-        lane->saved = lane->breaker;
-        lane->saved_ms = e->now_ms;
-    }
-    return 0;
-}
-
-static int load_kind(struct engine *e, enum shared_kind kind, struct redrive_err *err)
-{
-    struct shared_page page = {0};
-    int rc = e->ops->shared_list(e->store, kind, (struct str){0}, &page, err);
-    for (size_t i = 0; i < page.n && rc == 0; i++)
-        rc = load_row(e, &page.rows[i], err);
-    shared_page_release(&page);
-    return rc;
-}
-
-int lanes_load(struct engine *e, struct redrive_err *err)
-{
-    lanes_forget(&e->lanes);
-    int rc = load_kind(e, SHARED_BREAKER, err);
-    return rc < 0 ? rc : load_kind(e, SHARED_BUCKET, err);
 }

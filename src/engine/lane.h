@@ -11,8 +11,12 @@
  * A lane that says no more than a new one would is spent, and goes with its row: keys are often
  * made of payloads, and there is no end of those.
  *
- * The sums over a breaker's window may be up to a second behind in the store. Everything that
- * decides who may run (state, generation, probes, failures in a row) never is.
+ * The successes in a breaker's window may be up to a second behind in the store: a process that
+ * writes a row for every job would be in the way of all others. Everything else (failures, state,
+ * generation, probes) is written in the unit of the job that it comes from. Successes that are not
+ * written yet are kept apart, and added to whatever is read from the store: neither a row that
+ * another process has changed nor a unit that has failed makes a breaker forget them. Without that
+ * a window would fill with failures alone.
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
@@ -38,6 +42,9 @@ struct lane {
     int64_t version;
     bool marked;
     bool may_go;     /* if it is spent at the unit's end, it goes */
+    bool is_urgent;  /* it must be written at the unit's end */
+    bool is_written; /* it was, and the unit is not committed yet */
+    uint32_t load;   /* the latest lanes_load that has found it in the store */
     bool has_parked; /* jobs may be parked here */
     uint32_t candidates;
     int64_t candidates_until_ms;
@@ -47,7 +54,13 @@ struct lane {
             struct redrive_breaker_config breaker_config;
             struct release release; /* rate 0: nothing is being let go */
             struct breaker saved;   /* as the store has it */
-            int64_t saved_ms;
+            int64_t saved_ms;       /* when this process has written or first read it */
+
+            /* Successes of committed units that are not in the store's row. */
+            struct breaker_window unsaved;
+            uint64_t unsaved_generation;
+            bool has_unsaved;
+            uint32_t unit_successes; /* of the open unit; nothing else if it may lag */
         };
         struct {
             struct bucket bucket;
@@ -63,17 +76,22 @@ struct lanes {
     struct lane **marked;
     size_t n_marked;
     size_t capacity;
+    uint32_t loads;
+    int64_t flush_ms; /* when unsaved successes are to be written; INT64_MAX: there are none */
 };
 
 void lanes_init(struct lanes *lanes, uint64_t seed);
 void lanes_release(struct lanes *lanes);
-/* Empties it. */
-void lanes_forget(struct lanes *lanes);
 
-/* Reads all lanes from the store. */
+/* Reads all lanes from the store, and adds what it does not have yet. What an open unit has changed
+ * is forgotten. */
 int lanes_load(struct engine *e, struct redrive_err *err);
 /* Writes the marked ones. REDRIVE_E_CANCELLED: another process was faster, as store.h has it. */
 int lanes_save(struct engine *e, struct redrive_err *err);
+/* After lanes_save: the unit is committed. */
+void lanes_commit(struct engine *e);
+/* Or it has failed. Nothing here may be used until lanes_load has read it again. */
+void lanes_rollback(struct lanes *lanes);
 
 /* A lane that is to be written at the unit's end. */
 int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err);
@@ -94,6 +112,11 @@ int lane_breaker(struct engine *e, struct str tenant, struct str key,
                  struct redrive_err *err);
 int lane_limit(struct engine *e, struct str tenant, struct str key, const struct rate *rate,
                uint32_t max, struct lane **ret, struct redrive_err *err);
+
+/* For lane_store.c: a lane that is in its map, and out of it again. */
+int lane_new(struct engine *e, enum shared_kind kind, struct str tenant, struct str key,
+             struct lane **ret, struct redrive_err *err);
+void lane_drop(struct engine *e, struct lane *lane);
 
 /* The lane if there is one. */
 struct lane *lane_find(const struct map *map, struct str tenant, struct str key);

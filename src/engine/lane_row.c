@@ -76,6 +76,20 @@ static void code_bool(struct codec *c, bool *v)
     *v = wide != 0;
 }
 
+static void code_window(struct codec *c, struct breaker_window *w)
+{
+    code_time(c, &w->start_ms);
+    code_u32(c, &w->newest);
+    if (w->newest >= BREAKER_BUCKETS) {
+        c->failed = true;
+        w->newest = 0;
+    }
+    for (int i = 0; i < BREAKER_BUCKETS; i++) {
+        code_u32(c, &w->buckets[i].calls);
+        code_u32(c, &w->buckets[i].failures);
+    }
+}
+
 static void code_breaker(struct codec *c, struct breaker *b)
 {
     uint32_t state = b->state;
@@ -92,16 +106,7 @@ static void code_breaker(struct codec *c, struct breaker *b)
     code_u64(c, &b->seed);
     code_time(c, &b->opened_at_ms);
     code_time(c, &b->retry_at_ms);
-    code_time(c, &b->bucket_start_ms);
-    code_u32(c, &b->bucket);
-    if (b->bucket >= BREAKER_BUCKETS) {
-        c->failed = true;
-        b->bucket = 0;
-    }
-    for (int i = 0; i < BREAKER_BUCKETS; i++) {
-        code_u32(c, &b->window[i].calls);
-        code_u32(c, &b->window[i].failures);
-    }
+    code_window(c, &b->window);
     for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
         code_u64(c, &b->probes[i].token);
         code_time(c, &b->probes[i].expires_ms);

@@ -16,7 +16,7 @@ static bool closed_is_spent(const struct lane *lane, int64_t now_ms)
     const int64_t window_ms = lane->breaker_config.window_ms;
     const bool has_past = b->consecutive > 0 || b->generation > 1;
     const int64_t kept_ms = has_past ? DAY_MS : HOUR_MS;
-    const int64_t quiet_ms = elapsed_since(b->bucket_start_ms, now_ms);
+    const int64_t quiet_ms = elapsed_since(b->window.start_ms, now_ms);
     return quiet_ms >= kept_ms && quiet_ms >= window_ms + window_ms / BREAKER_BUCKETS;
 }
 

@@ -143,6 +143,21 @@ int64_t engine_next_ms(const struct engine *e)
     return e->wake_ms < e->own_ms ? e->wake_ms : e->own_ms;
 }
 
+void engine_flush(struct engine *e)
+{
+    if (e->lanes.flush_ms == INT64_MAX)
+        return;
+    e->lanes.flush_ms = 0;
+    engine_apply(e, NULL, 0);
+    if (e->lanes.flush_ms == 0) /* it has failed, and the log has been told (pulse.h) */
+        e->lanes.flush_ms = engine_now_ms(e) + AGAIN_MS;
+}
+
+int64_t engine_flush_ms(const struct engine *e)
+{
+    return e->lanes.flush_ms;
+}
+
 void engine_keep_time(struct engine *e, bool keeps)
 {
     if (keeps && !e->keeps_time)

@@ -27,6 +27,11 @@ int engine_tick(struct engine *engine, int64_t *ret_next_ms, struct redrive_err 
 /* When a tick is wanted, as of all that was applied since the last one. */
 int64_t engine_next_ms(const struct engine *engine);
 
+/* Writes what the store may lag behind with: successes that breakers count (lane.h). Due at
+ * engine_flush_ms, INT64_MAX: never, unless a unit does it before, and before the process ends. */
+void engine_flush(struct engine *engine);
+int64_t engine_flush_ms(const struct engine *engine);
+
 /* Whether this one keeps time for all, as it does from engine_open on. One that is told to wants a
  * tick at once. */
 void engine_keep_time(struct engine *engine, bool keeps);

@@ -121,6 +121,7 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
         return rc;
     }
     running_commit(&e->running);
+    lanes_commit(e);
     retention_keep(e);
     e->shared_seen = version + e->puts;
     events_publish(e);

@@ -49,7 +49,8 @@ static void tell(struct watcher *w, uint32_t news)
 
 static int look(struct watcher *w)
 {
-    const int64_t keep_ms = atomic_exchange(&w->gives_back, false) ? 0 : KEEP_MS;
+    const bool is_able = !w->options.can_keep_time || w->options.can_keep_time(w->options.ctx);
+    const int64_t keep_ms = atomic_exchange(&w->gives_back, false) || !is_able ? 0 : KEEP_MS;
     return w->ops->look_around(w->options.store, keep_ms, atomic_load(&w->claims), &w->around,
                                NULL);
 }

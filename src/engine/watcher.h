@@ -28,6 +28,10 @@ struct watcher_options {
     /* Called on the watcher's thread: bits of enum store_news, and whether this process keeps time.
      */
     void (*tell)(void *ctx, uint32_t news, bool keeps_time);
+    /* Called on the watcher's thread: whether this process could carry out what time brings. The
+     * watcher has a connection of its own: as long as that one works it would go on keeping time
+     * for all, while the process itself hangs or stops. NULL: always. */
+    bool (*can_keep_time)(void *ctx);
     void *ctx;
 };
 

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "engine/committer.h"
@@ -295,6 +296,85 @@ static void stop_answers_what_was_handed_in(void **state)
     bed_release(&bed);
 }
 
+/* ---- One that hangs ---------------------------------------------------------------------------
+ */
+
+struct hanging {
+    struct committer *committer;
+    struct claim_op op;
+    atomic_uint hangs;
+    atomic_bool may_go_on;
+};
+
+/* On the committer's thread. As a connection that gives no answer would, but for a unit that is
+ * open: on some stores others would wait for that one. */
+static void hang(struct op *op, void *ctx)
+{
+    struct hanging *h = ctx;
+    (void)op;
+    h->hangs = 1;
+    while (!h->may_go_on)
+        usleep(1000);
+}
+
+static void *stop_hanging(void *arg)
+{
+    committer_stop(((struct hanging *)arg)->committer);
+    return NULL;
+}
+
+/* By an engine that nobody ticks. */
+static void await_due_job(struct bed *bed, size_t n_queued)
+{
+    bed->now_ms = clock_wall_ms();
+    const struct job_spec spec = {.task = STR("t"), .process_after_ms = bed->now_ms + 100};
+    bed_submit_spec(bed, &spec);
+    for (int64_t end_ms = clock_monotonic_ms() + 15000;
+         bed_count(bed, REDRIVE_STATE_QUEUED) < n_queued; usleep(5000))
+        assert_true(clock_monotonic_ms() < end_ms);
+}
+
+static void check_time_is_kept_beside_one_that_hangs(bool stops)
+{
+    struct bed bed;
+    struct hanging h = {.may_go_on = false};
+    const struct claim_filter filter = {
+        .tasks = (struct str[]){STR("none")}, .n_tasks = 1, .limit = 1};
+    pthread_t stopper;
+    bed_init(&bed, NULL);
+    h.committer = start(bed.url, &bed);
+    await_due_job(&bed, 1); /* so it keeps time */
+    struct committer *other = start(bed.url, &bed);
+    claim_op_init(&h.op, &filter, STR("w"), 0);
+    h.op.op.done = hang;
+    h.op.op.done_ctx = &h;
+    committer_submit(h.committer, &h.op.op);
+    wait_for(&h.hangs, 1);
+    if (stops)
+        assert_int_equal(pthread_create(&stopper, NULL, stop_hanging, &h), 0);
+    await_due_job(&bed, 2);
+    h.may_go_on = true;
+    if (stops)
+        assert_int_equal(pthread_join(stopper, NULL), 0);
+    else
+        committer_stop(h.committer);
+    committer_stop(other);
+    claim_op_release(&h.op);
+    bed_release(&bed);
+}
+
+static void another_keeps_time_while_one_hangs(void **state)
+{
+    (void)state;
+    check_time_is_kept_beside_one_that_hangs(false);
+}
+
+static void another_keeps_time_while_one_hangs_as_it_stops(void **state)
+{
+    (void)state;
+    check_time_is_kept_beside_one_that_hangs(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +382,7 @@ int main(void)
         T(change_by_another_process_is_noticed), T(word_is_given_when_jobs_become_ready),
         T(word_that_was_lost_costs_a_moment),    T(claim_sees_what_has_just_become_due),
         T(stop_answers_what_was_handed_in),      T(what_is_handed_in_together_is_done_in_its_order),
+        T(another_keeps_time_while_one_hangs),   T(another_keeps_time_while_one_hangs_as_it_stops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,253 @@
+/* lane_store.c - how breakers and limits are read from the store, and written once a unit. */
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "engine/private.h"
+
+#define WINDOW_LAG_MS  1000
+#define SAVE_MAX_BYTES (64u * 1024 * 1024)
+
+int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err)
+{
+    struct lanes *lanes = &e->lanes;
+    if (lane->marked)
+        return 0;
+    if (lanes->n_marked == lanes->capacity) {
+        size_t capacity = lanes->capacity ? lanes->capacity * 2 : 16;
+        struct lane **grown = realloc(lanes->marked, capacity * sizeof(struct lane *));
+        if (!grown)
+            return err_nomem(err);
+        lanes->marked = grown;
+        lanes->capacity = capacity;
+    }
+    lanes->marked[lanes->n_marked++] = lane;
+    lane->marked = true;
+    return 0;
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+/* Only successes have come, and the row was written not long ago. */
+static bool may_lag(const struct lane *lane, int64_t now_ms)
+{
+    if (lane->kind != SHARED_BREAKER || lane->is_urgent || lane->version == 0 || lane->has_parked ||
+        lane->candidates > 0)
+        return false;
+    const struct breaker *b = &lane->breaker, *s = &lane->saved;
+    return now_ms >= lane->saved_ms && now_ms - lane->saved_ms < WINDOW_LAG_MS &&
+           b->state == s->state && b->generation == s->generation &&
+           b->consecutive == s->consecutive && memcmp(b->probes, s->probes, sizeof b->probes) == 0;
+}
+
+/* Marks what has waited long enough to be written, and with it all that waits. */
+static int mark_unsaved(struct engine *e, struct redrive_err *err)
+{
+    int rc = 0;
+    if (e->now_ms < e->lanes.flush_ms)
+        return 0;
+    MAP_FOREACH (&e->lanes.breakers, slot) {
+        struct lane *lane = slot->value;
+        if (rc < 0 || !lane->has_unsaved)
+            continue;
+        lane->is_urgent = true;
+        rc = lane_mark(e, lane, err);
+    }
+    return rc;
+}
+
+/* The row of a lane, its bytes in the unit's arena. */
+static struct shared_row row_of(struct engine *e, const struct lane *lane, struct buf *scratch)
+{
+    buf_reset(scratch);
+    lane_encode(lane, scratch);
+    struct str value = buf_str(scratch);
+    value.ptr = arena_dup(&e->arena, value);
+    return (struct shared_row){
+        .kind = lane->kind,
+        .tenant = str_of(lane->tenant),
+        .key = str_of(lane->key),
+        .value = value,
+        .version = lane->version,
+        .removed = lane->may_go,
+    };
+}
+
+static int put_lanes(struct engine *e, struct lane *const *lanes, const struct shared_row *rows,
+                     struct move_result *results, size_t n, struct redrive_err *err)
+{
+    int rc = e->ops->shared_put(e->store, rows, n, results, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (results[i].code < 0)
+            return err_set(err, REDRIVE_E_CANCELLED,
+                           "another process has changed the same breaker or limit");
+        lanes[i]->version++;
+        lanes[i]->is_written = true;
+        e->puts++;
+    }
+    e->touched |= rc == 0;
+    return rc;
+}
+
+int lanes_save(struct engine *e, struct redrive_err *err)
+{
+    struct lanes *lanes = &e->lanes;
+    size_t n = 0;
+    int rc = mark_unsaved(e, err);
+    const size_t n_marked = lanes->n_marked;
+    if (rc < 0 || n_marked == 0)
+        return rc;
+    struct lane **changed = arena_array(&e->arena, n_marked, sizeof(struct lane *));
+    struct shared_row *rows = arena_array(&e->arena, n_marked, sizeof *rows);
+    struct move_result *results = arena_array(&e->arena, n_marked, sizeof *results);
+    struct buf scratch;
+    buf_init(&scratch, SAVE_MAX_BYTES);
+    for (size_t i = 0; i < n_marked && !e->arena.failed; i++) {
+        struct lane *lane = lanes->marked[i];
+        lane->may_go = lane->may_go && lane_is_spent(lane, e->now_ms);
+        const bool is_new = lane->version == 0;
+        if (lane->may_go ? is_new : may_lag(lane, e->now_ms))
+            continue;
+        changed[n] = lane;
+        rows[n++] = row_of(e, lane, &scratch);
+        event_add_breaker(e, lane);
+    }
+    bool failed = buf_failed(&scratch) || e->arena.failed;
+    buf_release(&scratch);
+    if (failed)
+        return err_nomem(err);
+    return n == 0 ? 0 : put_lanes(e, changed, rows, results, n, err);
+}
+
+/* The store has the lane as it is here. */
+static void is_saved(struct lane *lane, int64_t now_ms)
+{
+    lane->saved = lane->breaker;
+    lane->saved_ms = now_ms;
+    lane->has_unsaved = false;
+    lane->unsaved = (struct breaker_window){0};
+}
+
+/* The successes of the unit are to be written later. */
+static void keep_unsaved(struct engine *e, struct lane *lane)
+{
+    breaker_window_add_successes(&lane->unsaved, &lane->breaker_config, lane->unit_successes,
+                                 e->now_ms);
+    lane->unsaved_generation = lane->breaker.generation;
+    lane->has_unsaved = true;
+    if (lane->saved_ms + WINDOW_LAG_MS < e->lanes.flush_ms)
+        e->lanes.flush_ms = lane->saved_ms + WINDOW_LAG_MS;
+}
+
+static void start_clean(struct lane *lane)
+{
+    lane->marked = lane->is_urgent = lane->is_written = lane->may_go = false;
+    if (lane->kind == SHARED_BREAKER)
+        lane->unit_successes = 0;
+}
+
+void lanes_commit(struct engine *e)
+{
+    struct lanes *lanes = &e->lanes;
+    if (e->now_ms >= lanes->flush_ms)
+        lanes->flush_ms = INT64_MAX;
+    for (size_t i = 0; i < lanes->n_marked; i++) {
+        struct lane *lane = lanes->marked[i];
+        if (lane->may_go) {
+            lane_drop(e, lane);
+            continue;
+        }
+        if (lane->kind == SHARED_BREAKER) {
+            if (lane->is_written)
+                is_saved(lane, e->now_ms);
+            else if (lane->unit_successes > 0)
+                keep_unsaved(e, lane);
+        }
+        start_clean(lane);
+    }
+    lanes->n_marked = 0;
+}
+
+void lanes_rollback(struct lanes *lanes)
+{
+    lanes->n_marked = 0;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* Of a generation that is over nothing counts any more. */
+static void add_unsaved(struct lane *lane)
+{
+    struct breaker *b = &lane->breaker;
+    if (!lane->has_unsaved)
+        return;
+    if (b->state == REDRIVE_BREAKER_CLOSED && b->generation == lane->unsaved_generation) {
+        breaker_window_merge(&b->window, &lane->breaker_config, &lane->unsaved);
+        return;
+    }
+    lane->has_unsaved = false;
+    lane->unsaved = (struct breaker_window){0};
+}
+
+static int load_row(struct engine *e, const struct shared_row *row, struct redrive_err *err)
+{
+    const struct map *map = row->kind == SHARED_BREAKER ? &e->lanes.breakers : &e->lanes.limits;
+    struct lane *lane = lane_find(map, row->tenant, row->key);
+    const bool is_new = !lane;
+    int rc = is_new ? lane_new(e, row->kind, row->tenant, row->key, &lane, err) : 0;
+    if (rc < 0 || !lane)
+        return rc;
+    start_clean(lane);
+    lane->load = e->lanes.loads;
+    lane->version = row->version;
+    if (!lane_decode(lane, row->value))
+        return err_set(err, REDRIVE_E_CORRUPT, "the row of breaker or limit '%s' is damaged",
+                       lane->key);
+    if (lane->kind == SHARED_BREAKER) {
+        lane->saved = lane->breaker;
+        if (is_new)
+            lane->saved_ms = e->now_ms;
+        add_unsaved(lane);
+    }
+    return 0;
+}
+
+static int load_kind(struct engine *e, enum shared_kind kind, struct redrive_err *err)
+{
+    struct shared_page page = {0};
+    int rc = e->ops->shared_list(e->store, kind, (struct str){0}, &page, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++)
+        rc = load_row(e, &page.rows[i], err);
+    shared_page_release(&page);
+    return rc;
+}
+
+/* Those that the store does not have go: another process has taken them away, or the unit that has
+ * made them has failed. */
+static int drop_unknown(struct engine *e, const struct map *map, struct redrive_err *err)
+{
+    struct lane **gone = arena_array(&e->arena, map->count, sizeof(struct lane *));
+    size_t n = 0;
+    if (!gone && map->count > 0)
+        return err_nomem(err);
+    MAP_FOREACH (map, slot) {
+        struct lane *lane = slot->value;
+        if (lane->load != e->lanes.loads)
+            gone[n++] = lane;
+    }
+    for (size_t i = 0; i < n; i++)
+        lane_drop(e, gone[i]);
+    return 0;
+}
+
+int lanes_load(struct engine *e, struct redrive_err *err)
+{
+    e->lanes.n_marked = 0;
+    e->lanes.loads++;
+    int rc = load_kind(e, SHARED_BREAKER, err);
+    if (rc == 0)
+        rc = load_kind(e, SHARED_BUCKET, err);
+    if (rc == 0)
+        rc = drop_unknown(e, &e->lanes.breakers, err);
+    return rc < 0 ? rc : drop_unknown(e, &e->lanes.limits, err);
+}

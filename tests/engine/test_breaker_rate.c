@@ -1,0 +1,206 @@
+/* The rate of failures over two engines on one store: nothing that was counted is lost, whatever
+ * other rows change meanwhile, and a breaker opens when, and only when, its service fails. */
+#include "engine/bed.h"
+
+#include "base/rng.h"
+#include "base/err.h"
+#include "engine/unit.h"
+
+/* All calls fall into one window. */
+#define CALLS   1200
+#define STEP_MS 5
+#define TOGETHER \
+    40 /* jobs that are submitted and claimed in one unit; each is settled in its own */
+
+#define YAML                                                                        \
+    "tasks:\n"                                                                      \
+    "  flaky: {retry: {max_retries: 0},\n"                                          \
+    "          breaker: {failure_threshold: 0, failure_rate: 0.5, min_calls: 20,\n" \
+    "                    window: 10s, recovery_timeout: 1h}}\n"                     \
+    "  limited: {limits: {rate: 1000/s}, breaker: {failure_threshold: 0, failure_rate: 0}}\n"
+
+struct case_ {
+    unsigned percent;      /* of the calls fail */
+    bool changes;          /* the other engine changes shared rows all the time */
+    bool both;             /* and takes half of the calls */
+    struct engine *others; /* the second engine */
+    struct rng rng;
+    unsigned calls;
+    unsigned failures;
+};
+
+static size_t claim_task(struct bed *bed, const char *task, size_t n)
+{
+    const struct str tasks[] = {str_of(task)};
+    const struct claim_filter filter = {.tasks = tasks, .n_tasks = 1, .limit = n};
+    struct redrive_err err = {0};
+    claim_op_release(&bed->claim);
+    claim_op_init(&bed->claim, &filter, STR("worker-1"), 0);
+    if (engine_apply_one(bed->engine, &bed->claim.op, &err) < 0)
+        fail_msg("%s: %s", err.message, err.detail);
+    return bed->claim.n;
+}
+
+static void submit_many(struct bed *bed, const char *task, size_t n)
+{
+    struct job_spec specs[TOGETHER];
+    struct submit_op op;
+    for (size_t i = 0; i < n; i++)
+        specs[i] = (struct job_spec){.task = str_of(task)};
+    assert_int_equal(submit_op_init(&op, bed->engine, specs, n, NULL), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    submit_op_release(&op);
+}
+
+/* A limit that fills and empties is a row that changes. */
+static void change_shared_rows(struct bed *bed, struct engine *engine)
+{
+    struct bed other = *bed;
+    other.engine = engine;
+    other.claim = (struct claim_op){0};
+    submit_many(&other, "limited", 1);
+    assert_int_equal(claim_task(&other, "limited", 1), 1);
+    assert_int_equal(bed_succeed(&other, &other.claim.jobs[0]), 0);
+    claim_op_release(&other.claim);
+}
+
+static struct redrive_breaker_status look_at_flaky(struct bed *bed, struct engine *engine)
+{
+    struct breaker_op op;
+    breaker_op_init(&op, (struct str){0}, STR("flaky"), BREAKER_LOOK);
+    assert_int_equal(engine_apply_one(engine, &op.op, NULL), 0);
+    (void)bed;
+    return op.status;
+}
+
+/* False: the breaker has opened. */
+static bool run_claimed(struct bed *bed, struct case_ *c)
+{
+    for (size_t i = 0; i < bed->claim.n; i++) {
+        const struct job *job = &bed->claim.jobs[i];
+        bool fails = rng_below(&c->rng, 100) < c->percent;
+        bed->now_ms += STEP_MS;
+        assert_int_equal(fails ? bed_fail(bed, job, "network") : bed_succeed(bed, job), 0);
+        c->calls++;
+        c->failures += fails;
+        if (c->changes && i % 20 == 0)
+            change_shared_rows(bed, c->others);
+        if (look_at_flaky(bed, bed->engine).state != REDRIVE_BREAKER_CLOSED)
+            return false;
+    }
+    return true;
+}
+
+static enum redrive_breaker_state run_case(struct case_ *c)
+{
+    struct bed bed;
+    bed_init(&bed, YAML);
+    struct engine *first = bed.engine;
+    bool goes_on = true;
+    c->others = bed_second_engine(&bed);
+    rng_seed(&c->rng, 11);
+    for (int round = 0; goes_on && c->calls < CALLS; round++) {
+        bed.engine = c->both && round % 2 ? c->others : first;
+        submit_many(&bed, "flaky", TOGETHER);
+        assert_int_equal(claim_task(&bed, "flaky", TOGETHER), TOGETHER);
+        goes_on = run_claimed(&bed, c);
+    }
+    engine_flush(first);
+    engine_flush(c->others);
+    struct redrive_breaker_status status = look_at_flaky(&bed, first);
+    const double rate = (double)c->failures / c->calls;
+    if (goes_on && status.rate != rate)
+        fail_msg("the rate is %g, and should be %g", status.rate, rate);
+    bed.engine = first;
+    engine_close(c->others);
+    bed_release(&bed);
+    return status.state;
+}
+
+static void check_percent(unsigned percent, enum redrive_breaker_state expected)
+{
+    for (int i = 0; i < 4; i++) {
+        struct case_ c = {.percent = percent, .changes = i & 1, .both = i & 2};
+        enum redrive_breaker_state found = run_case(&c);
+        if (found != expected)
+            fail_msg("%u of %u calls failed, %s foreign changes, %s: it is %s", c.failures, c.calls,
+                     c.changes ? "with" : "without", c.both ? "both engines" : "one engine",
+                     redrive_breaker_state_name(found));
+    }
+}
+
+static void one_percent_of_failures_does_not_open_it(void **state)
+{
+    (void)state;
+    check_percent(1, REDRIVE_BREAKER_CLOSED);
+}
+
+static void five_percent_of_failures_do_not_open_it(void **state)
+{
+    (void)state;
+    check_percent(5, REDRIVE_BREAKER_CLOSED);
+}
+
+static void sixty_percent_of_failures_open_it(void **state)
+{
+    (void)state;
+    check_percent(60, REDRIVE_BREAKER_OPEN);
+}
+
+static int fail_unit(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    (void)e;
+    (void)op;
+    return err_set(err, REDRIVE_E_INVALID, "no");
+}
+
+static void a_unit_that_fails_takes_no_counts_with_it(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, YAML);
+    submit_many(&bed, "flaky", 30);
+    assert_int_equal(claim_task(&bed, "flaky", 30), 30);
+    for (size_t i = 0; i < 30; i++) {
+        struct op bad = {.apply = fail_unit, .weight = 1};
+        const bool fails = i >= 10 && i < 20;
+        const struct job *job = &bed.claim.jobs[i];
+        assert_int_equal(engine_apply_one(bed.engine, &bad, NULL), REDRIVE_E_INVALID);
+        assert_int_equal(fails ? bed_fail(&bed, job, "network") : bed_succeed(&bed, job), 0);
+        bed.now_ms++;
+    }
+    struct redrive_breaker_status status = look_at_flaky(&bed, bed.engine);
+    assert_int_equal(status.state, REDRIVE_BREAKER_OPEN); /* 10 of 20, at the twentieth call */
+    assert_true(status.rate == 0.5);
+    bed_release(&bed);
+}
+
+static void successes_are_written_within_a_second(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, YAML);
+    struct engine *other = bed_second_engine(&bed);
+    submit_many(&bed, "flaky", 40);
+    assert_int_equal(claim_task(&bed, "flaky", 40), 40);
+    for (size_t i = 0; i < 40; i++)
+        assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[i]), 0);
+    assert_true(look_at_flaky(&bed, other).rate < 0); /* one of them has made the row */
+    assert_in_range(engine_flush_ms(bed.engine), bed.now_ms, bed.now_ms + 1000);
+    bed.now_ms = engine_flush_ms(bed.engine);
+    engine_flush(bed.engine);
+    assert_int_equal(engine_flush_ms(bed.engine), INT64_MAX);
+    assert_true(look_at_flaky(&bed, other).rate == 0);
+    engine_close(other);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(one_percent_of_failures_does_not_open_it), T(five_percent_of_failures_do_not_open_it),
+        T(sixty_percent_of_failures_open_it),        T(a_unit_that_fails_takes_no_counts_with_it),
+        T(successes_are_written_within_a_second),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
