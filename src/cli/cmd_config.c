@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/load_config.h"
 #include "core/explain.h"
+#include "doors/tls.h"
 #include "run/from_config.h"
 
 #define OUTPUT_MAX (16u * 1024 * 1024)
@@ -80,6 +81,28 @@ static int64_t check_programs(struct cli *cli, const struct config *config)
     return n;
 }
 
+/* A certificate or key that is there and cannot be used is an error. Files that are missing are
+ * told: they may be on another machine. */
+static int check_tls(struct cli *cli, const struct config *config, int64_t *n_warnings,
+                     struct redrive_err *err)
+{
+    struct tls_identity *identity = NULL;
+    struct redrive_err why = {0};
+    if (!config->listen.tls.cert)
+        return 0;
+    const int rc = tls_identity_load(&config->listen.tls, &identity, &why);
+    tls_identity_free(identity);
+    if (rc == REDRIVE_E_CONFIG) {
+        *err = why;
+        return rc;
+    }
+    if (rc < 0) {
+        cli_warn(cli, &why);
+        ++*n_warnings;
+    }
+    return 0;
+}
+
 static void check_as_json(const struct config *config, int64_t more_warnings, struct buf *out)
 {
     struct json_writer w;
@@ -114,7 +137,12 @@ static int run_check(struct cli *cli, struct redrive_err *err)
     if (rc < 0)
         return rc;
     struct buf out;
-    const int64_t more_warnings = check_time(cli, config) + check_programs(cli, config);
+    int64_t more_warnings = check_time(cli, config) + check_programs(cli, config);
+    rc = check_tls(cli, config, &more_warnings, err);
+    if (rc < 0) {
+        config_free(config);
+        return rc;
+    }
     buf_init(&out, OUTPUT_MAX);
     if (cli->globals->json)
         check_as_json(config, more_warnings, &out);

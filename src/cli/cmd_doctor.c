@@ -140,6 +140,7 @@ static int run_doctor(struct cli *cli, struct redrive_err *err)
         doctor_check_disk(d);
         doctor_check_jobs(d);
         doctor_check_programs(d);
+        doctor_check_tls(d);
     }
     doctor_check_limits(d);
     doctor_check_zones(d);

@@ -197,9 +197,10 @@ static int load(struct cli *cli, struct serve *serve, struct redrive_err *err)
         rc = session_load(cli, &serve->session, err);
     if (rc == 0)
         rc = serve_check_work(serve, serve->session.config, err);
-    if (rc == 0)
-        serve->config = config_hold(serve->session.config);
-    return rc;
+    if (rc < 0)
+        return rc;
+    serve->config = config_hold(serve->session.config);
+    return serve_load_tls(serve, err);
 }
 
 static void release(struct serve *serve)
@@ -209,6 +210,8 @@ static void release(struct serve *serve)
     session_close(&serve->session);
     run_times_free(serve->run_times);
     remote_workers_free(serve->remote);
+    tls_identity_free(serve->tls);
+    tls_identity_free(serve->reload.tls);
     config_free(serve->config);
     serve_release_kept(serve);
     serve_lock_release(serve->lock);
@@ -283,13 +286,15 @@ const struct command cmd_serve = {
         "the Faktory protocol for its clients and workers. Jobs of tasks whose configuration says "
         "how they are run are run here as well; all others wait for remote workers.\n"
         "\n"
-        "Without tokens in the configuration only loopback addresses are served. One server has a "
+        "Without tokens in the configuration only loopback addresses are served, and other "
+        "addresses need listen.tls (a certificate and its key) or listen.insecure. One server has "
+        "a "
         "SQLite store; workers and commands may use the file beside it.\n"
         "\n"
         "SIGHUP reads the configuration again: policies, classification, limits, breakers, "
         "periodic "
-        "tasks, tokens, alerts, and how tasks are run. A file with errors is refused, and the log "
-        "says why. The store, the addresses and the log need a restart.\n"
+        "tasks, tokens, the certificate, alerts, and how tasks are run. A file with errors is "
+        "refused, and the log says why. The store, the addresses and the log need a restart.\n"
         "\n"
         "SIGINT or SIGTERM lets the jobs in hand end, for as long as --grace says; the second "
         "one stops them at once. A job that was stopped is released, and has not used an "

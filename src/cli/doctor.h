@@ -56,5 +56,6 @@ void doctor_check_disk(struct doctor *d);
 void doctor_check_zones(struct doctor *d);
 void doctor_check_limits(struct doctor *d);
 void doctor_check_programs(struct doctor *d);
+void doctor_check_tls(struct doctor *d);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "config/zone.h"
+#include "doors/tls.h"
 #include "run/from_config.h"
 
 #define SYNC_TIMES   9
@@ -192,4 +193,20 @@ void doctor_check_programs(struct doctor *d)
     }
     if (missing == 0 && found > 0)
         doctor_say(d, DOCTOR_OK, "programs", "found, of tasks: %zu", found);
+}
+
+/* ---- The certificate ------------------------------------------------------------------------- */
+
+void doctor_check_tls(struct doctor *d)
+{
+    const struct config_tls *files = &d->config->listen.tls;
+    struct tls_identity *identity = NULL;
+    struct redrive_err why = {0};
+    if (!files->cert)
+        return;
+    if (tls_identity_load(files, &identity, &why) == 0)
+        doctor_say(d, DOCTOR_OK, "certificate", "%s and its key can be used", files->cert);
+    else
+        doctor_blame(d, "certificate", &why);
+    tls_identity_free(identity);
 }

@@ -25,6 +25,7 @@
 #include "doors/remote_workers.h"
 #include "doors/rest.h"
 #include "doors/run_times.h"
+#include "doors/tls.h"
 #include "engine/reload.h"
 #include "engine/worker_row.h"
 #include "run/notify.h"
@@ -83,6 +84,7 @@ struct serve {
     struct event_hub *hub;
     struct remote_workers *remote;
     struct http_server *http;
+    struct tls_identity *tls; /* in force; NULL: without TLS */
 
     uv_loop_t loop;
     uv_signal_t signals[3];
@@ -117,7 +119,8 @@ struct serve {
     struct {
         struct serve_call call;
         struct reload_op op;
-        struct config *config; /* that is being put into force */
+        struct config *config;    /* that is being put into force */
+        struct tls_identity *tls; /* of that configuration; NULL: without TLS */
         bool is_under_way;
         bool again; /* asked for meanwhile */
     } reload;
@@ -171,6 +174,8 @@ bool serve_row_leave(struct serve *serve);
 /* ---- Where clients come in (serve_doors.c) --------------------------------------------------- */
 
 int serve_open_doors(struct serve *serve, struct redrive_err *err);
+/* Reads the certificate that the configuration names into serve->tls, or NULL. */
+int serve_load_tls(struct serve *serve, struct redrive_err *err);
 /* Lets nobody more in, and has workers fetch no more. */
 void serve_quiet_doors(struct serve *serve);
 /* Ends what Faktory clients have under way; true when it is over. To be called until then. */

@@ -25,6 +25,12 @@ static void log_listening(const struct serve *serve, const char *door, const cha
               LOG_S("door", door), LOG_S("address", text), LOG_I("pid", (int64_t)getpid()));
 }
 
+int serve_load_tls(struct serve *serve, struct redrive_err *err)
+{
+    const struct config_tls *files = &serve->config->listen.tls;
+    return files->cert ? tls_identity_load(files, &serve->tls, err) : 0;
+}
+
 /* ---- HTTP ------------------------------------------------------------------------------------ */
 
 static int open_http(struct serve *serve, struct redrive_err *err)
@@ -42,6 +48,7 @@ static int open_http(struct serve *serve, struct redrive_err *err)
     struct http_server_options options = {
         .address = config->listen.http,
         .loopback_only = config->n_tokens == 0,
+        .tls = serve->tls,
         .admit = rest_admit,
         .handler = rest_handle,
         .log = &serve->session.log,

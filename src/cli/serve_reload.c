@@ -76,6 +76,7 @@ static void log_unheard(const struct serve *serve, const struct config *config)
         {"store", !str_eq(str_of(first->store), str_of(config->store))},
         {"listen.http", !str_eq(str_of(first->listen.http), str_of(config->listen.http))},
         {"listen.faktory", !str_eq(str_of(first->listen.faktory), str_of(config->listen.faktory))},
+        {"listen.tls", !first->listen.tls.cert != !config->listen.tls.cert},
         {"listen.max_connections", first->listen.max_connections != config->listen.max_connections},
         {"log", first->log.level != config->log.level || first->log.format != config->log.format},
     };
@@ -99,10 +100,28 @@ static void replace_pool(struct serve *serve, struct config *config)
                   LOG_S("error", err.message), LOG_S("detail", err.detail));
 }
 
+/* Connections that are there keep the certificate that they were shown. */
+static void replace_tls(struct serve *serve, const struct config *config)
+{
+    struct tls_identity *tls = serve->reload.tls;
+    serve->reload.tls = NULL;
+    if (!tls || !serve->tls || tls_identity_same(serve->tls, tls)) {
+        tls_identity_free(tls);
+        return;
+    }
+    if (serve->http)
+        http_server_set_tls(serve->http, tls);
+    tls_identity_free(serve->tls);
+    serve->tls = tls;
+    log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "certificate_replaced",
+              LOG_S("cert", config->listen.tls.cert));
+}
+
 static void take_over(struct serve *serve, struct config *config)
 {
     serve_stop_notifiers(serve, config);
     replace_pool(serve, config);
+    replace_tls(serve, config);
     if (serve->rest)
         rest_reload(serve->rest, config);
     config_free(serve->config);
@@ -119,6 +138,8 @@ static void give_up(struct serve *serve, struct config *config)
 {
     if (!serve->is_stopping)
         serve_stop_notifiers(serve, serve->config);
+    tls_identity_free(serve->reload.tls);
+    serve->reload.tls = NULL;
     config_free(config);
 }
 
@@ -151,6 +172,8 @@ static int prepare(struct serve *serve, struct redrive_err *err)
     int rc = check_doors(serve, config, err);
     if (rc == 0)
         rc = serve_check_work(serve, config, err);
+    if (rc == 0 && config->listen.tls.cert)
+        rc = tls_identity_load(&config->listen.tls, &serve->reload.tls, err);
     if (rc == 0)
         rc = reload_op_init(&serve->reload.op, config, err);
     if (rc < 0)
@@ -175,6 +198,8 @@ void serve_reload(struct serve *serve)
         log_report(serve, &report);
     } else if (prepare(serve, &err) < 0) {
         log_refusal(serve, &err);
+        tls_identity_free(serve->reload.tls);
+        serve->reload.tls = NULL;
         config_free(serve->reload.config);
         serve->reload.config = NULL;
     } else {

@@ -63,6 +63,14 @@ static void set_message(struct redrive_err *err, int code, const struct node *at
             text);
 }
 
+const char *bind_place(struct binder *b, const struct node *at)
+{
+    char where[NODE_WHERE_MAX], path[NODE_PATH_MAX];
+    const char *place = path_of(at, path);
+    return arena_printf(b->arena, "%s%s%s", node_where(at, at->line, where), place,
+                        *place ? ": " : "");
+}
+
 /* `key` is a member of `at` that is not there, or NULL. */
 static void note_path(struct binder *b, const struct node *at, const char *key)
 {

@@ -42,6 +42,9 @@ struct redrive_err *bind_key_error(struct binder *b, const struct node *at, cons
 /* The same at a map, about a key that it does not have. */
 struct redrive_err *bind_lack(struct binder *b, const struct node *map, const char *key,
                               const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* What a message about the value begins with, in the binder's arena, for a check that is made
+ * later: `redrive.yaml:12: listen.tls.key: `. NULL when there is no memory. */
+const char *bind_place(struct binder *b, const struct node *at);
 /* Passes on what somebody else found wrong with the value. That memory ran out is nothing that a
  * value could help, and is left to the arena to remember. */
 void bind_error_from(struct binder *b, const struct node *at, const struct redrive_err *why);

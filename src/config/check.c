@@ -123,18 +123,27 @@ static void check_tokens(struct binder *b, const struct node *root)
     }
 }
 
-/* Without tokens whoever reaches the port may do everything. */
+/* Without tokens every client that reaches the port may do everything; without TLS every machine on
+ * the way can read the tokens. */
 static void check_door(struct binder *b, const struct node *root, const char *name,
                        const char *address)
 {
     const struct node *listen = node_find(root, STR("listen"));
     const struct node *node = listen ? node_find(listen, str_of(name)) : NULL;
-    if (!node || !address || b->config->n_tokens > 0 || type_address_is_loopback(str_of(address)))
+    if (!node || !address || type_address_is_loopback(str_of(address)))
         return;
-    struct redrive_err *err =
-        bind_error(b, node, "is open to other machines, but there are no tokens");
-    err_detail(err, "without tokens only loopback addresses are served");
-    err_hint(err, "add tokens, or listen on 127.0.0.1");
+    if (b->config->n_tokens == 0) {
+        struct redrive_err *err =
+            bind_error(b, node, "is open to other machines, but there are no tokens");
+        err_detail(err, "without tokens only loopback addresses are served");
+        err_hint(err, "add tokens, or listen on 127.0.0.1");
+    }
+    if (!b->config->listen.tls.cert && !b->config->listen.insecure) {
+        struct redrive_err *err =
+            bind_error(b, node, "is open to other machines, but there is no TLS");
+        err_detail(err, "tokens, passwords and payloads could be read on the way");
+        err_hint(err, "set listen.tls, or listen.insecure: true where the network is your own");
+    }
 }
 
 void check_whole(struct binder *b, const struct node *root)

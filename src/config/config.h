@@ -158,6 +158,15 @@ struct config_alert {
     struct config_strings command; /* argv */
 };
 
+/* Files; only a server reads them (doors/tls.h), so that every other command can do without. Both
+ * are set, or neither. */
+struct config_tls {
+    const char *cert; /* PEM: the certificate, then those between it and the root; NULL: no TLS */
+    const char *key;  /* PEM */
+    const char *cert_at; /* what errors begin with: "redrive.yaml:7: listen.tls.cert: " */
+    const char *key_at;
+};
+
 struct config {
     const char *path;        /* of the file that was read, or NULL */
     const char *store;       /* sqlite:PATH, postgres://…, redis://… or memory: */
@@ -166,6 +175,8 @@ struct config {
         const char *http; /* NULL: closed */
         const char *faktory;
         uint32_t max_connections; /* of each */
+        struct config_tls tls;
+        bool insecure; /* other machines may come in without TLS */
     } listen;
     struct {
         enum log_level level;

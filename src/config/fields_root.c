@@ -14,6 +14,37 @@
 
 /* ---- Small tables --------------------------------------------------------------------------- */
 
+static const struct field TLS_FIELDS[] = {
+    {.name = "cert",
+     .type = &TYPE_STRING,
+     .offset = offsetof(struct config_tls, cert),
+     .help = "a PEM file: the certificate, then those between it and the root"},
+    {.name = "key",
+     .type = &TYPE_STRING,
+     .offset = offsetof(struct config_tls, key),
+     .help = "a PEM file: the certificate's private key, without a password"},
+};
+
+/* Kept for the server, which reads the files later. */
+static const char *place_of(struct binder *b, const struct node *map, const char *key)
+{
+    const struct node *node = node_find(map, str_of(key));
+    return node ? bind_place(b, node) : "";
+}
+
+static void finish_tls(struct binder *b, const struct node *map, void *object)
+{
+    struct config_tls *tls = object;
+    if (tls->cert && !tls->key)
+        bind_lack(b, map, "key", "a certificate needs its key");
+    else if (tls->key && !tls->cert)
+        bind_lack(b, map, "cert", "a key needs its certificate");
+    tls->cert_at = place_of(b, map, "cert");
+    tls->key_at = place_of(b, map, "key");
+}
+
+const struct table TABLE_TLS = {.name = "tls", FIELDS(TLS_FIELDS), .finish = finish_tls};
+
 static const struct field LISTEN_FIELDS[] = {
     {.name = "http",
      .type = &TYPE_ADDRESS,
@@ -33,6 +64,16 @@ static const struct field LISTEN_FIELDS[] = {
      .default_text = "10000",
      .help =
          "clients that each door lets in at one time, as far as the limit on open files allows"},
+    {.name = "tls",
+     .type = &TYPE_TABLE,
+     IN(listen, tls),
+     .table = &TABLE_TLS,
+     .help = "serve with TLS 1.2 or later; the files are read again on SIGHUP"},
+    {.name = "insecure",
+     .type = &TYPE_BOOL,
+     IN(listen, insecure),
+     .default_text = "false",
+     .help = "serve other machines without TLS"},
 };
 const struct table TABLE_LISTEN = {.name = "listen", FIELDS(LISTEN_FIELDS)};
 
@@ -281,10 +322,10 @@ const struct table TABLE_ROOT = {
 const struct table *section_at(size_t index)
 {
     static const struct table *const TABLES[] = {
-        &TABLE_ROOT,   &TABLE_LISTEN,    &TABLE_LOG,        &TABLE_DEFAULTS, &TABLE_RETRY,
-        &TABLE_JITTER, &TABLE_BREAKER,   &TABLE_CLASS_RULE, &TABLE_TASK,     &TABLE_RUN,
-        &TABLE_LIMITS, &TABLE_CLASSIFY,  &TABLE_CRON,       &TABLE_TOKEN,    &TABLE_ALERT,
-        &TABLE_HEALTH, &TABLE_RETENTION, &TABLE_PATHS,
+        &TABLE_ROOT,  &TABLE_LISTEN, &TABLE_TLS,       &TABLE_LOG,        &TABLE_DEFAULTS,
+        &TABLE_RETRY, &TABLE_JITTER, &TABLE_BREAKER,   &TABLE_CLASS_RULE, &TABLE_TASK,
+        &TABLE_RUN,   &TABLE_LIMITS, &TABLE_CLASSIFY,  &TABLE_CRON,       &TABLE_TOKEN,
+        &TABLE_ALERT, &TABLE_HEALTH, &TABLE_RETENTION, &TABLE_PATHS,
     };
     return index < sizeof TABLES / sizeof TABLES[0] ? TABLES[index] : NULL;
 }

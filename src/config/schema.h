@@ -82,6 +82,7 @@ const struct table *section_at(size_t index);
 
 extern const struct table TABLE_ROOT;
 extern const struct table TABLE_LISTEN;
+extern const struct table TABLE_TLS;
 extern const struct table TABLE_LOG;
 extern const struct table TABLE_DEFAULTS;
 extern const struct table TABLE_HEALTH;

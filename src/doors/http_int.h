@@ -23,6 +23,7 @@
 #include "base/list.h"
 #include "doors/http_head.h"
 #include "doors/http_server.h"
+#include "doors/tls.h"
 
 /* What a connection is doing, and so how long it may. */
 enum http_phase {
@@ -35,7 +36,9 @@ enum http_phase {
 
 struct http_connection {
     struct list link; /* of http_server.connections */
-    int fd;           /* libmicrohttpd's; open as long as this is in the list */
+    struct http_server *server;
+    struct tls_identity *tls; /* that its client was shown; NULL: none yet */
+    int fd;                   /* libmicrohttpd's; open as long as this is in the list */
     enum http_phase phase;
     int64_t deadline_ms; /* monotonic; 0: none */
     bool cut;            /* both directions have been shut down */
@@ -52,9 +55,10 @@ struct http_server {
     int loop_fd; /* readable while the loop is called */
     pthread_t sweeper;
 
-    pthread_mutex_t lock;   /* guards what follows, connections, and what requests say it does */
-    pthread_cond_t changed; /* told only while it stops */
-    unsigned refs;          /* the owner's and one for each request */
+    pthread_mutex_t lock;     /* guards what follows, connections, and what requests say it does */
+    pthread_cond_t changed;   /* told only while it stops */
+    unsigned refs;            /* the owner's and one for each request */
+    struct tls_identity *tls; /* NULL: without TLS */
     struct list connections;
     unsigned n_connections;
     size_t body_bytes; /* set aside for bodies by all requests */
@@ -163,6 +167,13 @@ enum MHD_Result http_take(void *ctx, struct MHD_Connection *mhd, const char *url
 
 /* Lets go of one hold on the server and of the lock, which is held. */
 void http_server_let_go(struct http_server *server);
+/* NULL when there was no memory for it. */
+struct http_connection *http_connection_of(struct MHD_Connection *mhd);
+
+/* ---- http_tls.c ----------------------------------------------------------------------------- */
+
+/* What libmicrohttpd is told of a server with TLS. */
+void http_tls_options(struct MHD_OptionItem options[3]);
 
 /* ---- http_loop.c ---------------------------------------------------------------------------- */
 

@@ -41,7 +41,9 @@ static struct http_server *server_new(const struct http_server_options *given)
         return NULL;
     struct http_server_options *o = &server->options;
     *o = *given;
-    o->address = o->tls_cert = o->tls_key = NULL;
+    o->address = NULL;
+    o->tls = NULL;
+    server->tls = given->tls ? tls_identity_hold(given->tls) : NULL;
     o->max_body_bytes = o->max_body_bytes ? o->max_body_bytes : 8u * 1024 * 1024;
     o->max_bodies_bytes = o->max_bodies_bytes ? o->max_bodies_bytes : 256u * 1024 * 1024;
     o->max_connections = connections_allowed(o->max_connections);
@@ -68,6 +70,7 @@ void http_server_let_go(struct http_server *server)
         return;
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->lock);
+    tls_identity_free(server->tls);
     free(server);
 }
 
@@ -83,7 +86,7 @@ static enum MHD_Result may_connect(void *ctx, const struct sockaddr *address, so
     return room ? MHD_YES : MHD_NO;
 }
 
-static struct http_connection *connection_of(struct MHD_Connection *mhd)
+struct http_connection *http_connection_of(struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -98,6 +101,7 @@ static void connected(struct http_server *server, struct MHD_Connection *mhd, vo
     *ret = c;
     if (!c)
         return;
+    c->server = server;
     c->fd = info->connect_fd;
     c->phase = HTTP_WAITING;
     c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
@@ -115,6 +119,7 @@ static void disconnected(struct http_server *server, struct http_connection *c)
     list_remove(&c->link);
     server->n_connections--;
     pthread_mutex_unlock(&server->lock);
+    tls_identity_free(c->tls);
     free(c);
 }
 
@@ -131,7 +136,7 @@ static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_c
 static void *on_line(void *ctx, const char *uri, struct MHD_Connection *mhd)
 {
     struct http_server *server = ctx;
-    struct http_connection *c = connection_of(mhd);
+    struct http_connection *c = http_connection_of(mhd);
     struct http_request *request = c ? http_request_new(server, c, mhd, uri) : NULL;
     if (!request)
         return NULL;
@@ -190,15 +195,11 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
                         struct redrive_err *err)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)given->tls_cert},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)given->tls_key},
-        {MHD_OPTION_END, 0, NULL},
-    };
-    if (given->tls_cert)
+    struct MHD_OptionItem tls[3] = {{MHD_OPTION_END, 0, NULL}};
+    if (given->tls) {
         flags |= MHD_USE_TLS;
-    else
-        tls[0].option = MHD_OPTION_END;
+        http_tls_options(tls);
+    }
     errno = 0;
     server->daemon = MHD_start_daemon(
         flags, 0, may_connect, server, http_take, server, MHD_OPTION_EXTERNAL_LOGGER, on_message,
@@ -211,8 +212,8 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
         return 0;
     server->listen_fd = -1; /* libmicrohttpd has closed it */
     err_set(err, REDRIVE_E_IO, "cannot serve HTTP on %s", given->address);
-    if (given->tls_cert)
-        err_detail(err, "the certificate or its key cannot be used");
+    if (given->tls && MHD_is_feature_supported(MHD_FEATURE_HTTPS_CERT_CALLBACK) != MHD_YES)
+        err_detail(err, "the HTTP library was built without TLS");
     else
         err_detail(err, "%s", errno ? strerror(errno) : "the HTTP library refused to start");
     return REDRIVE_E_IO;
@@ -221,8 +222,6 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
 static int start(struct http_server *server, const struct http_server_options *given,
                  struct redrive_err *err)
 {
-    if (!given->tls_cert != !given->tls_key)
-        return err_set(err, REDRIVE_E_INVALID, "a certificate and its key go together");
     int rc = endpoint_listen(given->address, given->loopback_only, &server->listen_fd, err);
     if (rc < 0)
         return rc;

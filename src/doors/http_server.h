@@ -38,6 +38,7 @@
 
 struct http_server;
 struct http_request;
+struct tls_identity;
 
 /* Called on the server's thread with a whole request. It must not wait. It answers by http_reply or
  * http_stream_open, now or later. */
@@ -54,11 +55,10 @@ enum http_admission {
 typedef enum http_admission (*http_admit_fn)(struct http_request *request, void *ctx);
 
 struct http_server_options {
-    const char *address;  /* host:port; port 0: any, see http_server_port */
-    bool loopback_only;   /* another address is refused with REDRIVE_E_DENIED */
-    const char *tls_cert; /* PEM texts, both or neither */
-    const char *tls_key;
-    http_admit_fn admit; /* NULL: every request is admitted */
+    const char *address;      /* host:port; port 0: any, see http_server_port */
+    bool loopback_only;       /* another address is refused with REDRIVE_E_DENIED */
+    struct tls_identity *tls; /* is held; NULL: without TLS */
+    http_admit_fn admit;      /* NULL: every request is admitted */
     http_handler_fn handler;
     void *ctx; /* of both */
     const struct log *log;
@@ -74,6 +74,9 @@ struct http_server_options {
 int http_server_start(const struct http_server_options *options, struct http_server **ret,
                       struct redrive_err *err);
 uint16_t http_server_port(const struct http_server *server);
+/* Another certificate, for connections that come from now on; of a server that has TLS. Any thread.
+ */
+void http_server_set_tls(struct http_server *server, struct tls_identity *identity);
 /* Accepts no more connections; requests on those that it has are still answered, and each is closed
  * after its next answer. */
 void http_server_quiesce(struct http_server *server);

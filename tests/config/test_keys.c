@@ -16,6 +16,9 @@ static const struct sample {
     {"listen.http", "127.0.0.1:80", "listen.http", NULL},
     {"listen.faktory", "[::1]:7419", "listen.faktory", NULL},
     {"listen.max_connections", "500", "listen.max_connections", NULL},
+    {"listen.tls.cert", "a.pem", "listen.tls.cert", NULL},
+    {"listen.tls.key", "a.key", "listen.tls.key", NULL},
+    {"listen.insecure", "true", "listen.insecure", NULL},
     {"log.level", "debug", "log.level", NULL},
     {"log.format", "json", "log.format", NULL},
     {"strict_tasks", "true", "strict_tasks", NULL},
@@ -59,6 +62,12 @@ static const struct sample {
 };
 #define N_SAMPLES (sizeof SAMPLES / sizeof SAMPLES[0])
 
+/* Neither goes without the other: test_sections.c has both. */
+static bool is_half(const struct sample *sample)
+{
+    return strncmp(sample->key, "listen.tls.", 11) == 0;
+}
+
 static void every_key_has_a_sample(void **state)
 {
     (void)state;
@@ -87,6 +96,8 @@ static void every_key_can_be_given_in_a_file(void **state)
 {
     struct sandbox *s = *state;
     for (size_t i = 0; i < N_SAMPLES; i++) {
+        if (is_half(&SAMPLES[i]))
+            continue;
         char section[64], text[256];
         const char *dot = strchr(SAMPLES[i].key, '.');
         if (dot) {
@@ -113,6 +124,8 @@ static void every_key_can_be_given_as_a_variable(void **state)
 {
     struct sandbox *s = *state;
     for (size_t i = 0; i < N_SAMPLES; i++) {
+        if (is_half(&SAMPLES[i]))
+            continue;
         char variable[256];
         snprintf(variable, sizeof variable, "REDRIVE_%s=%s", SAMPLES[i].key, SAMPLES[i].value);
         for (char *p = variable; *p != '='; p++)
@@ -127,6 +140,8 @@ static void every_key_can_be_given_in_dotenv(void **state)
 {
     struct sandbox *s = *state;
     for (size_t i = 0; i < N_SAMPLES; i++) {
+        if (is_half(&SAMPLES[i]))
+            continue;
         char text[256];
         snprintf(text, sizeof text, "%s='%s'\n", key_find(str_of(SAMPLES[i].key))->variable,
                  SAMPLES[i].value);
@@ -139,6 +154,8 @@ static void every_key_can_be_given_as_a_flag(void **state)
 {
     struct sandbox *s = *state;
     for (size_t i = 0; i < N_SAMPLES; i++) {
+        if (is_half(&SAMPLES[i]))
+            continue;
         char name[64];
         snprintf(name, sizeof name, "%s", SAMPLES[i].key);
         for (char *p = name; *p; p++)

@@ -506,7 +506,7 @@ static void unknown_tasks_are_warned_of_or_refused(void **state)
     sandbox_error(s, "redrive.yaml:2: cron.a.task: task 'enrihc' is not declared");
 }
 
-static void doors_open_to_others_need_tokens(void **state)
+static void doors_open_to_others_need_tokens_and_tls(void **state)
 {
     struct sandbox *s = *state;
     static const char TOKENS[] =
@@ -537,11 +537,45 @@ static void doors_open_to_others_need_tokens(void **state)
         if (rc < 0) {
             sandbox_error(s, "redrive.yaml:1: listen.http: is open to other machines, but there "
                              "are no tokens");
-            assert_int_equal(s->report.n_errors, 2);
+            assert_int_equal(s->report.n_errors, 4);
         }
         strcat(text, TOKENS);
+        if (!ADDRESSES[i].loopback) {
+            assert_int_equal(sandbox_load_text(s, text), REDRIVE_E_CONFIG);
+            sandbox_error(s, "redrive.yaml:1: listen.http: is open to other machines, but there is "
+                             "no TLS");
+            assert_int_equal(s->report.n_errors, 2);
+        }
+        snprintf(text, sizeof text, "listen: {http: %s, faktory: %s, insecure: true}\n%s",
+                 ADDRESSES[i].address, ADDRESSES[i].address, TOKENS);
+        assert_true(sandbox_good(s, text)->listen.insecure);
+        snprintf(text, sizeof text, "listen: {http: %s, tls: {cert: a.pem, key: a.key}}\n%s",
+                 ADDRESSES[i].address, TOKENS);
         sandbox_good(s, text);
     }
+}
+
+static void tls_is_two_files_which_only_a_server_reads(void **state)
+{
+    struct sandbox *s = *state;
+    const struct config *config =
+        sandbox_good(s, "listen:\n  tls:\n    cert: no-such.pem\n    key: no-such.key\n");
+    assert_string_equal(config->listen.tls.cert, "no-such.pem");
+    assert_string_equal(config->listen.tls.cert_at, "redrive.yaml:3: listen.tls.cert: ");
+    assert_string_equal(config->listen.tls.key_at, "redrive.yaml:4: listen.tls.key: ");
+    assert_null(sandbox_good(s, "listen: {http: off}\n")->listen.tls.cert);
+    assert_int_equal(sandbox_load_text(s, "listen: {tls: {cert: a.pem}}\n"), REDRIVE_E_CONFIG);
+    sandbox_error(s, "redrive.yaml:1: listen.tls: a certificate needs its key");
+    assert_int_equal(sandbox_load_text(s, "listen: {tls: {key: a.key}}\n"), REDRIVE_E_CONFIG);
+    sandbox_error(s, "redrive.yaml:1: listen.tls: a key needs its certificate");
+
+    static const struct config_setting flags[] = {{"listen-tls-cert", "b.pem"},
+                                                  {"listen-tls-key", "b.key"}};
+    s->flags = flags;
+    s->n_flags = 2;
+    config = sandbox_good(s, "listen: {tls: {cert: a.pem, key: a.key}}\n");
+    assert_string_equal(config->listen.tls.key, "b.key");
+    assert_string_equal(config->listen.tls.key_at, "--listen-tls-key: ");
 }
 
 static void stores_are_known_by_their_scheme(void **state)
@@ -584,7 +618,8 @@ int main(void)
         IN_SANDBOX(tokens_have_scopes_and_a_tenant),
         IN_SANDBOX(four_alerts_are_shipped_and_a_list_replaces_them),
         IN_SANDBOX(unknown_tasks_are_warned_of_or_refused),
-        IN_SANDBOX(doors_open_to_others_need_tokens),
+        IN_SANDBOX(doors_open_to_others_need_tokens_and_tls),
+        IN_SANDBOX(tls_is_two_files_which_only_a_server_reads),
         IN_SANDBOX(stores_are_known_by_their_scheme),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,14 @@
 """`redrive serve`: real servers, real signals. Kills have a rig of their own: tests/torture."""
 
+import http.client
 import json
 import os
+import re
 import signal
 import socket
 import sqlite3
+import ssl
+import subprocess
 
 import pytest
 
@@ -270,7 +274,7 @@ def test_reload_changes_tokens(bench):
 
 
 def test_reload_does_not_open_a_public_port_to_strangers(bench):
-    public = "{http: '0.0.0.0:0', faktory: 'off'}"
+    public = "{http: '0.0.0.0:0', faktory: 'off', insecure: true}"
     bench.configure(f"tokens: [{{name: eye, hash: '{token_hash('secret')}', scopes: [read]}}]\n", public)
     server = bench.serve().ready()
     bench.configure()
@@ -298,6 +302,94 @@ def test_many_reloads_leave_everything_in_order(bench):
     wait_for(lambda: server.logged(r"reloaded"), "a reload")
     assert server.get("/health")[0] == 200
     assert server.stop() == 0
+
+
+# ---- TLS ---------------------------------------------------------------------------------------
+
+
+def make_certificate(directory, name):
+    """A key and a certificate signed with itself; the certificate's text."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        + ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
+        + ["-keyout", str(directory / f"{name}.key"), "-out", str(directory / f"{name}.pem")],
+        check=True,
+        capture_output=True,
+    )
+    return (directory / f"{name}.pem").read_text("ascii")
+
+
+def use_certificate(directory, cert, key):
+    (directory / "cert.pem").write_text((directory / f"{cert}.pem").read_text("ascii"), "ascii")
+    (directory / "key.pem").write_text((directory / f"{key}.key").read_text("ascii"), "ascii")
+
+
+TLS = "{http: '127.0.0.1:0', faktory: 'off', tls: {cert: DIR/cert.pem, key: DIR/key.pem}}"
+
+
+def get_over_tls(server, trusted, path="/ready"):
+    context = ssl.create_default_context(cadata=trusted)
+    connection = http.client.HTTPSConnection("127.0.0.1", server.port(), timeout=60, context=context)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_certificate_is_replaced_by_a_reload_and_a_bad_one_is_refused(bench):
+    first, second = make_certificate(bench.dir, "first"), make_certificate(bench.dir, "second")
+    use_certificate(bench.dir, "first", "first")
+    bench.configure(listen=TLS.replace("DIR", str(bench.dir)))
+    server = bench.serve().ready()
+    assert get_over_tls(server, first) == 200
+    with pytest.raises(ssl.SSLCertVerificationError):
+        get_over_tls(server, second)
+
+    use_certificate(bench.dir, "second", "first")
+    server.reload()
+    assert server.logged(r"reload_refused .*listen.tls.key: is not the key of the certificate")
+    assert get_over_tls(server, first) == 200
+
+    use_certificate(bench.dir, "second", "second")
+    server.reload()
+    assert server.logged("certificate_replaced")
+    assert get_over_tls(server, second) == 200
+    assert server.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("cert", "key", "why", "exit_of_check"),
+    [
+        ("none", "a", r"redrive.yaml:2: listen.tls.cert: .*", 0),
+        ("a", "none", r"redrive.yaml:2: listen.tls.key: .*", 0),
+        ("a", "b", r"redrive.yaml:2: listen.tls.key: is not the key of the certificate", 2),
+        ("text", "a", r"redrive.yaml:2: listen.tls.cert: is not a certificate in PEM form", 2),
+    ],
+)
+def test_certificate_that_cannot_be_used_is_an_error_with_its_line(bench, cert, key, why, exit_of_check):
+    make_certificate(bench.dir, "a")
+    make_certificate(bench.dir, "b")
+    (bench.dir / "text.pem").write_text("hello", "ascii")
+    listen = f"{{http: '127.0.0.1:0', faktory: 'off', tls: {{cert: {bench.dir}/{cert}.pem, key: {bench.dir}/{key}.key}}}}"
+    bench.configure(listen=listen)
+    server = bench.serve()
+    assert server.wait() != 0
+    assert server.logged(why)
+    checked = bench.redrive("config", "check")
+    assert checked.returncode == exit_of_check
+    assert re.search(why, checked.stderr), checked.stderr
+    assert not bench.database.exists()
+
+
+def test_other_machines_are_not_served_without_tls_unless_that_is_said(bench):
+    tokens = f"tokens: [{{name: eye, hash: '{token_hash('secret')}', scopes: [read]}}]\n"
+    bench.configure(tokens, "{http: '0.0.0.0:0', faktory: 'off'}")
+    server = bench.serve()
+    assert server.wait() == 2
+    assert "is open to other machines, but there is no TLS" in server.log()
+    bench.configure(tokens, "{http: '0.0.0.0:0', faktory: 'off', insecure: true}")
+    assert bench.serve().ready().stop() == 0
 
 
 # ---- Alerts ------------------------------------------------------------------------------------
