@@ -13,9 +13,10 @@
  * Rules
  *   1. All moves of a unit become visible and durable together, when store_commit returns 0; after
  *      store_rollback, or a store_commit that failed with anything but REDRIVE_E_IO, none has
- *      happened. After REDRIVE_E_IO from store_commit nobody knows: all did, or none; unless the
- *      handle's `is_undone` says that none has. A unit whose commit has failed is over with
- *      store_rollback.
+ *      happened. After REDRIVE_E_IO from store_commit the outcome is unknown: all moves were made,
+ *      or none; unless the handle's `is_undone` says that none was. A store that loses the answer
+ *      to a commit asks its server for the outcome before it says so. A unit whose commit has
+ *      failed is over with store_rollback.
  *   2. A move that cannot be made (stale token, wrong state, taken key) says so in its own result,
  *      changes nothing, and fails none of its neighbours.
  *   3. A slot that returns a negative code has failed as a whole: the unit must be rolled back.
@@ -64,7 +65,9 @@
  *
  * The shared version is a number that rises whenever anything changes that processes cache: a
  * breaker, a pause, a limit, a task definition, the timetable. An engine that sees another number
- * than last time reads those again before it decides anything in this unit.
+ * than last time reads those again before it decides anything in this unit. STORE_VERSION_UNKNOWN
+ * is never the number of last time: the connection is a new one, perhaps to a server that took over
+ * and has lost the latest commits, so that nothing that was seen before may be relied upon.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -79,6 +82,9 @@
 #include "core/release.h"
 #include "redrive.h"
 #include "store/job.h"
+
+/* The shared version of a unit in which nothing that was seen before may be relied upon. */
+#define STORE_VERSION_UNKNOWN (INT64_MIN / 2)
 
 /* What truly differs between stores; nobody tests a store's name. */
 enum store_capability {

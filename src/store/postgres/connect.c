@@ -105,7 +105,8 @@ static int set_session(struct store *store, PGconn *conn, struct redrive_err *er
         "SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan; "
         "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; "
         "SET enable_hashjoin = off; SET enable_mergejoin = off; SET client_min_messages = error; "
-        "SET lock_timeout = %lld; SET statement_timeout = %d; "
+        "SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 5; "
+        "SET tcp_keepalives_count = 3; SET lock_timeout = %lld; SET statement_timeout = %d; "
         "SET idle_in_transaction_session_timeout = %d",
         (long long)store->busy_wait_ms, STATEMENT_MS, IDLE_IN_UNIT_MS);
     PGresult *result = PQexec(conn, sql);
@@ -207,5 +208,6 @@ int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
     lines_release(&store->lines);
     lines_init(&store->lines);
     pg_kept_release(store);
+    store->is_renewed = patiently;
     return 0;
 }

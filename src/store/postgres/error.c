@@ -11,6 +11,7 @@ static const struct meaning {
     const char *message;
     const char *hint;
 } MEANINGS[] = {
+    {"RD002", REDRIVE_E_CANCELLED, "the marker of this handle's commits is not as it was left", ""},
     {"40", REDRIVE_E_CANCELLED, "another unit was in the way", "it can be tried again"},
     {"55P03", REDRIVE_E_CANCELLED, "another unit was in the way for too long",
      "it can be tried again"},
@@ -84,6 +85,8 @@ int pg_error(struct store *store, const PGresult *result, struct redrive_err *er
     (void)str_copy(text, sizeof text, str_of(primary ? primary : ""));
     utf8_make_printable(text);
     store->is_swapped |= is_of_another_session(state);
+    if (strcmp(state, "RD002") == 0)
+        store->marker.commits = 0; /* the next commit makes another one */
     const int code = code_of(store, meaning);
     err_set(err, code, "%s", meaning ? meaning->message : "the store refused a statement");
     err_detail(err, "%s: %s (%s)", store->shown, text, state);

@@ -90,6 +90,7 @@ void postgres_close(struct store *store)
         return;
     postgres_rollback(store);
     pg_give_time_back(store);
+    pg_marker_remove(store);
     /* A server that is hung up on in the middle of an answer complains in its log. */
     pg_hear_out(store);
     pg_forget_results(store);

@@ -118,6 +118,13 @@ struct store {
     int64_t bumps;     /* of the shared version */
     size_t n_appended; /* rows of tallies and counters */
 
+    /* The row of this handle in redrive.handles, as of its last commit. */
+    struct marker {
+        int64_t handle;
+        int64_t commits; /* 0: there is no row yet, and the next commit makes one */
+    } marker;
+    bool is_renewed; /* the connection is a new one: what was seen before may no longer be so */
+
     struct lines lines;
     struct kept_row *kept; /* NULL: none yet */
     int64_t last_tenant;   /* that had a turn in a claim */
@@ -270,6 +277,17 @@ int pg_rows_flush(struct store *store, struct redrive_err *err);
 
 /* REDRIVE_E_STATE unless a unit is open. */
 int pg_unit_needed(struct store *store, struct redrive_err *err);
+
+/* ---- outcome.c: commits whose answer is lost ------------------------------------------------ */
+
+/* Sends the statement that raises the handle's marker; with it the transaction fails if the outcome
+ * of this commit was asked for already. */
+int pg_marker_raise(struct store *store, struct redrive_err *err);
+/* Before the connection is closed. */
+void pg_marker_remove(struct store *store);
+/* Outside of a unit, after the answer to a commit was lost: 0 if it was made, REDRIVE_E_CANCELLED
+ * if it was not and never will be, REDRIVE_E_IO if that cannot be found out. */
+int pg_outcome_learn(struct store *store, struct redrive_err *err);
 
 /* ---- read.c: whole jobs ------------------------------------------------------------------- */
 

@@ -197,6 +197,19 @@ enum row_column {
     XX(UNIT, "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000)::bigint "             \
              "FROM redrive.shared_version")                                                        \
     XX(BUMP, "UPDATE redrive.shared_version SET version = version + $1::bigint")                   \
+    /* The first commit of a handle also removes rows of handles that were never closed. */        \
+    XX(MARKER_NEW, "WITH gone AS (DELETE FROM redrive.handles WHERE handle = ANY (ARRAY("          \
+                   "SELECT h.handle FROM redrive.handles h WHERE h.committed_at < now() - "        \
+                   "interval '1 day' ORDER BY h.handle LIMIT 100 FOR UPDATE SKIP LOCKED))) "       \
+                   "INSERT INTO redrive.handles (handle, commits) VALUES ($1::bigint, 1)")         \
+    XX(MARKER_RAISE, "WITH raised AS (UPDATE redrive.handles SET commits = commits + 1, "          \
+                     "committed_at = now() WHERE handle = $1::bigint AND commits = $2::bigint "    \
+                     "RETURNING 1) SELECT redrive.refuse_late_commit() "                           \
+                     "WHERE NOT EXISTS (SELECT FROM raised)")                                      \
+    XX(MARKER_ASK, "INSERT INTO redrive.handles AS h (handle, commits) VALUES ($1::bigint, 1) "    \
+                   "ON CONFLICT (handle) DO UPDATE SET commits = h.commits + 1 "                   \
+                   "RETURNING commits")                                                            \
+    XX(MARKER_REMOVE, "DELETE FROM redrive.handles WHERE handle = $1::bigint")                     \
     /* Beside the unit, because a transaction that notifies keeps all others that do so waiting    \
      * until it is on disk; for the same reason it does not wait for the disk itself. */           \
     XX(NOTIFY, "SELECT set_config('synchronous_commit', 'off', true), "                            \

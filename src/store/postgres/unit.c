@@ -53,6 +53,9 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     store->in_unit = true;
     store->is_lost = false;
     store->now_ms = *ret_now_ms;
+    if (store->is_renewed)
+        *ret_shared_version = STORE_VERSION_UNKNOWN;
+    store->is_renewed = false;
     store_tell(store, STORE_NEWS_ALL);
     return 0;
 }
@@ -105,6 +108,20 @@ static int committed(struct store *store, struct redrive_err *err)
     return err_set(err, REDRIVE_E_CANCELLED, "the unit has failed, and was rolled back");
 }
 
+/* The answer to the commit was lost. The rows of the unit point to lines, which a new connection
+ * forgets: so the unit ends first. */
+static int end_by_outcome(struct store *store, struct redrive_err *err)
+{
+    pg_kept_learn(store, false);
+    lines_forget(&store->lines);
+    end(store);
+    int rc = pg_outcome_learn(store, err);
+    store->base.is_undone = rc == REDRIVE_E_CANCELLED;
+    if (rc == 0)
+        pg_tell(store);
+    return rc;
+}
+
 int postgres_commit(struct store *store, struct redrive_err *err)
 {
     int rc = pg_unit_needed(store, err);
@@ -122,19 +139,21 @@ int postgres_commit(struct store *store, struct redrive_err *err)
     if (rc == 0)
         rc = bump(store, err);
     if (rc == 0)
+        rc = pg_marker_raise(store, err);
+    if (rc == 0)
         rc = pg_send(store, STATEMENT_COMMIT, true, err);
     if (rc == 0) {
         rc = pg_sync(store, err);
-        store->base.is_undone = pg_is_connected(store); /* the server itself has said no */
         if (rc != 0 && !pg_is_connected(store))
-            rc = err_set(err, REDRIVE_E_IO, "the connection was lost in a commit");
-        else if (rc == 0)
+            return end_by_outcome(store, err);
+        if (rc == 0)
             rc = committed(store, err);
     }
     if (rc != 0) {
         postgres_rollback(store);
         return rc;
     }
+    store->marker.commits++;
     store->lines.added = false;
     pg_kept_learn(store, true);
     end(store);

@@ -287,7 +287,7 @@ static void forget_another(struct store *store, int64_t *ret_shared_version)
     memcpy(store->known_id, store->id, sizeof store->known_id);
     rd_lines_forget(store);
     store->pauses_version = -1;
-    *ret_shared_version = INT64_MIN / 2;
+    *ret_shared_version = STORE_VERSION_UNKNOWN;
 }
 
 int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,

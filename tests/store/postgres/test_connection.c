@@ -202,15 +202,90 @@ static void a_unit_whose_connection_breaks_has_not_happened_and_can_be_repeated(
     check_seqs(LIST(k, .limit = 10), result.seq);
 }
 
-static void of_a_commit_that_got_no_answer_nobody_knows(void **state)
+static void a_commit_that_did_not_reach_the_server_can_be_repeated(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    PUT(k, .id = STR("before"));
+    for (int i = 0; i < 2; i++) {
+        kit_begin(k);
+        PUT(k, .id = STR("lost"));
+        sql(k, KILL_ALL);
+        assert_int_equal(store_ops(k->store)->commit(k->store, &err), REDRIVE_E_CANCELLED);
+        assert_true(store_base(k->store)->is_undone);
+        k->in_unit = false;
+        assert_int_equal(LIST(k, .limit = 10)->n, 1);
+    }
+}
+
+static void the_outcome_is_unknown_while_the_server_cannot_be_asked(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    PUT(k, .id = STR("before"));
+    kit_begin(k);
+    PUT(k, .id = STR("lost"));
+    sql(k, "UPDATE redrive.meta SET version = version + 4711");
+    sql(k, KILL_ALL);
+    assert_int_equal(store_ops(k->store)->commit(k->store, &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.detail, "the outcome is unknown"));
+    assert_false(store_base(k->store)->is_undone);
+    k->in_unit = false;
+    sql(k, "UPDATE redrive.meta SET version = version - 4711");
+    assert_int_equal(LIST(k, .limit = 10)->n, 1);
+    PUT(k, .id = STR("after"));
+}
+
+static void a_new_connection_is_told_by_the_shared_version(void **state)
 {
     struct kit *k = *state;
     kit_begin(k);
-    PUT(k, .id = STR("lost"));
+    assert_true(k->shared_version > 0);
+    kit_rollback(k);
     sql(k, KILL_ALL);
-    assert_int_equal(store_ops(k->store)->commit(k->store, NULL), REDRIVE_E_IO);
+    for (int i = 0; i < 2; i++) {
+        kit_begin(k);
+        assert_int_equal(k->shared_version == STORE_VERSION_UNKNOWN, i == 0);
+        kit_rollback(k);
+    }
+}
+
+static void check_markers(const struct kit *kit, const char *expected)
+{
+    char text[64];
+    stores_postgres_sql(kit->url, "SELECT count(*) FROM redrive.handles", text, sizeof text);
+    assert_string_equal(text, expected);
+}
+
+static void markers_of_closed_and_of_dead_handles_are_removed(void **state)
+{
+    struct kit *k = *state;
+    struct kit other;
+    PUT(k, .id = STR("one"));
+    PUT(k, .id = STR("two"));
+    check_markers(k, "1");
+    sql(k, "INSERT INTO redrive.handles SELECT -n, 7, now() - interval '25 hours' "
+           "FROM generate_series(1, 50) AS n; "
+           "INSERT INTO redrive.handles VALUES (-51, 7, now() - interval '23 hours')");
+    kit_join(&other, k);
+    PUT(&other, .id = STR("three"));
+    check_markers(k, "3");
+    kit_close(&other);
+    check_markers(k, "2");
+}
+
+static void a_marker_that_was_removed_is_made_again(void **state)
+{
+    struct kit *k = *state;
+    struct redrive_err err = {0};
+    PUT(k, .id = STR("one"));
+    sql(k, "DELETE FROM redrive.handles");
+    kit_begin(k);
+    PUT(k, .id = STR("two"));
+    assert_int_equal(store_ops(k->store)->commit(k->store, &err), REDRIVE_E_CANCELLED);
     k->in_unit = false;
-    assert_int_equal(LIST(k, .limit = 10)->n, 0);
+    PUT(k, .id = STR("two"));
+    assert_int_equal(LIST(k, .limit = 10)->n, 2);
 }
 
 static void between_units_nobody_notices(void **state)
@@ -367,7 +442,11 @@ int main(void)
         F(durability_is_what_the_server_says),
         F(a_signal_does_not_look_like_a_server_that_is_gone),
         F(a_unit_whose_connection_breaks_has_not_happened_and_can_be_repeated),
-        F(of_a_commit_that_got_no_answer_nobody_knows),
+        F(a_commit_that_did_not_reach_the_server_can_be_repeated),
+        F(the_outcome_is_unknown_while_the_server_cannot_be_asked),
+        F(a_new_connection_is_told_by_the_shared_version),
+        F(markers_of_closed_and_of_dead_handles_are_removed),
+        F(a_marker_that_was_removed_is_made_again),
         F(between_units_nobody_notices),
         F(a_newer_program_that_came_meanwhile_is_noticed),
         F(reads_that_failed_leave_nothing_behind),

@@ -214,6 +214,24 @@ CREATE TABLE redrive.shared (
     PRIMARY KEY (kind, tenant, key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
+-- A row for each open handle that has committed: how many commits it has made. A handle raises its
+-- number in the transaction that it commits, and once more when it asks what became of a commit
+-- whose answer was lost. Rows of handles that were not closed are removed after a day.
+CREATE TABLE redrive.handles (
+    handle       bigint PRIMARY KEY,
+    commits      bigint NOT NULL,
+    committed_at timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Ends a transaction whose outcome its handle has asked for before the server read its COMMIT.
+CREATE FUNCTION redrive.refuse_late_commit() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'the marker of this handle''s commits is not as it was left'
+        USING ERRCODE = 'RD002';
+END
+$$;
+
 -- Sums as those of tallies.
 CREATE TABLE redrive.counters (
     tenant text COLLATE "C" NOT NULL,
