@@ -343,6 +343,9 @@ static int judge(struct batch *b, const struct batch_summary *s, struct redrive_
         err_hint(err, "run it again to go on: nothing is lost, and nothing is done twice");
         return rc;
     }
+    rc = pool_fault(b->pool, err);
+    if (rc < 0)
+        return rc;
     if (s->feed.invalid > 0) {
         rc = err_set(err, REDRIVE_E_IO, "%" PRIu64 " record%s of the input %s refused",
                      s->feed.invalid, s->feed.invalid == 1 ? "" : "s",
@@ -541,7 +544,8 @@ const struct command cmd_batch = {
         "Records that are refused are counted and the first 20 are told; the others go on. The "
         "exit "
         "code is 0 when none died in this run, 3 when one did, and 1 when the input had records "
-        "that were refused, or the run could not be finished.",
+        "that were refused, or the run could not be finished. A handler that cannot run at all "
+        "(a missing program or module) ends the run with 1, and every record still waits.",
     .options = OPTIONS,
     .options_size = sizeof(struct batch_options),
     .examples =

@@ -207,6 +207,8 @@ static int summarize(struct cli *cli, struct work *work, struct redrive_err *err
         work_summary_text(&counts, rc < 0 ? NULL : &left, took_ms, &out);
     rc = cli_print(cli, &out, err);
     uint64_t lost = counts.dead + counts.failed;
+    if (rc == 0)
+        rc = pool_fault(work->pool, err);
     if (rc < 0 || lost == 0)
         return rc;
     return err_set(err, REDRIVE_E_JOB_FAILED, "%" PRIu64 " job%s failed for good", lost,

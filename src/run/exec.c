@@ -10,6 +10,7 @@
 #include "run/child.h"
 #include "run/environ.h"
 #include "run/last_words.h"
+#include "run/load_fault.h"
 
 struct exec_runner {
     struct runner base;
@@ -74,6 +75,8 @@ static void on_ended(struct child *child)
     struct last_words words = {0};
     if (child->exit_code != 0 || child->signal != 0 || run->base.stop != RUN_GOES_ON)
         last_words_read(&words, child, &outcome.outcome.failure);
+    if (load_fault_is_likely(&outcome.outcome.failure))
+        outcome.fault = RUN_FAULT_LIKELY;
     note_dropped(run);
     run_finish(&run->base, &outcome);
     last_words_release(&words);
@@ -83,12 +86,17 @@ static void on_ended(struct child *child)
 static void fail_to_start(struct run *base)
 {
     struct exec_run *run = (struct exec_run *)base;
-    struct run_outcome outcome = {.outcome.failure = {
-                                      .failed = true,
-                                      .errnum = run->why.errnum,
-                                      .exit_code = run->why.exit_code,
-                                      .message = run->err.message,
-                                  }};
+    struct run_outcome outcome = {
+        .outcome.failure =
+            {
+                .failed = true,
+                .errnum = run->why.errnum,
+                .exit_code = run->why.exit_code,
+                .message = run->err.message,
+            },
+        /* What this machine is short of (errnum) it may have again in a moment. */
+        .fault = run->why.exit_code != 0 ? RUN_FAULT_CERTAIN : RUN_FAULT_NONE,
+    };
     run_finish(base, &outcome);
     release(run);
 }

@@ -148,7 +148,7 @@ void pool_pause(struct pool *pool, const char *what, const struct redrive_err *e
 static bool is_idle(const struct pool *pool)
 {
     for (size_t i = 0; i < pool->n_tasks; i++)
-        if (pool->tasks[i].wants)
+        if (pool->tasks[i].wants && !pool_fault_is_final(&pool->tasks[i]))
             return false;
     return pool->n_jobs == 0 && pool->n_calls == 0;
 }
@@ -187,8 +187,10 @@ static void close_all(struct pool *pool)
     close_handle(pool, (uv_handle_t *)&pool->pause);
     close_handle(pool, (uv_handle_t *)&pool->give_up);
     close_handle(pool, (uv_handle_t *)&pool->row.timer);
-    for (size_t i = 0; i < pool->n_tasks; i++)
+    for (size_t i = 0; i < pool->n_tasks; i++) {
         close_handle(pool, (uv_handle_t *)&pool->tasks[i].heartbeat);
+        close_handle(pool, (uv_handle_t *)&pool->tasks[i].fault.pause);
+    }
 }
 
 /* Settlements come before claims: they make room, in limits too. While the store has settlements
@@ -270,7 +272,8 @@ static int add_task(struct pool *pool, const struct config_task *config, struct 
     };
     list_init(&task->jobs);
     pool_lease_init(task);
-    pool->n_handles++;
+    pool_fault_init(task);
+    pool->n_handles += 2;
     pool->n_tasks++;
     int rc = from_config_runner(pool->options.loop, pool->options.log, config,
                                 pool->options.environ, &task->runner, err);

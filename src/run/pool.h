@@ -16,6 +16,10 @@
  *     until the store takes it or refuses its token. No jobs are claimed meanwhile, so that a store
  *     in trouble is given no more work than it has.
  *   - What fails is tried again after a pause that doubles up to a few seconds.
+ *   - A handler that cannot run (its program is missing or broken, or it dies before its first
+ *     answer) is a fault of the deployment: its jobs are given back and lose no attempt, the log
+ *     tells once, and the task is given no jobs for a pause that doubles up to 30 s. With
+ *     `until_idle` a task is given up after three such starts in a row.
  *   - A run that has ended frees its place at once: its settlement and the claim for the place are
  *     handed in together and share a unit.
  *
@@ -92,6 +96,9 @@ struct pool_status {
     bool stopping;
 };
 struct pool_status pool_status(const struct pool *pool);
+
+/* 0, or an error that names a task whose handler could not run when it was last tried. */
+int pool_fault(const struct pool *pool, struct redrive_err *err);
 
 /* After `stopped` was called, also from inside it. NULL does nothing. */
 void pool_free(struct pool *pool);

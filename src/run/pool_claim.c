@@ -52,7 +52,7 @@ static bool ask(struct pool_task *task)
         .n_tasks = 1,
         .limit = free_places(task),
     };
-    if (!task->wants || task->asked > 0 || filter.limit == 0)
+    if (!task->wants || task->asked > 0 || filter.limit == 0 || pool_fault_pauses(task))
         return false;
     claim_op_init(&task->claim, &filter, options->worker, task->config->lease_ms);
     task->asked = filter.limit;

@@ -18,6 +18,7 @@
 #include "engine/worker_row.h"
 #include "run/pool.h"
 #include "run/runner.h"
+#include "run/suspects.h"
 
 /* Of one claim and of one settlement. */
 #define POOL_BATCH_MAX 256
@@ -49,6 +50,15 @@ struct pool_job {
     char text[]; /* what the request points to */
 };
 
+/* What is known of a handler that cannot run. */
+struct pool_fault {
+    unsigned n_in_a_row; /* starts that failed since it last worked */
+    int64_t pause_ms;    /* of the latest; 0: none */
+    uv_timer_t pause;    /* no jobs are claimed while it is active */
+    struct suspects suspects;
+    char message[256]; /* of the latest */
+};
+
 struct pool_task {
     struct pool *pool;
     const struct config_task *config;
@@ -63,6 +73,8 @@ struct pool_task {
     size_t asked; /* jobs that the claim under way may bring; 0: none is under way */
     bool wants;   /* there may be ready jobs */
     bool woken;   /* since the claim under way was handed in */
+
+    struct pool_fault fault;
 
     uv_timer_t heartbeat;
     struct pool_call extend_call;
@@ -161,6 +173,18 @@ void pool_job_over(struct pool_job *job);
 
 /* Hands in what has ended. */
 void pool_settle(struct pool *pool);
+
+/* ---- Handlers that cannot run (pool_fault.c) ------------------------------------------------- */
+
+void pool_fault_init(struct pool_task *task);
+/* To be called for each run that has ended. True: the handler is at fault and not the job; `ret`
+ * is how the job ends instead, without losing an attempt, and the task pauses. */
+bool pool_fault_takes(struct pool_task *task, int64_t seq, const struct run_outcome *ran,
+                      struct run_outcome *ret);
+/* Whether the task is not to be given jobs now. */
+bool pool_fault_pauses(const struct pool_task *task);
+/* Whether it is not to be given any more, because the pool ends when it is idle. */
+bool pool_fault_is_final(const struct pool_task *task);
 
 /* ---- Leases (pool_lease.c) ------------------------------------------------------------------ */
 

@@ -110,7 +110,8 @@ static void on_done(const struct run_outcome *ran, void *ctx)
         pool_job_over(job);
         return;
     }
-    keep_outcome(job, ran);
+    struct run_outcome given_back;
+    keep_outcome(job, pool_fault_takes(job->task, job->seq, ran, &given_back) ? &given_back : ran);
     list_insert(&pool->to_settle, &job->queue);
 }
 

@@ -38,11 +38,19 @@ struct run_request {
     int64_t timeout_ms; /* from runner_start; 0: none */
 };
 
+/* Whether the handler could run at all. */
+enum run_fault {
+    RUN_FAULT_NONE,
+    RUN_FAULT_LIKELY,  /* it ended as a handler does that cannot be loaded (suspects.h) */
+    RUN_FAULT_CERTAIN, /* no program was there for this job */
+};
+
 /* All that is pointed to lives until `done` returns. */
 struct run_outcome {
     struct outcome outcome; /* ENDING_RAN, ENDING_CANCELLED or ENDING_RELEASED */
     struct str result;      /* any bytes; at most RUN_RESULT_MAX_BYTES */
     uint64_t dropped_bytes; /* of the result, beyond the maximum */
+    enum run_fault fault;   /* of a failure; it is not the job's doing, or likely not */
 };
 
 typedef void (*run_done_fn)(const struct run_outcome *outcome, void *ctx);

@@ -10,13 +10,17 @@
 static void finish_unbegun(struct run *base)
 {
     struct stream_run *run = (struct stream_run *)base;
-    struct run_outcome outcome = {.outcome.failure = {
-                                      .failed = true,
-                                      .status = run->status,
-                                      .errnum = run->why.errnum,
-                                      .exit_code = run->why.exit_code,
-                                      .message = run->err.message,
-                                  }};
+    struct run_outcome outcome = {
+        .outcome.failure =
+            {
+                .failed = true,
+                .status = run->status,
+                .errnum = run->why.errnum,
+                .exit_code = run->why.exit_code,
+                .message = run->err.message,
+            },
+        .fault = run->cannot_run ? RUN_FAULT_CERTAIN : RUN_FAULT_NONE,
+    };
     run_finish(base, &outcome);
 }
 
@@ -67,9 +71,7 @@ static bool any_is_ready(const struct stream_runner *runner)
     return false;
 }
 
-/* A program that cannot be started fails who waits for it, unless others of its kind are at work.
- */
-static void fail_waiting(struct stream_runner *runner, const struct spawn_failure *why,
+void stream_fail_waiting(struct stream_runner *runner, const struct spawn_failure *why,
                          const struct redrive_err *err)
 {
     if (any_is_ready(runner))
@@ -78,6 +80,7 @@ static void fail_waiting(struct stream_runner *runner, const struct spawn_failur
         struct stream_run *run = LIST_ENTRY(link, struct stream_run, place);
         run->why = *why;
         run->err = *err;
+        run->cannot_run = why->errnum == 0;
         fail_unbegun(run);
     }
 }
@@ -92,7 +95,8 @@ void stream_dispatch(struct stream_runner *runner)
         struct spawn_failure why = {0};
         struct redrive_err err;
         if (worker->state == WORKER_ABSENT && stream_worker_start(worker, &why, &err) < 0) {
-            fail_waiting(runner, &why, &err);
+            stream_fail_waiting(runner, &why, &err);
+            return; /* those that still wait have a program that is at work */
         } else if (stream_worker_give(worker, run, &run->err) < 0) {
             run->status = run->err.code == REDRIVE_E_NOMEM ? "system" : "validation";
             fail_unbegun(run);
@@ -150,10 +154,6 @@ static struct stream_options with_defaults(struct stream_options options)
         options.in_flight = 1;
     if (options.kill_grace_ms == 0)
         options.kill_grace_ms = CHILD_GRACE_MS;
-    if (options.restart_min_ms == 0)
-        options.restart_min_ms = 100;
-    if (options.restart_max_ms == 0)
-        options.restart_max_ms = 30000;
     return options;
 }
 

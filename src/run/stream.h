@@ -15,16 +15,17 @@
  *     programs that are concurrent themselves; it has a price, see the next points. Further jobs
  *     wait, and their time-outs run meanwhile.
  *   - A program that dies fails its own jobs in flight with its exit code or signal and its last
- *     words. Where there are several, nobody knows which one it died of, for answers come in any
+ *     words. With several in flight it is not known which one it died of, for answers come in any
  *     order: each costs an attempt, and its message says so. The program is started again when
- * there is work: at once if it had answered something, else after a pause that doubles from
- * `restart_min_ms` to `restart_max_ms`.
+ *     there is work.
+ *   - A program that dies before its first answer cannot run, most likely: its jobs end with
+ *     RUN_FAULT_LIKELY. Jobs that wait end with RUN_FAULT_CERTAIN if no program has answered yet.
  *   - A line that is not an answer, one for a job that it does not have, or one of over
  *     STREAM_LINE_MAX_BYTES means that nothing it says can be trusted: it is killed, its jobs fail
  *     as ProtocolError, and the log tells.
  *   - A job that times out or is cancelled takes its program with it. The program's other jobs fail
  *     as `system`: they have been begun, so that they cost an attempt, but the breaker is not
- * moved.
+ *     moved.
  *   - At the end a program gets the end of its input, then SIGTERM, then SIGKILL, `kill_grace_ms`
  *     apart.
  */
@@ -43,8 +44,6 @@ struct stream_options {
     uint32_t processes;      /* 0: 1 */
     uint32_t in_flight;      /* 0: 1 */
     int64_t kill_grace_ms;   /* 0: CHILD_GRACE_MS */
-    int64_t restart_min_ms;  /* 0: 100 */
-    int64_t restart_max_ms;  /* 0: 30 000 */
 };
 
 /* NOMEM, or INVALID when argv is empty or there are too many processes. */

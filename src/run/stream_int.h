@@ -13,6 +13,7 @@ struct stream_run {
     struct list place; /* in runner->waiting or worker->jobs */
     struct stream_worker *worker;
     const char *status; /* of a run that never began */
+    bool cannot_run;    /* there is no program to give it to */
     struct spawn_failure why;
     struct redrive_err err;
 };
@@ -23,8 +24,7 @@ struct stream_worker {
     enum {
         WORKER_ABSENT, /* to be started when there is work */
         WORKER_READY,
-        WORKER_DYING,  /* its end was asked for, by us */
-        WORKER_PAUSED, /* died too soon: not to be started yet */
+        WORKER_DYING, /* its end was asked for, by us */
         WORKER_CLOSING,
     } state;
     struct child child;
@@ -32,8 +32,7 @@ struct stream_worker {
     struct list jobs;
     size_t n_jobs;
     struct buf line;   /* the beginning of one */
-    uv_timer_t timer;  /* until it may be started; when closing, until SIGTERM */
-    int64_t pause_ms;  /* before the next start */
+    uv_timer_t timer;  /* when closing, until SIGTERM */
     bool has_answered; /* since its start */
     enum {
         DIED_BY_ITSELF,
@@ -48,15 +47,20 @@ struct stream_runner {
     struct runner base;
     struct stream_options options;
     struct list waiting;
-    size_t n_open; /* workers whose timer is open */
+    bool has_answered; /* one of its programs has, at any time */
+    size_t n_open;     /* workers whose timer is open */
     struct stream_worker workers[];
 };
 
-/* Gives waiting jobs to whoever is free, starting programs as needed. */
+/* Gives waiting jobs to programs that are free, starting programs as needed. */
 void stream_dispatch(struct stream_runner *runner);
+/* The program cannot run: fails the jobs that wait for it, unless another process of it is at work.
+ */
+void stream_fail_waiting(struct stream_runner *runner, const struct spawn_failure *why,
+                         const struct redrive_err *err);
 
 void stream_worker_init(struct stream_worker *worker, struct stream_runner *runner);
-/* Starts its program; on failure it pauses. */
+/* Starts its program. */
 int stream_worker_start(struct stream_worker *worker, struct spawn_failure *ret_why,
                         struct redrive_err *err);
 /* Gives a job to a ready worker; on failure (see stream_line_write) nothing has changed. */

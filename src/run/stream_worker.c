@@ -108,7 +108,7 @@ static void read_answer(struct stream_worker *worker, struct str line)
                  answer.id);
         distrust(worker, complaint);
     } else {
-        worker->has_answered = true;
+        worker->has_answered = worker->runner->has_answered = true;
         finish_as_answered(worker, run, &answer);
     }
     stream_answer_release(&answer);
@@ -183,13 +183,34 @@ static void tell_of_others(const struct stream_worker *worker, struct redrive_fa
         failure->message = buf_cstr(ret);
 }
 
+/* It never got as far as an answer, and we did not make it end. */
+static bool could_not_run(const struct stream_worker *worker)
+{
+    return !worker->has_answered &&
+           (worker->cause == DIED_BY_ITSELF || worker->cause == DIED_OF_SILENCE);
+}
+
+/* Where no program has ever answered, jobs that wait would only see the next one die. */
+static void release_waiting(struct stream_runner *runner, const struct redrive_failure *failure)
+{
+    const struct spawn_failure why = {.exit_code = failure->exit_code};
+    struct redrive_err err;
+    err_set(&err, REDRIVE_E_IO, "%s", failure->message ? failure->message : "the program died");
+    stream_fail_waiting(runner, &why, &err);
+}
+
 static void fail_jobs(struct stream_worker *worker)
 {
     struct last_words words;
     struct redrive_failure facts;
     last_words_read(&words, &worker->child, &facts);
-    struct run_outcome outcome = {.outcome.failure = failure_of(worker, &facts)};
+    struct run_outcome outcome = {
+        .outcome.failure = failure_of(worker, &facts),
+        .fault = could_not_run(worker) ? RUN_FAULT_LIKELY : RUN_FAULT_NONE,
+    };
     struct buf shared;
+    if (outcome.fault != RUN_FAULT_NONE && !worker->runner->has_answered)
+        release_waiting(worker->runner, &outcome.outcome.failure);
     buf_init(&shared, SHARED_MAX_BYTES);
     tell_of_others(worker, &outcome.outcome.failure, &shared);
     while (!list_empty(&worker->jobs))
@@ -205,26 +226,6 @@ static void on_timer_closed(uv_handle_t *timer)
         runner_closed(&worker->runner->base);
 }
 
-static void on_pause_over(uv_timer_t *timer)
-{
-    struct stream_worker *worker = timer->data;
-    worker->state = WORKER_ABSENT;
-    stream_dispatch(worker->runner);
-}
-
-static void pause_start(struct stream_worker *worker)
-{
-    const struct stream_options *options = &worker->runner->options;
-    int64_t pause_ms = worker->pause_ms * 2;
-    if (pause_ms < options->restart_min_ms)
-        pause_ms = options->restart_min_ms;
-    if (pause_ms > options->restart_max_ms)
-        pause_ms = options->restart_max_ms;
-    worker->pause_ms = pause_ms;
-    worker->state = WORKER_PAUSED;
-    uv_timer_start(&worker->timer, on_pause_over, (uint64_t)pause_ms, 0);
-}
-
 static void on_ended(struct child *child)
 {
     struct stream_worker *worker = worker_of(child);
@@ -233,21 +234,14 @@ static void on_ended(struct child *child)
     if (!is_closing && worker->cause == DIED_BY_ITSELF)
         log_death(worker, "stream_worker_died",
                   child->signal ? strsignal(child->signal) : "it exited by itself");
-    if (is_closing) {
+    if (is_closing)
         uv_close((uv_handle_t *)&worker->timer, on_timer_closed);
-    } else if (worker->has_answered) {
-        worker->pause_ms = 0;
-        worker->state = WORKER_ABSENT;
-    } else {
-        pause_start(worker);
-    }
     /* The callbacks may start jobs; they must not start this worker while its tail is read. */
-    int state = worker->state;
     worker->state = WORKER_DYING;
     fail_jobs(worker);
     child_release(child);
     buf_release(&worker->line);
-    worker->state = state;
+    worker->state = is_closing ? WORKER_CLOSING : WORKER_ABSENT;
     if (!is_closing)
         stream_dispatch(worker->runner);
 }
@@ -290,10 +284,8 @@ int stream_worker_start(struct stream_worker *worker, struct spawn_failure *ret_
         rc = child_start(&worker->child, worker->runner->base.loop, &request, &CHILD_OPS, ret_why,
                          err);
     free(envp);
-    if (rc < 0) {
-        pause_start(worker);
+    if (rc < 0)
         return rc;
-    }
     buf_init(&worker->line, STREAM_LINE_MAX_BYTES);
     worker->is_running = true;
     worker->has_answered = false;

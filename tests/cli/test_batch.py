@@ -420,3 +420,31 @@ def test_place_of_an_export_is_looked_at_before_the_work(place):
     assert code == 1
     assert "plain file" in err
     assert place.runs() == [] and not (place.path / "redrive.db").exists()
+
+
+@pytest.mark.parametrize("broken", ["import no_such_module_here", "raise SystemExit(3)", None])
+def test_a_handler_that_cannot_run_costs_no_record(place, broken):
+    """An import error, an early exit, a script that is not there: mended, every record is done."""
+    script = place.path / "handler.py"
+    run = f"{{stream: [{sys.executable}, {script}, {place.log}], processes: 2}}"
+    (place.path / "redrive.yaml").write_text(
+        f"tasks: {{rec: {{run: {run}, retry: {{max_retries: 0}}}}}}\n", "utf-8"
+    )
+    if broken:
+        script.write_text(broken + "\n", "utf-8")
+    records = place.write("in.jsonl", [{"id": f"r{i}", "fails": 0} for i in range(50)])
+    code, summary, errors = place.run("rec", records)
+    assert code == 1, errors
+    assert "the handler of task 'rec' cannot run" in errors
+    assert (summary["successful"], summary["retried"], summary["dead"]) == (0, 0, 0)
+    assert summary["waiting"] == 50
+
+    script.write_text(HANDLER.read_text("utf-8"), "utf-8")
+    deadline = time.monotonic() + LIMIT_S
+    done = 0
+    while done < 50 and time.monotonic() < deadline:
+        code, summary, errors = place.run("rec", records)
+        assert code == 0, errors
+        assert summary["dead"] == 0
+        done += summary["successful"]
+    assert done == 50

@@ -33,6 +33,7 @@ struct record {
     char *result;
     size_t result_len;
     uint64_t dropped_bytes;
+    enum run_fault fault;
     struct run *run;
     struct bench *bench;
 };
@@ -78,6 +79,7 @@ static inline void bench_done(const struct run_outcome *o, void *ctx)
     r->result[o->result.len] = '\0';
     r->result_len = o->result.len;
     r->dropped_bytes = o->dropped_bytes;
+    r->fault = o->fault;
     uv_stop(&r->bench->loop);
 }
 

@@ -170,6 +170,7 @@ static void missing_program_is_permanent(void **state)
     struct bench b;
     struct record *r = run_one(&b, (const char *const[]){"no-such-program-here", NULL}, "{}", 50);
     assert_int_equal(r->failure.exit_code, 127);
+    assert_int_equal(r->fault, RUN_FAULT_CERTAIN);
     assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
     assert_string_equal(r->message, "cannot run 'no-such-program-here': No such file or directory");
     bench_release(&b);
@@ -184,6 +185,7 @@ static void program_that_cannot_be_run_is_permanent(void **state)
     struct bench b;
     struct record *r = run_one(&b, (const char *const[]){path, NULL}, NULL, 0);
     assert_int_equal(r->failure.exit_code, 126);
+    assert_int_equal(r->fault, RUN_FAULT_CERTAIN);
     assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
     bench_release(&b);
     unlink(path);
@@ -287,6 +289,31 @@ static void pipes_held_by_one_who_left_the_group_are_given_up(void **state)
     assert_true(took >= 1000 && took < 5000);
     assert_int_equal(r->class_, REDRIVE_CLASS_SUCCESS);
     bench_release(&b);
+}
+
+static void program_whose_script_or_module_is_missing_likely_cannot_run(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *const argv[4];
+        enum run_fault fault;
+    } rows[] = {
+        {{"/usr/bin/env", "no-such-interpreter-here"}, RUN_FAULT_LIKELY},
+        {{"sh", "/no/such/script.sh"}, RUN_FAULT_LIKELY},
+        {{"python3", "/no/such/script.py"}, RUN_FAULT_LIKELY},
+        {{"python3", "-c", "import no_such_module_here"}, RUN_FAULT_LIKELY},
+        {{"python3", "-c", "raise ValueError('of the job')"}, RUN_FAULT_NONE},
+        {{"sh", "-c", "no-such-program-here"}, RUN_FAULT_LIKELY},
+        {{"sh", "-c", "exit 127"}, RUN_FAULT_NONE},
+        {{"sh", "-c", "exit 75"}, RUN_FAULT_NONE},
+        {{"true"}, RUN_FAULT_NONE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bench b;
+        struct record *r = run_one(&b, rows[i].argv, NULL, 0);
+        assert_int_equal(r->fault, rows[i].fault);
+        bench_release(&b);
+    }
 }
 
 static void cancelled_run_says_so(void **state)
@@ -484,6 +511,7 @@ int main(void)
         T(what_a_program_leaves_running_is_killed_when_it_ends),
         T(pipes_held_by_one_who_left_the_group_are_given_up),
         T(cancelled_run_says_so),
+        T(program_whose_script_or_module_is_missing_likely_cannot_run),
         T(program_that_cannot_start_can_be_cancelled),
         T(stop_waits_for_the_quick_and_releases_the_slow),
         T(second_stop_shortens_the_grace),

@@ -205,18 +205,41 @@ static void program_that_dies_with_several_jobs_says_that_any_may_be_to_blame(vo
     bench_release(&b);
 }
 
-static void program_that_dies_at_once_is_not_restarted_in_a_hot_loop(void **state)
+static void program_that_dies_before_its_first_answer_likely_cannot_run(void **state)
 {
     (void)state;
     struct bench b;
-    open_with(&b, (struct stream_options){.argv = (const char *const[]){"false", NULL},
-                                          .restart_min_ms = 100});
-    int64_t start = clock_monotonic_ms();
-    for (int i = 0; i < 3; i++) {
-        struct record *r = run_one(&b, NULL, 0);
-        assert_int_equal(r->failure.exit_code, 1);
-    }
-    assert_true(clock_monotonic_ms() - start >= 300); /* 100 and 200 between the starts */
+    open_with(&b, (struct stream_options){.argv = (const char *const[]){"false", NULL}});
+    struct record *r = run_one(&b, NULL, 0);
+    assert_int_equal(r->failure.exit_code, 1);
+    assert_int_equal(r->fault, RUN_FAULT_LIKELY);
+    bench_release(&b);
+}
+
+static void jobs_that_wait_for_a_program_that_never_answered_are_not_begun(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_with(&b, (struct stream_options){.argv = (const char *const[]){
+                                              "sh", "-c", "echo no module >&2; exit 1", NULL}});
+    struct record *first = bench_start(&b, NULL, 0);
+    struct record *second = bench_start(&b, NULL, 0);
+    bench_until(&b, &second->is_done);
+    assert_int_equal(first->fault, RUN_FAULT_LIKELY);
+    assert_int_equal(second->fault, RUN_FAULT_CERTAIN);
+    assert_string_equal(second->message, "no module");
+    bench_release(&b);
+}
+
+static void program_that_has_answered_is_not_at_fault_when_it_dies(void **state)
+{
+    (void)state;
+    struct bench b;
+    open_pool(&b, 1, 1);
+    assert_int_equal(run_one(&b, NULL, 0)->class_, REDRIVE_CLASS_SUCCESS);
+    struct record *r = run_one(&b, "{\"do\":\"exit\",\"code\":70}", 0);
+    assert_int_equal(r->failure.exit_code, 70);
+    assert_int_equal(r->fault, RUN_FAULT_NONE);
     bench_release(&b);
 }
 
@@ -236,12 +259,11 @@ static void missing_program_fails_who_waits(void **state)
     (void)state;
     struct bench b;
     open_with(&b,
-              (struct stream_options){.argv = (const char *const[]){"no-such-program-here", NULL},
-                                      .restart_min_ms = 20});
+              (struct stream_options){.argv = (const char *const[]){"no-such-program-here", NULL}});
     for (int i = 0; i < 2; i++) {
         struct record *r = run_one(&b, NULL, 0);
         assert_int_equal(r->failure.exit_code, 127);
-        assert_int_equal(r->class_, REDRIVE_CLASS_PERMANENT);
+        assert_int_equal(r->fault, RUN_FAULT_CERTAIN);
     }
     bench_release(&b);
 }
@@ -395,7 +417,9 @@ int main(int argc, char **argv)
         T(program_that_dies_fails_only_its_own_job),
         T(program_that_dies_with_several_jobs_says_that_any_may_be_to_blame),
         T(signal_of_a_crash_is_kept_and_the_next_job_gets_a_new_program),
-        T(program_that_dies_at_once_is_not_restarted_in_a_hot_loop),
+        T(program_that_dies_before_its_first_answer_likely_cannot_run),
+        T(jobs_that_wait_for_a_program_that_never_answered_are_not_begun),
+        T(program_that_has_answered_is_not_at_fault_when_it_dies),
         T(exit_without_an_answer_is_a_failure_even_with_code_zero),
         T(missing_program_fails_who_waits),
         T(garbage_fails_the_jobs_of_its_program),
