@@ -225,7 +225,7 @@ static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
     if (rc == 0) {
         const struct pool_status status = pool_status(work->pool);
         log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_stopped",
-                  LOG_S("worker", work->name), LOG_I("ran", (int64_t)status.ended));
+                  LOG_S("worker", work->name), LOG_I("runs", (int64_t)status.ended));
     }
     if (rc == 0 && work->options->until_idle)
         rc = summarize(cli, work, err);

@@ -172,7 +172,7 @@ static int open_faktory(struct serve *serve, struct redrive_err *err)
         rc = why.code;
     } else if (rc == 0) {
         log_event(&serve->session.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_closed",
-                  LOG_S("why", why.message), LOG_S("hint", why.hint));
+                  LOG_S("error", why.message), LOG_S("hint", why.hint));
     }
     buf_release(&p.text);
     return rc;

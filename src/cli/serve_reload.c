@@ -127,10 +127,10 @@ static void take_over(struct serve *serve, struct config *config)
     config_free(serve->config);
     serve->config = config;
     log_unheard(serve, config);
-    log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "reloaded",
-              LOG_S("config", config->path ? config->path : ""),
-              LOG_I("tasks", (int64_t)config->n_tasks), LOG_I("cron", (int64_t)config->n_cron),
-              LOG_I("tokens", (int64_t)config->n_tokens));
+    log_event(
+        &serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "reloaded",
+        LOG_S("config", config->path ? config->path : ""), LOG_I("tasks", (int64_t)config->n_tasks),
+        LOG_I("cron_entries", (int64_t)config->n_cron), LOG_I("tokens", (int64_t)config->n_tokens));
 }
 
 /* One that came into force while the server began to stop stays so: its notifier is needed. */

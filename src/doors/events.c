@@ -146,22 +146,22 @@ static void write_job(struct json_writer *w, const struct engine_event *event)
     json_field_int(w, "attempt", event->attempt);
     json_field_int(w, "max_attempts", event->max_attempts);
     if (event->ran)
-        json_field_double(w, "duration", (double)event->run_ms / 1000);
+        json_field_int(w, "duration_ms", event->run_ms);
     if (event->kind == ENGINE_EVENT_RETRYING || event->kind == ENGINE_EVENT_RELEASED)
-        json_field_double(w, "delay", (double)event->delay_ms / 1000);
+        json_field_int(w, "delay_ms", event->delay_ms);
     if (event->class_ != REDRIVE_CLASS_SUCCESS)
         json_field_cstr(w, "class", redrive_class_name(event->class_));
     if (event->reason != REDRIVE_REASON_NONE)
         json_field_cstr(w, "reason", redrive_reason_name(event->reason));
-    field_if(w, "message", event->message);
+    field_if(w, "error", event->message);
 }
 
-/* Its members are called as in the document of a breaker. */
+/* Its members are called as in the document of a breaker; those of a job as in the log. */
 static void write_breaker(struct json_writer *w, const struct engine_event *event)
 {
     json_field_string(w, "key", event->breaker);
     json_field_cstr(w, "state", redrive_breaker_state_name(event->state));
-    json_field_cstr(w, "was", redrive_breaker_state_name(event->was));
+    json_field_cstr(w, "previous_state", redrive_breaker_state_name(event->was));
     json_field_int(w, "failure_count", event->failures);
     json_key(w, "failure_rate");
     if (event->rate < 0)

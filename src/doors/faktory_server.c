@@ -313,8 +313,6 @@ int faktory_server_start(const struct faktory_options *options, struct faktory_s
     (void)signal(SIGPIPE, SIG_IGN);
     (void)uv_prepare_start(&server->turn, on_turn);
     (void)uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
-    log_event(options->log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_listens",
-              LOG_S("address", address), LOG_I("port", faktory_server_port(server)));
     *ret = server;
     return 0;
 }

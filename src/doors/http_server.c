@@ -186,7 +186,7 @@ static void on_message(void *ctx, const char *format, va_list args)
         return;
     vsnprintf(text, sizeof text, format, args);
     log_event(server->options.log, LOG_LEVEL_DEBUG, clock_wall_ms(), "http",
-              LOG_STR("message", str_trim(str_of(text))));
+              LOG_STR("error", str_trim(str_of(text))));
 }
 
 /* ---- Start and stop ------------------------------------------------------------------------- */

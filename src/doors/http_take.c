@@ -9,7 +9,7 @@ static enum MHD_Result refuse(struct http_request *request, int status, const ch
 {
     struct MHD_Response *response = http_response_refusal(status, why);
     log_event(request->server->options.log, LOG_LEVEL_DEBUG, clock_wall_ms(), "http_refused",
-              LOG_I("status", status), LOG_S("reason", why));
+              LOG_I("http_status", status), LOG_S("error", why));
     if (!response)
         return MHD_NO;
     pthread_mutex_lock(&request->server->lock);

@@ -123,7 +123,7 @@ static void log_refusal(const struct engine *e, const struct timetable_slot *slo
                         const struct redrive_err *why)
 {
     log_event(e->options.log, LOG_LEVEL_WARNING, engine_now_ms(e), "cron_tick_refused",
-              LOG_S("name", slot->name), LOG_S("tenant", slot->tenant),
+              LOG_S("cron", slot->name), LOG_S("tenant", slot->tenant),
               LOG_S("error", why->message), LOG_S("detail", why->detail));
 }
 

@@ -1,10 +1,8 @@
 #include "engine/events.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "base/duration.h"
 #include "base/err.h"
 #include "engine/private.h"
 
@@ -219,15 +217,19 @@ int events_count(struct engine *e, struct redrive_err *err)
 
 /* ---- After the commit ----------------------------------------------------------------------- */
 
+/* The way of a job without a failure is one line at `info`, its end; the steps before are for
+ * debugging. A failure is a warning as long as there is another try, unless the table says that it
+ * is worse than that. */
 static enum log_level level_of(const struct engine_event *event)
 {
-    /* Who looks only at errors wants to see what has ended; a retry is a second chance, unless the
-     * table says that it is worse than that. */
     if (event->kind == ENGINE_EVENT_DEAD || event->kind == ENGINE_EVENT_FAILED)
         return LOG_LEVEL_ERROR;
-    if (event->class_ == REDRIVE_CLASS_SUCCESS)
-        return LOG_LEVEL_INFO;
-    return event->severity >= REDRIVE_SEVERITY_CRITICAL ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
+    if (event->class_ != REDRIVE_CLASS_SUCCESS)
+        return event->severity >= REDRIVE_SEVERITY_CRITICAL ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING;
+    if (event->kind == ENGINE_EVENT_SUBMITTED || event->kind == ENGINE_EVENT_STARTED ||
+        event->kind == ENGINE_EVENT_PARKED)
+        return LOG_LEVEL_DEBUG;
+    return LOG_LEVEL_INFO;
 }
 
 /* A probe that goes out is seen by its run; one that failed is what an open breaker expects. */
@@ -247,44 +249,46 @@ static enum log_level level_of_breaker(const struct engine_event *event)
 
 static void log_breaker(const struct engine *e, const struct engine_event *event)
 {
-    char wait[DURATION_TEXT_MAX];
     struct log_field fields[7];
     size_t n = 0;
     fields[n++] = LOG_STR("breaker", event->breaker);
     fields[n++] = LOG_STR("tenant", event->tenant);
     fields[n++] = LOG_S("state", redrive_breaker_state_name(event->state));
-    fields[n++] = LOG_S("was", redrive_breaker_state_name(event->was));
-    if (event->failures > 0)
-        fields[n++] = LOG_I("failures", event->failures);
+    fields[n++] = LOG_S("previous_state", redrive_breaker_state_name(event->was));
+    fields[n++] = LOG_I("failure_count", event->failures);
     if (event->rate >= 0)
-        fields[n++] = LOG_D("rate", event->rate);
+        fields[n++] = LOG_D("failure_rate", event->rate);
     if (event->next_probe_ms > event->at_ms)
-        fields[n++] =
-            LOG_S("next_probe_in", duration_format(event->next_probe_ms - event->at_ms, wait));
+        fields[n++] = LOG_I("next_probe_in_ms", event->next_probe_ms - event->at_ms);
     log_write(e->options.log, level_of_breaker(event), event->at_ms, engine_event_name(event->kind),
               fields, n);
 }
 
-static void write_log(const struct engine *e, const struct engine_event *event)
+static void log_job(const struct engine *e, const struct engine_event *event)
 {
-    char attempt[32], delay[DURATION_TEXT_MAX];
-    struct log_field fields[7];
+    struct log_field fields[12];
     size_t n = 0;
     enum log_level level = level_of(event);
     if (!log_wants(e->options.log, level))
         return;
-    (void)snprintf(attempt, sizeof attempt, "%u/%d", event->attempt, event->max_attempts);
-    fields[n++] = LOG_STR("job", event->id);
+    fields[n++] = LOG_STR("job_id", event->id);
     fields[n++] = LOG_STR("task", event->task);
-    fields[n++] = LOG_S("attempt", attempt);
+    fields[n++] = LOG_STR("queue", event->queue);
+    fields[n++] = LOG_STR("tenant", event->tenant);
+    if (event->worker.len > 0)
+        fields[n++] = LOG_STR("worker", event->worker);
+    fields[n++] = LOG_I("attempt", event->attempt);
+    fields[n++] = LOG_I("max_attempts", event->max_attempts);
+    if (event->ran)
+        fields[n++] = LOG_I("duration_ms", event->run_ms);
+    if (event->kind == ENGINE_EVENT_RETRYING || event->delay_ms > 0)
+        fields[n++] = LOG_I("delay_ms", event->delay_ms);
     if (event->class_ != REDRIVE_CLASS_SUCCESS)
         fields[n++] = LOG_S("class", redrive_class_name(event->class_));
     if (event->reason != REDRIVE_REASON_NONE)
         fields[n++] = LOG_S("reason", redrive_reason_name(event->reason));
-    if (event->kind == ENGINE_EVENT_RETRYING || event->delay_ms > 0)
-        fields[n++] = LOG_S("delay", duration_format(event->delay_ms, delay));
     if (event->message.len > 0)
-        fields[n++] = LOG_STR("message", event->message);
+        fields[n++] = LOG_STR("error", event->message);
     log_write(e->options.log, level, event->at_ms, engine_event_name(event->kind), fields, n);
 }
 
@@ -302,7 +306,7 @@ void events_publish(struct engine *e)
         if (event->kind == ENGINE_EVENT_BREAKER)
             log_breaker(e, event);
         else
-            write_log(e, event);
+            log_job(e, event);
         if (e->options.on_event)
             e->options.on_event(event, e->options.event_ctx);
     }

@@ -16,12 +16,13 @@ struct engine;
 struct job;
 struct lane;
 
-/* Name in the log and in streams, name of its counter ("": none). */
+/* Name in the log, in streams and in metrics, name of its counter ("": none). An event that ends an
+ * attempt is called as the state that the job is in then, as in the history and in SQL. */
 #define ENGINE_EVENT_MAP(XX)                     \
     XX(SUBMITTED, "submitted", "jobs_received")  \
-    XX(STARTED, "processing", "jobs_started")    \
+    XX(STARTED, "started", "jobs_started")       \
     XX(COMPLETED, "completed", "jobs_completed") \
-    XX(RETRYING, "requeued", "jobs_retried")     \
+    XX(RETRYING, "retrying", "jobs_retried")     \
     XX(RELEASED, "released", "jobs_released")    \
     XX(DEAD, "dead_letter", "jobs_dlq")          \
     XX(FAILED, "failed", "jobs_failed")          \

@@ -69,7 +69,7 @@ void pulse_worked(struct pulse *p, bool wrote)
     pthread_mutex_unlock(&p->mutex);
     if (is_back)
         log_event(p->log, LOG_LEVEL_INFO, wall_ms, "store_works_again",
-                  LOG_I("after_ms", after_ms));
+                  LOG_I("duration_ms", after_ms));
 }
 
 /* The first of a row, and then one in a while. */
@@ -115,7 +115,7 @@ void pulse_failed(struct pulse *p, bool began, const struct redrive_err *err)
     pthread_mutex_unlock(&p->mutex);
     if (tells)
         log_event(p->log, LOG_LEVEL_ERROR, wall_ms, "store_failed", LOG_S("error", err->message),
-                  LOG_S("detail", err->detail), LOG_I("so_far", (int64_t)n));
+                  LOG_S("detail", err->detail), LOG_I("failure_count", (int64_t)n));
 }
 
 void pulse_read(struct pulse *p, struct pulse_state *ret)

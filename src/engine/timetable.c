@@ -182,7 +182,7 @@ static void read_definition(struct engine *e, struct timetable_slot *slot)
     if (cron_parse_json(e->options.config, false, str_of(slot->name), str_of(slot->definition),
                         &slot->box, NULL, &why) < 0)
         log_event(e->options.log, LOG_LEVEL_WARNING, engine_now_ms(e), "cron_not_understood",
-                  LOG_S("name", slot->name), LOG_S("tenant", slot->tenant),
+                  LOG_S("cron", slot->name), LOG_S("tenant", slot->tenant),
                   LOG_S("error", why.message), LOG_S("detail", why.detail));
 }
 

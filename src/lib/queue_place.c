@@ -56,7 +56,7 @@ static void pause_place(struct queue_place *place, const char *what, const struc
     place->pause_ms = pause_after_ms(place->pause_ms);
     log_event(&q->log, LOG_LEVEL_ERROR, clock_wall_ms(), what, LOG_S("task", place->handler->task),
               LOG_S("error", err->message), LOG_S("detail", err->detail),
-              LOG_I("again_in_ms", place->pause_ms));
+              LOG_I("delay_ms", place->pause_ms));
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += place->pause_ms / 1000;
     until.tv_nsec += (long)(place->pause_ms % 1000) * 1000000;
@@ -85,9 +85,9 @@ static void tell(const struct redrive_task_run *run, enum log_level level, const
                  int code)
 {
     const struct queue_handler *h = run->place->handler;
-    log_event(&h->queue->log, level, clock_wall_ms(), event, LOG_S("job", run->id ? run->id : ""),
-              LOG_S("task", h->task), LOG_I("attempt", run->attempt),
-              LOG_S("error", redrive_err_text(code)));
+    log_event(&h->queue->log, level, clock_wall_ms(), event,
+              LOG_S("job_id", run->id ? run->id : ""), LOG_S("task", h->task),
+              LOG_I("attempt", run->attempt), LOG_S("error", redrive_err_text(code)));
 }
 
 static bool gives_up(const struct redrive_queue *q, int code)

@@ -52,7 +52,7 @@ static void note_dropped(const struct exec_run *run)
 {
     if (run->dropped_bytes > 0)
         log_event(run->base.runner->log, LOG_LEVEL_WARNING, clock_wall_ms(), "result_cut",
-                  LOG_S("job", run->base.request.job_id), LOG_S("task", run->base.request.task),
+                  LOG_S("job_id", run->base.request.job_id), LOG_S("task", run->base.request.task),
                   LOG_I("kept_bytes", (int64_t)run->result.len),
                   LOG_I("dropped_bytes", (int64_t)run->dropped_bytes));
 }

@@ -69,7 +69,7 @@ static void give_up(struct note *note, const char *why)
     char text[CONFIG_CONDITION_MAX];
     log_event(note->notifier->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), "alert_not_sent",
               LOG_S("condition", config_condition_text(&alert->when, text)),
-              LOG_S("to", note->target->is_command ? "command" : "webhook"),
+              LOG_S("target", note->target->is_command ? "command" : "webhook"),
               LOG_I("tries", note->tries), LOG_S("error", why ? why : ""));
     end(note);
 }

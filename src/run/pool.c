@@ -138,7 +138,7 @@ void pool_pause(struct pool *pool, const char *what, const struct redrive_err *e
     pool->pause_ms = pause_after_ms(pool->pause_ms);
     log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), what,
               LOG_S("error", err->message), LOG_S("detail", err->detail),
-              LOG_I("again_in_ms", pool->pause_ms));
+              LOG_I("delay_ms", pool->pause_ms));
     uv_update_time(pool->options.loop);
     uv_timer_start(&pool->pause, on_pause_over, (uint64_t)pool->pause_ms, 0);
 }

@@ -93,7 +93,7 @@ void pool_job_lose(struct pool_job *job, enum redrive_state state)
     if (job->run && !job->is_lost)
         log_event(job->task->pool->options.log, is_cancelled ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
                   clock_wall_ms(), is_cancelled ? "cancelled_elsewhere" : "lease_lost",
-                  LOG_S("job", job->request.job_id), LOG_S("task", job->request.task),
+                  LOG_S("job_id", job->request.job_id), LOG_S("task", job->request.task),
                   LOG_I("attempt", job->request.attempt));
     pool_job_cancel(job);
 }
@@ -135,7 +135,7 @@ void pool_job_take(struct pool_task *task, const struct job *claimed)
     struct pool_job *job = job_new(task, claimed);
     if (!job) {
         log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), "job_not_taken",
-                  LOG_STR("job", claimed->spec.id), LOG_S("task", task->config->name),
+                  LOG_STR("job_id", claimed->spec.id), LOG_S("task", task->config->name),
                   LOG_S("error", "out of memory: it is taken back when its lease ends"));
         return;
     }

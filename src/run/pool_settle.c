@@ -16,7 +16,7 @@ struct pool_settlement {
 static void tell(const struct pool_job *job, enum log_level level, const char *event, int code)
 {
     log_event(job->task->pool->options.log, level, clock_wall_ms(), event,
-              LOG_S("job", job->request.job_id), LOG_S("task", job->request.task),
+              LOG_S("job_id", job->request.job_id), LOG_S("task", job->request.task),
               LOG_I("attempt", job->request.attempt), LOG_S("error", redrive_err_text(code)));
 }
 

@@ -23,7 +23,7 @@ static void log_death(const struct stream_worker *worker, const char *event, con
 {
     log_event(worker->runner->base.log, LOG_LEVEL_WARNING, clock_wall_ms(), event,
               LOG_S("program", worker->runner->options.argv[0]), LOG_I("pid", worker->child.pid),
-              LOG_I("jobs", (int64_t)worker->n_jobs), LOG_S("why", why));
+              LOG_I("jobs", (int64_t)worker->n_jobs), LOG_S("error", why));
 }
 
 /* ---- What it says --------------------------------------------------------------------------- */

@@ -32,11 +32,11 @@ static void a_text_line_is_event_and_fields(void **state)
 {
     (void)state;
     struct log log = log_of(LOG_TEXT);
-    log_event(&log, LOG_LEVEL_WARNING, AT, "requeued", LOG_S("task", "enrich"), LOG_I("attempt", 2),
+    log_event(&log, LOG_LEVEL_WARNING, AT, "retrying", LOG_S("task", "enrich"), LOG_I("attempt", 2),
               LOG_D("rate", 0.5), LOG_B("probe", true), LOG_S("message", "timed out"),
               LOG_S("empty", ""));
     assert_string_equal(written,
-                        "2026-05-01T12:00:00.123Z WARN  requeued task=enrich attempt=2 rate=0.5 "
+                        "2026-05-01T12:00:00.123Z WARN  retrying task=enrich attempt=2 rate=0.5 "
                         "probe=true message=\"timed out\" empty=\"\"\n");
 }
 

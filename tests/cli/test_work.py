@@ -167,9 +167,9 @@ def test_until_idle_runs_what_is_ready_and_says_so(bench):
     }
     assert len(bench.effects("quick")) == 20
     log = worker.log()
-    for event in ("worker_started", "processing", "completed", "requeued", "worker_stopped"):
+    for event in ("worker_started", "completed", "retrying", "worker_stopped"):
         assert f" {event} " in log
-    assert "attempt=3/6" in log
+    assert "attempt=3 max_attempts=6" in log
 
 
 def test_exit_code_is_3_when_a_job_dies(bench):
@@ -433,4 +433,4 @@ def test_who_looks_at_errors_only_sees_what_has_died_and_no_retries(bench):
     worker = bench.work("--until-idle", "--log-level", "error")
     assert worker.wait()[0] == 3
     assert " dead_letter " in worker.log()
-    assert " requeued " not in worker.log()
+    assert " retrying " not in worker.log()

@@ -170,8 +170,8 @@ static void a_failure_says_why(void **state)
     assert_int_equal(join(hub, &ALL, NULL, &ear), 0);
     event_hub_event(&event, hub);
     ear_wait(&ear, "\"worker\":\"w1\",");
-    ear_wait(&ear, "\"duration\":1.5,\"delay\":4,\"class\":\"network\","
-                   "\"message\":\"line one\\nline \\\"two\\\"\"}\n\n");
+    ear_wait(&ear, "\"duration_ms\":1500,\"delay_ms\":4000,\"class\":\"network\","
+                   "\"error\":\"line one\\nline \\\"two\\\"\"}\n\n");
     event_hub_free(hub);
     ear_release(&ear);
 }
@@ -200,7 +200,7 @@ static void a_breaker_that_changes_is_told_of_as_such(void **state)
     event_hub_event(&event, hub);
     ear_wait(&ear, "event: breaker\n"
                    "data: {\"type\":\"breaker\",\"at\":\"2026-01-01T00:00:00.000Z\","
-                   "\"key\":\"mail:example.org\",\"state\":\"open\",\"was\":\"closed\","
+                   "\"key\":\"mail:example.org\",\"state\":\"open\",\"previous_state\":\"closed\","
                    "\"failure_count\":5,\"failure_rate\":null,"
                    "\"next_probe_at\":\"2026-01-01T00:00:30.000Z\"}\n\n");
     assert_false(ear_has(&ear, "submitted"));

@@ -78,6 +78,13 @@ def test_both_doors_can_be_closed(bench):
     assert server.stop() == 0
 
 
+def test_each_listener_is_announced_once(bench):
+    server = bench.serve("--faktory", "127.0.0.1:0").ready()
+    for door in ("http", "faktory"):
+        lines = [line for line in server.log().splitlines() if re.search(rf"\b{server.port(door)}\b", line)]
+        assert len(lines) == 1 and f" listening door={door} " in lines[0]
+
+
 # ---- One server for one file -------------------------------------------------------------------
 
 
@@ -521,9 +528,9 @@ def test_breakers_that_change_are_told(bench):
     assert connection.getresponse().status == 200
     connection.close()
     _, kind, data = ear.next()
-    assert (kind, data["key"], data["state"], data["was"]) == ("breaker", "mail", "forced_open", "closed")
+    assert (kind, data["key"], data["state"], data["previous_state"]) == ("breaker", "mail", "forced_open", "closed")
     ear.close()
-    server.wait_log(r"WARN +breaker breaker=mail tenant=default state=forced_open was=closed")
+    server.wait_log(r"WARN +breaker breaker=mail tenant=default state=forced_open previous_state=closed")
 
 
 def test_each_tenant_hears_of_its_own(bench):

@@ -63,18 +63,18 @@ static void breaker_that_changes_is_told_of_and_logged(void **state)
     const unsigned *told = &bed.told[ENGINE_EVENT_BREAKER];
     fail_three(&bed);
     assert_int_equal(*told, 1);
-    check_logged("WARN  breaker breaker=call tenant=default state=open was=closed failures=3 "
-                 "next_probe_in=30s");
+    check_logged("WARN  breaker breaker=call tenant=default state=open "
+                 "previous_state=closed failure_count=3 next_probe_in_ms=30000");
     bed_pass(&bed, 30000);
     struct job probe = *bed_claim_one(&bed);
     assert_int_equal(*told, 2); /* half open */
     assert_int_equal(bed_fail(&bed, &probe, "network"), 0);
     assert_int_equal(*told, 3);
-    check_logged("INFO  breaker breaker=call tenant=default state=open was=half_open");
+    check_logged("INFO  breaker breaker=call tenant=default state=open previous_state=half_open");
     bed_pass(&bed, 30000);
     assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
     assert_int_equal(*told, 5);
-    check_logged("INFO  breaker breaker=call tenant=default state=closed was=half_open");
+    check_logged("INFO  breaker breaker=call tenant=default state=closed previous_state=half_open");
     stop(&bed);
 }
 
@@ -84,11 +84,13 @@ static void breaker_moved_by_hand_is_told_of(void **state)
     struct bed bed;
     start(&bed);
     trip(&bed, BREAKER_TRIP);
-    check_logged("WARN  breaker breaker=call tenant=default state=forced_open was=closed");
+    check_logged(
+        "WARN  breaker breaker=call tenant=default state=forced_open previous_state=closed");
     trip(&bed, BREAKER_TRIP);
     assert_int_equal(bed.told[ENGINE_EVENT_BREAKER], 1);
     trip(&bed, BREAKER_RESET);
-    check_logged("INFO  breaker breaker=call tenant=default state=closed was=forced_open");
+    check_logged(
+        "INFO  breaker breaker=call tenant=default state=closed previous_state=forced_open");
     stop(&bed);
 }
 

@@ -105,7 +105,7 @@ static void the_log_goes_to_the_callback(void **state)
     assert_string_equal(job.worker, "me");
     redrive_queue_job_release(&job);
     redrive_queue_close(queue);
-    assert_non_null(strstr(lines.text, "completed job=a task=t"));
+    assert_non_null(strstr(lines.text, "completed job_id=a task=t"));
     assert_null(strchr(lines.text, '\n'));
 }
 
