@@ -248,7 +248,7 @@ static const struct option OPTIONS[] = {
      .letter = 'l',
      INTO_STRING(struct serve_options, listen),
      .placeholder = "ADDR",
-     .help = "where the HTTP API answers: HOST:PORT, or off; as listen.http"},
+     .help = "where the HTTP API answers: HOST:PORT, unix:PATH or off; as listen.http"},
     {.name = "faktory",
      INTO_STRING(struct serve_options, faktory),
      .placeholder = "ADDR",

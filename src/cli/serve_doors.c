@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "doors/faktory_server.h"
+#include "doors/unix_socket.h"
 
 #define PASSWORDS_MAX       100
 #define PASSWORDS_MAX_BYTES (64u * 1024)
@@ -20,7 +21,10 @@ static void log_listening(const struct serve *serve, const char *door, const cha
     char text[300];
     const char *colon = strrchr(address, ':');
     const int host = colon ? (int)(colon - address) : (int)strlen(address);
-    (void)snprintf(text, sizeof text, "%.*s:%u", host, address, port);
+    if (unix_socket_is_address(address))
+        (void)snprintf(text, sizeof text, "%s", address);
+    else
+        (void)snprintf(text, sizeof text, "%.*s:%u", host, address, port);
     log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "listening",
               LOG_S("door", door), LOG_S("address", text), LOG_I("pid", (int64_t)getpid()));
 }
@@ -32,6 +36,9 @@ int serve_load_tls(struct serve *serve, struct redrive_err *err)
 }
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
+
+/* By enum config_socket_mode. */
+static const mode_t SOCKET_MODES[] = {0600, 0660, 0666};
 
 static int open_http(struct serve *serve, struct redrive_err *err)
 {
@@ -48,7 +55,8 @@ static int open_http(struct serve *serve, struct redrive_err *err)
     struct http_server_options options = {
         .address = config->listen.http,
         .loopback_only = config->n_tokens == 0,
-        .tls = serve->tls,
+        .socket_mode = SOCKET_MODES[config->listen.socket_mode],
+        .tls = unix_socket_is_address(config->listen.http) ? NULL : serve->tls,
         .admit = rest_admit,
         .handler = rest_handle,
         .log = &serve->session.log,

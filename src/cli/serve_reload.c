@@ -76,6 +76,7 @@ static void log_unheard(const struct serve *serve, const struct config *config)
         {"store", !str_eq(str_of(first->store), str_of(config->store))},
         {"listen.http", !str_eq(str_of(first->listen.http), str_of(config->listen.http))},
         {"listen.faktory", !str_eq(str_of(first->listen.faktory), str_of(config->listen.faktory))},
+        {"listen.socket_mode", first->listen.socket_mode != config->listen.socket_mode},
         {"listen.tls", !first->listen.tls.cert != !config->listen.tls.cert},
         {"listen.max_connections", first->listen.max_connections != config->listen.max_connections},
         {"log", first->log.level != config->log.level || first->log.format != config->log.format},

@@ -158,6 +158,12 @@ struct config_alert {
     struct config_strings command; /* argv */
 };
 
+enum config_socket_mode {
+    CONFIG_SOCKET_OWNER, /* 0600 */
+    CONFIG_SOCKET_GROUP, /* 0660 */
+    CONFIG_SOCKET_ALL,   /* 0666 */
+};
+
 /* Files; only a server reads them (doors/tls.h), so that every other command can do without. Both
  * are set, or neither. */
 struct config_tls {
@@ -172,9 +178,10 @@ struct config {
     const char *store;       /* sqlite:PATH, postgres://…, redis://… or memory: */
     const char *store_shown; /* the same without its password, for logs and for people */
     struct {
-        const char *http; /* NULL: closed */
+        const char *http; /* host:port or unix:PATH; NULL: closed */
         const char *faktory;
-        uint32_t max_connections; /* of each */
+        uint32_t max_connections;            /* of each */
+        enum config_socket_mode socket_mode; /* of the file of a Unix socket */
         struct config_tls tls;
         bool insecure; /* other machines may come in without TLS */
     } listen;

@@ -45,9 +45,12 @@ static void finish_tls(struct binder *b, const struct node *map, void *object)
 
 const struct table TABLE_TLS = {.name = "tls", FIELDS(TLS_FIELDS), .finish = finish_tls};
 
+/* In the order of enum config_socket_mode. */
+static const char *const SOCKET_MODES[] = {"0600", "0660", "0666", NULL};
+
 static const struct field LISTEN_FIELDS[] = {
     {.name = "http",
-     .type = &TYPE_ADDRESS,
+     .type = &TYPE_HTTP_ADDRESS,
      IN(listen, http),
      .default_text = "127.0.0.1:7070",
      .help = "where the HTTP API answers; `off` closes it"},
@@ -64,6 +67,12 @@ static const struct field LISTEN_FIELDS[] = {
      .default_text = "10000",
      .help =
          "clients that each door lets in at one time, as far as the limit on open files allows"},
+    {.name = "socket_mode",
+     .type = &TYPE_WORD,
+     IN(listen, socket_mode),
+     .words = SOCKET_MODES,
+     .default_text = "0600",
+     .help = "the permissions of a Unix socket: its owner, its group too, or every user"},
     {.name = "tls",
      .type = &TYPE_TABLE,
      IN(listen, tls),

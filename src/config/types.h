@@ -26,6 +26,9 @@ extern const struct field_type TYPE_TABLE;      /* [struct] `table`, in place */
 extern const struct field_type TYPE_LIST;       /* [T *] of `table`, counted at count_offset */
 extern const struct field_type TYPE_MAP;        /* the same; T starts with its const char *name */
 
+/* [const char *] as TYPE_ADDRESS, or `unix:` and the path of a socket */
+extern const struct field_type TYPE_HTTP_ADDRESS;
+
 /* The parts of TYPE_TABLE, for types that add something to it. */
 void type_table_bind(struct binder *b, const struct field *field, const struct node *node,
                      void *member);

@@ -272,9 +272,21 @@ static bool is_loopback_v4(struct str host)
     return dots == 3;
 }
 
+/* A path that a socket can have. */
+#define UNIX_PATH_MAX 107
+
+static bool is_unix_address(struct str text)
+{
+    static const struct str PREFIX = {"unix:", 5};
+    return str_starts_with(text, PREFIX) && text.len > PREFIX.len &&
+           text.len - PREFIX.len <= UNIX_PATH_MAX;
+}
+
 bool type_address_is_loopback(struct str address)
 {
     struct str host;
+    if (is_unix_address(address))
+        return true;
     if (!split_address(address, &host))
         return false;
     return str_is(host, "localhost") || str_is(host, "::1") || is_loopback_v4(host);
@@ -305,3 +317,22 @@ static const char *expects_address(const struct field *field, char out[EXPECTS_M
 }
 
 const struct field_type TYPE_ADDRESS = {FIELD_SCALAR, bind_address, write_address, expects_address};
+
+static void bind_http_address(struct binder *b, const struct field *field, const struct node *node,
+                              void *member)
+{
+    if (node->type == NODE_SCALAR && is_unix_address(node->text))
+        TYPE_STRING.bind(b, field, node, member);
+    else
+        bind_address(b, field, node, member);
+}
+
+static const char *expects_http_address(const struct field *field, char out[EXPECTS_MAX])
+{
+    (void)field, (void)out;
+    return "an address such as 127.0.0.1:7070 or [::1]:7070, unix: and the path of a socket, or "
+           "off";
+}
+
+const struct field_type TYPE_HTTP_ADDRESS = {FIELD_SCALAR, bind_http_address, write_address,
+                                             expects_http_address};

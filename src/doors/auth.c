@@ -84,11 +84,30 @@ static bool is_origin_of(struct str origin, struct str host)
     return false;
 }
 
+/* What a proxy adds on the way. */
+static bool is_forwarded(const struct http_request *request)
+{
+    return http_header(request, "Forwarded").ptr || http_header(request, "Via").ptr ||
+           http_header(request, "X-Real-IP").ptr || http_header_prefix(request, "X-Forwarded-").ptr;
+}
+
+/* What a browser says of the page that had it send the request. */
+static bool is_of_another_site(const struct http_request *request)
+{
+    const struct str site = http_header(request, "Sec-Fetch-Site");
+    return str_eq_nocase(site, STR("cross-site")) || str_eq_nocase(site, STR("same-site"));
+}
+
+/* The Host says nothing about a Unix socket, which no browser can reach. */
 static enum auth_verdict check_neighbour(const struct http_request *request, struct principal *ret)
 {
     struct str host = http_header(request, "Host");
     struct str origin = http_header(request, "Origin");
-    if (host.ptr && !is_this_machine(host))
+    if (is_forwarded(request))
+        return AUTH_FORWARDED;
+    if (is_of_another_site(request))
+        return AUTH_FOREIGN_SITE;
+    if (host.ptr && !is_this_machine(host) && !http_is_unix(request))
         return AUTH_FOREIGN_HOST;
     if (origin.ptr && !(host.ptr && is_origin_of(origin, host)))
         return AUTH_FOREIGN_ORIGIN;

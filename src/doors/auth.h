@@ -2,10 +2,12 @@
  *
  * With tokens in the configuration a request names one, `Authorization: Bearer TOKEN`; its SHA-256
  * is compared with every hash of the configuration, in a time that tells nothing. Without tokens
- * everybody who can reach the server is let in, as tenant `default` with every scope; it then
- * listens on loopback only, and a request must look as if a program of this machine had sent it:
- * a browser can be talked by any web page into sending one, but then it says so, by the Host of
- * that page's name or by its Origin.
+ * every client that can reach the server is let in, as tenant `default` with every scope; it then
+ * listens on loopback or on a Unix socket only, and a request must look as if a program of this
+ * machine had sent it. A browser can be talked by any web page into sending one, but then it says
+ * so, by Sec-Fetch-Site, by the Host of that page's name or by its Origin. Most proxies say that
+ * they have passed a request on (Forwarded, X-Forwarded-For, Via …); one that does not cannot be
+ * recognized.
  */
 #ifndef DOORS_AUTH_H
 #define DOORS_AUTH_H
@@ -23,6 +25,8 @@ enum auth_verdict {
     AUTH_OK,
     AUTH_NO_TOKEN,
     AUTH_WRONG_TOKEN,
+    AUTH_FORWARDED,    /* a proxy has passed it on: its client may be anywhere */
+    AUTH_FOREIGN_SITE, /* a web page had a browser send it */
     AUTH_FOREIGN_HOST,
     AUTH_FOREIGN_ORIGIN,
 };

@@ -12,12 +12,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/str.h"
-
-/* How long a port may still be taken, and how often that is looked at. When a server is killed, a
- * child that it was just starting has copies of its sockets until it gets to its exec; whoever
- * takes the server's place at once must not fail for that. */
-#define TAKEN_MS      1000
-#define TAKEN_LOOK_MS 20
+#include "doors/unix_socket.h"
 
 static bool is_port(const char *text)
 {
@@ -89,6 +84,8 @@ static bool all_loopback(const struct addrinfo *list)
 bool endpoint_is_loopback(const char *address)
 {
     struct addrinfo *list;
+    if (unix_socket_is_address(address))
+        return true;
     if (resolve(address, &list, NULL) < 0)
         return false;
     bool loopback = all_loopback(list);
@@ -115,14 +112,14 @@ static int listen_on(const struct addrinfo *one)
 /* -1 and errno; of several addresses the first that can be had. */
 static int listen_on_any(const struct addrinfo *list)
 {
-    const int64_t until_ms = clock_monotonic_ms() + TAKEN_MS;
+    const int64_t until_ms = clock_monotonic_ms() + ENDPOINT_TAKEN_MS;
     for (;;) {
         int fd = -1;
         for (const struct addrinfo *one = list; one && fd < 0; one = one->ai_next)
             fd = listen_on(one);
         if (fd >= 0 || errno != EADDRINUSE || clock_monotonic_ms() >= until_ms)
             return fd;
-        (void)poll(NULL, 0, TAKEN_LOOK_MS);
+        (void)poll(NULL, 0, ENDPOINT_TAKEN_LOOK_MS);
     }
 }
 

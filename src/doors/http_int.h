@@ -24,6 +24,7 @@
 #include "doors/http_head.h"
 #include "doors/http_server.h"
 #include "doors/tls.h"
+#include "doors/unix_socket.h"
 
 /* What a connection is doing, and so how long it may. */
 enum http_phase {
@@ -50,6 +51,7 @@ struct http_server {
     struct http_server_options options; /* complete; the strings are gone */
     struct MHD_Daemon *daemon;
     int listen_fd;
+    struct unix_socket unix_socket; /* with a path: it listens there */
     uint16_t port;
     pthread_t loop;
     int loop_fd; /* readable while the loop is called */

@@ -227,6 +227,22 @@ struct str http_header(const struct http_request *request, const char *name)
     return (struct str){NULL, 0};
 }
 
+struct str http_header_prefix(const struct http_request *request, const char *prefix)
+{
+    const struct str wanted = str_of(prefix);
+    for (size_t i = 0; i < request->n_headers; i++) {
+        const struct str name = request->headers[i].name;
+        if (name.len >= wanted.len && str_eq_nocase((struct str){name.ptr, wanted.len}, wanted))
+            return request->headers[i].value;
+    }
+    return (struct str){NULL, 0};
+}
+
+bool http_is_unix(const struct http_request *request)
+{
+    return request->server->unix_socket.path[0] != '\0';
+}
+
 struct str http_body(const struct http_request *request)
 {
     return buf_str(&request->body);

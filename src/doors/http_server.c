@@ -219,13 +219,32 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
     return REDRIVE_E_IO;
 }
 
+static int open_listener(struct http_server *server, const struct http_server_options *given,
+                         struct redrive_err *err)
+{
+    if (unix_socket_is_address(given->address)) {
+        const mode_t mode = given->socket_mode ? given->socket_mode : 0600;
+        const int rc = unix_socket_listen(given->address, mode, &server->unix_socket, err);
+        server->listen_fd = rc < 0 ? -1 : server->unix_socket.fd;
+        return rc;
+    }
+    const int rc = endpoint_listen(given->address, given->loopback_only, &server->listen_fd, err);
+    server->port = rc < 0 ? 0 : endpoint_port(server->listen_fd);
+    return rc;
+}
+
+static void remove_socket_file(const struct http_server *server)
+{
+    if (server->unix_socket.path[0] != '\0')
+        unix_socket_remove(server->unix_socket.path);
+}
+
 static int start(struct http_server *server, const struct http_server_options *given,
                  struct redrive_err *err)
 {
-    int rc = endpoint_listen(given->address, given->loopback_only, &server->listen_fd, err);
+    int rc = open_listener(server, given, err);
     if (rc < 0)
         return rc;
-    server->port = endpoint_port(server->listen_fd);
     rc = start_daemon(server, given, err);
     if (rc < 0)
         return rc;
@@ -252,6 +271,7 @@ int http_server_start(const struct http_server_options *options, struct http_ser
     if (rc < 0) {
         if (server->listen_fd >= 0)
             close(server->listen_fd);
+        remove_socket_file(server);
         pthread_mutex_lock(&server->lock);
         http_server_let_go(server);
         return rc;
@@ -311,6 +331,7 @@ void http_server_stop(struct http_server *server)
     http_loop_stop(server);
     MHD_stop_daemon(server->daemon);
     close(server->listen_fd);
+    remove_socket_file(server);
     pthread_mutex_lock(&server->lock);
     http_server_let_go(server);
 }

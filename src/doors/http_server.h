@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/arena.h"
 #include "base/log.h"
@@ -55,7 +56,8 @@ enum http_admission {
 typedef enum http_admission (*http_admit_fn)(struct http_request *request, void *ctx);
 
 struct http_server_options {
-    const char *address;      /* host:port; port 0: any, see http_server_port */
+    const char *address;      /* host:port, port 0: any, see http_server_port; or unix:PATH */
+    mode_t socket_mode;       /* of the file of a Unix socket; 0: 0600 */
     bool loopback_only;       /* another address is refused with REDRIVE_E_DENIED */
     struct tls_identity *tls; /* is held; NULL: without TLS */
     http_admit_fn admit;      /* NULL: every request is admitted */
@@ -74,8 +76,8 @@ struct http_server_options {
 int http_server_start(const struct http_server_options *options, struct http_server **ret,
                       struct redrive_err *err);
 uint16_t http_server_port(const struct http_server *server);
-/* Another certificate, for connections that come from now on; of a server that has TLS. Any thread.
- */
+/* Another certificate, for connections that come from now on; nothing happens without TLS. Any
+ * thread. */
 void http_server_set_tls(struct http_server *server, struct tls_identity *identity);
 /* Accepts no more connections; requests on those that it has are still answered, and each is closed
  * after its next answer. */
@@ -116,6 +118,10 @@ void http_each_query(const struct http_request *request,
                      bool (*each)(struct str name, struct str value, void *ctx), void *ctx);
 /* The first header of that name, whatever its case; absent: {NULL, 0}. */
 struct str http_header(const struct http_request *request, const char *name);
+/* The first header whose name begins so, whatever its case; absent: {NULL, 0}. */
+struct str http_header_prefix(const struct http_request *request, const char *prefix);
+/* Whether it came over a Unix socket: the permissions of its file have let the client in. */
+bool http_is_unix(const struct http_request *request);
 struct str http_body(const struct http_request *request);
 /* Memory that lives as long as the request. One thread at a time. */
 struct arena *http_arena(struct http_request *request);

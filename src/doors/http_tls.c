@@ -36,7 +36,8 @@ void http_server_set_tls(struct http_server *server, struct tls_identity *identi
 {
     pthread_mutex_lock(&server->lock);
     struct tls_identity *former = server->tls;
-    server->tls = tls_identity_hold(identity);
+    if (former)
+        server->tls = tls_identity_hold(identity);
     pthread_mutex_unlock(&server->lock);
     tls_identity_free(former);
 }

@@ -130,6 +130,16 @@ static bool answer_without_route(struct rest_call *call, const struct match *mat
 
 /* ---- Who may -------------------------------------------------------------------------------- */
 
+static const char *foreign_detail(enum auth_verdict verdict)
+{
+    switch (verdict) {
+    case AUTH_FORWARDED: return "a proxy has passed the request on";
+    case AUTH_FOREIGN_SITE: return "a web page of another site has sent it";
+    case AUTH_FOREIGN_HOST: return "the Host is that of another machine";
+    default: return "the Origin is that of another site";
+    }
+}
+
 static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
 {
     struct redrive_err err;
@@ -147,7 +157,7 @@ static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
         return;
     }
     err_set(&err, REDRIVE_E_DENIED, "without tokens only programs of this machine are served");
-    err_detail(&err, "the %s is that of another", verdict == AUTH_FOREIGN_HOST ? "Host" : "Origin");
+    err_detail(&err, "%s", foreign_detail(verdict));
     err_hint(&err, "add tokens to the configuration");
     rest_fail(call, &err, NULL);
 }
@@ -165,17 +175,18 @@ static void refuse_scope(struct rest_call *call)
     rest_fail_as(call, 403, &err, NULL);
 }
 
-/* True when it may run; else it has been answered. */
+/* True when it may run; else it has been answered. Where there are tokens, what needs none is for
+ * every client. */
 static bool may_run(struct rest_call *call)
 {
-    if (call->route->scope == 0)
+    if (call->route->scope == 0 && call->config->n_tokens > 0)
         return true;
     enum auth_verdict verdict = auth_check(call->config, call->request, &call->principal);
     if (verdict != AUTH_OK) {
         refuse_stranger(call, verdict);
         return false;
     }
-    if (!(call->principal.scopes & call->route->scope)) {
+    if (call->route->scope != 0 && !(call->principal.scopes & call->route->scope)) {
         refuse_scope(call);
         return false;
     }

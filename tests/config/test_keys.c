@@ -16,6 +16,7 @@ static const struct sample {
     {"listen.http", "127.0.0.1:80", "listen.http", NULL},
     {"listen.faktory", "[::1]:7419", "listen.faktory", NULL},
     {"listen.max_connections", "500", "listen.max_connections", NULL},
+    {"listen.socket_mode", "0660", "listen.socket_mode", NULL},
     {"listen.tls.cert", "a.pem", "listen.tls.cert", NULL},
     {"listen.tls.key", "a.key", "listen.tls.key", NULL},
     {"listen.insecure", "true", "listen.insecure", NULL},

@@ -4,10 +4,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "doors/endpoint.h"
-#include "doors/http_server.h"
+#include "doors/unix_socket.h"
 
 static void loopback_is_told_from_the_rest(void **state)
 {
@@ -87,12 +88,81 @@ static void what_is_no_address_is_told(void **state)
     assert_int_equal(endpoint_listen("no-such-host.invalid:1", false, &fd, &err), REDRIVE_E_IO);
 }
 
+/* ---- Unix sockets ---------------------------------------------------------------------------- */
+
+struct place {
+    char dir[32];
+    char path[64];
+    char address[80];
+};
+
+static void make_place(struct place *place)
+{
+    strcpy(place->dir, "/tmp/redrive-socket-XXXXXX");
+    assert_non_null(mkdtemp(place->dir));
+    snprintf(place->path, sizeof place->path, "%s/s.sock", place->dir);
+    snprintf(place->address, sizeof place->address, "unix:%s", place->path);
+}
+
+static mode_t mode_of(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 ? st.st_mode & 0777 : 0;
+}
+
+static void a_socket_file_has_its_mode_and_goes_with_its_server(void **state)
+{
+    struct place place;
+    struct unix_socket first, second;
+    struct redrive_err err = {0};
+    (void)state;
+    make_place(&place);
+    assert_int_equal(unix_socket_listen(place.address, 0660, &first, &err), 0);
+    assert_int_equal(mode_of(place.path), 0660);
+    assert_true(endpoint_is_loopback(place.address));
+    /* A server answers there. */
+    assert_int_equal(unix_socket_listen(place.address, 0600, &second, &err), REDRIVE_E_IO);
+    assert_non_null(strstr(err.hint, "another server answers there"));
+    /* It was killed: the file is still there. */
+    close(first.fd);
+    assert_int_equal(unix_socket_listen(place.address, 0600, &second, &err), 0);
+    assert_int_equal(mode_of(place.path), 0600);
+    unix_socket_remove(place.path); /* another server answers there */
+    assert_int_equal(mode_of(place.path), 0600);
+    close(second.fd);
+    unix_socket_remove(place.path);
+    assert_int_equal(mode_of(place.path), 0);
+    rmdir(place.dir);
+}
+
+static void what_is_no_socket_is_left_alone(void **state)
+{
+    struct place place;
+    struct unix_socket socket;
+    struct redrive_err err = {0};
+    char address[300];
+    (void)state;
+    make_place(&place);
+    fclose(fopen(place.path, "w"));
+    assert_int_equal(unix_socket_listen(place.address, 0600, &socket, &err), REDRIVE_E_IO);
+    assert_string_equal(err.detail, "there is a file that is not a socket");
+    assert_int_not_equal(mode_of(place.path), 0);
+    unlink(place.path);
+    rmdir(place.dir);
+    assert_int_equal(unix_socket_listen(place.address, 0600, &socket, &err), REDRIVE_E_IO);
+    assert_string_equal(err.hint, "make the directory first");
+    assert_int_equal(unix_socket_listen("unix:", 0600, &socket, &err), REDRIVE_E_INVALID);
+    snprintf(address, sizeof address, "unix:/%0200d", 1);
+    assert_int_equal(unix_socket_listen(address, 0600, &socket, &err), REDRIVE_E_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(loopback_is_told_from_the_rest), T(loopback_only_refuses_the_world),
-        T(a_port_that_is_taken_is_told),   T(a_port_that_is_about_to_be_free_is_waited_for),
-        T(what_is_no_address_is_told),
+        T(loopback_is_told_from_the_rest),  T(loopback_only_refuses_the_world),
+        T(a_port_that_is_taken_is_told),    T(a_port_that_is_about_to_be_free_is_waited_for),
+        T(what_is_no_address_is_told),      T(a_socket_file_has_its_mode_and_goes_with_its_server),
+        T(what_is_no_socket_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -350,6 +350,66 @@ static void without_tokens_web_pages_of_others_are_refused(void **state)
     house_close(&house);
 }
 
+static int ask_with(struct client *client, const char *path, const char *host, const char *header)
+{
+    char text[300];
+    snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, host, header);
+    client_say(client, text);
+    return client_read(client, false);
+}
+
+/* What a proxy or a browser adds. */
+static const char *const FOREIGN[] = {
+    "Forwarded: for=10.0.0.1\r\n",   "X-Forwarded-For: 10.0.0.1\r\n",
+    "x-forwarded-proto: https\r\n",  "Via: 1.1 proxy\r\n",
+    "X-Real-IP: 10.0.0.1\r\n",       "Sec-Fetch-Site: cross-site\r\n",
+    "Sec-Fetch-Site: same-site\r\n",
+};
+
+static void without_tokens_what_a_proxy_passes_on_is_refused(void **state)
+{
+    struct house house;
+    struct client client;
+    (void)state;
+    house_open(&house, "{}", NULL);
+    client_connect(&client, house.port);
+    assert_int_equal(ask_with(&client, "/jobs", "localhost", "Sec-Fetch-Site: none\r\n"), 200);
+    assert_int_equal(ask_with(&client, "/jobs", "localhost", "Sec-Fetch-Site: same-origin\r\n"),
+                     200);
+    for (size_t i = 0; i < sizeof FOREIGN / sizeof FOREIGN[0]; i++)
+        assert_int_equal(ask_with(&client, "/jobs", "localhost", FOREIGN[i]), 403);
+    CHECK_BODY(client, "without tokens only programs of this machine are served");
+    client_close(&client);
+    house_close(&house);
+}
+
+static void health_and_readiness_look_at_the_host(void **state)
+{
+    static const char *const PATHS[] = {"/health", "/ready", "/openapi.yaml"};
+    struct house house;
+    struct client client;
+    (void)state;
+    house_open(&house, "{}", NULL);
+    client_connect(&client, house.port);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(ask_with(&client, PATHS[i], "localhost", ""), 200);
+        assert_int_equal(ask_with(&client, PATHS[i], "evil.example", ""), 403);
+        assert_int_equal(ask_with(&client, PATHS[i], "localhost", FOREIGN[0]), 403);
+    }
+    client_close(&client);
+    house_close(&house);
+
+    /* Tokens keep strangers out of everything else: a probe may come from another machine. */
+    house_open(&house, TOKENS, NULL);
+    client_connect(&client, house.port);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(ask_with(&client, PATHS[i], "10.0.0.7:7070", ""), 200);
+        assert_int_equal(ask_with(&client, PATHS[i], "redrive.example", FOREIGN[0]), 200);
+    }
+    client_close(&client);
+    house_close(&house);
+}
+
 static void health_is_told(void **state)
 {
     struct house house;
@@ -552,6 +612,8 @@ int main(void)
         T(other_tokens_count_after_a_reload),
         T(a_request_keeps_the_configuration_it_began_with),
         T(without_tokens_web_pages_of_others_are_refused),
+        T(without_tokens_what_a_proxy_passes_on_is_refused),
+        T(health_and_readiness_look_at_the_host),
         T(health_is_told),
         T(ready_until_told_otherwise),
         T(slow_reads_hold_up_neither_others_nor_a_stop),

@@ -311,6 +311,37 @@ def test_many_reloads_leave_everything_in_order(bench):
     assert server.stop() == 0
 
 
+# ---- A Unix socket -----------------------------------------------------------------------------
+
+
+def ask_socket(path, target, **headers):
+    """The status that a server on a Unix socket answers with."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(LIMIT_S)
+        client.connect(str(path))
+        lines = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "Connection: close"]
+        client.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+        return int(client.makefile("rb").readline().split()[1])
+
+
+@pytest.mark.parametrize("mode", ["0600", "0660"])
+def test_unix_socket_is_served_with_its_permissions_and_removed(bench, mode):
+    path = bench.dir / "s.sock"
+    bench.configure(listen=f"{{http: 'unix:{path}', socket_mode: '{mode}', faktory: 'off'}}")
+    server = bench.serve().ready()
+    assert server.logged(rf"listening door=http address=unix:{path}")
+    assert path.stat().st_mode & 0o777 == int(mode, 8)
+    assert ask_socket(path, "/jobs", Host="redrive") == 200
+    # The permissions of the file let the proxy in, not the proxy's clients.
+    assert ask_socket(path, "/jobs", Host="redrive", **{"X-Forwarded-For": "10.0.0.1"}) == 403
+    server.kill()
+    assert path.exists()
+    server = bench.serve().ready()
+    assert ask_socket(path, "/ready", Host="localhost") == 200
+    assert server.stop() == 0
+    assert not path.exists()
+
+
 # ---- TLS ---------------------------------------------------------------------------------------
 
 
