@@ -81,7 +81,7 @@ static void decide_and_breaker(struct scene *s, int64_t iterations)
         struct job_facts job = {
             .attempts = 1 + (uint32_t)(i & 3), .deadline_in_ms = INT64_MAX, .seed = (uint64_t)i};
         struct decision d = decide(&job, &s->outcomes[i & 7], &s->policy, NULL);
-        breaker_record(&s->breaker, &s->config, permit, d.breaker, now_ms);
+        breaker_record(&s->breaker, &s->config, permit, d.breaker, 0, now_ms);
         sum += d.delay_ms;
     }
     sink = sum;
@@ -127,7 +127,7 @@ static void guarded_breaker(struct scene *s, int64_t iterations)
         if (!allowed)
             continue;
         pthread_mutex_lock(&lock);
-        breaker_record(&s->breaker, &s->config, permit, BREAKER_SUCCESS, clock_monotonic_ms());
+        breaker_record(&s->breaker, &s->config, permit, BREAKER_SUCCESS, 0, clock_monotonic_ms());
         pthread_mutex_unlock(&lock);
     }
     sink = (int64_t)s->breaker.generation;
@@ -138,7 +138,7 @@ static void closed_breaker(struct scene *s, int64_t iterations)
     for (int64_t i = 0; i < iterations; i++) {
         struct breaker_permit permit;
         if (breaker_allow(&s->breaker, &s->config, i / 1000, &permit))
-            breaker_record(&s->breaker, &s->config, permit, BREAKER_SUCCESS, i / 1000);
+            breaker_record(&s->breaker, &s->config, permit, BREAKER_SUCCESS, 0, i / 1000);
     }
     sink = (int64_t)s->breaker.generation;
 }

@@ -344,23 +344,29 @@ REDRIVE_API int64_t redrive_policy_delay(const struct redrive_policy *policy, ui
 /* ---- Breakers ------------------------------------------------------------------------------ */
 
 struct redrive_breaker_config {
-    uint32_t failure_threshold; /* consecutive counted failures that open it; 0: rule off */
-    double failure_rate;        /* share of failures in the window that opens it; 0: rule off */
-    uint32_t min_calls;         /* fewer calls than this in the window prove nothing */
-    int64_t window_ms;
+    uint32_t failure_threshold;  /* consecutive counted failures that open it; 0: rule off */
+    double failure_rate;         /* share of failures in the window that opens it; 0: rule off */
+    uint32_t min_calls;          /* fewer calls than this in the window prove nothing */
+    int64_t window_ms;           /* it looks back on so much time … */
+    uint32_t window_calls;       /* … or, unless this is 0, on so many calls */
+    int64_t slow_call_ms;        /* a call that takes longer is slow; 0: rule off */
+    double slow_rate;            /* share of slow calls in the window that opens it; 0: rule off */
     int64_t recovery_timeout_ms; /* open for this long before a probe */
     double recovery_multiplier;  /* growth of recovery_timeout with each failed probe */
     int64_t recovery_max_ms;
     double recovery_jitter; /* 0.1: ±10 % */
     uint32_t half_open_max; /* probes out at one time, at most REDRIVE_MAX_PROBES */
     uint32_t success_threshold;
+    double half_open_rate;  /* unless 0: half_open_max probes go, and this share of failures among
+                             * them opens it again, less closes it */
     int64_t probe_lease_ms; /* a probe not heard of for this long has failed */
     enum redrive_on_open on_open;
     double release_rate;   /* jobs/s let go after closing */
     double release_growth; /* added to it with each healthy second */
 };
 
-#define REDRIVE_MAX_PROBES 16
+#define REDRIVE_MAX_PROBES       16
+#define REDRIVE_MAX_WINDOW_CALLS 1024
 
 /* Fills in the defaults: 5 in a row or half of at least 20 calls in 10 s open it for 30 s. */
 REDRIVE_API void redrive_breaker_config_init(struct redrive_breaker_config *config);
@@ -374,6 +380,7 @@ struct redrive_breaker_status {
     uint32_t failure_count; /* consecutive, counted */
     uint32_t success_count; /* of the probes, while half open */
     double rate;            /* of failures in the window; -1 below min_calls */
+    double slow_rate;       /* of slow calls in the window; -1 below min_calls, or rule off */
     int64_t opened_at_ms;   /* 0: never */
     int64_t next_probe_ms;  /* 0: none is due */
     uint32_t parked;

@@ -55,13 +55,22 @@ static void list_as_json(const struct breaker_page *page, struct buf *out)
     listing_end(&w, NULL);
 }
 
+/* Below 0: it is not known. */
+static void add_share(struct table *t, double share)
+{
+    if (share < 0)
+        table_add(t, "-");
+    else
+        table_addf(t, "%.0f %%", 100 * share);
+}
+
 static void list_as_table(const struct breaker_page *page, int64_t now_ms, const struct term *term,
                           struct buf *out)
 {
     static const struct table_column COLUMNS[] = {
         {"STATE", ALIGN_LEFT},   {"FAILURES", ALIGN_RIGHT}, {"RATE", ALIGN_RIGHT},
-        {"OPENED", ALIGN_RIGHT}, {"PROBE IN", ALIGN_RIGHT}, {"PARKED", ALIGN_RIGHT},
-        {"TENANT", ALIGN_LEFT},  {"KEY", ALIGN_LEFT},
+        {"SLOW", ALIGN_RIGHT},   {"OPENED", ALIGN_RIGHT},   {"PROBE IN", ALIGN_RIGHT},
+        {"PARKED", ALIGN_RIGHT}, {"TENANT", ALIGN_LEFT},    {"KEY", ALIGN_LEFT},
     };
     char text[FIGURE_MAX];
     struct table t;
@@ -74,10 +83,8 @@ static void list_as_table(const struct breaker_page *page, int64_t now_ms, const
             table_addf(&t, "%u/-", b->status.failure_count);
         else
             table_addf(&t, "%u/%u", b->status.failure_count, b->status.config.failure_threshold);
-        if (b->status.rate < 0)
-            table_add(&t, "-");
-        else
-            table_addf(&t, "%.0f %%", 100 * b->status.rate);
+        add_share(&t, b->status.rate);
+        add_share(&t, b->status.slow_rate);
         table_add(&t, figure_since(b->status.opened_at_ms, now_ms, text));
         table_add(&t,
                   b->is_idle ? "next job" : figure_until(b->status.next_probe_ms, now_ms, text));
@@ -112,25 +119,51 @@ static int run_list(struct cli *cli, struct redrive_err *err)
 
 /* ---- One breaker ----------------------------------------------------------------------------- */
 
+static void show_share(const char *label, double share, struct buf *out)
+{
+    if (share < 0)
+        buf_printf(out, "  %-18s too few calls to say", label);
+    else
+        buf_printf(out, "  %-18s %.0f %%", label, 100 * share);
+}
+
+static void show_rates(const struct redrive_breaker_status *s, struct buf *out)
+{
+    const struct redrive_breaker_config *c = &s->config;
+    char window[DURATION_TEXT_MAX];
+    show_share("failure rate", s->rate, out);
+    if (c->window_calls > 0)
+        buf_printf(out, ", opens at %.0f %% of the last %u calls, of %u at the least\n",
+                   100 * c->failure_rate, c->window_calls,
+                   c->min_calls < c->window_calls ? c->min_calls : c->window_calls);
+    else
+        buf_printf(out, ", opens at %.0f %% of %u calls in %s\n", 100 * c->failure_rate,
+                   c->min_calls, duration_format(c->window_ms, window));
+    if (c->slow_call_ms == 0 || c->slow_rate == 0)
+        return;
+    show_share("slow calls", s->slow_rate, out);
+    buf_printf(out, ", longer than %s; opens at %.0f %%\n",
+               duration_format(c->slow_call_ms, window), 100 * c->slow_rate);
+}
+
 static void show_as_text(const struct breaker_info *b, int64_t now_ms, bool color, struct buf *out)
 {
     const struct redrive_breaker_status *s = &b->status;
     const struct redrive_breaker_config *c = &s->config;
-    char at[CLOCK_TEXT_MAX], text[FIGURE_MAX], window[DURATION_TEXT_MAX];
+    char at[CLOCK_TEXT_MAX], text[FIGURE_MAX];
     text_add_clean(out, b->key);
     buf_puts(out, ": ");
     style_add(out, color, figure_breaker_style(s->state),
               str_of(redrive_breaker_state_name(s->state)));
     buf_printf(out, "\n  failures in a row  %u, opens at %u\n", s->failure_count,
                c->failure_threshold);
-    if (s->rate < 0)
-        buf_puts(out, "  failure rate       too few calls to say");
+    show_rates(s, out);
+    if (c->half_open_rate > 0)
+        buf_printf(out, "  probes succeeded   %u of %u, opens again at %.0f %% failures\n",
+                   s->success_count, c->half_open_max, 100 * c->half_open_rate);
     else
-        buf_printf(out, "  failure rate       %.0f %%", 100 * s->rate);
-    buf_printf(out, ", opens at %.0f %% of %u calls in %s\n", 100 * c->failure_rate, c->min_calls,
-               duration_format(c->window_ms, window));
-    buf_printf(out, "  probes succeeded   %u, closes at %u\n", s->success_count,
-               c->success_threshold);
+        buf_printf(out, "  probes succeeded   %u, closes at %u\n", s->success_count,
+                   c->success_threshold);
     if (s->opened_at_ms != 0)
         buf_printf(out, "  last opened        %s (%s ago)\n", clock_format(s->opened_at_ms, at),
                    figure_since(s->opened_at_ms, now_ms, text));

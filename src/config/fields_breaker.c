@@ -11,7 +11,7 @@
 /* The rows serve struct redrive_breaker_config as well, which is what config_breaker begins with.
  */
 _Static_assert(offsetof(struct config_breaker, config) == 0, "a breaker begins with its numbers");
-#define N_WITHOUT_KEY 14
+#define N_WITHOUT_KEY 18
 
 static const struct field BREAKER_FIELDS[] = {
     {.name = "failure_threshold",
@@ -40,7 +40,27 @@ static const struct field BREAKER_FIELDS[] = {
      AT(window_ms),
      .min = BREAKER_BUCKETS,
      .default_text = "10s",
-     .help = "what `failure_rate` looks back on"},
+     .help = "how far `failure_rate` and `slow_rate` look back"},
+    {.name = "window_calls",
+     .type = &TYPE_INT,
+     AT(window_calls),
+     .min = 0,
+     .max = REDRIVE_MAX_WINDOW_CALLS,
+     .default_text = "0",
+     .help = "look back on the last so many calls instead; 0: on `window`"},
+    {.name = "slow_call",
+     .type = &TYPE_DURATION,
+     AT(slow_call_ms),
+     .min = 0,
+     .default_text = "0s",
+     .help = "a call that takes longer is slow; 0: rule off"},
+    {.name = "slow_rate",
+     .type = &TYPE_DOUBLE,
+     AT(slow_rate),
+     .min = 0,
+     .max = 1,
+     .default_text = "0.5",
+     .help = "this share of slow calls in the window opens it; 0: rule off"},
     {.name = "recovery_timeout",
      .type = &TYPE_DURATION,
      AT(recovery_timeout_ms),
@@ -81,6 +101,14 @@ static const struct field BREAKER_FIELDS[] = {
      .max = 1e9,
      .default_text = "1",
      .help = "so many successful probes close it"},
+    {.name = "half_open_rate",
+     .type = &TYPE_DOUBLE,
+     AT(half_open_rate),
+     .min = 0,
+     .max = 1,
+     .default_text = "0",
+     .help = "judge `half_open_max` probes together: this share of failures opens it again, less "
+             "closes it; 0: rule off"},
     {.name = "probe_lease",
      .type = &TYPE_DURATION,
      AT(probe_lease_ms),

@@ -14,6 +14,7 @@ void redrive_breaker_config_init(struct redrive_breaker_config *config)
         .failure_rate = 0.5,
         .min_calls = 20,
         .window_ms = 10 * 1000,
+        .slow_rate = 0.5,
         .recovery_timeout_ms = 30 * 1000,
         .recovery_multiplier = 1,
         .recovery_max_ms = 5 * 60 * 1000,
@@ -36,12 +37,15 @@ int redrive_breaker_config_check(const struct redrive_breaker_config *c, struct 
         "", err, {"failure_threshold", c->failure_threshold, 0, 1e9},
         {"failure_rate", c->failure_rate, 0, 1}, {"min_calls", c->min_calls, 1, 1e9},
         {"window (ms)", (double)c->window_ms, BREAKER_BUCKETS, longest},
+        {"window_calls", c->window_calls, 0, REDRIVE_MAX_WINDOW_CALLS},
+        {"slow_call (ms)", (double)c->slow_call_ms, 0, longest}, {"slow_rate", c->slow_rate, 0, 1},
         {"recovery_timeout (ms)", (double)c->recovery_timeout_ms, 1, longest},
         {"recovery_multiplier", c->recovery_multiplier, 1, 1000},
         {"recovery_max (ms)", (double)c->recovery_max_ms, 1, longest},
         {"recovery_jitter", c->recovery_jitter, 0, 1},
         {"half_open_max", c->half_open_max, 1, REDRIVE_MAX_PROBES},
         {"success_threshold", c->success_threshold, 1, 1e9},
+        {"half_open_rate", c->half_open_rate, 0, 1},
         {"probe_lease (ms)", (double)c->probe_lease_ms, 1, longest},
         {"release_rate", c->release_rate, 1, 1e9}, {"release_growth", c->release_growth, 0, 1e9});
 }
@@ -60,7 +64,7 @@ static void enter(struct breaker *b, enum redrive_breaker_state state)
 {
     b->state = state;
     b->generation++;
-    b->probe_successes = 0;
+    b->probe_successes = b->probe_failures = b->probe_slow = 0;
     memset(b->probes, 0, sizeof b->probes);
 }
 
@@ -93,28 +97,77 @@ static void open_again(struct breaker *b, const struct redrive_breaker_config *c
     open_at(b, config, at_ms);
 }
 
-/* The earliest end of a lease that has lapsed by now, or 0. */
-static int64_t lapsed_ms(const struct breaker *b, int64_t now_ms)
+/* The probe whose lease was the first to lapse by now, or NULL. */
+static struct breaker_probe *lapsed_probe(struct breaker *b, int64_t now_ms)
 {
-    int64_t earliest = 0;
+    struct breaker_probe *first = NULL;
     for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
-        const struct breaker_probe *p = &b->probes[i];
-        if (p->token != 0 && p->expires_ms <= now_ms && (earliest == 0 || p->expires_ms < earliest))
-            earliest = p->expires_ms;
+        struct breaker_probe *p = &b->probes[i];
+        if (p->token != 0 && p->expires_ms <= now_ms &&
+            (!first || p->expires_ms < first->expires_ms))
+            first = p;
     }
-    return earliest;
+    return first;
 }
 
-/* It opens as of the end of the lease, not as of when somebody looked. */
+static bool has_slow_rule(const struct redrive_breaker_config *config)
+{
+    return config->slow_call_ms > 0 && config->slow_rate > 0;
+}
+
+/* Whether so many of the calls were failures, or slow, that it opens. */
+static bool is_too_many(const struct redrive_breaker_config *config, struct breaker_counts counts,
+                        double failure_rate)
+{
+    const double calls = counts.calls;
+    return (failure_rate > 0 && counts.failures >= failure_rate * calls) ||
+           (has_slow_rule(config) && counts.slow >= config->slow_rate * calls);
+}
+
+/* The probes that have been judged so far, and wait for the others. */
+static uint32_t probes_judged(const struct breaker *b, const struct redrive_breaker_config *config)
+{
+    return config->half_open_rate > 0 ? b->probe_successes + b->probe_failures : 0;
+}
+
+static uint32_t probes_max(const struct redrive_breaker_config *config)
+{
+    return config->half_open_max < REDRIVE_MAX_PROBES ? config->half_open_max : REDRIVE_MAX_PROBES;
+}
+
+/* With half_open_rate: all together once all have been heard of. What opens it again stands in the
+ * window. */
+static void judge_probes(struct breaker *b, const struct redrive_breaker_config *config,
+                         int64_t at_ms)
+{
+    const struct breaker_counts counts = {
+        .calls = probes_judged(b, config), .failures = b->probe_failures, .slow = b->probe_slow};
+    if (counts.calls < probes_max(config))
+        return;
+    if (!is_too_many(config, counts, config->half_open_rate)) {
+        breaker_reset(b);
+        return;
+    }
+    breaker_window_set(&b->window, config, counts, at_ms);
+    open_again(b, config, at_ms);
+}
+
+/* A failure is as of the end of the lease, not as of when somebody looked. */
 bool breaker_tick(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms)
 {
-    if (b->state != REDRIVE_BREAKER_HALF_OPEN)
-        return false;
-    int64_t at_ms = lapsed_ms(b, now_ms);
-    if (at_ms == 0)
-        return false;
-    open_again(b, config, at_ms);
-    return true;
+    bool changed = false;
+    struct breaker_probe *lapsed;
+    while (b->state == REDRIVE_BREAKER_HALF_OPEN && (lapsed = lapsed_probe(b, now_ms)) != NULL) {
+        const int64_t at_ms = lapsed->expires_ms;
+        *lapsed = (struct breaker_probe){0};
+        changed = true;
+        b->probe_failures++;
+        if (config->half_open_rate > 0)
+            judge_probes(b, config, at_ms);
+        else
+            open_again(b, config, at_ms);
+    }
+    return changed;
 }
 
 static uint32_t probes_out(const struct breaker *b)
@@ -130,11 +183,8 @@ uint32_t breaker_probe_room(const struct breaker *b, const struct redrive_breake
 {
     if (b->state != REDRIVE_BREAKER_OPEN && b->state != REDRIVE_BREAKER_HALF_OPEN)
         return 0;
-    uint32_t most = config->half_open_max;
-    if (most > REDRIVE_MAX_PROBES)
-        most = REDRIVE_MAX_PROBES;
-    uint32_t out = probes_out(b);
-    return now_ms < b->retry_at_ms || out >= most ? 0 : most - out;
+    const uint32_t gone = probes_out(b) + probes_judged(b, config), most = probes_max(config);
+    return now_ms < b->retry_at_ms || gone >= most ? 0 : most - gone;
 }
 
 static bool admit_probe(struct breaker *b, const struct redrive_breaker_config *config,
@@ -169,19 +219,25 @@ bool breaker_admit(struct breaker *b, const struct redrive_breaker_config *confi
     }
 }
 
+/* No more than the window can have. */
+static uint32_t least_calls(const struct redrive_breaker_config *config)
+{
+    const bool is_more = config->window_calls > 0 && config->min_calls > config->window_calls;
+    return is_more ? config->window_calls : config->min_calls;
+}
+
 static bool rate_trips(const struct breaker *b, const struct redrive_breaker_config *config)
 {
-    if (config->failure_rate <= 0)
+    if (config->failure_rate <= 0 && !has_slow_rule(config))
         return false;
-    struct breaker_counts sum = breaker_window_sum(&b->window);
-    return sum.calls >= config->min_calls &&
-           (double)sum.failures >= config->failure_rate * (double)sum.calls;
+    const struct breaker_counts sum = breaker_window_sum(&b->window, config);
+    return sum.calls >= least_calls(config) && is_too_many(config, sum, config->failure_rate);
 }
 
 static void record_closed(struct breaker *b, const struct redrive_breaker_config *config,
-                          bool failed, int64_t now_ms)
+                          bool failed, bool slow, int64_t now_ms)
 {
-    breaker_window_add(&b->window, config, failed, now_ms);
+    breaker_window_add(&b->window, config, failed, slow, now_ms);
     b->consecutive = failed ? b->consecutive + 1 : 0;
 
     bool in_a_row = config->failure_threshold > 0 && b->consecutive >= config->failure_threshold;
@@ -191,8 +247,22 @@ static void record_closed(struct breaker *b, const struct redrive_breaker_config
     }
 }
 
+static void answer_probe(struct breaker *b, const struct redrive_breaker_config *config,
+                         bool failed, bool slow, int64_t now_ms)
+{
+    if (config->half_open_rate > 0) {
+        *(failed ? &b->probe_failures : &b->probe_successes) += 1;
+        b->probe_slow += slow;
+        judge_probes(b, config, now_ms);
+    } else if (failed || slow) {
+        open_again(b, config, now_ms);
+    } else if (++b->probe_successes >= config->success_threshold) {
+        breaker_reset(b);
+    }
+}
+
 static void record_probe(struct breaker *b, const struct redrive_breaker_config *config,
-                         uint64_t token, enum breaker_result result, int64_t now_ms)
+                         uint64_t token, enum breaker_result result, bool slow, int64_t now_ms)
 {
     struct breaker_probe *probe = NULL;
     for (int i = 0; i < REDRIVE_MAX_PROBES && !probe; i++)
@@ -201,26 +271,25 @@ static void record_probe(struct breaker *b, const struct redrive_breaker_config 
     if (!probe)
         return;
     *probe = (struct breaker_probe){0};
-
-    if (result == BREAKER_FAILURE)
-        open_again(b, config, now_ms);
-    else if (result == BREAKER_NEUTRAL)
+    if (result == BREAKER_NEUTRAL)
         b->retry_at_ms = now_ms + (int64_t)(1000 / config->release_rate);
-    else if (result == BREAKER_SUCCESS && ++b->probe_successes >= config->success_threshold)
-        breaker_reset(b);
+    else if (result != BREAKER_RETURNED)
+        answer_probe(b, config, result == BREAKER_FAILURE, slow, now_ms);
 }
 
 void breaker_record(struct breaker *b, const struct redrive_breaker_config *config,
-                    struct breaker_permit permit, enum breaker_result result, int64_t now_ms)
+                    struct breaker_permit permit, enum breaker_result result, int64_t run_ms,
+                    int64_t now_ms)
 {
+    const bool slow = breaker_is_slow(config, run_ms);
     breaker_tick(b, config, now_ms);
     if (permit.generation != b->generation)
         return;
     if (b->state == REDRIVE_BREAKER_CLOSED) {
         if (result == BREAKER_SUCCESS || result == BREAKER_FAILURE)
-            record_closed(b, config, result == BREAKER_FAILURE, now_ms);
+            record_closed(b, config, result == BREAKER_FAILURE, slow, now_ms);
     } else if (b->state == REDRIVE_BREAKER_HALF_OPEN && permit.probe != 0) {
-        record_probe(b, config, permit.probe, result, now_ms);
+        record_probe(b, config, permit.probe, result, slow, now_ms);
     }
 }
 
@@ -230,7 +299,7 @@ int64_t breaker_next_ms(const struct breaker *b, const struct redrive_breaker_co
         return b->retry_at_ms;
     if (b->state != REDRIVE_BREAKER_HALF_OPEN)
         return 0;
-    if (probes_out(b) < config->half_open_max)
+    if (probes_out(b) + probes_judged(b, config) < probes_max(config))
         return b->retry_at_ms;
     int64_t next = INT64_MAX;
     for (int i = 0; i < REDRIVE_MAX_PROBES; i++) {
@@ -268,31 +337,36 @@ void breaker_simulate_failure(struct breaker *b, const struct redrive_breaker_co
 {
     struct breaker_permit permit;
     if (breaker_allow(b, config, now_ms, &permit))
-        breaker_record(b, config, permit, BREAKER_FAILURE, now_ms);
+        breaker_record(b, config, permit, BREAKER_FAILURE, 0, now_ms);
 }
 
 /* While closed the window is read as it would stand now, without changing it; after that, as it
- * stood when it opened. */
-static double current_rate(const struct breaker *b, const struct redrive_breaker_config *config,
-                           int64_t now_ms)
+ * stood when it opened. Nothing is known of too few calls, unless they are all the probes there
+ * were. */
+static struct breaker_counts current_counts(const struct breaker *b,
+                                            const struct redrive_breaker_config *config,
+                                            int64_t now_ms)
 {
     struct breaker_window window = b->window;
     if (b->state == REDRIVE_BREAKER_CLOSED)
         breaker_window_advance(&window, config, now_ms);
-    struct breaker_counts sum = breaker_window_sum(&window);
-    if (sum.calls == 0 || sum.calls < config->min_calls)
-        return -1;
-    return (double)sum.failures / (double)sum.calls;
+    const struct breaker_counts sum = breaker_window_sum(&window, config);
+    const bool is_of_probes =
+        b->state != REDRIVE_BREAKER_CLOSED && b->reopened > 0 && config->half_open_rate > 0;
+    return is_of_probes || sum.calls >= least_calls(config) ? sum : (struct breaker_counts){0};
 }
 
 void breaker_status(const struct breaker *b, const struct redrive_breaker_config *config,
                     int64_t now_ms, struct redrive_breaker_status *ret)
 {
+    const struct breaker_counts counts = current_counts(b, config, now_ms);
+    const bool has_slow = has_slow_rule(config);
     ret->state = b->state;
     ret->generation = b->generation;
     ret->failure_count = b->consecutive;
     ret->success_count = b->probe_successes;
-    ret->rate = current_rate(b, config, now_ms);
+    ret->rate = counts.calls == 0 ? -1 : (double)counts.failures / counts.calls;
+    ret->slow_rate = counts.calls == 0 || !has_slow ? -1 : (double)counts.slow / counts.calls;
     ret->opened_at_ms = b->opened_at_ms;
     ret->next_probe_ms = b->state == REDRIVE_BREAKER_OPEN ? b->retry_at_ms : 0;
     ret->config = *config;

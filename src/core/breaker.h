@@ -3,13 +3,18 @@
  * The struct has no pointers and no locks: whoever owns it (a handler under its mutex, a store in
  * a transaction) calls these functions with the time and keeps what comes out.
  *
- *   closed     everything passes; counted failures open it: failure_threshold in a row, or
- *              failure_rate of at least min_calls within the window
+ *   closed     everything passes; failure_threshold counted failures in a row open it, and so does
+ *              a share of failure_rate failures, or of slow_rate slow calls, among at least
+ *              min_calls within the window (breaker_window.h)
  *   open       nothing passes until recovery_timeout is over
  *   half_open  at most half_open_max probes are out, each under a lease; success_threshold
  *              successes close it, one failure or one lapsed lease opens it again; after a probe
  *              that proved nothing the next one waits for its turn at release_rate, so that a
- *              service which answers "too many requests" is not asked by everybody at once
+ *              service which answers "too many requests" is not asked by everybody at once. While
+ *              there is a rule for slow calls, a slow probe has failed.
+ *              With half_open_rate half_open_max probes go in all, and are judged together when
+ *              all have an answer: a share of half_open_rate failures, or of slow_rate slow ones,
+ *              opens it again, less closes it. A lapsed lease is a failure among them
  *   forced_open, disabled   by hand: nothing passes, everything passes; results change nothing
  *
  * Invariants
@@ -37,7 +42,9 @@ struct breaker {
     enum redrive_breaker_state state;
     uint32_t consecutive; /* counted failures in a row, while closed */
     uint32_t probe_successes;
-    uint32_t reopened; /* failed recoveries in a row, for growing recovery times */
+    uint32_t probe_failures; /* with half_open_rate */
+    uint32_t probe_slow;     /* likewise; whether they failed or not */
+    uint32_t reopened;       /* failed recoveries in a row, for growing recovery times */
     uint64_t generation;
     uint64_t next_token;
     uint64_t seed; /* of the recovery jitter */
@@ -87,11 +94,18 @@ static inline bool breaker_is_open(enum redrive_breaker_state state)
     return state != REDRIVE_BREAKER_CLOSED && state != REDRIVE_BREAKER_DISABLED;
 }
 
-/* Reports how a permitted call went. */
-void breaker_record(struct breaker *b, const struct redrive_breaker_config *config,
-                    struct breaker_permit permit, enum breaker_result result, int64_t now_ms);
+/* Whether a call was slow, by a rule that is on. */
+static inline bool breaker_is_slow(const struct redrive_breaker_config *config, int64_t run_ms)
+{
+    return config->slow_call_ms > 0 && config->slow_rate > 0 && run_ms > config->slow_call_ms;
+}
 
-/* Lets time pass: a lapsed probe opens it again. True when the state changed. */
+/* Reports how a permitted call went, and how long it took. */
+void breaker_record(struct breaker *b, const struct redrive_breaker_config *config,
+                    struct breaker_permit permit, enum breaker_result result, int64_t run_ms,
+                    int64_t now_ms);
+
+/* Lets time pass: a lapsed probe has failed. True when that has changed anything. */
 bool breaker_tick(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms);
 
 /* How many probes breaker_allow would let out now; 0 unless it is half open or due to be. */

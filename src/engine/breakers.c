@@ -121,12 +121,26 @@ static void write_config(struct json_writer *w, const struct redrive_breaker_con
     json_field_double(w, "failure_rate", c->failure_rate);
     json_field_int(w, "min_calls", c->min_calls);
     json_field_double(w, "window", (double)c->window_ms / 1000);
+    json_field_int(w, "window_calls", c->window_calls);
+    json_field_double(w, "slow_call", (double)c->slow_call_ms / 1000);
+    json_field_double(w, "slow_rate", c->slow_rate);
     json_field_double(w, "recovery_timeout", (double)c->recovery_timeout_ms / 1000);
     json_field_int(w, "half_open_max", c->half_open_max);
     json_field_int(w, "success_threshold", c->success_threshold);
+    json_field_double(w, "half_open_rate", c->half_open_rate);
     json_field_double(w, "probe_lease", (double)c->probe_lease_ms / 1000);
     json_field_cstr(w, "on_open", redrive_on_open_name(c->on_open));
     json_end_object(w);
+}
+
+/* Below 0: it is not known. */
+static void write_share(struct json_writer *w, const char *key, double share)
+{
+    json_key(w, key);
+    if (share < 0)
+        json_put_null(w);
+    else
+        json_put_double(w, share);
 }
 
 void breaker_write_json(struct json_writer *w, const struct breaker_info *info)
@@ -138,11 +152,8 @@ void breaker_write_json(struct json_writer *w, const struct breaker_info *info)
     json_field_cstr(w, "state", redrive_breaker_state_name(s->state));
     json_field_int(w, "failure_count", s->failure_count);
     json_field_int(w, "success_count", s->success_count);
-    json_key(w, "failure_rate");
-    if (s->rate < 0)
-        json_put_null(w);
-    else
-        json_put_double(w, s->rate);
+    write_share(w, "failure_rate", s->rate);
+    write_share(w, "slow_rate", s->slow_rate);
     job_write_time(w, "opened_at", s->opened_at_ms);
     job_write_time(w, "next_probe_at", s->next_probe_ms);
     json_field_int(w, "parked", (int64_t)info->parked);

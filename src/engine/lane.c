@@ -104,17 +104,19 @@ int lane_breaker(struct engine *e, struct str tenant, struct str key,
                  struct redrive_err *err)
 {
     *ret = lane_find(&e->lanes.breakers, tenant, key);
-    if (!*ret) {
+    const bool is_new = !*ret;
+    if (is_new) {
         int rc = lane_new(e, SHARED_BREAKER, tenant, key, ret, err);
         if (rc < 0)
             return rc;
         uint64_t seed = rng_hash(tenant.ptr, tenant.len, 0);
         breaker_init(&(*ret)->breaker, rng_hash(key.ptr, key.len, seed));
-        (*ret)->breaker.window.start_ms = e->now_ms;
         redrive_breaker_config_init(&(*ret)->breaker_config);
     }
     if (config)
         (*ret)->breaker_config = *config;
+    if (is_new)
+        breaker_window_advance(&(*ret)->breaker.window, &(*ret)->breaker_config, e->now_ms);
     return 0;
 }
 
@@ -157,16 +159,17 @@ void lane_arrived(struct lane *lane)
 }
 
 void lane_record(struct lane *lane, struct breaker_permit permit, enum breaker_result result,
-                 int64_t now_ms)
+                 int64_t run_ms, int64_t now_ms)
 {
     const enum redrive_breaker_state before = lane->breaker.state;
     const bool counts =
         before == REDRIVE_BREAKER_CLOSED && permit.generation == lane->breaker.generation;
-    if (counts && result == BREAKER_SUCCESS)
+    const bool slow = breaker_is_slow(&lane->breaker_config, run_ms);
+    if (counts && result == BREAKER_SUCCESS && !slow)
         lane->unit_successes++;
-    else if (counts && result == BREAKER_FAILURE)
+    else if (counts && (result == BREAKER_SUCCESS || result == BREAKER_FAILURE))
         lane->is_urgent = true;
-    breaker_record(&lane->breaker, &lane->breaker_config, permit, result, now_ms);
+    breaker_record(&lane->breaker, &lane->breaker_config, permit, result, run_ms, now_ms);
     if (lane->breaker.state != REDRIVE_BREAKER_CLOSED)
         lane->release = (struct release){0};
     else if (before != REDRIVE_BREAKER_CLOSED)

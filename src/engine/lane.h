@@ -12,11 +12,11 @@
  * made of payloads, and there is no end of those.
  *
  * The successes in a breaker's window may be up to a second behind in the store: a process that
- * writes a row for every job would be in the way of all others. Everything else (failures, state,
- * generation, probes) is written in the unit of the job that it comes from. Successes that are not
- * written yet are kept apart, and added to whatever is read from the store: neither a row that
- * another process has changed nor a unit that has failed makes a breaker forget them. Without that
- * a window would fill with failures alone.
+ * writes a row for every job would be in the way of all others. Everything else (failures, slow
+ * calls, state, generation, probes) is written in the unit of the job that it comes from. Successes
+ * that are not written yet are kept apart, and added to whatever is read from the store: neither a
+ * row that another process has changed nor a unit that has failed makes a breaker forget them.
+ * Without that a window would fill with failures alone.
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
@@ -127,9 +127,9 @@ uint32_t lane_wants(struct lane *lane, uint32_t room, int64_t now_ms);
 void lane_sent(struct lane *lane, uint32_t n, int64_t now_ms);
 void lane_arrived(struct lane *lane);
 
-/* Reports how a permitted run went, and starts or slows the release. */
+/* Reports how a permitted run went and how long it took, and starts or slows the release. */
 void lane_record(struct lane *lane, struct breaker_permit permit, enum breaker_result result,
-                 int64_t now_ms);
+                 int64_t run_ms, int64_t now_ms);
 
 /* Whether a breaker that is open or half open has nobody to ask: its time for a probe has come, no
  * probe is out, and no job waits for it. The next job that comes goes as the probe, whenever that

@@ -3,7 +3,7 @@
 
 #include "base/buf.h"
 
-#define FORMAT       1
+#define FORMAT       2
 #define TIME_MAX_MS  (INT64_MAX / 4)
 #define AMOUNT_MAX   1e30
 #define REOPENED_MAX UINT32_C(1000000)
@@ -76,6 +76,25 @@ static void code_bool(struct codec *c, bool *v)
     *v = wide != 0;
 }
 
+/* As many words as the calls need: none without window_calls. */
+static void code_last(struct codec *c, struct breaker_last *last)
+{
+    code_u32(c, &last->calls);
+    if (last->calls > REDRIVE_MAX_WINDOW_CALLS) {
+        c->failed = true;
+        last->calls = 0;
+    }
+    const uint32_t words = (last->calls + 63) / 64;
+    for (uint32_t i = 0; i < BREAKER_LAST_WORDS; i++) {
+        if (i < words) {
+            code_u64(c, &last->failed[i]);
+            code_u64(c, &last->slow[i]);
+        } else {
+            last->failed[i] = last->slow[i] = 0;
+        }
+    }
+}
+
 static void code_window(struct codec *c, struct breaker_window *w)
 {
     code_time(c, &w->start_ms);
@@ -87,7 +106,9 @@ static void code_window(struct codec *c, struct breaker_window *w)
     for (int i = 0; i < BREAKER_BUCKETS; i++) {
         code_u32(c, &w->buckets[i].calls);
         code_u32(c, &w->buckets[i].failures);
+        code_u32(c, &w->buckets[i].slow);
     }
+    code_last(c, &w->last);
 }
 
 static void code_breaker(struct codec *c, struct breaker *b)
@@ -98,6 +119,8 @@ static void code_breaker(struct codec *c, struct breaker *b)
     b->state = c->failed ? REDRIVE_BREAKER_CLOSED : (enum redrive_breaker_state)state;
     code_u32(c, &b->consecutive);
     code_u32(c, &b->probe_successes);
+    code_u32(c, &b->probe_failures);
+    code_u32(c, &b->probe_slow);
     code_u32(c, &b->reopened);
     if (b->reopened > REOPENED_MAX) /* the time grows no longer then, and each is a step */
         b->reopened = REOPENED_MAX;
@@ -120,12 +143,16 @@ static void code_breaker_config(struct codec *c, struct redrive_breaker_config *
     code_double(c, &config->failure_rate);
     code_u32(c, &config->min_calls);
     code_i64(c, &config->window_ms);
+    code_u32(c, &config->window_calls);
+    code_i64(c, &config->slow_call_ms);
+    code_double(c, &config->slow_rate);
     code_i64(c, &config->recovery_timeout_ms);
     code_double(c, &config->recovery_multiplier);
     code_i64(c, &config->recovery_max_ms);
     code_double(c, &config->recovery_jitter);
     code_u32(c, &config->half_open_max);
     code_u32(c, &config->success_threshold);
+    code_double(c, &config->half_open_rate);
     code_i64(c, &config->probe_lease_ms);
     code_u32(c, &on_open);
     c->failed |= on_open >= REDRIVE_ON_OPEN_COUNT;

@@ -222,7 +222,7 @@ static void give_lanes_back(struct engine *e, const struct starting *s,
                             struct breaker_permit permit)
 {
     if (s->breaker)
-        lane_record(s->breaker, permit, BREAKER_RETURNED, e->now_ms);
+        lane_record(s->breaker, permit, BREAKER_RETURNED, 0, e->now_ms);
     if (!s->limit)
         return;
     slots_give(&s->limit->slots, 1);

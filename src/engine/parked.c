@@ -62,14 +62,6 @@ static int let_go(struct engine *e, struct lane *lane, struct redrive_err *err)
     return lane_mark(e, lane, err);
 }
 
-static uint32_t probes_out(const struct breaker *b)
-{
-    uint32_t out = 0;
-    for (int i = 0; i < REDRIVE_MAX_PROBES; i++)
-        out += b->probes[i].token != 0;
-    return out;
-}
-
 static int send(struct engine *e, struct lane *lane, enum parked_order order, uint32_t room,
                 struct redrive_err *err)
 {
@@ -108,13 +100,8 @@ static int release_breaker(struct engine *e, struct lane *lane, struct redrive_e
     case REDRIVE_BREAKER_CLOSED:
     case REDRIVE_BREAKER_DISABLED: return let_go(e, lane, err);
     case REDRIVE_BREAKER_OPEN:
-        return e->now_ms < b->retry_at_ms
-                   ? 0
-                   : send(e, lane, order, lane->breaker_config.half_open_max, err);
-    case REDRIVE_BREAKER_HALF_OPEN: {
-        uint32_t out = probes_out(b), max = lane->breaker_config.half_open_max;
-        return send(e, lane, order, max > out ? max - out : 0, err);
-    }
+    case REDRIVE_BREAKER_HALF_OPEN:
+        return send(e, lane, order, breaker_probe_room(b, &lane->breaker_config, e->now_ms), err);
     case REDRIVE_BREAKER_FORCED_OPEN:
     case REDRIVE_BREAKER_STATE_COUNT:
     default: return 0;

@@ -26,7 +26,7 @@ int settle_lanes(struct engine *e, const struct job *job, enum breaker_result re
                       &task_in_force(e, spec->task)->breaker.config, &lane, err);
     if (rc < 0)
         return rc;
-    lane_record(lane, job->status.permit, result, e->now_ms);
+    lane_record(lane, job->status.permit, result, e->now_ms - job->status.started_ms, e->now_ms);
     if (lane->has_parked)
         engine_want(e, e->now_ms);
     return lane_mark(e, lane, err);

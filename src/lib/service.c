@@ -128,7 +128,7 @@ void service_record(struct redrive_run *run, enum breaker_result result, int64_t
     struct service *s = run->service;
     tick(run->handler, s, now_ms, &run->events);
     struct service_before before = service_before(s);
-    breaker_record(&s->breaker, &s->config, run->permit, result, now_ms);
+    breaker_record(&s->breaker, &s->config, run->permit, result, now_ms - run->started_ms, now_ms);
     service_note_change(run->handler, s, before, now_ms, &run->events);
     if (result == BREAKER_FAILURE && s->n_parked > 0 && passes_all(s))
         release_failed(&s->release, &s->config, now_ms);

@@ -175,11 +175,11 @@ static struct job_facts facts_of(const struct world *w, const struct sim_job *j)
 }
 
 static void report_to_breaker(struct world *w, struct breaker_permit permit,
-                              enum breaker_result result)
+                              enum breaker_result result, int64_t run_ms)
 {
     if (w->releasing && result == BREAKER_FAILURE)
         release_failed(&w->release, w->config->breaker, w->now_ms);
-    breaker_record(&w->breaker, w->config->breaker, permit, result, w->now_ms);
+    breaker_record(&w->breaker, w->config->breaker, permit, result, run_ms, w->now_ms);
     dispatch_breaker_changed(w, false);
 }
 
@@ -211,7 +211,7 @@ void world_settle(struct world *w, uint32_t job, const struct outcome *outcome)
     tell(w, &event);
 
     if (was_running && called && w->config->breaker_mode != SIM_BREAKER_NONE)
-        report_to_breaker(w, permit, decision.breaker);
+        report_to_breaker(w, permit, decision.breaker, w->now_ms - event.started_ms);
     if ((decision.state == REDRIVE_STATE_DEAD_LETTER || decision.state == REDRIVE_STATE_FAILED) &&
         world_chance(w, w->hands.redrive))
         world_plan(w, world_later_ms(w), HAPPEN_REDRIVE, job, 0);

@@ -72,3 +72,28 @@ def test_a_declared_task_can_be_tripped_before_its_first_job(redrive, store, tmp
 def test_the_key_is_needed(redrive):
     for verb in ("show", "reset", "trip", "disable", "simulate-failure"):
         assert redrive("breakers", verb).returncode == 2
+
+
+def test_show_tells_of_windows_of_calls_slow_calls_and_probes_together(redrive, store, tmp_path):
+    config = tmp_path / "redrive.yaml"
+    config.write_text(
+        "tasks:\n"
+        "  fax:\n"
+        "    breaker: {failure_threshold: 0, failure_rate: 0.6, window_calls: 2, slow_call: 2s,\n"
+        "              slow_rate: 0.8, half_open_max: 4, half_open_rate: 0.5}\n"
+    )
+    redrive.output("migrate", "--store", store)
+    words = ["-c", str(config)]
+    once = run_json(redrive, store, "simulate-failure", "fax", *words)
+    assert (once["state"], once["failure_rate"], once["slow_rate"]) == ("closed", None, None)
+    text = redrive.output("breakers", "simulate-failure", "fax", *words, "--store", store)
+    assert text.startswith("fax: open\n")
+    assert "failure rate       100 %, opens at 60 % of the last 2 calls, of 2 at the least" in text
+    assert "slow calls         0 %, longer than 2s; opens at 80 %" in text
+    assert "probes succeeded   0 of 4, opens again at 50 % failures" in text
+    fax = run_json(redrive, store, "show", "fax", *words)
+    assert (fax["failure_rate"], fax["slow_rate"]) == (1, 0)
+    thresholds = fax["thresholds"]
+    assert (thresholds["window_calls"], thresholds["slow_call"], thresholds["slow_rate"]) == (2, 2, 0.8)
+    assert thresholds["half_open_rate"] == 0.5
+    assert "SLOW" in redrive.output("breakers", "list", "--store", store)

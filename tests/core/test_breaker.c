@@ -21,7 +21,7 @@ static void call(struct breaker *b, const struct redrive_breaker_config *c, int6
 {
     struct breaker_permit permit;
     assert_true(breaker_allow(b, c, now_ms, &permit));
-    breaker_record(b, c, permit, result, now_ms);
+    breaker_record(b, c, permit, result, 0, now_ms);
 }
 
 static void open_it(struct breaker *b, const struct redrive_breaker_config *c, int64_t now_ms)
@@ -97,7 +97,7 @@ static void half_open_lets_out_only_its_probes(void **state)
     probe(&b, &c, 10000);
     probe(&b, &c, 10000);
     assert_false(breaker_allow(&b, &c, 10000, &permit));
-    breaker_record(&b, &c, first, BREAKER_NEUTRAL, 10001);
+    breaker_record(&b, &c, first, BREAKER_NEUTRAL, 0, 10001);
     assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
     probe(&b, &c, 10101);
     assert_false(breaker_allow(&b, &c, 10101, &permit));
@@ -114,17 +114,17 @@ static void after_a_probe_that_proved_nothing_the_next_waits_its_turn(void **sta
     open_it(&b, &c, 0);
     assert_int_equal(breaker_probe_room(&b, &c, 9999), 0);
     assert_int_equal(breaker_probe_room(&b, &c, 10000), 1);
-    breaker_record(&b, &c, probe(&b, &c, 10000), BREAKER_NEUTRAL, 10050);
+    breaker_record(&b, &c, probe(&b, &c, 10000), BREAKER_NEUTRAL, 0, 10050);
     assert_false(breaker_allow(&b, &c, 10299, &permit));
     assert_int_equal(breaker_next_ms(&b, &c), 10300);
     struct breaker_permit second = probe(&b, &c, 10300);
     assert_int_equal(breaker_probe_room(&b, &c, 10300), 0);
     /* One that was cancelled makes way at once. */
-    breaker_record(&b, &c, second, BREAKER_RETURNED, 10301);
+    breaker_record(&b, &c, second, BREAKER_RETURNED, 0, 10301);
     probe(&b, &c, 10301);
     breaker_reset(&b);
     call(&b, &c, 10300, BREAKER_RETURNED);
-    assert_int_equal(breaker_window_sum(&b.window).calls, 0);
+    assert_int_equal(breaker_window_sum(&b.window, &c).calls, 0);
     assert_int_equal(breaker_probe_room(&b, &c, 10300), 0);
 }
 
@@ -150,9 +150,9 @@ static void enough_successes_close_it(void **state)
     struct breaker b;
     breaker_init(&b, 1);
     open_it(&b, &c, 0);
-    breaker_record(&b, &c, probe(&b, &c, 10000), BREAKER_SUCCESS, 10001);
+    breaker_record(&b, &c, probe(&b, &c, 10000), BREAKER_SUCCESS, 0, 10001);
     assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
-    breaker_record(&b, &c, probe(&b, &c, 10002), BREAKER_SUCCESS, 10003);
+    breaker_record(&b, &c, probe(&b, &c, 10002), BREAKER_SUCCESS, 0, 10003);
     assert_int_equal(b.state, REDRIVE_BREAKER_CLOSED);
     assert_int_equal(b.consecutive, 0);
 }
@@ -170,11 +170,11 @@ static void one_failed_probe_opens_it_again_for_longer(void **state)
     static const int64_t WAITS[] = {20000, 35000, 35000};
     for (int i = 0; i < 3; i++) {
         int64_t now_ms = b.retry_at_ms;
-        breaker_record(&b, &c, probe(&b, &c, now_ms), BREAKER_FAILURE, now_ms);
+        breaker_record(&b, &c, probe(&b, &c, now_ms), BREAKER_FAILURE, 0, now_ms);
         assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
         assert_int_equal(b.retry_at_ms - now_ms, WAITS[i]);
     }
-    breaker_record(&b, &c, probe(&b, &c, b.retry_at_ms), BREAKER_SUCCESS, b.retry_at_ms);
+    breaker_record(&b, &c, probe(&b, &c, b.retry_at_ms), BREAKER_SUCCESS, 0, b.retry_at_ms);
     open_it(&b, &c, 500000);
     assert_int_equal(b.retry_at_ms, 510000);
 }
@@ -227,7 +227,7 @@ static void the_first_lease_to_end_counts_whichever_slot_it_has(void **state)
     struct breaker_permit first = probe(&b, &c, 10000);
     probe(&b, &c, 11000);
     probe(&b, &c, 11500);
-    breaker_record(&b, &c, first, BREAKER_NEUTRAL, 12000);
+    breaker_record(&b, &c, first, BREAKER_NEUTRAL, 0, 12000);
     probe(&b, &c, 12100);
     assert_int_equal(breaker_next_ms(&b, &c), 41000);
     assert_false(breaker_allow(&b, &c, 43000, &permit));
@@ -243,7 +243,7 @@ static void a_probe_that_answers_after_its_lease_changes_nothing(void **state)
     breaker_init(&b, 1);
     open_it(&b, &c, 0);
     struct breaker_permit late = probe(&b, &c, 10000);
-    breaker_record(&b, &c, late, BREAKER_SUCCESS, 40001);
+    breaker_record(&b, &c, late, BREAKER_SUCCESS, 0, 40001);
     assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
 }
 
@@ -256,8 +256,8 @@ static void an_answer_given_twice_counts_once(void **state)
     breaker_init(&b, 1);
     open_it(&b, &c, 0);
     struct breaker_permit permit = probe(&b, &c, 10000);
-    breaker_record(&b, &c, permit, BREAKER_SUCCESS, 10001);
-    breaker_record(&b, &c, permit, BREAKER_SUCCESS, 10002);
+    breaker_record(&b, &c, permit, BREAKER_SUCCESS, 0, 10001);
+    breaker_record(&b, &c, permit, BREAKER_SUCCESS, 0, 10002);
     assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
     assert_int_equal(b.probe_successes, 1);
 }
@@ -271,7 +271,7 @@ static void only_probes_have_a_say_in_half_open(void **state)
     open_it(&b, &c, 0);
     probe(&b, &c, 10000);
     struct breaker_permit forged = {.generation = b.generation};
-    breaker_record(&b, &c, forged, BREAKER_FAILURE, 10001);
+    breaker_record(&b, &c, forged, BREAKER_FAILURE, 0, 10001);
     assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
 }
 
@@ -321,6 +321,146 @@ static void old_calls_leave_the_window_bit_by_bit(void **state)
     assert_true(fabs(status.rate - 1.0 / 3) < 1e-9);
 }
 
+/* ---- Windows, slow calls, probes together ---------------------------------------------------- */
+
+static struct breaker_counts sum_of(const struct breaker_window *w,
+                                    const struct redrive_breaker_config *c)
+{
+    return breaker_window_sum(w, c);
+}
+
+static void a_window_of_calls_forgets_one_for_each_that_comes(void **state)
+{
+    (void)state;
+    static const uint32_t SIZES[] = {1, 63, 64, 65, 1000, REDRIVE_MAX_WINDOW_CALLS};
+    for (size_t k = 0; k < sizeof SIZES / sizeof SIZES[0]; k++) {
+        struct redrive_breaker_config c = quick();
+        struct breaker_window w = {0};
+        c.window_calls = SIZES[k];
+        for (uint32_t i = 0; i < SIZES[k]; i++)
+            breaker_window_add(&w, &c, true, i % 2 == 0, i);
+        assert_int_equal(sum_of(&w, &c).failures, SIZES[k]);
+        assert_int_equal(sum_of(&w, &c).slow, (SIZES[k] + 1) / 2);
+        for (uint32_t i = 1; i <= SIZES[k]; i++) {
+            breaker_window_add(&w, &c, false, false, 0);
+            assert_int_equal(sum_of(&w, &c).calls, SIZES[k]);
+            assert_int_equal(sum_of(&w, &c).failures, SIZES[k] - i);
+        }
+        assert_int_equal(sum_of(&w, &c).slow, 0);
+    }
+}
+
+static void a_window_that_gets_smaller_looks_at_the_newest(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker_window w = {0};
+    c.window_calls = 100;
+    for (int i = 0; i < 100; i++)
+        breaker_window_add(&w, &c, i >= 90, false, 0);
+    c.window_calls = 20;
+    assert_int_equal(sum_of(&w, &c).calls, 20);
+    assert_int_equal(sum_of(&w, &c).failures, 10);
+    c.window_calls = 0; /* one of time does not keep the calls of a former one */
+    breaker_window_add(&w, &c, false, false, 0);
+    c.window_calls = 20;
+    assert_int_equal(sum_of(&w, &c).calls, 0);
+}
+
+static void successes_of_another_process_go_where_they_belong(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.window_ms = 10000;
+    struct breaker_window mine = {0}, more = {0};
+    breaker_window_add(&mine, &c, true, false, 100500);
+    breaker_window_add_successes(&more, &c, 3, 95200);
+    breaker_window_add_successes(&more, &c, 4, 100900);
+    breaker_window_add_successes(&more, &c, 5, 96999); /* a time that lies back */
+    breaker_window_merge(&mine, &c, &more);
+    assert_int_equal(sum_of(&mine, &c).calls, 13);
+    assert_int_equal(sum_of(&mine, &c).failures, 1);
+    breaker_window_advance(&mine, &c, 105999);
+    assert_int_equal(sum_of(&mine, &c).calls, 10); /* 95 is out of the window */
+    breaker_window_advance(&mine, &c, 106000);
+    assert_int_equal(sum_of(&mine, &c).calls, 5);
+    breaker_window_merge(&mine, &c, &more); /* by now only those of 100 are in it */
+    assert_int_equal(sum_of(&mine, &c).calls, 9);
+    /* Newer ones turn the window. */
+    breaker_window_add_successes(&more, &c, 1, 130000);
+    breaker_window_merge(&mine, &c, &more);
+    assert_int_equal(sum_of(&mine, &c).calls, 1);
+}
+
+static void successes_of_another_process_are_the_latest_calls(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    struct breaker_window mine = {0}, more = {0};
+    c.window_calls = 10;
+    for (int i = 0; i < 10; i++)
+        breaker_window_add(&mine, &c, true, false, 1000);
+    breaker_window_add_successes(&more, &c, 4, 900);
+    breaker_window_merge(&mine, &c, &more);
+    assert_int_equal(sum_of(&mine, &c).failures, 6);
+    breaker_window_add_successes(&more, &c, UINT32_MAX / 2, 900); /* no more than it can have */
+    breaker_window_merge(&mine, &c, &more);
+    assert_int_equal(sum_of(&mine, &c).failures, 0);
+    assert_int_equal(sum_of(&mine, &c).calls, 10);
+}
+
+static void a_slow_probe_has_failed(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.slow_call_ms = 1000;
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    breaker_record(&b, &c, probe(&b, &c, 10000), BREAKER_SUCCESS, 1001, 11001);
+    assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
+    breaker_record(&b, &c, probe(&b, &c, 21001), BREAKER_SUCCESS, 1000, 22001);
+    assert_int_equal(b.state, REDRIVE_BREAKER_CLOSED);
+    c.slow_rate = 0; /* without a rule it is a success like others */
+    open_it(&b, &c, 30000);
+    breaker_record(&b, &c, probe(&b, &c, 40000), BREAKER_SUCCESS, 5000, 45000);
+    assert_int_equal(b.state, REDRIVE_BREAKER_CLOSED);
+}
+
+static void probes_that_are_judged_together_are_counted_out(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.half_open_max = 3;
+    c.half_open_rate = 0.5;
+    c.recovery_multiplier = 2;
+    struct breaker b;
+    struct breaker_permit permit;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    breaker_record(&b, &c, probe(&b, &c, 10000), BREAKER_FAILURE, 0, 10001);
+    assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
+    assert_int_equal(breaker_probe_room(&b, &c, 10001), 2);
+    struct breaker_permit lost = probe(&b, &c, 10002);
+    struct breaker_permit last = probe(&b, &c, 10003);
+    assert_false(breaker_allow(&b, &c, 10004, &permit));
+    assert_int_equal(breaker_next_ms(&b, &c), 40002);
+    /* A cancelled one makes way, and the next takes its place. */
+    breaker_record(&b, &c, last, BREAKER_RETURNED, 0, 10005);
+    assert_int_equal(breaker_probe_room(&b, &c, 10005), 1);
+    last = probe(&b, &c, 10006);
+    breaker_record(&b, &c, last, BREAKER_SUCCESS, 0, 10007);
+    breaker_record(&b, &c, last, BREAKER_SUCCESS, 0, 10008); /* an answer given twice */
+    assert_int_equal(b.state, REDRIVE_BREAKER_HALF_OPEN);
+    assert_int_equal(breaker_probe_room(&b, &c, 10009), 0);
+    assert_true(breaker_tick(&b, &c, 50000));
+    assert_int_equal(b.state, REDRIVE_BREAKER_OPEN); /* two of three */
+    assert_int_equal(b.opened_at_ms, 40002);
+    assert_int_equal(b.retry_at_ms, 60002);
+    breaker_record(&b, &c, lost, BREAKER_SUCCESS, 0, 50001);
+    assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
+}
+
 static void by_hand_it_is_tripped_disabled_and_reset(void **state)
 {
     (void)state;
@@ -349,7 +489,7 @@ static void results_from_before_a_reset_are_ignored(void **state)
     breaker_init(&b, 1);
     breaker_allow(&b, &c, 0, &permit);
     breaker_reset(&b);
-    breaker_record(&b, &c, permit, BREAKER_FAILURE, 0);
+    breaker_record(&b, &c, permit, BREAKER_FAILURE, 0, 0);
     assert_int_equal(b.consecutive, 0);
 }
 
@@ -386,7 +526,7 @@ static void status_tells_what_a_person_asks(void **state)
     assert_int_equal(status.next_probe_ms, 11234);
     assert_int_equal(breaker_next_ms(&b, &c), 11234);
     assert_int_equal(status.config.failure_threshold, 2);
-    breaker_record(&b, &c, probe(&b, &c, 11234), BREAKER_NEUTRAL, 11235);
+    breaker_record(&b, &c, probe(&b, &c, 11234), BREAKER_NEUTRAL, 0, 11235);
     assert_int_equal(breaker_next_ms(&b, &c), 11335);
 }
 
@@ -409,6 +549,12 @@ int main(void)
         T(only_probes_have_a_say_in_half_open),
         T(the_rate_rule_needs_its_minimum),
         T(old_calls_leave_the_window_bit_by_bit),
+        T(a_window_of_calls_forgets_one_for_each_that_comes),
+        T(a_window_that_gets_smaller_looks_at_the_newest),
+        T(successes_of_another_process_go_where_they_belong),
+        T(successes_of_another_process_are_the_latest_calls),
+        T(a_slow_probe_has_failed),
+        T(probes_that_are_judged_together_are_counted_out),
         T(by_hand_it_is_tripped_disabled_and_reset),
         T(results_from_before_a_reset_are_ignored),
         T(a_simulated_failure_counts_like_a_real_one),

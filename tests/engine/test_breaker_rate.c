@@ -12,14 +12,19 @@
 #define TOGETHER \
     40 /* jobs that are submitted and claimed in one unit; each is settled in its own */
 
-#define YAML                                                                        \
-    "tasks:\n"                                                                      \
-    "  flaky: {retry: {max_retries: 0},\n"                                          \
-    "          breaker: {failure_threshold: 0, failure_rate: 0.5, min_calls: 20,\n" \
-    "                    window: 10s, recovery_timeout: 1h}}\n"                     \
-    "  limited: {limits: {rate: 1000/s}, breaker: {failure_threshold: 0, failure_rate: 0}}\n"
+static const char YAML[] =
+    "tasks:\n"
+    "  flaky: {retry: {max_retries: 0},\n"
+    "          breaker: {failure_threshold: 0, failure_rate: 0.5, min_calls: 20,\n"
+    "                    window: 10s, recovery_timeout: 1h}}\n"
+    "  counted: {retry: {max_retries: 0},\n"
+    "            breaker: {failure_threshold: 0, failure_rate: 0.5, min_calls: 20,\n"
+    "                      window_calls: 1000, recovery_timeout: 1h}}\n"
+    "  sluggish: {breaker: {slow_call: 2s, slow_rate: 0.5, window_calls: 4}}\n"
+    "  limited: {limits: {rate: 1000/s}, breaker: {failure_threshold: 0, failure_rate: 0}}\n";
 
 struct case_ {
+    const char *task;
     unsigned percent;      /* of the calls fail */
     bool changes;          /* the other engine changes shared rows all the time */
     bool both;             /* and takes half of the calls */
@@ -64,12 +69,11 @@ static void change_shared_rows(struct bed *bed, struct engine *engine)
     claim_op_release(&other.claim);
 }
 
-static struct redrive_breaker_status look_at_flaky(struct bed *bed, struct engine *engine)
+static struct redrive_breaker_status look_at(struct engine *engine, const char *key)
 {
     struct breaker_op op;
-    breaker_op_init(&op, (struct str){0}, STR("flaky"), BREAKER_LOOK);
+    breaker_op_init(&op, (struct str){0}, str_of(key), BREAKER_LOOK);
     assert_int_equal(engine_apply_one(engine, &op.op, NULL), 0);
-    (void)bed;
     return op.status;
 }
 
@@ -85,13 +89,13 @@ static bool run_claimed(struct bed *bed, struct case_ *c)
         c->failures += fails;
         if (c->changes && i % 20 == 0)
             change_shared_rows(bed, c->others);
-        if (look_at_flaky(bed, bed->engine).state != REDRIVE_BREAKER_CLOSED)
+        if (look_at(bed->engine, c->task).state != REDRIVE_BREAKER_CLOSED)
             return false;
     }
     return true;
 }
 
-static enum redrive_breaker_state run_case(struct case_ *c)
+static enum redrive_breaker_state run_case(struct case_ *c, unsigned n_calls)
 {
     struct bed bed;
     bed_init(&bed, YAML);
@@ -99,15 +103,15 @@ static enum redrive_breaker_state run_case(struct case_ *c)
     bool goes_on = true;
     c->others = bed_second_engine(&bed);
     rng_seed(&c->rng, 11);
-    for (int round = 0; goes_on && c->calls < CALLS; round++) {
+    for (int round = 0; goes_on && c->calls < n_calls; round++) {
         bed.engine = c->both && round % 2 ? c->others : first;
-        submit_many(&bed, "flaky", TOGETHER);
-        assert_int_equal(claim_task(&bed, "flaky", TOGETHER), TOGETHER);
+        submit_many(&bed, c->task, TOGETHER);
+        assert_int_equal(claim_task(&bed, c->task, TOGETHER), TOGETHER);
         goes_on = run_claimed(&bed, c);
     }
     engine_flush(first);
     engine_flush(c->others);
-    struct redrive_breaker_status status = look_at_flaky(&bed, first);
+    struct redrive_breaker_status status = look_at(first, c->task);
     const double rate = (double)c->failures / c->calls;
     if (goes_on && status.rate != rate)
         fail_msg("the rate is %g, and should be %g", status.rate, rate);
@@ -117,16 +121,22 @@ static enum redrive_breaker_state run_case(struct case_ *c)
     return status.state;
 }
 
-static void check_percent(unsigned percent, enum redrive_breaker_state expected)
+static void check_task(const char *task, unsigned n_calls, unsigned percent,
+                       enum redrive_breaker_state expected)
 {
     for (int i = 0; i < 4; i++) {
-        struct case_ c = {.percent = percent, .changes = i & 1, .both = i & 2};
-        enum redrive_breaker_state found = run_case(&c);
+        struct case_ c = {.task = task, .percent = percent, .changes = i & 1, .both = i & 2};
+        enum redrive_breaker_state found = run_case(&c, n_calls);
         if (found != expected)
             fail_msg("%u of %u calls failed, %s foreign changes, %s: it is %s", c.failures, c.calls,
                      c.changes ? "with" : "without", c.both ? "both engines" : "one engine",
                      redrive_breaker_state_name(found));
     }
+}
+
+static void check_percent(unsigned percent, enum redrive_breaker_state expected)
+{
+    check_task("flaky", CALLS, percent, expected);
 }
 
 static void one_percent_of_failures_does_not_open_it(void **state)
@@ -145,6 +155,35 @@ static void sixty_percent_of_failures_open_it(void **state)
 {
     (void)state;
     check_percent(60, REDRIVE_BREAKER_OPEN);
+}
+
+static void the_last_calls_of_both_engines_are_counted(void **state)
+{
+    (void)state;
+    check_task("counted", 400, 5, REDRIVE_BREAKER_CLOSED);
+    check_task("counted", 400, 60, REDRIVE_BREAKER_OPEN);
+}
+
+/* As long as a job runs from its start to its settlement, by the clock of the store. */
+static void slow_jobs_open_it(void **state)
+{
+    (void)state;
+    static const int64_t TOOK_MS[] = {2500, 2500, 2000, 2001};
+    struct bed bed;
+    bed_init(&bed, YAML);
+    struct engine *other = bed_second_engine(&bed);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(i == 0 ? 0 : look_at(other, "sluggish").state, REDRIVE_BREAKER_CLOSED);
+        bed_submit(&bed, "sluggish", NULL);
+        const struct job *job = bed_claim_one(&bed);
+        bed.now_ms += TOOK_MS[i];
+        assert_int_equal(bed_succeed(&bed, job), 0);
+    }
+    struct redrive_breaker_status status = look_at(other, "sluggish");
+    assert_int_equal(status.state, REDRIVE_BREAKER_OPEN);
+    assert_true(status.slow_rate == 0.75 && status.rate == 0);
+    engine_close(other);
+    bed_release(&bed);
 }
 
 static int fail_unit(struct engine *e, struct op *op, struct redrive_err *err)
@@ -169,7 +208,7 @@ static void a_unit_that_fails_takes_no_counts_with_it(void **state)
         assert_int_equal(fails ? bed_fail(&bed, job, "network") : bed_succeed(&bed, job), 0);
         bed.now_ms++;
     }
-    struct redrive_breaker_status status = look_at_flaky(&bed, bed.engine);
+    struct redrive_breaker_status status = look_at(bed.engine, "flaky");
     assert_int_equal(status.state, REDRIVE_BREAKER_OPEN); /* 10 of 20, at the twentieth call */
     assert_true(status.rate == 0.5);
     bed_release(&bed);
@@ -185,12 +224,12 @@ static void successes_are_written_within_a_second(void **state)
     assert_int_equal(claim_task(&bed, "flaky", 40), 40);
     for (size_t i = 0; i < 40; i++)
         assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[i]), 0);
-    assert_true(look_at_flaky(&bed, other).rate < 0); /* one of them has made the row */
+    assert_true(look_at(other, "flaky").rate < 0); /* one of them has made the row */
     assert_in_range(engine_flush_ms(bed.engine), bed.now_ms, bed.now_ms + 1000);
     bed.now_ms = engine_flush_ms(bed.engine);
     engine_flush(bed.engine);
     assert_int_equal(engine_flush_ms(bed.engine), INT64_MAX);
-    assert_true(look_at_flaky(&bed, other).rate == 0);
+    assert_true(look_at(other, "flaky").rate == 0);
     engine_close(other);
     bed_release(&bed);
 }
@@ -198,8 +237,12 @@ static void successes_are_written_within_a_second(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(one_percent_of_failures_does_not_open_it), T(five_percent_of_failures_do_not_open_it),
-        T(sixty_percent_of_failures_open_it),        T(a_unit_that_fails_takes_no_counts_with_it),
+        T(one_percent_of_failures_does_not_open_it),
+        T(five_percent_of_failures_do_not_open_it),
+        T(sixty_percent_of_failures_open_it),
+        T(the_last_calls_of_both_engines_are_counted),
+        T(slow_jobs_open_it),
+        T(a_unit_that_fails_takes_no_counts_with_it),
         T(successes_are_written_within_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

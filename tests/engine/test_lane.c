@@ -13,6 +13,12 @@ static void breaker_row_reads_back_as_it_was(void **state)
     struct buf bytes;
     redrive_breaker_config_init(&lane.breaker_config);
     breaker_init(&lane.breaker, 99);
+    lane.breaker_config.window_calls = 100;
+    lane.breaker_config.slow_call_ms = 2000;
+    lane.breaker_config.half_open_rate = 0.25;
+    for (int i = 0; i < 70; i++)
+        breaker_window_add(&lane.breaker.window, &lane.breaker_config, i % 7 == 0, i % 3 == 0,
+                           1000 + i);
     for (int i = 0; i < 5; i++)
         breaker_simulate_failure(&lane.breaker, &lane.breaker_config, 1000 + i);
     release_start(&lane.release, &lane.breaker_config, 5000);
@@ -24,6 +30,9 @@ static void breaker_row_reads_back_as_it_was(void **state)
     assert_int_equal(read.breaker.state, REDRIVE_BREAKER_OPEN);
     assert_memory_equal(&read.breaker, &lane.breaker, sizeof lane.breaker);
     assert_int_equal(read.breaker_config.window_ms, lane.breaker_config.window_ms);
+    assert_int_equal(read.breaker_config.window_calls, 100);
+    assert_int_equal(read.breaker_config.slow_call_ms, 2000);
+    assert_true(read.breaker_config.half_open_rate == 0.25);
     assert_true(read.release.rate == lane.release.rate);
     buf_release(&bytes);
 }

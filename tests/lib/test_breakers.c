@@ -247,6 +247,57 @@ static void several_successes_may_be_needed_to_close_it(void **state)
     fixture_release(&f);
 }
 
+struct slow_calls {
+    struct fixture *fixture;
+    int64_t took_ms;
+};
+
+static int take_time(struct redrive_run *run, void *arg)
+{
+    const struct slow_calls *calls = arg;
+    (void)run;
+    atomic_fetch_add(&calls->fixture->clock.now_ms, calls->took_ms);
+    return 0;
+}
+
+static void slow_calls_open_it(void **state)
+{
+    (void)state;
+    static const int64_t TOOK_S[] = {5, 5, 5, 1};
+    struct fixture f;
+    fixture_options(&f);
+    f.breaker.window_calls = 4;
+    f.breaker.slow_call_ms = 4 * SECOND;
+    fixture_new_handler(&f);
+    for (int i = 0; i < 4; i++) {
+        struct slow_calls calls = {&f, TOOK_S[i] * SECOND};
+        assert_int_equal(redrive_call(f.handler, "t", take_time, &calls, NULL), 0);
+        assert_int_equal(breaker_of(f.handler, "t").state,
+                         i < 3 ? REDRIVE_BREAKER_CLOSED : REDRIVE_BREAKER_OPEN);
+    }
+    assert_true(breaker_of(f.handler, "t").slow_rate == 0.75);
+    assert_true(breaker_of(f.handler, "t").rate == 0);
+    fixture_release(&f);
+}
+
+static void probes_may_be_judged_together(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.breaker.failure_threshold = 1;
+    f.breaker.half_open_max = 3;
+    f.breaker.half_open_rate = 0.5;
+    fixture_new_handler(&f);
+    /* It fails once more as the first probe, and succeeds as the second. */
+    struct script script = {.failures = 2, .code = -ECONNREFUSED};
+    assert_int_equal(redrive_call(f.handler, "t", run_script, &script, NULL), 0);
+    assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_HALF_OPEN);
+    assert_int_equal(redrive_call(f.handler, "t", succeed, NULL, NULL), 0);
+    assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_CLOSED);
+    fixture_release(&f);
+}
+
 /* A probe that waits until it is cancelled. */
 struct cancelled_probe {
     struct redrive_handler *handler;
@@ -506,6 +557,8 @@ int main(void)
         T(a_failure_slows_the_release_down),
         T(a_probe_that_hangs_opens_the_breaker_again),
         T(several_successes_may_be_needed_to_close_it),
+        T(slow_calls_open_it),
+        T(probes_may_be_judged_together),
         T(a_cancelled_probe_gives_its_permit_to_the_next),
         T(with_dead_letter_an_open_breaker_ends_jobs),
         T(with_reject_new_jobs_are_refused_and_started_ones_park),

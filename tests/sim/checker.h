@@ -53,12 +53,17 @@ struct checker_breaker {
     uint64_t generation;
     uint32_t consecutive;
     uint32_t successes; /* of probes in this period */
-    bool probe_failed;
+    uint32_t probe_failures;
+    uint32_t slow_probes;
+    bool probe_failed;    /* and is not judged together with others */
+    int64_t lapsed_at_ms; /* the latest lease that ended, of probes that are judged together */
     int64_t opened_at_ms;
     struct checker_probe probes[REDRIVE_MAX_PROBES];
     uint32_t n_probes;
     int64_t *failures; /* times of counted failures in this period, a ring */
     size_t n_failures;
+    int64_t *slow; /* the same of slow calls */
+    size_t n_slow;
 };
 
 /* What the runs have shown, so that a test can tell whether it tested anything. */
@@ -71,6 +76,9 @@ struct checker_seen {
     uint64_t whys[DELAY_SNOOZE + 1];
     uint64_t probes;
     uint64_t lapsed;
+    uint64_t judged_open; /* probes that were judged together, and opened it again */
+    uint64_t judged_closed;
+    uint64_t slow; /* slow calls opened it */
     uint64_t rejected;
     uint64_t starts;
     uint64_t last_attempts; /* starts that were the last allowed */

@@ -99,12 +99,16 @@ static void random_breaker(struct random_world *w, struct rng *rng)
         .failure_rate = one_in(rng, 3) ? 0 : between(rng, 0.1, 1),
         .min_calls = (uint32_t)(1 + below(rng, 40)),
         .window_ms = 10 + any_span_ms(rng, 5),
+        .window_calls = one_in(rng, 3) ? (uint32_t)(1 + below(rng, 100)) : 0,
+        .slow_call_ms = one_in(rng, 3) ? 1 + any_span_ms(rng, 3) : 0,
+        .slow_rate = between(rng, 0, 1),
         .recovery_timeout_ms = 1 + any_span_ms(rng, 5),
         .recovery_multiplier = one_in(rng, 2) ? 1 : between(rng, 1, 4),
         .recovery_max_ms = 1 + any_span_ms(rng, 6),
         .recovery_jitter = one_in(rng, 2) ? 0 : between(rng, 0, 1),
         .half_open_max = (uint32_t)(1 + below(rng, one_in(rng, 2) ? 1 : REDRIVE_MAX_PROBES)),
         .success_threshold = (uint32_t)(1 + below(rng, one_in(rng, 2) ? 1 : 6)),
+        .half_open_rate = one_in(rng, 3) ? between(rng, 0.05, 1) : 0,
         .probe_lease_ms = 1 + any_span_ms(rng, 5),
         .on_open = one_in(rng, 8)   ? REDRIVE_ON_OPEN_DEAD_LETTER
                    : one_in(rng, 8) ? REDRIVE_ON_OPEN_REJECT

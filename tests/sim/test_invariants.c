@@ -82,6 +82,9 @@ static void check_coverage(const struct checker_seen *seen)
     check_seen(seen->breaker[half_open][open], "a breaker", "open again");
     check_seen(seen->breaker[half_open][closed], "a breaker", "close");
     check_seen(seen->lapsed, "a probe", "lapse");
+    check_seen(seen->judged_open, "probes together", "open again");
+    check_seen(seen->judged_closed, "probes together", "close");
+    check_seen(seen->slow, "slow calls", "open");
     check_seen(seen->rejected, "a submit", "rejected");
     check_seen(seen->last_attempts, "a", "last attempt");
 }
