@@ -119,8 +119,9 @@ struct serve {
     struct {
         struct serve_call call;
         struct reload_op op;
-        struct config *config;    /* that is being put into force */
-        struct tls_identity *tls; /* of that configuration; NULL: without TLS */
+        struct config *config;               /* that is being put into force */
+        struct tls_identity *tls;            /* of that configuration; NULL: without TLS */
+        struct faktory_passwords *passwords; /* of that configuration; NULL: no Faktory server */
         bool is_under_way;
         bool again; /* asked for meanwhile */
     } reload;
@@ -178,8 +179,20 @@ int serve_open_doors(struct serve *serve, struct redrive_err *err);
 int serve_load_tls(struct serve *serve, struct redrive_err *err);
 /* Lets nobody more in, and has workers fetch no more. */
 void serve_quiet_doors(struct serve *serve);
+/* With the port in it, also when the address left it open. */
+void serve_log_listening(const struct serve *serve, const char *door, const char *address,
+                         uint16_t port);
+
+/* ---- The Faktory server (serve_faktory.c) ---------------------------------------------------- */
+
+int serve_open_faktory(struct serve *serve, struct redrive_err *err);
 /* Ends what Faktory clients have under way; true when it is over. To be called until then. */
 bool serve_close_faktory(struct serve *serve);
+/* Reads the passwords of the configuration that is about to come into force; fails if they would
+ * leave the open port without the protection that the configuration has elsewhere. */
+int serve_prepare_faktory(struct serve *serve, struct redrive_err *err);
+/* It is in force: so are the passwords. Closes the server if its address is `off` now. */
+void serve_reload_faktory(struct serve *serve, const struct config *config);
 
 /* ---- Another configuration (serve_reload.c) -------------------------------------------------- */
 

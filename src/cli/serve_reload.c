@@ -14,6 +14,7 @@
 #include "cli/load_config.h"
 #include "cli/supervisor.h"
 #include "doors/endpoint.h"
+#include "doors/faktory_passwords.h"
 
 /* ---- Configurations of what has failed
  * ------------------------------------------------------------------- */
@@ -75,7 +76,8 @@ static void log_unheard(const struct serve *serve, const struct config *config)
     } keys[] = {
         {"store", !str_eq(str_of(first->store), str_of(config->store))},
         {"listen.http", !str_eq(str_of(first->listen.http), str_of(config->listen.http))},
-        {"listen.faktory", !str_eq(str_of(first->listen.faktory), str_of(config->listen.faktory))},
+        {"listen.faktory", config->listen.faktory && !str_eq(str_of(first->listen.faktory),
+                                                             str_of(config->listen.faktory))},
         {"listen.socket_mode", first->listen.socket_mode != config->listen.socket_mode},
         {"listen.tls", !first->listen.tls.cert != !config->listen.tls.cert},
         {"listen.max_connections", first->listen.max_connections != config->listen.max_connections},
@@ -123,6 +125,7 @@ static void take_over(struct serve *serve, struct config *config)
     serve_stop_notifiers(serve, config);
     replace_pool(serve, config);
     replace_tls(serve, config);
+    serve_reload_faktory(serve, config);
     if (serve->rest)
         rest_reload(serve->rest, config);
     config_free(serve->config);
@@ -134,14 +137,21 @@ static void take_over(struct serve *serve, struct config *config)
         LOG_I("cron_entries", (int64_t)config->n_cron), LOG_I("tokens", (int64_t)config->n_tokens));
 }
 
+static void drop_reload(struct serve *serve, struct config *config)
+{
+    tls_identity_free(serve->reload.tls);
+    faktory_passwords_free(serve->reload.passwords);
+    serve->reload.tls = NULL;
+    serve->reload.passwords = NULL;
+    config_free(config);
+}
+
 /* One that came into force while the server began to stop stays so: its notifier is needed. */
 static void give_up(struct serve *serve, struct config *config)
 {
     if (!serve->is_stopping)
         serve_stop_notifiers(serve, serve->config);
-    tls_identity_free(serve->reload.tls);
-    serve->reload.tls = NULL;
-    config_free(config);
+    drop_reload(serve, config);
 }
 
 static void on_reloaded(struct serve_call *call)
@@ -176,6 +186,8 @@ static int prepare(struct serve *serve, struct redrive_err *err)
     if (rc == 0 && config->listen.tls.cert)
         rc = tls_identity_load(&config->listen.tls, &serve->reload.tls, err);
     if (rc == 0)
+        rc = serve_prepare_faktory(serve, err);
+    if (rc == 0)
         rc = reload_op_init(&serve->reload.op, config, err);
     if (rc < 0)
         return rc;
@@ -199,9 +211,7 @@ void serve_reload(struct serve *serve)
         log_report(serve, &report);
     } else if (prepare(serve, &err) < 0) {
         log_refusal(serve, &err);
-        tls_identity_free(serve->reload.tls);
-        serve->reload.tls = NULL;
-        config_free(serve->reload.config);
+        drop_reload(serve, serve->reload.config);
         serve->reload.config = NULL;
     } else {
         serve->reload.is_under_way = true;

@@ -90,49 +90,58 @@ static void check_timetable(struct binder *b, const struct node *section)
 
 /* ---- Tokens and doors ----------------------------------------------------------------------- */
 
-static int compare_tokens(const void *a, const void *b)
+struct named {
+    const char *name;
+    const struct node *node;
+    size_t index;
+};
+
+static int compare_named(const void *a, const void *b)
 {
-    const struct config_token *left = *(const struct config_token *const *)a;
-    const struct config_token *right = *(const struct config_token *const *)b;
+    const struct named *left = a, *right = b;
     int order = strcmp(left->name ? left->name : "", right->name ? right->name : "");
-    return order ? order : (left > right) - (left < right);
+    return order ? order : (left->index > right->index) - (left->index < right->index);
 }
 
-static void check_tokens(struct binder *b, const struct node *root)
+/* The entries of a list have names of their own. */
+static void check_names_of(struct binder *b, const struct node *list, size_t n_entries,
+                           const char *(*name_of)(const struct config *config, size_t index),
+                           const char *what)
 {
-    const struct config *config = b->config;
-    const struct node *list = node_find(root, STR("tokens"));
-    const struct config_token **sorted =
-        arena_array(b->arena, config->n_tokens, sizeof(struct config_token *));
-    const struct node **nodes = arena_array(b->arena, config->n_tokens, sizeof(struct node *));
+    struct named *sorted = arena_array(b->arena, n_entries, sizeof *sorted);
     size_t n = 0;
-
-    if (!list || !sorted || !nodes)
+    if (!list || !sorted)
         return;
-    for (const struct node *child = list->first; child && n < config->n_tokens; n++) {
-        sorted[n] = &config->tokens[n];
-        nodes[n] = child;
-        child = child->next;
-    }
-    qsort(sorted, n, sizeof(struct config_token *), compare_tokens);
+    for (const struct node *child = list->first; child && n < n_entries; child = child->next, n++)
+        sorted[n] = (struct named){name_of(b->config, n), child, n};
+    qsort(sorted, n, sizeof *sorted, compare_named);
     for (size_t i = 1; i < n; i++) {
-        const char *name = sorted[i]->name, *before = sorted[i - 1]->name;
+        const char *name = sorted[i].name, *before = sorted[i - 1].name;
         if (name && before && strcmp(name, before) == 0)
-            bind_error(b, nodes[sorted[i] - config->tokens], "another token has the name '%.60s'",
-                       name);
+            bind_error(b, sorted[i].node, "another %s has the name '%.60s'", what, name);
     }
+}
+
+static const char *name_of_token(const struct config *config, size_t index)
+{
+    return config->tokens[index].name;
+}
+
+static const char *name_of_faktory_password(const struct config *config, size_t index)
+{
+    return config->faktory_passwords[index].name;
 }
 
 /* Without tokens every client that reaches the port may do everything; without TLS every machine on
  * the way can read the tokens. */
 static void check_door(struct binder *b, const struct node *root, const char *name,
-                       const char *address)
+                       const char *address, bool has_secrets)
 {
     const struct node *listen = node_find(root, STR("listen"));
     const struct node *node = listen ? node_find(listen, str_of(name)) : NULL;
     if (!node || !address || type_address_is_loopback(str_of(address)))
         return;
-    if (b->config->n_tokens == 0) {
+    if (!has_secrets) {
         struct redrive_err *err =
             bind_error(b, node, "is open to other machines, but there are no tokens");
         err_detail(err, "without tokens only loopback addresses are served");
@@ -162,7 +171,10 @@ void check_whole(struct binder *b, const struct node *root)
     check_timetable(b, node_find(root, STR("cron")));
     check_tasks_of(b, node_find(root, STR("alerts")), config->n_alerts, task_of_alert);
     check_tasks_of(b, node_find(root, STR("classify")), config->n_classify, task_of_row);
-    check_tokens(b, root);
-    check_door(b, root, "http", config->listen.http);
-    check_door(b, root, "faktory", config->listen.faktory);
+    check_names_of(b, node_find(root, STR("tokens")), config->n_tokens, name_of_token, "token");
+    check_names_of(b, node_find(root, STR("faktory_passwords")), config->n_faktory_passwords,
+                   name_of_faktory_password, "password");
+    check_door(b, root, "http", config->listen.http, config->n_tokens > 0);
+    check_door(b, root, "faktory", config->listen.faktory,
+               config->n_tokens > 0 || config->n_faktory_passwords > 0);
 }

@@ -125,6 +125,16 @@ struct config_token {
     const char *tenant;
 };
 
+/* The Faktory protocol needs the password itself, which the server reads when it starts and when it
+ * reloads. */
+struct config_faktory_password {
+    const char *name;
+    const char *password_file; /* a path, or NULL: password_env is set */
+    const char *password_env;
+    uint32_t scopes; /* bits of enum config_scope */
+    const char *tenant;
+};
+
 enum config_metric {
     CONFIG_METRIC_DEAD_LETTERS,
     CONFIG_METRIC_RETRY_BACKLOG,
@@ -202,6 +212,8 @@ struct config {
     size_t n_cron;
     struct config_token *tokens;
     size_t n_tokens;
+    struct config_faktory_password *faktory_passwords;
+    size_t n_faktory_passwords;
     struct config_alert *alerts;
     size_t n_alerts;
     struct health_thresholds health;

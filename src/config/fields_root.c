@@ -266,6 +266,12 @@ static const struct field ROOT_FIELDS[] = {
      .table = &TABLE_TOKEN,
      .count_offset = offsetof(struct config, n_tokens),
      .help = "who may come in; with none, only this machine"},
+    {.name = "faktory_passwords",
+     .type = &TYPE_LIST,
+     AT(faktory_passwords),
+     .table = &TABLE_FAKTORY_PASSWORD,
+     .count_offset = offsetof(struct config, n_faktory_passwords),
+     .help = "what Faktory clients prove to know; with none, only this machine"},
     {.name = "alerts",
      .type = &TYPE_LIST,
      AT(alerts),
@@ -331,10 +337,11 @@ const struct table TABLE_ROOT = {
 const struct table *section_at(size_t index)
 {
     static const struct table *const TABLES[] = {
-        &TABLE_ROOT,  &TABLE_LISTEN, &TABLE_TLS,       &TABLE_LOG,        &TABLE_DEFAULTS,
-        &TABLE_RETRY, &TABLE_JITTER, &TABLE_BREAKER,   &TABLE_CLASS_RULE, &TABLE_TASK,
-        &TABLE_RUN,   &TABLE_LIMITS, &TABLE_CLASSIFY,  &TABLE_CRON,       &TABLE_TOKEN,
-        &TABLE_ALERT, &TABLE_HEALTH, &TABLE_RETENTION, &TABLE_PATHS,
+        &TABLE_ROOT,       &TABLE_LISTEN, &TABLE_TLS,       &TABLE_LOG,
+        &TABLE_DEFAULTS,   &TABLE_RETRY,  &TABLE_JITTER,    &TABLE_BREAKER,
+        &TABLE_CLASS_RULE, &TABLE_TASK,   &TABLE_RUN,       &TABLE_LIMITS,
+        &TABLE_CLASSIFY,   &TABLE_CRON,   &TABLE_TOKEN,     &TABLE_FAKTORY_PASSWORD,
+        &TABLE_ALERT,      &TABLE_HEALTH, &TABLE_RETENTION, &TABLE_PATHS,
     };
     return index < sizeof TABLES / sizeof TABLES[0] ? TABLES[index] : NULL;
 }

@@ -113,7 +113,8 @@ static const struct field_type TYPE_SCOPES = {FIELD_PART, bind_scopes, write_sco
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
-#define AT(member) .offset = offsetof(struct config_token, member)
+#define AT(member)      .offset = offsetof(struct config_token, member)
+#define FAKTORY(member) .offset = offsetof(struct config_faktory_password, member)
 
 static const struct field TOKEN_FIELDS[] = {
     {.name = "name",
@@ -148,3 +149,53 @@ static void init(struct binder *b, void *object)
 
 const struct table TABLE_TOKEN = {
     .name = "tokens", FIELDS(TOKEN_FIELDS), .size = sizeof(struct config_token), .init = init};
+
+static const struct field FAKTORY_PASSWORD_FIELDS[] = {
+    {.name = "name",
+     .type = &TYPE_NAME,
+     FAKTORY(name),
+     .required = true,
+     .help = "what logs call its holder"},
+    {.name = "password_file",
+     .type = &TYPE_STRING,
+     FAKTORY(password_file),
+     .help = "the file that holds it; read at start and reload"},
+    {.name = "password_env",
+     .type = &TYPE_STRING,
+     FAKTORY(password_env),
+     .instead_of = "password_file",
+     .help = "the variable of the server's environment that holds it"},
+    {.name = "scopes",
+     .type = &TYPE_SCOPES,
+     FAKTORY(scopes),
+     .required = true,
+     .help = "what its holder may do"},
+    {.name = "tenant",
+     .type = &TYPE_NAME,
+     FAKTORY(tenant),
+     .default_text = "default",
+     .help = "whose jobs its holder sees"},
+};
+
+static void init_faktory_password(struct binder *b, void *object)
+{
+    struct config_faktory_password *password = object;
+    (void)b;
+    password->tenant = "default";
+}
+
+static void finish_faktory_password(struct binder *b, const struct node *map, void *object)
+{
+    (void)object;
+    if (node_find(map, STR("password_file")) || node_find(map, STR("password_env")))
+        return;
+    struct redrive_err *err = bind_lack(b, map, "password_file", "key 'password_file' is missing");
+    err_detail(err, "a password is read from a file or from the environment");
+    err_hint(err, "add password_file: PATH, or password_env: VARIABLE");
+}
+
+const struct table TABLE_FAKTORY_PASSWORD = {.name = "faktory_passwords",
+                                             FIELDS(FAKTORY_PASSWORD_FIELDS),
+                                             .size = sizeof(struct config_faktory_password),
+                                             .init = init_faktory_password,
+                                             .finish = finish_faktory_password};

@@ -98,6 +98,7 @@ extern const struct table TABLE_BREAKER;
 extern const struct table TABLE_CLASSIFY;
 extern const struct table TABLE_CRON;
 extern const struct table TABLE_TOKEN;
+extern const struct table TABLE_FAKTORY_PASSWORD;
 extern const struct table TABLE_ALERT;
 
 #endif

@@ -119,17 +119,20 @@ void faktory_queue(struct faktory_conn *conn, struct str args)
     static const struct {
         const char *word;
         enum faktory_admin_kind kind;
+        enum config_scope scope;
     } KINDS[] = {
-        {"PAUSE", FAKTORY_PAUSE},
-        {"RESUME", FAKTORY_RESUME},
-        {"REMOVE", FAKTORY_REMOVE},
-        {"LATENCY", FAKTORY_LATENCY},
+        {"PAUSE", FAKTORY_PAUSE, CONFIG_SCOPE_ADMIN},
+        {"RESUME", FAKTORY_RESUME, CONFIG_SCOPE_ADMIN},
+        {"REMOVE", FAKTORY_REMOVE, CONFIG_SCOPE_ADMIN},
+        {"LATENCY", FAKTORY_LATENCY, CONFIG_SCOPE_READ},
     };
     struct str word = STR("");
     (void)faktory_word_next(&args, &word);
     for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++) {
         if (!str_eq_nocase(word, str_of(KINDS[i].word)))
             continue;
+        if (!faktory_conn_may(conn, KINDS[i].scope, word))
+            return;
         struct admin_call *a = admin_new(conn, KINDS[i].kind);
         const char *wrong = a ? read_names(a, args) : NULL;
         if (wrong)

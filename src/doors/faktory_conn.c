@@ -23,6 +23,7 @@ static void free_if_over(struct faktory_conn *conn)
     list_remove(&conn->link);
     server->n_conns--;
     faktory_worker_leave(server, conn->worker);
+    faktory_passwords_free(conn->passwords);
     faktory_block_unref(conn->in);
     buf_release(&conn->out);
     buf_release(&conn->sending);
@@ -322,7 +323,7 @@ void faktory_conn_advance(struct faktory_conn *conn)
 static void greet(struct faktory_conn *conn)
 {
     struct faktory_server *server = conn->server;
-    if (server->n_tenants == 0) {
+    if (faktory_passwords_count(server->passwords) == 0) {
         (void)buf_puts(&conn->out, "+HI {\"v\":2}\r\n");
         return;
     }

@@ -8,24 +8,25 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/sha256.h"
 #include "doors/faktory_line.h"
-#include "engine/engine.h"
 
 struct check {
     uv_work_t work;
     struct faktory_conn *conn;
+    struct faktory_passwords *passwords; /* in force when the client said hello */
     int iterations;
     char *pwdhash;
     char *wid;
-    size_t found; /* which password it was; n_tenants: none */
+    const struct faktory_password *found; /* NULL: none */
 };
 
-static void welcome(struct faktory_conn *conn, struct str tenant, struct str wid)
+/* A client that may not work is not a worker, whatever it calls itself. */
+static void welcome(struct faktory_conn *conn, struct str wid)
 {
-    conn->tenant = tenant;
-    if (wid.len > 0) {
-        conn->worker = faktory_worker_enter(conn->server, tenant, wid);
+    if (conn->is_closing)
+        return;
+    if (wid.len > 0 && conn->scopes & CONFIG_SCOPE_WORK) {
+        conn->worker = faktory_worker_enter(conn->server, conn->tenant, wid);
         if (!conn->worker) {
             faktory_conn_close(conn);
             return;
@@ -35,28 +36,27 @@ static void welcome(struct faktory_conn *conn, struct str tenant, struct str wid
     faktory_put_ok(&conn->out);
 }
 
-/* On a thread of the pool; the passwords never change. */
+/* On a thread of the pool. */
 static void compare(uv_work_t *work)
 {
     struct check *check = work->data;
-    const struct faktory_server *server = check->conn->server;
-    struct str given = str_of(check->pwdhash);
-    check->found = server->n_tenants;
-    for (size_t i = 0; i < server->n_tenants; i++) {
-        char expected[FAKTORY_HASH_TEXT];
-        faktory_password_hash(str_of(server->tenants[i].password), str_of(check->conn->salt),
-                              check->iterations, expected);
-        if (given.len == strlen(expected) && mem_equal_ct(given.ptr, expected, given.len) &&
-            check->found == server->n_tenants)
-            check->found = i;
-    }
+    check->found = faktory_passwords_find(check->passwords, str_of(check->pwdhash),
+                                          str_of(check->conn->salt), check->iterations);
 }
 
 static void check_free(struct check *check)
 {
+    faktory_passwords_free(check->passwords);
     free(check->pwdhash);
     free(check->wid);
     free(check);
+}
+
+/* Meanwhile there may be other passwords. */
+static const struct faktory_password *still_valid(const struct check *check)
+{
+    const struct faktory_server *server = check->conn->server;
+    return check->found ? faktory_passwords_same(server->passwords, check->found) : NULL;
 }
 
 static void on_compared(uv_work_t *work, int status)
@@ -66,10 +66,11 @@ static void on_compared(uv_work_t *work, int status)
     struct faktory_server *server = conn->server;
     conn->is_hashing = false;
     server->n_under_way--;
-    if (status == 0 && check->found < server->n_tenants) {
-        if (!conn->is_closing)
-            welcome(conn, str_of(server->tenants[check->found].tenant), str_of(check->wid));
-    } else {
+    const struct faktory_password *password = status == 0 ? still_valid(check) : NULL;
+    if (password && !conn->is_closing) {
+        faktory_conn_let_in(conn, server->passwords, password);
+        welcome(conn, str_of(check->wid));
+    } else if (!password) {
         log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_wrong_password",
                   LOG_S("worker", check->wid));
         faktory_put_error(&conn->out, "Invalid password");
@@ -86,6 +87,7 @@ static void start_check(struct faktory_conn *conn, const struct faktory_hello *h
     if (check) {
         check->work.data = check;
         check->conn = conn;
+        check->passwords = faktory_passwords_hold(server->passwords);
         /* The first version of the protocol hashed once. */
         check->iterations = hello->version < 2 ? 1 : conn->iterations;
         check->pwdhash = str_dup(hello->pwdhash.len > 0 ? hello->pwdhash : STR(""));
@@ -113,9 +115,11 @@ void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str a
     else if (hello.wid.len > 0 && !faktory_is_name(hello.wid)) {
         faktory_put_error(&conn->out, "invalid wid");
         faktory_conn_end(conn);
-    } else if (conn->server->n_tenants > 0)
+    } else if (faktory_passwords_count(conn->server->passwords) > 0) {
         start_check(conn, &hello);
-    else
-        welcome(conn, STR(ENGINE_TENANT_DEFAULT), hello.wid);
+    } else {
+        faktory_conn_let_in(conn, NULL, NULL);
+        welcome(conn, hello.wid);
+    }
     arena_release(&arena);
 }

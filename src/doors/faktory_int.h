@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/rng.h"
+#include "doors/faktory_passwords.h"
 #include "doors/faktory_request.h"
 #include "doors/faktory_server.h"
 #include "engine/unit.h"
@@ -104,6 +105,9 @@ struct faktory_conn {
 
     int iterations;
     char salt[17];
+    struct faktory_passwords *passwords; /* among which is its own; NULL: it came in without */
+    const struct faktory_password *password;
+    uint32_t scopes;
     struct str tenant;             /* the server's */
     struct faktory_worker *worker; /* NULL: a producer */
 
@@ -126,15 +130,10 @@ struct faktory_conn {
     size_t queued;    /* bytes that the kernel had not taken when last looked at */
 };
 
-struct faktory_tenant {
-    char *password;
-    char *tenant;
-};
-
 struct faktory_server {
     struct faktory_options options;
-    struct faktory_tenant *tenants; /* one for each password */
-    size_t n_tenants;
+    struct faktory_passwords *passwords; /* in force; NULL: none are needed */
+    struct map tenants;                  /* the names of those that have come in */
     uv_tcp_t listener;
     uint16_t port;
     uv_tcp_t spare;       /* takes a client in whom there is no memory for, and closes it */
@@ -185,6 +184,18 @@ void faktory_server_handle_closed(uv_handle_t *handle);
 void faktory_server_settle_down(struct faktory_server *server);
 /* A key of several parts for the server's maps, in its `text`. */
 struct str faktory_key(struct faktory_server *server, struct str a, struct str b);
+
+/* ---- faktory_access.c ------------------------------------------------------------------------ */
+
+/* The server's copy of a tenant's name, kept as long as the server; {NULL, 0} without memory. */
+struct str faktory_tenant(struct faktory_server *server, const char *name);
+void faktory_tenants_release(struct faktory_server *server);
+/* Lets the client in by this password of `set`, or (NULL) without one. */
+void faktory_conn_let_in(struct faktory_conn *conn, struct faktory_passwords *set,
+                         const struct faktory_password *password);
+/* Whether the client may do what needs the scope; otherwise it has its answer, and the log a line.
+ */
+bool faktory_conn_may(struct faktory_conn *conn, enum config_scope scope, struct str verb);
 
 /* ---- faktory_conn.c -------------------------------------------------------------------------- */
 

@@ -181,7 +181,7 @@ static int refuse_address(const char *address, int code, struct redrive_err *err
 static int listen_on(struct faktory_server *server, const char *address, struct redrive_err *err)
 {
     int fd = -1;
-    int rc = endpoint_listen(address, server->n_tenants == 0, &fd, err);
+    int rc = endpoint_listen(address, faktory_passwords_count(server->passwords) == 0, &fd, err);
     if (rc == REDRIVE_E_DENIED) {
         err_set(err, REDRIVE_E_CONFIG, "the Faktory door has no password");
         err_detail(err, "%s can be reached by others", address);
@@ -197,25 +197,6 @@ static int listen_on(struct faktory_server *server, const char *address, struct 
     else
         rc = uv_listen((uv_stream_t *)&server->listener, ENDPOINT_BACKLOG, on_connection);
     return rc < 0 ? refuse_address(address, rc, err) : 0;
-}
-
-static bool copy_passwords(struct faktory_server *server, const struct faktory_options *options)
-{
-    server->tenants = calloc(options->n_passwords + 1, sizeof *server->tenants);
-    if (!server->tenants)
-        return false;
-    for (; server->n_tenants < options->n_passwords; server->n_tenants++) {
-        const struct faktory_password *p = &options->passwords[server->n_tenants];
-        struct faktory_tenant *t = &server->tenants[server->n_tenants];
-        t->password = strdup(p->password);
-        t->tenant = strdup(p->tenant && *p->tenant ? p->tenant : ENGINE_TENANT_DEFAULT);
-        if (!t->password || !t->tenant) {
-            free(t->password);
-            free(t->tenant);
-            return false;
-        }
-    }
-    return true;
 }
 
 static void set_defaults(struct faktory_options *o)
@@ -269,11 +250,13 @@ static struct faktory_server *server_new(const struct faktory_options *options)
     map_init(&server->workers, seed);
     map_init(&server->groups, seed);
     map_init(&server->held, seed);
+    map_init(&server->tenants, seed);
+    server->passwords = faktory_passwords_hold(options->passwords);
     rng_seed(&server->rng, seed);
     buf_init(&server->text, FAKTORY_REPLY_MAX);
     server->read_buffer = malloc(FAKTORY_READ_BYTES);
     server->started_ms = clock_monotonic_ms();
-    if (!server->read_buffer || !copy_passwords(server, options)) {
+    if (!server->read_buffer) {
         faktory_server_free(server);
         return NULL;
     }
@@ -326,11 +309,8 @@ void faktory_server_free(struct faktory_server *server)
 {
     if (!server)
         return;
-    for (size_t i = 0; i < server->n_tenants; i++) {
-        free(server->tenants[i].password);
-        free(server->tenants[i].tenant);
-    }
-    free(server->tenants);
+    faktory_passwords_free(server->passwords);
+    faktory_tenants_release(server);
     faktory_held_release(server);
     map_release(&server->workers);
     map_release(&server->groups);

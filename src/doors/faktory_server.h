@@ -11,7 +11,8 @@
  *   2. +OK to a PUSH, ACK or FAIL means that it has been committed.
  *   3. A job that was claimed for a connection which has gone meanwhile is given back.
  *   4. An ACK or FAIL is the word of the worker that holds the lease, or it changes nothing.
- *   5. A client sees and touches the jobs of its password's tenant only.
+ *   5. A client sees and touches the jobs of its password's tenant only, as far as its scopes let
+ * it.
  *
  * docs/faktory.md says what is supported and what differs.
  */
@@ -26,12 +27,8 @@
 #include "engine/committer.h"
 #include "redrive.h"
 
+struct faktory_passwords;
 struct remote_workers;
-
-struct faktory_password {
-    const char *password;
-    const char *tenant; /* NULL: the default one */
-};
 
 /* Zeroed fields mean the defaults. Strings are copied. */
 struct faktory_options {
@@ -39,10 +36,10 @@ struct faktory_options {
     struct committer *committer; /* borrowed; must outlive the server */
     const struct config *config; /* borrowed; may be NULL */
     const char *address;         /* host:port; NULL: listen.faktory of the configuration */
-    /* A client must know one of them, and is of its tenant. None: everybody may come in, as the
-     * default tenant, and the address must be loopback. */
-    const struct faktory_password *passwords;
-    size_t n_passwords;
+    /* A client must know one of them, is of its tenant and may do what its scopes say. None (or
+     * NULL): everybody may come in, as the default tenant, and the address must be loopback. Is
+     * held. */
+    struct faktory_passwords *passwords;
     const struct log *log;
     struct remote_workers *remote; /* borrowed; NULL: workers that come in here are not shown */
     size_t max_connections;        /* 10 000 */
@@ -62,6 +59,12 @@ int faktory_server_start(const struct faktory_options *options, struct faktory_s
                          struct redrive_err *err);
 /* The port that it listens on, also when the address said 0. */
 uint16_t faktory_server_port(const struct faktory_server *server);
+
+/* Other passwords, from now on; is held. A connection whose password is among them (with the same
+ * tenant) goes on with the scopes that it has now; every other one is ended: what it has asked is
+ * answered, then it is closed. */
+void faktory_server_set_passwords(struct faktory_server *server,
+                                  struct faktory_passwords *passwords);
 
 /* Jobs may have become ready: for the committer's on_ready. Any thread, until the server has
  * stopped. */

@@ -84,25 +84,27 @@ void faktory_verb(struct faktory_conn *conn, const struct faktory_line *line)
     static const struct {
         const char *verb;
         void (*run)(struct faktory_conn *conn, struct str args);
+        enum config_scope scope; /* 0: none, or it looks itself */
     } VERBS[] = {
-        {"PUSH", faktory_push},
-        {"FETCH", faktory_fetch},
-        {"ACK", faktory_ack},
-        {"FAIL", faktory_fail},
-        {"BEAT", beat},
-        {"PUSHB", faktory_push_bulk},
-        {"INFO", faktory_info},
-        {"QUEUE", faktory_queue},
-        {"FLUSH", faktory_flush},
-        {"MUTATE", faktory_mutate},
-        {"TRACK", track},
-        {"BATCH", batch},
-        {"END", end},
+        {"PUSH", faktory_push, CONFIG_SCOPE_ENQUEUE},
+        {"FETCH", faktory_fetch, CONFIG_SCOPE_WORK},
+        {"ACK", faktory_ack, CONFIG_SCOPE_WORK},
+        {"FAIL", faktory_fail, CONFIG_SCOPE_WORK},
+        {"BEAT", beat, CONFIG_SCOPE_WORK},
+        {"PUSHB", faktory_push_bulk, CONFIG_SCOPE_ENQUEUE},
+        {"INFO", faktory_info, CONFIG_SCOPE_READ},
+        {"QUEUE", faktory_queue, 0},
+        {"FLUSH", faktory_flush, CONFIG_SCOPE_ADMIN},
+        {"MUTATE", faktory_mutate, CONFIG_SCOPE_ADMIN},
+        {"TRACK", track, 0},
+        {"BATCH", batch, 0},
+        {"END", end, 0},
     };
     conn->server->n_commands++;
     for (size_t i = 0; i < sizeof VERBS / sizeof VERBS[0]; i++)
         if (str_is(line->verb, VERBS[i].verb)) {
-            VERBS[i].run(conn, line->args);
+            if (!VERBS[i].scope || faktory_conn_may(conn, VERBS[i].scope, line->verb))
+                VERBS[i].run(conn, line->args);
             return;
         }
     faktory_put_error(faktory_conn_reply(conn), "unknown command %.*s", FAKTORY_QUOTE(line->verb));

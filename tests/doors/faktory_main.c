@@ -1,9 +1,11 @@
 /* An engine, a committer and the Faktory door on a free port, for test_faktory.py.
  *
- *     faktory_server [--config FILE] [--password PASSWORD=TENANT]… [--OPTION N]… STORE
+ *     faktory_server [--config FILE] [--password PASSWORD=TENANT[:SCOPES]]… [--OPTION N]… STORE
  *
- * Writes the port on a line of its own. Lines on standard input: `quiet`, `terminate`, `pass MS`
- * (moves the engine's clock on), `stop`; the end of input stops it as well.
+ * SCOPES is the number of bits of enum config_scope; without it, all. Writes the port on a line of
+ * its own. Lines on standard input: `quiet`, `terminate`, `pass MS` (moves the engine's clock on),
+ * `passwords [PASSWORD=TENANT[:SCOPES]]…` (others from now on), `stop`; the end of input stops it
+ * as well.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,17 +14,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "doors/faktory_passwords.h"
 #include "doors/faktory_server.h"
 #include "engine/committer.h"
 #include "store/store.h"
-
-#define PASSWORDS_MAX 8
 
 struct program {
     uv_loop_t loop;
     uv_pipe_t input;
     struct faktory_options options;
-    struct faktory_password passwords[PASSWORDS_MAX];
     const char *config_path;
     const char *store_url;
     struct config *config;
@@ -113,7 +113,33 @@ static void stop(struct program *p)
     faktory_server_stop(server, NULL, NULL);
 }
 
-static void obey(struct program *p, const char *line)
+static void add_password(struct faktory_passwords *set, char *text)
+{
+    char *equals = strchr(text, '=');
+    if (!equals)
+        abort();
+    *equals = '\0';
+    char *colon = strchr(equals + 1, ':');
+    struct faktory_password one = {
+        .name = "test", .password = text, .tenant = equals + 1, .scopes = FAKTORY_SCOPES_ALL};
+    if (colon) {
+        *colon = '\0';
+        one.scopes = (uint32_t)atoi(colon + 1);
+    }
+    if (faktory_passwords_add(set, &one, NULL) < 0)
+        abort();
+}
+
+static void set_passwords(struct program *p, char *words)
+{
+    struct faktory_passwords *set = faktory_passwords_new();
+    for (char *word = strtok(words, " "); word; word = strtok(NULL, " "))
+        add_password(set, word);
+    faktory_server_set_passwords(p->server, set);
+    faktory_passwords_free(set);
+}
+
+static void obey(struct program *p, char *line)
 {
     if (strcmp(line, "quiet") == 0)
         faktory_server_quiet(p->server);
@@ -121,6 +147,8 @@ static void obey(struct program *p, const char *line)
         faktory_server_terminate(p->server);
     else if (strncmp(line, "pass ", 5) == 0)
         pass(p, atoll(line + 5));
+    else if (strncmp(line, "passwords", 9) == 0)
+        set_passwords(p, line + 9);
     else if (strcmp(line, "stop") == 0)
         stop(p);
     puts("done");
@@ -155,21 +183,12 @@ static void on_input(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
 
-static void add_password(struct program *p, char *text)
-{
-    char *equals = strchr(text, '=');
-    if (!equals || p->options.n_passwords == PASSWORDS_MAX)
-        abort();
-    *equals = '\0';
-    p->passwords[p->options.n_passwords++] = (struct faktory_password){text, equals + 1};
-}
-
 static void set_option(struct program *p, const char *name, char *value)
 {
     if (strcmp(name, "--config") == 0)
         p->config_path = value;
     else if (strcmp(name, "--password") == 0)
-        add_password(p, value);
+        add_password(p->options.passwords, value);
     else if (strcmp(name, "--address") == 0)
         p->options.address = value;
     else if (strcmp(name, "--max-connections") == 0)
@@ -194,7 +213,7 @@ int main(int argc, char **argv)
     struct faktory_server *server;
     struct redrive_err err = {0};
     p.options.address = "127.0.0.1:0";
-    p.options.passwords = p.passwords;
+    p.options.passwords = faktory_passwords_new();
     for (int i = 1; i + 1 < argc; i += 2)
         set_option(&p, argv[i], argv[i + 1]);
     p.store_url = argv[argc - 1];
@@ -215,6 +234,7 @@ int main(int argc, char **argv)
     uv_run(&p.loop, UV_RUN_DEFAULT);
     committer_stop(p.committer);
     faktory_server_free(server);
+    faktory_passwords_free(p.options.passwords);
     config_free(p.config);
     return uv_loop_close(&p.loop) == 0 ? 0 : 1;
 }

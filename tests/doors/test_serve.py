@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from faktory_kit import Client as FaktoryClient
+from faktory_kit import Client as FaktoryClient, ServerError as FaktoryError
 from serve_kit import LIMIT_S, Bench, token_hash, wait_for
 
 GATED = """
@@ -614,6 +614,60 @@ def test_faktory_stays_closed_when_there_are_tokens_and_no_passwords(bench):
     server = bench.serve("--faktory-passwords", str(passwords)).ready()
     assert server.port("faktory") > 0
     assert server.stop() == 0
+
+
+def test_reload_closes_the_faktory_port_to_clients_without_a_password(bench):
+    listen = "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}"
+    tokens = f"tokens: [{{name: eye, hash: '{token_hash('secret')}', scopes: [read]}}]\n"
+    bench.configure("", listen)
+    server = bench.serve().ready()
+    port = server.port("faktory")
+    old = FaktoryClient(port)
+    assert old.info()
+
+    # Tokens alone would leave this port open to every client.
+    bench.configure(tokens, listen)
+    server.reload()
+    assert not server.logged(r"\breloaded\b") and server.logged("although there are tokens")
+    assert old.info() and server.get("/stats")[0] == 200
+
+    secret = bench.dir / "secret"
+    secret.write_text("sesame\n")
+    passwords = f"faktory_passwords: [{{name: shop, password_file: '{secret}', scopes: [enqueue, read]}}]\n"
+    bench.configure(tokens + passwords, listen)
+    server.reload()
+    assert old.is_closed()
+    with pytest.raises(FaktoryError):
+        FaktoryClient(port, password="wrong")
+    shop = FaktoryClient(port, password="sesame")
+    shop.push("job-00001")
+    assert "scope" in shop.error("FETCH default")
+
+    # The file is read again; a client that knows only the former password is out.
+    secret.write_text("open-up\n")
+    server.reload()
+    assert shop.is_closed()
+    shop = FaktoryClient(port, password="open-up")
+    assert shop.info()["total_enqueued"] == 1
+
+    bench.configure(tokens, "{http: '127.0.0.1:0', faktory: off}")
+    server.reload()
+    assert shop.is_closed()
+    with pytest.raises(OSError):
+        FaktoryClient(port)
+    assert server.stop() == 0
+
+
+def test_faktory_passwords_that_cannot_be_read_are_named(bench):
+    listen = "{http: off, faktory: '127.0.0.1:0'}"
+    bench.configure("faktory_passwords: [{name: shop, password_env: NOT_SET, scopes: [enqueue]}]\n", listen)
+    server = bench.serve()
+    assert server.wait() == 2
+    assert server.logged("shop") and server.logged("NOT_SET")
+    bench.configure("faktory_passwords: [{name: shop, scopes: [enqueue]}]\n", listen)
+    server = bench.serve()
+    assert server.wait() == 2
+    assert server.logged("password_env")
 
 
 # ---- Workers elsewhere -------------------------------------------------------------------------

@@ -1,0 +1,91 @@
+/* faktory_access.c - passwords in force, and what a client that knows one may do. */
+#include "doors/faktory_int.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "doors/auth.h"
+#include "doors/faktory_line.h"
+#include "engine/engine.h"
+
+struct str faktory_tenant(struct faktory_server *server, const char *name)
+{
+    char *known = map_get(&server->tenants, str_of(name));
+    if (known)
+        return str_of(known);
+    char *copy = strdup(name);
+    if (!copy || map_put(&server->tenants, str_of(name), copy) < 0) {
+        free(copy);
+        return (struct str){0};
+    }
+    return str_of(copy);
+}
+
+void faktory_tenants_release(struct faktory_server *server)
+{
+    MAP_FOREACH (&server->tenants, slot)
+        free(slot->value);
+    map_release(&server->tenants);
+}
+
+void faktory_conn_let_in(struct faktory_conn *conn, struct faktory_passwords *set,
+                         const struct faktory_password *password)
+{
+    struct faktory_passwords *before = conn->passwords;
+    conn->passwords = faktory_passwords_hold(set);
+    conn->password = password;
+    conn->scopes = password ? password->scopes : FAKTORY_SCOPES_ALL;
+    conn->tenant =
+        faktory_tenant(conn->server, password ? password->tenant : ENGINE_TENANT_DEFAULT);
+    faktory_passwords_free(before);
+    if (!conn->tenant.ptr)
+        faktory_conn_close(conn);
+}
+
+bool faktory_conn_may(struct faktory_conn *conn, enum config_scope scope, struct str verb)
+{
+    if (conn->scopes & scope)
+        return true;
+    log_event(conn->server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_denied",
+              LOG_S("password", conn->password ? conn->password->name : ""), LOG_STR("verb", verb),
+              LOG_S("scope", auth_scope_name(scope)));
+    faktory_put_error(faktory_conn_reply(conn), "%.*s needs the scope '%s'", FAKTORY_QUOTE(verb),
+                      auth_scope_name(scope));
+    return false;
+}
+
+/* ---- Other passwords ------------------------------------------------------------------------- */
+
+/* A client that has not said hello yet, or whose hello is being looked at, is judged by the
+ * passwords that are in force then; one that was greeted without a salt cannot prove anything. */
+static bool stays(struct faktory_conn *conn, struct faktory_passwords *set)
+{
+    if (!conn->has_said_hello)
+        return conn->iterations > 0 || faktory_passwords_count(set) == 0;
+    if (!conn->password)
+        return faktory_passwords_count(set) == 0;
+    const struct faktory_password *same = faktory_passwords_same(set, conn->password);
+    if (same)
+        faktory_conn_let_in(conn, set, same);
+    return same;
+}
+
+void faktory_server_set_passwords(struct faktory_server *server,
+                                  struct faktory_passwords *passwords)
+{
+    struct faktory_passwords *before = server->passwords;
+    size_t n_ended = 0;
+    server->passwords = faktory_passwords_hold(passwords);
+    faktory_passwords_free(before);
+    LIST_FOREACH (&server->conns, link) {
+        struct faktory_conn *conn = LIST_ENTRY(link, struct faktory_conn, link);
+        if (conn->is_ending || stays(conn, passwords))
+            continue;
+        faktory_conn_end(conn);
+        n_ended++;
+    }
+    if (n_ended > 0)
+        log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_clients_ended",
+                  LOG_I("connections", (int64_t)n_ended),
+                  LOG_S("reason", "their password is not valid any more"));
+}
