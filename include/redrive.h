@@ -303,8 +303,12 @@ struct redrive_class_rule {
     int32_t max_retries; /* of the job, whatever their class; 0: none, -1: as the policy says */
 };
 
+/* Every class but success, for redrive_match.classes. */
+#define REDRIVE_ALL_FAILURES ((1u << REDRIVE_CLASS_COUNT) - 1 - (1u << REDRIVE_CLASS_SUCCESS))
+
 /* A list of failure classes and error type names. A type name matches the whole type, its last
- * component (`httpx.HTTPError` is matched by `HTTPError`), or as a glob (`*Timeout*`). */
+ * component (`httpx.HTTPError` is matched by `HTTPError`), or as a glob (`*Timeout*`); any of the
+ * types that a failure names may be the one that matches. */
 struct redrive_match {
     uint32_t classes; /* bit 1u << enum redrive_class */
     const char *const *types;
@@ -318,8 +322,11 @@ struct redrive_policy {
     bool enable_dlq;
     int32_t dlq_retention_days;                               /* 0: kept until it is removed */
     const struct redrive_class_rule *on[REDRIVE_CLASS_COUNT]; /* borrowed; NULL: `backoff` */
-    struct redrive_match retry_on;   /* borrowed; empty: the class decides */
-    struct redrive_match give_up_on; /* borrowed; beats retry_on */
+    /* Both are borrowed. give_up_on beats retry_on, which beats the class's own verdict. With
+     * retry_on, what it does not list is not retried, except for what is not the job's doing: a
+     * lost lease or a worker that was killed, which give_up_on stops if it lists `system`. */
+    struct redrive_match retry_on; /* empty: the class decides */
+    struct redrive_match give_up_on;
 };
 
 #define REDRIVE_MAX_RETRIES 100000
@@ -392,9 +399,16 @@ struct redrive_breaker_status {
  * What a run has to say for itself. Whatever is known is set; the classification table makes a
  * class of it. Strings are borrowed for the time of the call.
  */
+#define REDRIVE_ERROR_TYPES_MAX 64
+
 struct redrive_failure {
     const char *status;     /* SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL or a class; beats the rest */
     const char *error_type; /* "httpx.ConnectError", "java.net.SocketTimeoutException" … */
+    /* The types that it is an instance of, the most derived first, with or without error_type
+     * itself: lists and rows that name one of them match, as `except` does in Python. Those beyond
+     * REDRIVE_ERROR_TYPES_MAX are not looked at. */
+    const char *const *error_types;
+    size_t n_error_types;
     const char *message;
     const char *stacktrace;
     const char *sqlstate;

@@ -214,6 +214,8 @@ static void warn_of_misspelt_class(struct binder *b, const struct node *node)
     err_hint(warning, "did you mean '%s'?", nearest);
 }
 
+#define ALL "all"
+
 static bool add_match(struct binder *b, const struct node *node, struct redrive_match *match,
                       const char **types)
 {
@@ -225,6 +227,10 @@ static bool add_match(struct binder *b, const struct node *node, struct redrive_
                 : bind_error(b, node, "found %s", node_kind(node));
         err_detail(err, "expected a failure class or the name of an error type");
         return false;
+    }
+    if (str_is(node->text, ALL)) {
+        match->classes = REDRIVE_ALL_FAILURES;
+        return true;
     }
     int class_ = vocabulary_find(VOCABULARY_CLASS, node->text);
     if (class_ == REDRIVE_CLASS_SUCCESS) {
@@ -245,6 +251,10 @@ static void bind_match(struct binder *b, const struct field *field, const struct
 {
     struct redrive_match match = {0};
 
+    if (node->type == NODE_SCALAR && str_is(node->text, ALL)) {
+        *(struct redrive_match *)member = (struct redrive_match){.classes = REDRIVE_ALL_FAILURES};
+        return;
+    }
     if (node->type != NODE_LIST) {
         bind_expected_list(b, field, node);
         return;
@@ -266,6 +276,10 @@ static void write_match(const struct field *field, const void *member, struct js
     const struct redrive_match *match = member;
     if (!match->classes && !match->n_types)
         return;
+    if (match->classes == REDRIVE_ALL_FAILURES) {
+        json_field_cstr(w, field->name, ALL);
+        return;
+    }
     json_key(w, field->name);
     json_begin_array(w);
     for (int class_ = 0; class_ < REDRIVE_CLASS_COUNT; class_++)
@@ -279,7 +293,7 @@ static void write_match(const struct field *field, const void *member, struct js
 static const char *expects_match(const struct field *field, char out[EXPECTS_MAX])
 {
     (void)field, (void)out;
-    return "a list of failure classes and error types";
+    return "all, or a list of failure classes and error types";
 }
 
 const struct field_type TYPE_MATCH = {FIELD_PART, bind_match, write_match, expects_match};

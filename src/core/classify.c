@@ -2,12 +2,13 @@
 
 #include "core/classify_rows.h"
 #include "core/classify_table.h"
+#include "core/failure.h"
 #include "core/vocabulary.h"
 
 /* Does anything speak of failure? A message alone does not. */
 static bool has_failed(const struct redrive_failure *f)
 {
-    return f->failed || f->error_type || f->sqlstate || f->curl_code != 0 || f->errnum != 0 ||
+    return f->failed || failure_type(f) || f->sqlstate || f->curl_code != 0 || f->errnum != 0 ||
            f->signal != 0 || f->exit_code != 0 ||
            (f->http_status != 0 && (f->http_status < 200 || f->http_status > 299));
 }
@@ -21,12 +22,20 @@ static int special_case(const struct redrive_failure *f)
     return -1;
 }
 
+/* What the types say from number `first` on, the most derived of those that are known. */
+static int built_in_types(const struct redrive_failure *f, size_t first, size_t last)
+{
+    const char *type;
+    int found = -1;
+    for (size_t i = first; i <= last && found < 0 && (type = failure_type_at(f, i)); i++)
+        found = table_error_type(str_of(type));
+    return found;
+}
+
 /* Each source that the failure carries, in the order of enum redrive_source. */
 static int built_in(const struct redrive_failure *f)
 {
-    int found = -1;
-    if (f->error_type)
-        found = table_error_type(str_of(f->error_type));
+    int found = built_in_types(f, 0, 0);
     if (found < 0 && f->http_status != 0)
         found = table_http_status(f->http_status);
     if (found < 0 && f->sqlstate)
@@ -37,6 +46,8 @@ static int built_in(const struct redrive_failure *f)
         found = table_errno(f->errnum);
     if (found < 0 && f->signal != 0)
         found = table_signal(f->signal);
+    if (found < 0)
+        found = built_in_types(f, 1, REDRIVE_ERROR_TYPES_MAX);
     if (found < 0 && f->exit_code != 0)
         found = table_exit_code(f->exit_code);
     if (found < 0 && f->message)

@@ -241,8 +241,7 @@ static bool pattern_matches(const struct row *row, const struct redrive_failure 
 {
     switch (row->source) {
     case REDRIVE_SOURCE_STATUS: return f->status && strcmp(f->status, row->pattern) == 0;
-    case REDRIVE_SOURCE_ERROR_TYPE:
-        return f->error_type && type_name_matches(row->pattern, str_of(f->error_type));
+    case REDRIVE_SOURCE_ERROR_TYPE: return type_name_matches_any(row->pattern, f);
     case REDRIVE_SOURCE_HTTP_STATUS: return in_range(row, f->http_status);
     case REDRIVE_SOURCE_SQLSTATE:
         return f->sqlstate && str_starts_with(str_of(f->sqlstate), str_of(row->pattern));

@@ -36,15 +36,39 @@ static void end(struct decision *d, const struct redrive_policy *policy, enum re
     d->reason = reason;
 }
 
-/* give_up_on beats retry_on, and retry_on beats the class. */
-static bool is_worth_retrying(const struct redrive_policy *policy, enum redrive_class class_,
-                              const char *error_type)
+/* Signals that end a process from outside: by people, by a supervisor, for want of memory. */
+static bool is_killed(const struct outcome *outcome)
 {
-    if (policy_matches(&policy->give_up_on, class_, error_type))
+    switch (outcome->failure.signal) {
+    case SIGKILL:
+    case SIGTERM:
+    case SIGINT:
+    case SIGQUIT:
+    case SIGHUP: return true;
+    default: return outcome->was_killed;
+    }
+}
+
+/* The run ended for reasons that its job has no part in, as far as can be known. */
+static bool is_not_the_jobs_doing(const struct outcome *outcome, enum redrive_class class_)
+{
+    if (class_ != REDRIVE_CLASS_SYSTEM)
         return false;
-    if (policy->retry_on.classes != 0 || policy->retry_on.n_types != 0)
-        return policy_matches(&policy->retry_on, class_, error_type);
-    return class_is_retried(class_);
+    return outcome->ending == ENDING_LEASE_LOST || is_killed(outcome);
+}
+
+/* give_up_on beats retry_on, and retry_on beats the class. What retry_on does not list is given up,
+ * unless the job has no part in it. */
+static bool is_worth_retrying(const struct redrive_policy *policy, enum redrive_class class_,
+                              const struct outcome *outcome)
+{
+    const struct redrive_match *retry_on = &policy->retry_on;
+    if (policy_matches(&policy->give_up_on, class_, &outcome->failure))
+        return false;
+    if (retry_on->classes == 0 && retry_on->n_types == 0)
+        return class_is_retried(class_);
+    return policy_matches(retry_on, class_, &outcome->failure) ||
+           is_not_the_jobs_doing(outcome, class_);
 }
 
 static void choose_delay(struct decision *d, const struct job_facts *job,
@@ -77,7 +101,7 @@ static void decide_failure(struct decision *d, const struct job_facts *job,
         end(d, policy, REDRIVE_REASON_POISON);
         return;
     }
-    if (!is_worth_retrying(policy, d->class_, outcome->failure.error_type)) {
+    if (!is_worth_retrying(policy, d->class_, outcome)) {
         end(d, policy, REDRIVE_REASON_NOT_RETRIABLE);
         return;
     }

@@ -13,7 +13,7 @@
 #include "core/classify.h"
 #include "redrive.h"
 
-/* A run that ends so for the third time in a row is the job's own fault. */
+/* A job whose runs crash or get lost so many times in a row is the cause of it. */
 #define DECIDE_POISON_AFTER 3
 
 /* Only what the decision depends on. */
@@ -42,6 +42,7 @@ enum ending {
 struct outcome {
     enum ending ending;
     struct redrive_failure failure; /* ENDING_RAN; all zero: success */
+    bool was_killed;                /* ENDING_RAN: its process had to die for another job */
     int64_t snooze_ms;              /* ENDING_SNOOZED */
 };
 

@@ -140,14 +140,12 @@ const struct redrive_backoff *policy_backoff(const struct redrive_policy *policy
 }
 
 bool policy_matches(const struct redrive_match *match, enum redrive_class class_,
-                    const char *error_type)
+                    const struct redrive_failure *failure)
 {
     if (match->classes >> class_ & 1)
         return true;
-    if (!error_type)
-        return false;
     for (size_t i = 0; i < match->n_types; i++)
-        if (type_name_matches(match->types[i], str_of(error_type)))
+        if (type_name_matches_any(match->types[i], failure))
             return true;
     return false;
 }

@@ -34,8 +34,8 @@ int32_t policy_max_retries(const struct redrive_policy *policy, enum redrive_cla
 const struct redrive_backoff *policy_backoff(const struct redrive_policy *policy,
                                              enum redrive_class class_);
 
-/* Whether a list names the class or the error type (which may be NULL). */
+/* Whether a list names the class, or one of the types of the failure. */
 bool policy_matches(const struct redrive_match *match, enum redrive_class class_,
-                    const char *error_type);
+                    const struct redrive_failure *failure);
 
 #endif

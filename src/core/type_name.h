@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "core/failure.h"
 
 /* True when `pattern` is the whole type, is its last component (`Timeout` names
  * `requests.Timeout`), has a type without components as its own last one (`requests.Timeout` names
@@ -17,6 +18,16 @@ static inline bool type_name_matches(const char *pattern, struct str type)
     if (str_is(type, pattern) || str_is(last, pattern))
         return true;
     return last.len == type.len && str_eq(type, str_last_component(str_of(pattern)));
+}
+
+/* Whether it names one of the types of a failure. */
+static inline bool type_name_matches_any(const char *pattern, const struct redrive_failure *failure)
+{
+    const char *type;
+    for (size_t i = 0; (type = failure_type_at(failure, i)); i++)
+        if (type_name_matches(pattern, str_of(type)))
+            return true;
+    return false;
 }
 
 #endif

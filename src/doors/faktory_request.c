@@ -88,6 +88,8 @@ int faktory_ack_read(struct str json, struct arena *arena, struct str *ret_jid,
 struct raw_fail {
     struct str jid;
     struct str type;
+    struct str types[REDRIVE_ERROR_TYPES_MAX]; /* of `errtypes`, an addition of ours */
+    size_t n_types;
     struct str message;
     struct buf *backtrace;
 };
@@ -110,6 +112,19 @@ static int read_backtrace(struct json_reader *r, struct buf *out)
     return rc;
 }
 
+/* Those beyond the maximum are the least derived. */
+static int read_types(struct json_reader *r, struct arena *arena, struct raw_fail *fail)
+{
+    int rc = json_enter_array(r);
+    while (rc == 0 && (rc = json_next_item(r)) > 0) {
+        struct str type;
+        rc = faktory_read_text(r, arena, &type);
+        if (rc == 0 && fail->n_types < REDRIVE_ERROR_TYPES_MAX)
+            fail->types[fail->n_types++] = type;
+    }
+    return rc;
+}
+
 static int fail_member(struct json_reader *r, struct json_string key, struct arena *arena,
                        void *request)
 {
@@ -118,6 +133,8 @@ static int fail_member(struct json_reader *r, struct json_string key, struct are
         return faktory_read_text(r, arena, &fail->jid);
     if (json_string_is(key, "errtype"))
         return faktory_read_text(r, arena, &fail->type);
+    if (json_string_is(key, "errtypes"))
+        return read_types(r, arena, fail);
     if (json_string_is(key, "message"))
         return faktory_read_text(r, arena, &fail->message);
     if (json_string_is(key, "backtrace"))
@@ -149,7 +166,8 @@ static const char *keep_text(struct arena *arena, struct str text, size_t max)
  * worth the name: the Node package gives the error's `code`, which most errors do not have. */
 static struct str type_of(const struct raw_fail *fail)
 {
-    struct str type = str_trim(fail->type);
+    struct str type =
+        str_trim(fail->type.len > 0 || fail->n_types == 0 ? fail->type : fail->types[0]);
     struct str stack = buf_str(fail->backtrace);
     size_t n = 0;
     if (type.len > 0 && !str_is(type, "undefined"))
@@ -162,6 +180,15 @@ static struct str type_of(const struct raw_fail *fail)
     return str_starts_with(rest, fail->message) ? (struct str){stack.ptr, n} : type;
 }
 
+static void keep_types(struct arena *arena, const struct raw_fail *raw, struct faktory_fail *ret)
+{
+    const char **types = arena_array(arena, raw->n_types, sizeof *types);
+    for (size_t i = 0; types && i < raw->n_types; i++)
+        types[i] = keep_text(arena, raw->types[i], TYPE_MAX_BYTES);
+    ret->error_types = types;
+    ret->n_error_types = types ? raw->n_types : 0;
+}
+
 int faktory_fail_read(struct str json, struct arena *arena, struct faktory_fail *ret,
                       struct redrive_err *err)
 {
@@ -172,6 +199,7 @@ int faktory_fail_read(struct str json, struct arena *arena, struct faktory_fail 
     *ret = (struct faktory_fail){.jid = raw.jid};
     if (rc == 0) {
         ret->error_type = keep_text(arena, type_of(&raw), TYPE_MAX_BYTES);
+        keep_types(arena, &raw, ret);
         ret->message = keep_text(arena, raw.message, REDRIVE_MESSAGE_MAX - 1);
         if (backtrace.len > 0)
             ret->backtrace = keep_text(arena, buf_str(&backtrace), REDRIVE_STACKTRACE_MAX - 1);

@@ -35,6 +35,8 @@ int faktory_ack_read(struct str json, struct arena *arena, struct str *ret_jid,
 struct faktory_fail {
     struct str jid;
     const char *error_type;
+    const char *const *error_types; /* `errtypes`, the most derived first */
+    size_t n_error_types;
     const char *message;
     const char *backtrace; /* one line a frame; NULL: none */
 };

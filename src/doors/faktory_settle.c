@@ -117,6 +117,8 @@ void faktory_fail(struct faktory_conn *conn, struct str args)
     const struct outcome outcome = {
         .ending = ENDING_RAN,
         .failure = {.error_type = failure.error_type,
+                    .error_types = failure.error_types,
+                    .n_error_types = failure.n_error_types,
                     .message = failure.message,
                     .stacktrace = failure.backtrace,
                     .failed = true},

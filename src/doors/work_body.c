@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "core/failure.h"
 
 const char *lease_token_write(uint64_t token, char out[LEASE_TOKEN_MAX])
 {
@@ -184,6 +185,7 @@ struct given_outcome {
     int class_;
     const char *message;
     const char *error_type;
+    struct names error_types;
     const char *stacktrace;
     const char *sqlstate;
     int64_t http_status;
@@ -201,6 +203,7 @@ enum {
     CLASS,
     MESSAGE,
     ERROR_TYPE,
+    ERROR_TYPES,
     STACKTRACE,
     SQLSTATE,
     HTTP_STATUS,
@@ -227,6 +230,8 @@ static const struct member OUTCOME_MEMBERS[] = {
     [CLASS] = {"class", MEMBER_WORD, OUTCOME(class_), .words = CLASSES},
     [MESSAGE] = {"message", MEMBER_TEXT, OUTCOME(message), .max = SETTLE_TEXT_BYTES},
     [ERROR_TYPE] = {"error_type", MEMBER_TEXT, OUTCOME(error_type), .max = BODY_NAME_MAX},
+    [ERROR_TYPES] = {"error_types", MEMBER_NAMES, OUTCOME(error_types),
+                     .max = REDRIVE_ERROR_TYPES_MAX},
     [STACKTRACE] = {"stacktrace", MEMBER_TEXT, OUTCOME(stacktrace), .max = SETTLE_TEXT_BYTES},
     [SQLSTATE] = {"sqlstate", MEMBER_TEXT, OUTCOME(sqlstate), .max = 5},
     [HTTP_STATUS] = {"http_status", MEMBER_INT, OUTCOME(http_status), .min = 100, .max = 599},
@@ -253,6 +258,16 @@ static int read_status(struct body *b, const struct given_outcome *o, struct red
     return 0;
 }
 
+/* Out of memory there are none; the arena remembers that it failed. */
+static void read_types(struct body *b, const struct names *names, struct redrive_failure *ret)
+{
+    const char **types = arena_array(b->arena, names->n, sizeof *types);
+    for (size_t i = 0; types && i < names->n; i++)
+        types[i] = arena_dup(b->arena, names->items[i]);
+    ret->error_types = types;
+    ret->n_error_types = types ? names->n : 0;
+}
+
 /* Without a word about how it ended, an error speaks of failure; nothing at all is a mistake of the
  * caller and no success. */
 static int read_failure(struct body *b, const struct given_outcome *o, uint64_t given,
@@ -267,6 +282,7 @@ static int read_failure(struct body *b, const struct given_outcome *o, uint64_t 
         .exit_code = (int)o->exit_code,
         .retry_after_ms = o->retry_after_ms,
     };
+    read_types(b, &o->error_types, ret);
     if (body_given(given, STATUS) && body_given(given, CLASS))
         return body_fault(b, "class", REDRIVE_E_INVALID, "it and 'status' exclude each other");
     if (body_given(given, CLASS))
@@ -275,7 +291,7 @@ static int read_failure(struct body *b, const struct given_outcome *o, uint64_t 
         return read_status(b, o, ret);
     if (body_given(given, CLASS) || body_given(given, HTTP_STATUS) || body_given(given, EXIT_CODE))
         return 0;
-    ret->failed = o->error_type || o->message || o->stacktrace || o->sqlstate;
+    ret->failed = failure_type(ret) || o->message || o->stacktrace || o->sqlstate;
     return ret->failed ? 0 : body_missing(b, "status", "SUCCESS, FAIL or a class: how did it end?");
 }
 

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/duration.h"
 #include "core/backoff.h"
+#include "core/failure.h"
 #include "engine/private.h"
 
 static int64_t elapsed_ms(const struct engine *e, const struct job_status *s)
@@ -100,7 +101,7 @@ struct job_error facts_error(const struct outcome *outcome, const struct decisio
         };
     return (struct job_error){
         .class_ = decision->class_,
-        .type = str_of(f->error_type),
+        .type = str_of(failure_type(f)),
         .message = str_of(f->message),
         .stacktrace = str_of(f->stacktrace),
         .code = code_of(f),

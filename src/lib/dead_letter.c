@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/str.h"
+#include "core/failure.h"
 #include "core/fingerprint.h"
 #include "lib/pack.h"
 #include "lib/policy_copy.h"
@@ -100,7 +101,7 @@ struct dead_letter *dead_letter_of_run(const struct redrive_run *run, const stru
         .priority = run->job.priority,
         .reason = d->reason,
         .class_ = run->last_class,
-        .error_type = run->failure.error_type,
+        .error_type = failure_type(&run->failure),
         .message = run_message(run),
         .stacktrace = run->failure.stacktrace,
         .attempts = run->attempts,

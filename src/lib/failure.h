@@ -13,7 +13,7 @@
 /* Copies the facts, as failed, with text cut at its limits. Returns the block that the strings of
  * `ret` live in, which the caller frees; NULL when there is no text, or no memory: the numbers are
  * kept. `failure` may be NULL, and may point into an earlier block. */
-char *failure_copy(const struct redrive_failure *failure, struct redrive_failure *ret);
+char *failure_keep(const struct redrive_failure *failure, struct redrive_failure *ret);
 
 /* What a returned value other than 0 says by itself. The message is written to `said`, and not yet
  * put into `ret`. */

@@ -149,7 +149,7 @@ bool redrive_task_run_cancelled(const struct redrive_task_run *run)
 
 int redrive_task_run_fail(struct redrive_task_run *run, const struct redrive_failure *failure)
 {
-    char *text = failure_copy(failure, &run->failure);
+    char *text = failure_keep(failure, &run->failure);
     free(run->failure_text);
     run->failure_text = text;
     run->has_failure = true;

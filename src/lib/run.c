@@ -107,7 +107,7 @@ bool redrive_run_cancelled(const struct redrive_run *run)
 
 int redrive_run_fail(struct redrive_run *run, const struct redrive_failure *failure)
 {
-    char *text = failure_copy(failure, &run->failure);
+    char *text = failure_keep(failure, &run->failure);
     free(run->text);
     run->text = text;
     run->has_failure = true;

@@ -45,7 +45,8 @@ struct pool_job {
     bool is_extending;
     struct outcome outcome;
     struct str result;
-    char *words; /* what the outcome points to */
+    void *failure_text; /* what the outcome points to */
+    char *result_text;
     struct run_request request;
     char text[]; /* what the request points to */
 };

@@ -5,16 +5,12 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "core/classify.h"
+#include "core/failure.h"
 
 /* ---- What a job points to --------------------------------------------------------------------
  *
  * Claimed jobs and outcomes are gone when the callbacks that bring them return.
  */
-
-static const char *pack_cstr(char **at, const char *s)
-{
-    return s ? str_pack(at, str_of(s)) : NULL;
-}
 
 static struct pool_job *job_new(struct pool_task *task, const struct job *job)
 {
@@ -41,29 +37,18 @@ static struct pool_job *job_new(struct pool_task *task, const struct job *job)
     return own;
 }
 
-static size_t size_of(const char *s)
-{
-    return s ? strlen(s) + 1 : 0;
-}
-
 /* Without memory it is still known whether it went well, and by which code it did not. */
 static void keep_outcome(struct pool_job *job, const struct run_outcome *ran)
 {
-    const struct redrive_failure *f = &ran->outcome.failure;
-    char *at = job->words =
-        malloc(size_of(f->status) + size_of(f->error_type) + size_of(f->message) +
-               size_of(f->stacktrace) + size_of(f->sqlstate) + ran->result.len + 1);
-    job->outcome = ran->outcome;
+    const char *status = ran->outcome.failure.status;
     struct redrive_failure *own = &job->outcome.failure;
-    own->status = at ? pack_cstr(&at, f->status) : NULL;
-    own->error_type = at ? pack_cstr(&at, f->error_type) : NULL;
-    own->message = at ? pack_cstr(&at, f->message) : NULL;
-    own->stacktrace = at ? pack_cstr(&at, f->stacktrace) : NULL;
-    own->sqlstate = at ? pack_cstr(&at, f->sqlstate) : NULL;
-    if (at && ran->result.len > 0)
-        job->result = (struct str){str_pack(&at, ran->result), ran->result.len};
-    if (!at && f->status && classify_status(str_of(f->status)) != REDRIVE_CLASS_SUCCESS)
+    job->outcome = ran->outcome;
+    job->failure_text = failure_copy(&ran->outcome.failure, NULL, own);
+    if (!own->status && status && classify_status(str_of(status)) != REDRIVE_CLASS_SUCCESS)
         own->failed = true;
+    job->result_text = ran->result.len > 0 ? str_dup(ran->result) : NULL;
+    if (job->result_text)
+        job->result = (struct str){job->result_text, ran->result.len};
 }
 
 /* ---- Its life ------------------------------------------------------------------------------- */
@@ -75,7 +60,8 @@ void pool_job_over(struct pool_job *job)
         return;
     job->task->pool->n_jobs--;
     list_remove(&job->link);
-    free(job->words);
+    free(job->failure_text);
+    free(job->result_text);
     free(job);
 }
 

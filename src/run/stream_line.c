@@ -79,7 +79,28 @@ enum {
     N_TEXTS
 };
 
-static int read_members(struct json_reader *r, struct stream_answer *answer, struct place *places)
+struct places {
+    struct place texts[N_TEXTS];
+    struct place types[REDRIVE_ERROR_TYPES_MAX];
+    size_t n_types;
+};
+
+/* Those beyond the maximum are the least derived, and say the least. */
+static int read_types(struct json_reader *r, struct buf *text, struct places *places)
+{
+    if (json_peek(r) == JSON_TYPE_NULL)
+        return json_read_null(r);
+    int rc = json_enter_array(r);
+    while (rc >= 0 && (rc = json_next_item(r)) > 0) {
+        struct place type = {0};
+        rc = read_text(r, text, &type);
+        if (type.is_set && places->n_types < REDRIVE_ERROR_TYPES_MAX)
+            places->types[places->n_types++] = type;
+    }
+    return rc;
+}
+
+static int read_members(struct json_reader *r, struct stream_answer *answer, struct places *places)
 {
     static const char *const names[N_TEXTS] = {"id", "status", "message", "error_type"};
     struct json_string key;
@@ -89,7 +110,9 @@ static int read_members(struct json_reader *r, struct stream_answer *answer, str
         while (i < N_TEXTS && !json_string_is(key, names[i]))
             i++;
         if (i < N_TEXTS)
-            rc = read_text(r, &answer->text, &places[i]);
+            rc = read_text(r, &answer->text, &places->texts[i]);
+        else if (json_string_is(key, "error_types"))
+            rc = read_types(r, &answer->text, places);
         else if (json_string_is(key, "retry_after"))
             rc = read_retry_after(r, &answer->retry_after_ms);
         else if (json_string_is(key, "result"))
@@ -100,23 +123,32 @@ static int read_members(struct json_reader *r, struct stream_answer *answer, str
     return rc < 0 ? rc : json_end(r);
 }
 
+/* The text does not move any more. */
+static void point_to_texts(struct stream_answer *answer, const struct places *places)
+{
+    const char **const texts[N_TEXTS] = {&answer->id, &answer->status, &answer->message,
+                                         &answer->error_type};
+    for (int i = 0; i < N_TEXTS; i++)
+        *texts[i] = places->texts[i].is_set ? answer->text.data + places->texts[i].at : NULL;
+    answer->n_error_types = places->n_types;
+    for (size_t i = 0; i < places->n_types; i++)
+        answer->error_types[i] = answer->text.data + places->types[i].at;
+}
+
 int stream_answer_read(struct stream_answer *answer, struct str line, struct redrive_err *err)
 {
     *answer = (struct stream_answer){0};
     buf_init(&answer->text, STREAM_LINE_MAX_BYTES + N_TEXTS);
-    struct place places[N_TEXTS] = {0};
+    struct places places = {0};
     struct json_reader r;
     json_reader_init(&r, line, NULL);
-    int rc = read_members(&r, answer, places);
+    int rc = read_members(&r, answer, &places);
     if (rc < 0 && json_error(&r, err) == 0)
         err_set(err, rc, "out of memory");
     json_reader_release(&r);
     if (rc < 0)
         return rc;
-    const char **const texts[N_TEXTS] = {&answer->id, &answer->status, &answer->message,
-                                         &answer->error_type};
-    for (int i = 0; i < N_TEXTS; i++)
-        *texts[i] = places[i].is_set ? answer->text.data + places[i].at : NULL;
+    point_to_texts(answer, &places);
     if (str_is(answer->result, "null"))
         answer->result = (struct str){0};
     if (!answer->id || !answer->status)

@@ -16,6 +16,8 @@ struct stream_answer {
     const char *status;
     const char *message;
     const char *error_type;
+    const char *error_types[REDRIVE_ERROR_TYPES_MAX]; /* the most derived first */
+    size_t n_error_types;
     struct str result; /* JSON, a slice of the line; absent for null */
     int64_t retry_after_ms;
 };

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "core/classify.h"
+#include "core/failure.h"
 #include "run/environ.h"
 #include "run/last_words.h"
 #include "run/stream_int.h"
@@ -65,7 +66,7 @@ static void name_unknown_status(const struct stream_answer *answer, struct buf *
         buf_printf(message, ": %s", answer->message);
     if (!buf_failed(message))
         failure->message = buf_cstr(message);
-    if (!failure->error_type)
+    if (!failure_type(failure))
         failure->error_type = "ProtocolError";
 }
 
@@ -78,6 +79,8 @@ static void finish_as_answered(struct stream_worker *worker, struct stream_run *
                                       .status = answer->status,
                                       .message = answer->message,
                                       .error_type = answer->error_type,
+                                      .error_types = answer->error_types,
+                                      .n_error_types = answer->n_error_types,
                                       .retry_after_ms = answer->retry_after_ms,
                                       .failed = class_ != REDRIVE_CLASS_SUCCESS,
                                   }};
@@ -205,7 +208,8 @@ static void fail_jobs(struct stream_worker *worker)
     struct redrive_failure facts;
     last_words_read(&words, &worker->child, &facts);
     struct run_outcome outcome = {
-        .outcome.failure = failure_of(worker, &facts),
+        .outcome = {.failure = failure_of(worker, &facts),
+                    .was_killed = worker->cause == DIED_FOR_A_JOB},
         .fault = could_not_run(worker) ? RUN_FAULT_LIKELY : RUN_FAULT_NONE,
     };
     struct buf shared;

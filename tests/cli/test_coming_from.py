@@ -63,7 +63,7 @@ def test_delays_are_those_of_the_other_queues(place):
 
 
 def test_a_class_that_is_not_retried_is_when_the_policy_names_it(place):
-    words = re.search(r"`(retry_on: \[.*?\])`", DOC, re.S).group(1)
+    words = re.search(r"`(retry_on: all)`", DOC).group(1)
     (place / "all.yaml").write_text(f"tasks: {{all: {{retry: {{{words}}}}}}}\n", "utf-8")
     for name in ("permanent", "validation", "authentication"):
         some = shell(place, f"redrive policy explain --class {name} --json")

@@ -165,7 +165,36 @@ def test_stream(place):
     assert jobs["s-SUCCESS"]["result"] == [None]
     assert jobs["babbles"]["last_error"]["type"] == "ProtocolError"
     told = {row[0] for row in table("| in an answer | means |")}
-    assert told == {"id", "status", "result", "message", "error_type", "retry_after"}
+    assert told == {"id", "status", "result", "message", "error_type", "error_types", "retry_after"}
+
+
+BASES = """
+import json, sys
+for line in sys.stdin:
+    job = json.loads(line)
+    answer = {"id": job["id"], "status": "FAIL", "error_types": ["ConnectTimeout", "TimeoutException", "HTTPError"]}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def test_stream_answer_names_base_types(place):
+    """`retry_on` of a base class retries what derives from it, as `except` would catch it."""
+    (place.dir / "bases.py").write_text(BASES)
+    run = {"stream": ["python3", f"{place.dir}/bases.py"]}
+    config = {"store": f"sqlite:{place.dir}/jobs.db", "log": {"level": "error"},
+              "defaults": {"retry": {"strategy": "immediate", "max_attempts": 3}},
+              "tasks": {"listed": {"run": run, "retry": {"retry_on": ["HTTPError"]}},
+                        "other": {"run": run, "retry": {"retry_on": ["ValueError"]}}}}
+    path = place.dir / "redrive.yaml"
+    path.write_text(json.dumps(config))
+    for words in (["enqueue", "listed", "--id", "listed"], ["enqueue", "other", "--id", "other"], ["work", "--until-idle"]):
+        done = place.redrive(*words, "-c", str(path))
+        assert done.returncode in (0, 3), done.stderr
+    jobs = {name: json.loads(place.redrive.output("jobs", "show", name, "--json", "-c", str(path)))
+            for name in config["tasks"]}
+    assert (jobs["listed"]["attempts"], jobs["listed"]["reason"]) == (3, "exhausted")
+    assert (jobs["other"]["attempts"], jobs["other"]["reason"]) == (1, "not_retriable")
+    assert jobs["listed"]["last_error"]["type"] == "ConnectTimeout"
 
 
 class HttpServer(http.server.ThreadingHTTPServer):

@@ -35,6 +35,12 @@ tasks:
     lease: 1s
     heartbeat: 200ms
     retry: {{strategy: fixed, initial_delay: 10ms, jitter: none}}
+  listed:
+    run: {{exec: [sh, -c, 'echo start $REDRIVE_ATTEMPT >> {dir}/effects; while [ ! -e {dir}/gate ];
+      do sleep 0.05; done']}}
+    lease: 1s
+    heartbeat: 200ms
+    retry: {{strategy: fixed, initial_delay: 10ms, jitter: none, retry_on: [TaskError]}}
   never: {{run: {{exec: [sh, -c, 'echo no use >&2; exit 65']}}}}
   flaky:
     run: {{exec: [sh, -c, 'test $REDRIVE_ATTEMPT -ge 3 || exit 75']}}
@@ -339,6 +345,21 @@ def test_jobs_of_a_killed_worker_are_done_by_another(bench):
     assert len(bench.effects("start 2")) == 3
     # The handlers of the first have died with it: none got to its end.
     assert sorted(bench.effects("end")) == ["end 2"] * 3
+
+
+def test_job_of_a_killed_worker_is_retried_though_retry_on_does_not_list_it(bench):
+    bench.submit("listed")
+    first = bench.work("--worker", "first")
+    wait_for(lambda: bench.effects("start 1"), "a run")
+    first.signal(signal.SIGKILL)
+    first.wait()
+    bench.open_gate()
+    assert bench.jobs("name, attempts") == [("running", 1)]
+    second = bench.work("--worker", "second")
+    wait_for(lambda: bench.states() == ["completed"], "the other worker")
+    second.signal(signal.SIGTERM)
+    assert second.wait()[0] == 0
+    assert bench.jobs("name, attempts") == [("completed", 2)]
 
 
 def test_worker_that_slept_past_its_lease_settles_nothing(bench):

@@ -171,7 +171,7 @@ static const struct bad {
     {"retry: {jitter: {mode: add, min: }}\n", "redrive.yaml:1: retry.jitter.min: has no value",
      "expected a number from 0 to 10", NULL},
     {"retry: {retry_on: network}\n", "redrive.yaml:1: retry.retry_on: 'network' is not understood",
-     "expected a list of failure classes and error types", "write a list: [network]"},
+     "expected all, or a list of failure classes and error types", "write a list: [network]"},
     {"retry: {retry_on: }\n", "redrive.yaml:1: retry.retry_on: found nothing", NULL, ""},
     {"retry: {retry_on: [success]}\n",
      "redrive.yaml:1: retry.retry_on[1]: success is not a failure", NULL, NULL},

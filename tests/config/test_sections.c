@@ -183,6 +183,17 @@ static void lists_hold_classes_and_types(void **state)
     assert_int_equal(s->config->n_warnings, 0);
 }
 
+static void all_is_a_list_of_every_failure_class(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s,
+                 "tasks:\n  a: {retry: {retry_on: all}}\n  b: {retry: {retry_on: [all, Own]}}\n");
+    assert_int_equal(task(s, "a")->retry.retry_on.classes, REDRIVE_ALL_FAILURES);
+    assert_int_equal(task(s, "a")->retry.retry_on.n_types, 0);
+    assert_int_equal(task(s, "b")->retry.retry_on.classes, REDRIVE_ALL_FAILURES);
+    assert_int_equal(s->config->n_warnings, 0);
+}
+
 static void a_type_that_looks_like_a_misspelt_class_is_worth_a_warning(void **state)
 {
     struct sandbox *s = *state;
@@ -604,6 +615,7 @@ int main(void)
         IN_SANDBOX(a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys),
         IN_SANDBOX(base_backoff_minutes_doubles_without_end),
         IN_SANDBOX(lists_hold_classes_and_types),
+        IN_SANDBOX(all_is_a_list_of_every_failure_class),
         IN_SANDBOX(a_type_that_looks_like_a_misspelt_class_is_worth_a_warning),
         IN_SANDBOX(class_rules_start_from_the_task_and_inherit_from_the_defaults),
         IN_SANDBOX(a_first_delay_above_the_cap_is_worth_a_warning),

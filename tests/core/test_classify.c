@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 
 #include "core/classify_table.h"
+#include "core/failure.h"
 
 #define CLASS_OF(...) \
     redrive_class_name(classify(NULL, &(struct redrive_failure){__VA_ARGS__}, NULL).class_)
@@ -53,6 +55,60 @@ static void sources_are_tried_in_their_order(void **state)
     assert_string_equal(CLASS_OF(.signal = 9999, .exit_code = 65), "validation");
     assert_string_equal(CLASS_OF(.exit_code = 42, .message = "No space left on device"), "system");
     assert_string_equal(CLASS_OF(.exit_code = 42, .message = "who knows"), "transient");
+}
+
+#define TYPES(...)                                     \
+    .error_types = (const char *const[]){__VA_ARGS__}, \
+    .n_error_types = sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
+
+static void base_types_speak_after_the_type_and_the_numbers(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        CLASS_OF(.error_type = "Own", TYPES("Own", "ConnectionError", "ValueError")), "network");
+    assert_string_equal(CLASS_OF(TYPES("ValueError", "ConnectionError")), "validation");
+    assert_string_equal(CLASS_OF(TYPES("TimeoutError"), .http_status = 404), "transient");
+    assert_string_equal(CLASS_OF(TYPES("Own", "IOException"), .http_status = 404), "permanent");
+    assert_string_equal(CLASS_OF(TYPES("Own", "ConnectionError"), .sqlstate = "23505"),
+                        "validation");
+    assert_string_equal(CLASS_OF(TYPES("Own", "ConnectionError"), .exit_code = 1), "network");
+    assert_string_equal(CLASS_OF(TYPES("Own", "Other"), .message = "deadlock"), "database");
+    assert_string_equal(CLASS_OF(TYPES("Own", "Other")), "transient");
+}
+
+static void a_row_of_a_type_matches_what_derives_from_it(void **state)
+{
+    (void)state;
+    const struct redrive_classify_row rows[] = {
+        {.source = REDRIVE_SOURCE_ERROR_TYPE,
+         .pattern = "HTTPError",
+         .class_ = REDRIVE_CLASS_NETWORK},
+        {.source = REDRIVE_SOURCE_ERROR_TYPE, .pattern = "Own", .class_ = REDRIVE_CLASS_PERMANENT},
+    };
+    struct classifier *c = NULL;
+    assert_int_equal(classifier_new(rows, 2, &c, NULL), 0);
+    const struct redrive_failure derived = {TYPES("lib.Own", "lib.HTTPError")};
+    assert_int_equal(classify(c, &derived, NULL).class_, REDRIVE_CLASS_NETWORK);
+    const struct redrive_failure own = {TYPES("lib.Own", "lib.Base")};
+    assert_int_equal(classify(c, &own, NULL).class_, REDRIVE_CLASS_PERMANENT);
+    classifier_free(c);
+}
+
+static void types_beyond_the_maximum_are_not_looked_at(void **state)
+{
+    (void)state;
+    const char *types[REDRIVE_ERROR_TYPES_MAX + 1];
+    for (size_t i = 0; i < REDRIVE_ERROR_TYPES_MAX; i++)
+        types[i] = "Unknown";
+    types[REDRIVE_ERROR_TYPES_MAX] = "ValueError";
+    const struct redrive_failure failure = {.error_types = types,
+                                            .n_error_types = REDRIVE_ERROR_TYPES_MAX + 1};
+    assert_true(classify(NULL, &failure, NULL).unclassified);
+    struct redrive_failure copy;
+    void *block = failure_copy(&failure, NULL, &copy);
+    assert_int_equal(copy.n_error_types, REDRIVE_ERROR_TYPES_MAX);
+    assert_string_equal(copy.error_types[REDRIVE_ERROR_TYPES_MAX - 1], "Unknown");
+    free(block);
 }
 
 static void whole_ranges_of_numbers_have_a_class(void **state)
@@ -329,6 +385,9 @@ int main(void)
         T(an_exception_after_http_200_is_no_success),
         T(the_handlers_own_word_beats_the_rest),
         T(sources_are_tried_in_their_order),
+        T(base_types_speak_after_the_type_and_the_numbers),
+        T(a_row_of_a_type_matches_what_derives_from_it),
+        T(types_beyond_the_maximum_are_not_looked_at),
         T(whole_ranges_of_numbers_have_a_class),
         T(what_matches_nothing_is_marked),
         T(rate_limits_hide_behind_other_statuses),

@@ -137,6 +137,75 @@ static void give_up_on_beats_retry_on(void **state)
     assert_int_equal(decide_type("BrokenPipeError", &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
 }
 
+static struct decision decide_outcome(const struct outcome *outcome,
+                                      const struct redrive_policy *policy)
+{
+    struct job_facts job = after_attempt(1);
+    return decide(&job, outcome, policy, NULL);
+}
+
+static void retry_on_leaves_lost_and_killed_runs_to_be_retried(void **state)
+{
+    (void)state;
+    static const int FROM_OUTSIDE[] = {SIGKILL, SIGTERM, SIGINT, SIGQUIT, SIGHUP};
+    struct redrive_policy policy = policy_of("handler");
+    policy.retry_on =
+        (struct redrive_match){.types = (const char *const[]){"TaskError"}, .n_types = 1};
+    struct outcome outcome = {.ending = ENDING_LEASE_LOST};
+    assert_int_equal(decide_outcome(&outcome, &policy).state, REDRIVE_STATE_RETRYING);
+    struct job_facts twice_lost = after_attempt(3);
+    twice_lost.crashes = 2;
+    assert_int_equal(decide(&twice_lost, &outcome, &policy, NULL).reason, REDRIVE_REASON_POISON);
+    for (size_t i = 0; i < sizeof FROM_OUTSIDE / sizeof FROM_OUTSIDE[0]; i++) {
+        outcome = (struct outcome){.failure = {.signal = FROM_OUTSIDE[i]}};
+        assert_int_equal(decide_outcome(&outcome, &policy).state, REDRIVE_STATE_RETRYING);
+    }
+    outcome = (struct outcome){.failure = {.status = "system"}, .was_killed = true};
+    assert_int_equal(decide_outcome(&outcome, &policy).state, REDRIVE_STATE_RETRYING);
+
+    /* A crash is the program's own, and a full disk was not listed. */
+    outcome = (struct outcome){.failure = {.signal = SIGSEGV}};
+    assert_int_equal(decide_outcome(&outcome, &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
+    outcome = (struct outcome){.failure = {.errnum = ENOSPC}};
+    assert_int_equal(decide_outcome(&outcome, &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
+
+    policy.give_up_on.classes = 1u << REDRIVE_CLASS_SYSTEM;
+    outcome = (struct outcome){.ending = ENDING_LEASE_LOST};
+    assert_int_equal(decide_outcome(&outcome, &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
+    outcome = (struct outcome){.failure = {.signal = SIGKILL}};
+    assert_int_equal(decide_outcome(&outcome, &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
+}
+
+static void lists_may_name_a_type_that_the_error_derives_from(void **state)
+{
+    (void)state;
+    static const char *const TYPES[] = {"httpx.ConnectTimeout", "httpx.TimeoutException",
+                                        "httpx.HTTPError"};
+    struct redrive_policy policy = policy_of("handler");
+    policy.retry_on =
+        (struct redrive_match){.types = (const char *const[]){"HTTPError"}, .n_types = 1};
+    struct outcome outcome = {.failure = {.error_type = TYPES[0]}};
+    assert_int_equal(decide_outcome(&outcome, &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
+    outcome.failure.error_types = TYPES;
+    outcome.failure.n_error_types = 3;
+    assert_int_equal(decide_outcome(&outcome, &policy).state, REDRIVE_STATE_RETRYING);
+    outcome.failure.error_type = NULL;
+    assert_int_equal(decide_outcome(&outcome, &policy).state, REDRIVE_STATE_RETRYING);
+    policy.give_up_on =
+        (struct redrive_match){.types = (const char *const[]){"*Timeout*"}, .n_types = 1};
+    assert_int_equal(decide_outcome(&outcome, &policy).reason, REDRIVE_REASON_NOT_RETRIABLE);
+}
+
+static void retry_on_may_list_all_failures(void **state)
+{
+    (void)state;
+    struct redrive_policy policy = policy_of("thumbnail");
+    policy.retry_on.classes = REDRIVE_ALL_FAILURES;
+    assert_int_equal(decide_http(1, 422, &policy).state, REDRIVE_STATE_RETRYING);
+    assert_int_equal(decide_http(1, 401, &policy).state, REDRIVE_STATE_RETRYING);
+    assert_int_equal(decide_http(1, 200, &policy).state, REDRIVE_STATE_COMPLETED);
+}
+
 static void a_class_has_its_own_delay_and_limit(void **state)
 {
     (void)state;
@@ -401,6 +470,9 @@ int main(void)
         T(classes_that_are_not_retried_end_at_once),
         T(retry_on_beats_the_class_and_excludes_the_rest),
         T(give_up_on_beats_retry_on),
+        T(retry_on_leaves_lost_and_killed_runs_to_be_retried),
+        T(lists_may_name_a_type_that_the_error_derives_from),
+        T(retry_on_may_list_all_failures),
         T(a_class_has_its_own_delay_and_limit),
         T(an_asked_delay_is_a_floor_with_up_to_a_tenth_more),
         T(a_retry_that_would_begin_too_late_is_not_scheduled),

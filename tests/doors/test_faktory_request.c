@@ -61,6 +61,19 @@ static void a_failure_is_trimmed_and_filled_in(void **state)
     assert_true(faktory_fail_read(STR("{\"backtrace\":[1]}"), &arena, &fail, NULL) < 0);
 }
 
+static void a_failure_may_name_base_types(void **state)
+{
+    (void)state;
+    struct faktory_fail fail;
+    const struct str json =
+        STR("{\"jid\":\"12345678\",\"errtypes\":[\"ConnectTimeout\",\" HTTPError \"]}");
+    assert_int_equal(faktory_fail_read(json, &arena, &fail, NULL), 0);
+    assert_string_equal(fail.error_type, "ConnectTimeout");
+    assert_int_equal(fail.n_error_types, 2);
+    assert_string_equal(fail.error_types[1], "HTTPError");
+    assert_true(faktory_fail_read(STR("{\"errtypes\":\"x\"}"), &arena, &fail, NULL) < 0);
+}
+
 static const char *type_of(const char *json)
 {
     struct faktory_fail fail;
@@ -135,6 +148,7 @@ int main(void)
         T(hello_tells_who_it_is),
         T(password_hash_matches_the_published_example),
         T(a_failure_is_trimmed_and_filled_in),
+        T(a_failure_may_name_base_types),
         T(a_missing_type_is_read_off_the_stack),
         T(a_long_failure_is_cut),
         T(a_mutation_has_a_filter),

@@ -139,6 +139,10 @@ static void a_failure_may_be_a_class_or_a_word_or_an_error(void **state)
     assert_true(o->failure.failed);
     assert_string_equal(o->failure.error_type, "IOError");
     assert_string_equal(o->failure.stacktrace, "s");
+    o = outcome_of(",\"error_types\":[\"ConnectTimeout\",\"HTTPError\"]");
+    assert_true(o->failure.failed);
+    assert_int_equal(o->failure.n_error_types, 2);
+    assert_string_equal(o->failure.error_types[1], "HTTPError");
     o = outcome_of(",\"http_status\":503,\"retry_after\":1.5");
     assert_int_equal(o->failure.http_status, 503);
     assert_int_equal(o->failure.retry_after_ms, 1500);

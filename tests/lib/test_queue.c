@@ -145,6 +145,36 @@ static int fail_for_good(struct redrive_task_run *run, void *arg)
                                                                 .message = "it is gone"});
 }
 
+static int fail_as_derived(struct redrive_task_run *run, void *arg)
+{
+    char base[] = "HTTPError";
+    const char *types[] = {"ConnectTimeout", base};
+    (void)arg;
+    redrive_task_run_fail(run, &(struct redrive_failure){.error_types = types, .n_error_types = 2});
+    memset(base, 'x', sizeof base - 1);
+    return 1;
+}
+
+static void a_base_type_is_looked_for_in_the_lists_of_a_policy(void **state)
+{
+    const struct bed *bed = *state;
+    const struct redrive_job_spec jobs[] = {
+        {.task = "t", .id = "listed", .retry = "{\"retry_on\": [\"HTTPError\"]}"},
+        {.task = "t", .id = "other", .retry = "{\"retry_on\": [\"ValueError\"]}"},
+    };
+    struct redrive_job_status job;
+    assert_int_equal(redrive_queue_submit(bed->queue, jobs, 2, 0, NULL, NULL), 0);
+    handle(bed->queue, "t", fail_as_derived, NULL, 1);
+    work_until(bed->queue, "listed", REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(redrive_queue_job(bed->queue, "listed", &job, NULL), 0);
+    assert_int_equal(job.attempts, 3);
+    assert_string_equal(job.error_type, "ConnectTimeout");
+    redrive_queue_job_release(&job);
+    assert_int_equal(redrive_queue_job(bed->queue, "other", &job, NULL), 0);
+    assert_int_equal(job.attempts, 1);
+    redrive_queue_job_release(&job);
+}
+
 static int fail_oddly(struct redrive_task_run *run, void *arg)
 {
     (void)run, (void)arg;
@@ -610,6 +640,7 @@ int main(void)
         IN_BOTH(a_function_sees_its_job),
         IN_BOTH(a_failure_is_retried_until_it_is_a_dead_letter),
         IN_BOTH(what_a_failure_says_is_kept_and_decides),
+        IN_BOTH(a_base_type_is_looked_for_in_the_lists_of_a_policy),
         IN_BOTH(a_run_that_is_out_of_time_is_told_and_has_timed_out),
         IN_BOTH(a_time_out_that_is_too_far_away_is_none),
         IN_BOTH(a_result_that_is_too_big_leaves_the_earlier_one),

@@ -42,6 +42,45 @@ static void answer_is_read_whole(void **state)
     stream_answer_release(&a);
 }
 
+static void answer_may_name_base_types(void **state)
+{
+    (void)state;
+    struct stream_answer a;
+    assert_int_equal(
+        stream_answer_read(&a,
+                           STR("{\"error_types\":[\"Own\",null,\"a.\\u0042\"],\"id\":\"1\","
+                               "\"status\":\"FAIL\",\"error_type\":\"a.Own\"}"),
+                           NULL),
+        0);
+    assert_string_equal(a.error_type, "a.Own");
+    assert_int_equal(a.n_error_types, 2);
+    assert_string_equal(a.error_types[0], "Own");
+    assert_string_equal(a.error_types[1], "a.B");
+    stream_answer_release(&a);
+    assert_int_equal(stream_answer_read(
+                         &a, STR("{\"error_types\":null,\"id\":\"1\",\"status\":\"FAIL\"}"), NULL),
+                     0);
+    assert_int_equal(a.n_error_types, 0);
+    stream_answer_release(&a);
+}
+
+static void answer_keeps_the_most_derived_types(void **state)
+{
+    (void)state;
+    struct buf line;
+    struct stream_answer a;
+    buf_init(&line, 4096);
+    buf_puts(&line, "{\"id\":\"1\",\"status\":\"FAIL\",\"error_types\":[\"T0\"");
+    for (int i = 1; i <= REDRIVE_ERROR_TYPES_MAX; i++)
+        buf_printf(&line, ",\"T%d\"", i);
+    buf_puts(&line, "]}");
+    assert_int_equal(stream_answer_read(&a, buf_str(&line), NULL), 0);
+    assert_int_equal(a.n_error_types, REDRIVE_ERROR_TYPES_MAX);
+    assert_string_equal(a.error_types[REDRIVE_ERROR_TYPES_MAX - 1], "T63");
+    stream_answer_release(&a);
+    buf_release(&line);
+}
+
 static void what_is_not_an_answer_is_refused(void **state)
 {
     (void)state;
@@ -58,6 +97,8 @@ static void what_is_not_an_answer_is_refused(void **state)
         "{\"id\":\"1\",\"status\":\"SUCCESS\",\"retry_after\":\"soon\"}",
         "{\"id\":\"1\",\"status\":\"SUCCESS\",\"retry_after\":1e300}",
         "{\"id\":\"1\",\"status\":\"SUCCESS\",\"result\":{]}",
+        "{\"id\":\"1\",\"status\":\"FAIL\",\"error_types\":\"A\"}",
+        "{\"id\":\"1\",\"status\":\"FAIL\",\"error_types\":[1]}",
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         struct stream_answer a;
@@ -71,8 +112,8 @@ static void what_is_not_an_answer_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(job_is_one_line_whatever_its_payload),
-        T(answer_is_read_whole),
+        T(job_is_one_line_whatever_its_payload), T(answer_is_read_whole),
+        T(answer_may_name_base_types),           T(answer_keeps_the_most_derived_types),
         T(what_is_not_an_answer_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,13 +24,14 @@ static bool list_names(const struct redrive_match *list, enum redrive_class clas
     return false;
 }
 
+/* Without a fault the run was lost with its worker. */
 static bool is_worth_retrying(const struct redrive_policy *policy, enum redrive_class class_,
                               const struct fault *fault)
 {
     bool has_retry_on = policy->retry_on.classes != 0 || policy->retry_on.n_types != 0;
     if (list_names(&policy->give_up_on, class_, fault))
         return false;
-    return has_retry_on ? list_names(&policy->retry_on, class_, fault)
+    return has_retry_on ? !fault || list_names(&policy->retry_on, class_, fault)
                         : class_is_worth_retrying(class_);
 }
 

@@ -15,6 +15,8 @@ const char *const FAULT_PATTERNS[FAULT_N_PATTERNS] = {
 #define SCHEMA     (1u << 1)
 #define DISCONNECT (1u << 2)
 
+static const char *const DERIVED[] = {"acme.BurstError", "acme.QuotaError", "acme.Error"};
+
 const struct fault FAULTS[] = {
     {{.http_status = 500, .message = "http 500"}, REDRIVE_CLASS_TRANSIENT, 0, false},
     {{.http_status = 503, .message = "http 503"}, REDRIVE_CLASS_TRANSIENT, 0, false},
@@ -40,6 +42,10 @@ const struct fault FAULTS[] = {
     {{.status = "TRANSIENT_FAIL", .message = "own word"}, REDRIVE_CLASS_TRANSIENT, 0, false},
     {{.status = "PERMANENT_FAIL", .message = "own no"}, REDRIVE_CLASS_PERMANENT, 0, false},
     {{.status = "rate_limited", .error_type = "acme.QuotaError", .message = "quota type"},
+     REDRIVE_CLASS_RATE_LIMITED,
+     QUOTA,
+     false},
+    {{.status = "rate_limited", .error_types = DERIVED, .n_error_types = 3, .message = "a base"},
      REDRIVE_CLASS_RATE_LIMITED,
      QUOTA,
      false},
