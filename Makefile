@@ -84,7 +84,10 @@ fuzz:
 	@tools/bootstrap build fuzz
 	@tools/fuzz $(FUZZ_TIME) $(FUZZ_SEED)
 
-torture: all
+torture:
+	@tools/bootstrap build test
+	@$(MAKE) --no-print-directory all
+	@meson configure $(BUILD) -Dtests=enabled >/dev/null
 	@tools/torture $(BUILD) --kills $(KILLS)
 
 versions:

@@ -11,7 +11,8 @@
 #include "core/vocabulary.h"
 #include "engine/store_time.h"
 
-/* A log is moved into place at 16 MB; one that is much longer is held by somebody. */
+/* A log is moved into place at 4 MB, or 16 MB (store/sqlite/checkpoint.h); one that is much longer
+ * is held by a reader. */
 #define LOG_LONG_BYTES (INT64_C(64) * 1024 * 1024)
 
 /* Leases are looked at every second by whoever works. */
@@ -81,6 +82,15 @@ static void check_durability(struct doctor *d)
         doctor_hint(d, "name a file to keep jobs: store: sqlite:redrive.db");
 }
 
+static void check_library(struct doctor *d)
+{
+    if (!d->facts.library)
+        return;
+    doctor_say(d, DOCTOR_OK, "library", "%s", d->facts.library);
+    if (d->facts.library_hint)
+        doctor_hint(d, "%s", d->facts.library_hint);
+}
+
 static void check_mode(struct doctor *d)
 {
     struct stat st;
@@ -141,6 +151,7 @@ void doctor_check_store(struct doctor *d)
     check_schema(d);
     check_whole(d);
     check_durability(d);
+    check_library(d);
     check_mode(d);
     check_log(d);
 }

@@ -17,6 +17,9 @@
  * keep. */
 #define HANGS_MS 3000
 
+/* A committer that has had nothing to do for so long is idle. */
+#define IDLE_MS 200
+
 struct committer {
     struct engine *engine;
     struct watcher *watcher; /* NULL: nobody else uses the store */
@@ -115,6 +118,23 @@ static bool has_work(const struct committer *c)
            !list_empty(&c->waiting);
 }
 
+/* Sleeps until there is something to do, or a tick is due. An idle store gets its upkeep first. The
+ * mutex is held. */
+static void rest(struct committer *c, int64_t wait_ms)
+{
+    struct store *store = engine_store(c->engine);
+    if (store_base(store)->wants_upkeep && wait_ms > IDLE_MS) {
+        sleep_until_ms(c, IDLE_MS);
+        if (has_work(c))
+            return;
+        pthread_mutex_unlock(&c->mutex);
+        store_ops(store)->upkeep(store);
+        pthread_mutex_lock(&c->mutex);
+        return; /* to see what has come meanwhile, and what time it is */
+    }
+    sleep_until_ms(c, wait_ms);
+}
+
 static void *run(void *arg)
 {
     struct committer *c = arg;
@@ -146,7 +166,7 @@ static void *run(void *arg)
         pthread_mutex_lock(&c->mutex);
         c->busy_since_ms = 0;
         if (wait_ms > 0 && !has_work(c))
-            sleep_until_ms(c, wait_ms);
+            rest(c, wait_ms);
     }
     pthread_mutex_unlock(&c->mutex);
     engine_flush(c->engine);

@@ -465,6 +465,7 @@ struct store_base {
     enum store_durability durability;
     uint32_t news;  /* of the open unit; STORE_NEWS_ALL from its begin on */
     bool is_undone; /* the last commit that failed, with whatever code, has surely done nothing */
+    bool wants_upkeep; /* there is something for store_ops.upkeep */
 };
 
 static inline const struct store_base *store_base(const struct store *store)
@@ -492,6 +493,8 @@ struct store_options {
     bool caller_time;     /* the unit's time is begin's now_ms, whatever clock the store has: for
                            * tests that move time */
     int64_t busy_wait_ms; /* how long to wait for others before REDRIVE_E_IO; 0: 5 s */
+    int64_t log_frames;   /* SQLite: pages in the log after which it is moved into the file, if the
+                           * store does that itself; 0: its own choice. For tests */
     uint64_t origin;      /* handles with the same one need not tell each other their news, if the
                            * store can tell them apart (STORE_TELLS); 0: of nobody else */
 };
@@ -505,9 +508,13 @@ struct store_facts {
     const char *path;       /* of its file, the store's own; NULL: it has none */
     const char *server;     /* name and version of its server, and where in a cluster the store is,
                              * for people; the store's own; NULL: it has none */
-    const char *loss;       /* what can be lost of what was answered, if its settings say more than
-                             * its durability; NULL: they do not */
-    const char *loss_hint;  /* what to set so that less is lost; NULL: nothing is known */
+    const char *library; /* name and version of the library that keeps the file, with known bugs and
+                          * what is done against them, for people; the store's own; NULL: it has
+                          * none */
+    const char *library_hint; /* what other programs that use the file must see to; NULL: nothing */
+    const char *loss;      /* what can be lost of what was answered, if its settings say more than
+                            * its durability; NULL: they do not */
+    const char *loss_hint; /* what to set so that less is lost; NULL: nothing is known */
 };
 
 struct store_ops {
@@ -691,6 +698,11 @@ struct store_ops {
      * is not. `progress` (may be NULL) is called now and then. */
     int (*verify)(struct store *store, void (*progress)(void *ctx), void *ctx,
                   struct redrive_err *err);
+
+    /* Does what is better done while no operation waits, such as moving a log into place; within
+     * some 100 ms. Called when the handle has been idle for a moment and its `wants_upkeep` is set.
+     * NULL: there never is anything to do. */
+    void (*upkeep)(struct store *store);
 
     /* -- Waiting; outside of a unit -- */
 

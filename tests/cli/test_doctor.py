@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import stat
 import time
@@ -51,6 +52,17 @@ def test_a_good_store_is_found_good_and_left_alone(redrive, store):
     assert "power loss" in found["durability"][0]["text"]
     assert (store / "redrive.db").read_bytes() == before
     assert not [name for name in os.listdir(store) if "doctor" in name]
+
+
+def test_the_version_of_sqlite_and_its_bug_are_named(redrive, store):
+    text = redrive.output("doctor", cwd=store)
+    library = examine(redrive, store)["library"][0]
+    assert library["status"] == "ok"
+    version = tuple(int(part) for part in re.match(r"SQLite (\d+)\.(\d+)\.(\d+)", library["text"]).groups())
+    fixed = version >= (3, 51, 3) or (3, 50, 7) <= version < (3, 51) or (3, 44, 6) <= version < (3, 45)
+    assert ("WAL-reset bug" in library["text"]) == (not fixed)
+    assert ("wal_autocheckpoint" in library.get("hint", "")) == (not fixed)
+    assert library["text"] in text
 
 
 def test_text_has_a_line_a_check(redrive, store):

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -375,6 +376,56 @@ static void another_keeps_time_while_one_hangs_as_it_stops(void **state)
     check_time_is_kept_beside_one_that_hangs(true);
 }
 
+/* ---- Upkeep ---------------------------------------------------------------------------------- */
+
+static const struct store_ops *original;
+static atomic_uint upkeeps;
+
+static struct store_base *base_of(struct store *store)
+{
+    return (struct store_base *)(void *)store;
+}
+
+static int commit_and_want_upkeep(struct store *store, struct redrive_err *err)
+{
+    const int rc = original->commit(store, err);
+    base_of(store)->wants_upkeep = true;
+    return rc;
+}
+
+static void count_upkeep(struct store *store)
+{
+    base_of(store)->wants_upkeep = false;
+    upkeeps++;
+}
+
+static void idle_committer_sees_to_its_store(void **state)
+{
+    (void)state;
+    static struct store_ops ops;
+    struct bed bed;
+    struct crew crew = {0};
+    struct committer_options committer_options = {0};
+    bed_init(&bed, NULL);
+    struct engine_options options = {.clock = wall, .seed = 3, .config = bed.config};
+    assert_int_equal(
+        store_open(bed.url, &(struct store_options){.create = true}, &options.store, NULL), 0);
+    original = store_ops(options.store);
+    ops = *original;
+    ops.commit = commit_and_want_upkeep;
+    ops.upkeep = count_upkeep;
+    base_of(options.store)->ops = &ops;
+    assert_int_equal(engine_open(&options, &committer_options.engine, NULL), 0);
+    assert_int_equal(committer_start(&committer_options, &crew.committer, NULL), 0);
+    assert_true(submit_some(&crew, 4));
+    const int64_t until_ms = clock_monotonic_ms() + 20000;
+    while (upkeeps == 0 && clock_monotonic_ms() < until_ms)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    assert_true(upkeeps > 0);
+    committer_stop(crew.committer);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +434,7 @@ int main(void)
         T(word_that_was_lost_costs_a_moment),    T(claim_sees_what_has_just_become_due),
         T(stop_answers_what_was_handed_in),      T(what_is_handed_in_together_is_done_in_its_order),
         T(another_keeps_time_while_one_hangs),   T(another_keeps_time_while_one_hangs_as_it_stops),
+        T(idle_committer_sees_to_its_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,12 +20,23 @@ static int64_t size_of(const char *path, const char *suffix)
 int sqlite_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
 {
     (void)err;
+    const bool has_bug = checkpoint_has_bug(sqlite3_libversion_number());
+    snprintf(store->library, sizeof store->library, "SQLite %s%s", sqlite3_libversion(),
+             has_bug
+                 ? " has the WAL-reset bug, fixed in 3.51.3; it cannot happen here: checkpoints "
+                   "hold the writer's lock"
+                 : "");
     *ret = (struct store_facts){
         .version_found = store->version_found,
         .version_newest = STORE_SCRIPTS_COUNT,
         .bytes = size_of(store->path, ""),
         .log_bytes = size_of(store->path, "-wal"),
         .path = store->path,
+        .library = store->library,
+        .library_hint = has_bug
+                            ? "other programs: open the file with sqlite3 -readonly; those that "
+                              "write need SQLite 3.51.3, or PRAGMA wal_autocheckpoint = 0"
+                            : NULL,
     };
     return 0;
 }

@@ -23,7 +23,9 @@ static const char PREPARE[] = "PRAGMA cache_size = -16384;"
                               "PRAGMA cell_size_check = ON;"
                               "PRAGMA trusted_schema = OFF;"
                               "PRAGMA foreign_keys = ON;";
-static const char AFTER_WAL[] = "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000;";
+static const char AFTER_WAL[] = "PRAGMA synchronous = FULL;";
+/* For versions of SQLite whose own checkpoints are sound; see checkpoint.h. */
+static const char AUTOMATIC[] = "PRAGMA wal_autocheckpoint = 4000;";
 
 /* SQLite knows names that are no files (":memory:", "file:…"); a path with a slash is always one.
  */
@@ -236,6 +238,8 @@ static int set_up(struct store *store, const struct store_options *options, int6
     rc = use_wal(store, busy_wait_ms, err);
     if (rc == 0)
         rc = run_script(store, AFTER_WAL, err);
+    if (rc == 0 && !checkpoint_has_bug(sqlite3_libversion_number()))
+        rc = run_script(store, AUTOMATIC, err);
     if (rc == 0 && version < STORE_SCRIPTS_COUNT)
         rc = migrate(store, err);
     return rc;
@@ -275,10 +279,11 @@ int sqlite_open(struct str place, const struct store_options *options, struct st
         if (opened != SQLITE_OK) {
             rc = sql_error(store, opened, err);
         } else {
-            sqlite3_busy_timeout(store->db,
-                                 busy_wait_ms < INT32_MAX ? (int)busy_wait_ms : INT32_MAX);
             sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-            rc = set_up(store, options, busy_wait_ms, err);
+            opened =
+                checkpoint_init(&store->checkpoint, store->db, busy_wait_ms, options->log_frames);
+            rc = opened == SQLITE_OK ? set_up(store, options, busy_wait_ms, err)
+                                     : sql_error(store, opened, err);
         }
     }
     if (rc != 0) {
@@ -298,6 +303,7 @@ void sqlite_close(struct store *store)
         sqlite3_finalize(store->statements[i]);
     for (size_t i = 0; i < store->n_cursors; i++)
         sqlite3_finalize(store->cursors[i]);
+    checkpoint_release(&store->checkpoint, store->db);
     sqlite3_close(store->db);
     free(store->cursors);
     kept_release(store);
@@ -348,5 +354,6 @@ const struct store_ops STORE_SQLITE = {
     .counters_list = sqlite_counters_list,
     .facts = sqlite_facts,
     .verify = sqlite_verify,
+    .upkeep = sqlite_upkeep,
     .wait = sqlite_wait,
 };

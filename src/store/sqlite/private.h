@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/map.h"
+#include "store/sqlite/checkpoint.h"
 #include "store/sqlite/statements.h"
 #include "store/sql_lines.h"
 #include "store/store.h"
@@ -27,6 +28,8 @@ struct store {
     struct store_base base;
     sqlite3 *db;
     char *path;
+    struct checkpoint checkpoint;
+    char library[160];     /* for people: which SQLite this is */
     int64_t version_found; /* of the schema, when it was opened */
     int last_error;        /* why sql_use gave NULL */
     bool in_unit;
@@ -97,6 +100,7 @@ int sqlite_commit(struct store *store, struct redrive_err *err);
 void sqlite_rollback(struct store *store);
 int sqlite_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
                 struct redrive_err *err);
+void sqlite_upkeep(struct store *store);
 /* REDRIVE_E_STATE unless a unit is open. */
 int unit_needed(struct store *store, struct redrive_err *err);
 /* One view for a read of several statements; within a unit the unit's own. */

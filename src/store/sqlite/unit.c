@@ -144,7 +144,18 @@ int sqlite_commit(struct store *store, struct redrive_err *err)
     }
     store->in_unit = false;
     store->lines.added = false;
+    /* The unit is durable, whatever becomes of this. */
+    if (checkpoint_is_due(&store->checkpoint))
+        (void)checkpoint_run(&store->checkpoint, store->db);
+    store->base.wants_upkeep = checkpoint_is_due_when_idle(&store->checkpoint);
     return 0;
+}
+
+void sqlite_upkeep(struct store *store)
+{
+    store->base.wants_upkeep = false;
+    if (!store->in_unit && checkpoint_is_due_when_idle(&store->checkpoint))
+        (void)checkpoint_run(&store->checkpoint, store->db);
 }
 
 void sqlite_rollback(struct store *store)
