@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#define BLOCK 64
-
 static const uint32_t K[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -33,7 +31,7 @@ static void write_word(uint8_t *p, uint32_t x)
     p[3] = (uint8_t)x;
 }
 
-static void mix(uint32_t state[8], const uint8_t block[BLOCK])
+static void mix(uint32_t state[8], const uint8_t block[SHA256_BLOCK_BYTES])
 {
     uint32_t w[64];
     uint32_t v[8];
@@ -59,25 +57,77 @@ static void mix(uint32_t state[8], const uint8_t block[BLOCK])
         state[i] += v[i];
 }
 
+void sha256_init(struct sha256 *s)
+{
+    *s = (struct sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f,
+                                   0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+}
+
+void sha256_add(struct sha256 *s, const void *bytes, size_t len)
+{
+    const uint8_t *p = bytes;
+    const size_t held = s->len % SHA256_BLOCK_BYTES;
+    s->len += len;
+    if (held > 0) {
+        const size_t room = SHA256_BLOCK_BYTES - held;
+        const size_t n = len < room ? len : room;
+        if (n > 0)
+            memcpy(s->block + held, p, n);
+        if (n < room)
+            return;
+        mix(s->state, s->block);
+        p += n;
+        len -= n;
+    }
+    for (; len >= SHA256_BLOCK_BYTES; len -= SHA256_BLOCK_BYTES, p += SHA256_BLOCK_BYTES)
+        mix(s->state, p);
+    if (len > 0)
+        memcpy(s->block, p, len);
+}
+
+void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES])
+{
+    static const uint8_t PADDING[SHA256_BLOCK_BYTES] = {0x80};
+    const uint64_t bits = s->len << 3;
+    const size_t held = s->len % SHA256_BLOCK_BYTES;
+    uint8_t length[8];
+    write_word(length, (uint32_t)(bits >> 32));
+    write_word(length + 4, (uint32_t)bits);
+    sha256_add(s, PADDING, (held < 56 ? 56 : 120) - held);
+    sha256_add(s, length, sizeof length);
+    for (size_t i = 0; i < 8; i++)
+        write_word(out + i * 4, s->state[i]);
+}
+
 void sha256(const void *bytes, size_t len, uint8_t out[SHA256_BYTES])
 {
-    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    uint8_t tail[2 * BLOCK] = {0};
-    const uint8_t *p = bytes;
-    size_t left = len;
-    for (; left >= BLOCK; left -= BLOCK, p += BLOCK)
-        mix(state, p);
-    if (left > 0)
-        memcpy(tail, p, left);
-    tail[left] = 0x80;
-    size_t end = left < BLOCK - 8 ? BLOCK : sizeof tail;
-    write_word(tail + end - 8, (uint32_t)((uint64_t)len >> 29));
-    write_word(tail + end - 4, (uint32_t)((uint64_t)len << 3));
-    for (size_t i = 0; i < end; i += BLOCK)
-        mix(state, tail + i);
-    for (size_t i = 0; i < 8; i++)
-        write_word(out + i * 4, state[i]);
+    struct sha256 s;
+    sha256_init(&s);
+    sha256_add(&s, bytes, len);
+    sha256_end(&s, out);
+}
+
+void hmac_sha256(struct str key, const struct str *parts, size_t n_parts, uint8_t out[SHA256_BYTES])
+{
+    uint8_t block[SHA256_BLOCK_BYTES] = {0};
+    struct sha256 s;
+    if (key.len > sizeof block)
+        sha256(key.ptr, key.len, block);
+    else if (key.len > 0)
+        memcpy(block, key.ptr, key.len);
+    for (size_t i = 0; i < sizeof block; i++)
+        block[i] ^= 0x36;
+    sha256_init(&s);
+    sha256_add(&s, block, sizeof block);
+    for (size_t i = 0; i < n_parts; i++)
+        sha256_add(&s, parts[i].ptr, parts[i].len);
+    sha256_end(&s, out);
+    for (size_t i = 0; i < sizeof block; i++)
+        block[i] ^= 0x36 ^ 0x5c;
+    sha256_init(&s);
+    sha256_add(&s, block, sizeof block);
+    sha256_add(&s, out, SHA256_BYTES);
+    sha256_end(&s, out);
 }
 
 bool mem_equal_ct(const void *a, const void *b, size_t len)

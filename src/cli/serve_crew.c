@@ -37,11 +37,24 @@ static bool same_strings(const struct config_strings *a, const struct config_str
     return same;
 }
 
+static bool same_http(const struct config_http *a, const struct config_http *b)
+{
+    bool same = str_eq(str_of(a->url), str_of(b->url)) && a->n_secrets == b->n_secrets &&
+                a->n_headers == b->n_headers;
+    for (size_t i = 0; i < a->n_secrets && same; i++)
+        same = a->secrets[i].len == b->secrets[i].len &&
+               memcmp(a->secrets[i].bytes, b->secrets[i].bytes, a->secrets[i].len) == 0;
+    for (size_t i = 0; i < a->n_headers && same; i++)
+        same = strcmp(a->headers[i].name, b->headers[i].name) == 0 &&
+               strcmp(a->headers[i].value, b->headers[i].value) == 0;
+    return same;
+}
+
 static bool same_run(const struct config_task *a, const struct config_task *b)
 {
     const struct config_run *x = &a->run, *y = &b->run;
     return x->kind == y->kind && same_strings(&x->exec, &y->exec) &&
-           same_strings(&x->stream, &y->stream) && str_eq(str_of(x->http), str_of(y->http)) &&
+           same_strings(&x->stream, &y->stream) && same_http(&x->http, &y->http) &&
            x->processes == y->processes && x->in_flight == y->in_flight &&
            x->concurrency == y->concurrency && x->timeout_ms == y->timeout_ms &&
            x->kill_grace_ms == y->kill_grace_ms && same_strings(&x->pass_env, &y->pass_env) &&

@@ -9,16 +9,18 @@
 #include "config/config.h"
 #include "config/schema.h"
 
+struct references;
 struct zone;
 
 struct binder {
-    struct arena *arena;              /* what members point to; lives as long as the result */
-    struct config_report *report;     /* NULL: say nothing */
-    struct config *config;            /* the whole that is being filled, or NULL */
-    const struct node *default_rules; /* defaults.on, which tasks inherit; may be NULL */
-    struct zone **zones;              /* those that were read */
-    const char *zone_dir;             /* where time zones are found */
-    const struct config *among;       /* the whole that a part on its own is meant for, or NULL */
+    struct arena *arena;                 /* what members point to; lives as long as the result */
+    struct config_report *report;        /* NULL: say nothing */
+    struct config *config;               /* the whole that is being filled, or NULL */
+    const struct node *default_rules;    /* defaults.on, which tasks inherit; may be NULL */
+    struct zone **zones;                 /* those that were read */
+    const char *zone_dir;                /* where time zones are found */
+    const struct references *references; /* of `${NAME}`; NULL: no variable is set */
+    const struct config *among; /* the whole that a part on its own is meant for, or NULL */
     char *first_path; /* NODE_PATH_MAX bytes: where the first error is; NULL: nobody asks */
     bool is_json;     /* text stands in quotes */
     int code;         /* of the errors it reports */

@@ -36,11 +36,35 @@ enum config_run_kind {
     CONFIG_RUN_HTTP,
 };
 
+#define CONFIG_SECRET_MAX 64
+
+/* What requests are signed with. */
+struct config_secret {
+    uint8_t bytes[CONFIG_SECRET_MAX];
+    size_t len;
+    const char *shown; /* for people: its reference, or nothing of it */
+};
+
+struct config_header {
+    const char *name;
+    const char *value;
+    const char *shown;
+};
+
+struct config_http {
+    const char *url;
+    struct config_secret *secrets;
+    size_t n_secrets;
+    struct config_header *headers;
+    size_t n_headers;
+    const char *missing; /* says which variable is not set: it cannot be run here; NULL: none */
+};
+
 struct config_run {
     enum config_run_kind kind;
-    struct config_strings exec;     /* argv, a process for each job */
-    struct config_strings stream;   /* argv of long-lived processes */
-    const char *http;               /* URL */
+    struct config_strings exec;   /* argv, a process for each job */
+    struct config_strings stream; /* argv of long-lived processes */
+    struct config_http http;
     uint32_t processes;             /* stream */
     uint32_t in_flight;             /* stream: jobs at one time in each of its processes */
     uint32_t concurrency;           /* jobs at one time in this process */

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "config/bind.h"
+#include "config/fields_http.h"
 #include "config/fields_retry.h"
 #include "config/types.h"
 
@@ -70,7 +71,7 @@ static const struct field RUN_FIELDS[] = {
      AT(stream),
      .help = "program and arguments of long-lived processes: a JSON line in, a JSON line out"},
     {.name = "http",
-     .type = &TYPE_URL,
+     .type = &TYPE_HTTP,
      AT(http),
      .secret = true,
      .help = "where the payload is POSTed to"},

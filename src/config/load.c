@@ -11,6 +11,7 @@
 #include "config/fields_root.h"
 #include "config/foreign.h"
 #include "config/owned.h"
+#include "config/reference.h"
 #include "config/zone.h"
 
 #define DEFAULT_PATH "redrive.yaml"
@@ -24,6 +25,7 @@ struct loading {
     struct arena document;
     struct layers layers;
     struct variables variables;
+    struct references references;
 };
 
 /* ---- Files ---------------------------------------------------------------------------------- */
@@ -84,9 +86,10 @@ static void read_dotenv(struct loading *l)
     buf_init(&text, DOTENV_MAX_BYTES + 1);
     int rc = file_read(path, DOTENV_MAX_BYTES, &text, &why);
     const struct node where = {.style = NODE_SETTING, .source = path};
-    if (rc == 0)
+    if (rc == 0) {
         env_gather_dotenv(&l->layers, buf_str(&text), path, &l->variables);
-    else if (rc == REDRIVE_E_IO)
+        l->references.dotenv = (struct str){arena_dup(&l->document, buf_str(&text)), text.len};
+    } else if (rc == REDRIVE_E_IO)
         err_detail(bind_warning(&l->binder, &where, "is not a file"), "%s", why.message);
     else if (rc != REDRIVE_E_NOT_FOUND)
         cannot_read(l, path, &why);
@@ -190,7 +193,9 @@ int config_load(const struct config_sources *sources, struct config **ret,
                                .config = config,
                                .zones = &config->owned->zones,
                                .zone_dir = zone_dir ? zone_dir : ZONE_DIR,
+                               .references = &l.references,
                                .code = REDRIVE_E_CONFIG};
+    l.references.environ = sources->environ;
     config->owned->zone_dir = arena_dup(l.binder.arena, str_of(l.binder.zone_dir));
     l.layers = (struct layers){.binder = &l.binder, .arena = &l.document};
     choose_path(&l);

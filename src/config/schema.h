@@ -90,6 +90,7 @@ extern const struct table TABLE_RETENTION;
 extern const struct table TABLE_PATHS;
 extern const struct table TABLE_TASK;
 extern const struct table TABLE_RUN;
+extern const struct table TABLE_HTTP;
 extern const struct table TABLE_LIMITS;
 extern const struct table TABLE_RETRY;
 extern const struct table TABLE_CLASS_RULE;

@@ -56,12 +56,21 @@ static int look_through(struct str path, const char *name)
     }
 }
 
+static int check_http(const struct config_http *http, struct redrive_err *err)
+{
+    if (!http->missing)
+        return 0;
+    (void)err_set(err, REDRIVE_E_CONFIG, "%s", http->missing);
+    err_hint(err, "set it in the environment, or in the .env file beside the configuration");
+    return REDRIVE_E_CONFIG;
+}
+
 int from_config_check(const struct config_task *task, char *const *inherited,
                       struct redrive_err *err)
 {
     const struct config_run *run = &task->run;
     if (run->kind == CONFIG_RUN_HTTP)
-        return 0;
+        return check_http(&run->http, err);
     const char *name = run->kind == CONFIG_RUN_EXEC ? run->exec.items[0] : run->stream.items[0];
     const bool is_path = strchr(name, '/') != NULL;
     const struct str path = path_of(inherited);
@@ -94,7 +103,8 @@ int from_config_runner(uv_loop_t *loop, const struct log *log, const struct conf
     const struct config_run *run = &task->run;
     if (run->kind == CONFIG_RUN_HTTP) {
         const struct http_options options = {
-            .url = run->http,
+            .url = run->http.url,
+            .sends = &run->http,
             .allow_private = run->allow_private,
             .connect_timeout_ms = run->connect_timeout_ms,
         };

@@ -1,7 +1,8 @@
 /* http.h - an HTTP request for each job.
  *
  * POST of the payload as application/json, with Redrive-Job-Id, Redrive-Task, Redrive-Queue,
- * Redrive-Tenant, Redrive-Attempt and Redrive-Max-Attempts. What the server says:
+ * Redrive-Tenant, Redrive-Attempt and Redrive-Max-Attempts, the headers of the configuration, and a
+ * signature (signature.h) if there is a secret. What the server says:
  *
  *   2xx          success; the body is the result, up to RUN_RESULT_MAX_BYTES
  *   all else     http_status; the body's first 4 KiB are the message, Retry-After the wait asked
@@ -20,15 +21,17 @@
 #ifndef RUN_HTTP_H
 #define RUN_HTTP_H
 
+#include "config/config.h"
 #include "run/runner.h"
 
 #define HTTP_EXCERPT_MAX_BYTES 4096
 #define HTTP_CONNECT_MS        10000
 
 struct http_options {
-    const char *url;            /* borrowed */
-    bool allow_private;         /* of URLs whose host is made of placeholders */
-    int64_t connect_timeout_ms; /* 0: HTTP_CONNECT_MS */
+    const char *url;                 /* borrowed */
+    const struct config_http *sends; /* borrowed; its secrets and headers; may be NULL */
+    bool allow_private;              /* of URLs whose host is made of placeholders */
+    int64_t connect_timeout_ms;      /* 0: HTTP_CONNECT_MS */
 };
 
 /* NOMEM. A URL that curl cannot use fails each job with curl's code. */

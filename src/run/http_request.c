@@ -1,12 +1,15 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "run/address.h"
 #include "run/http_int.h"
+#include "run/signature.h"
 #include "run/url_template.h"
 
-#define URL_MAX_BYTES 8192
+#define URL_MAX_BYTES    8192
+#define HEADER_MAX_BYTES 8192
 
 /* curl calls this for each address that it is about to connect to, and connects to no other. Its
  * own sockets are not CLOEXEC. */
@@ -28,7 +31,7 @@ static int add_header(struct http_run *run, const char *name, const char *value)
     if (!value)
         return 0;
     struct buf line;
-    buf_init(&line, 4096);
+    buf_init(&line, HEADER_MAX_BYTES);
     buf_printf(&line, "%s: ", name);
     for (; *value; value++) {
         bool is_control = (unsigned char)*value < 0x20 || *value == 0x7f;
@@ -43,7 +46,35 @@ static int add_header(struct http_run *run, const char *name, const char *value)
     return 0;
 }
 
-static int add_headers(struct http_run *run)
+static int add_signature(struct http_run *run, const struct config_http *sends)
+{
+    const struct run_request *request = &run->base.request;
+    char timestamp[24];
+    struct buf signature;
+    snprintf(timestamp, sizeof timestamp, "%" PRId64, clock_wall_ms() / 1000);
+    buf_init(&signature, 1024);
+    signature_write(sends->secrets, sends->n_secrets, str_of(request->job_id), timestamp,
+                    request->payload, &signature);
+    int rc = buf_failed(&signature) ? -1 : 0;
+    if (rc == 0)
+        rc = add_header(run, "webhook-id", request->job_id);
+    if (rc == 0)
+        rc = add_header(run, "webhook-timestamp", timestamp);
+    if (rc == 0)
+        rc = add_header(run, "webhook-signature", buf_cstr(&signature));
+    buf_release(&signature);
+    return rc;
+}
+
+static int add_configured(struct http_run *run, const struct config_http *sends)
+{
+    for (size_t i = 0; i < sends->n_headers; i++)
+        if (add_header(run, sends->headers[i].name, sends->headers[i].value) < 0)
+            return -1;
+    return sends->n_secrets > 0 ? add_signature(run, sends) : 0;
+}
+
+static int add_headers(struct http_run *run, const struct config_http *sends)
 {
     const struct run_request *request = &run->base.request;
     char attempt[16], max_attempts[16];
@@ -58,6 +89,8 @@ static int add_headers(struct http_run *run)
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
         if (add_header(run, headers[i][0], headers[i][1]) < 0)
             return -1;
+    if (sends && add_configured(run, sends) < 0)
+        return -1;
     /* Without it curl waits for "100 Continue" before a large body. */
     struct curl_slist *longer = curl_slist_append(run->headers, "Expect:");
     if (!longer)
@@ -105,7 +138,7 @@ int http_request_prepare(struct http_run *run, const struct http_runner *runner,
         run->status = rc == REDRIVE_E_NOMEM ? NULL : "validation";
         return rc;
     }
-    if (add_headers(run) < 0 || !(run->easy = curl_easy_init()))
+    if (add_headers(run, runner->options.sends) < 0 || !(run->easy = curl_easy_init()))
         return err_nomem(err);
     set_options(run, runner);
     return 0;

@@ -15,6 +15,17 @@ static void check_hash(const void *bytes, size_t len, const char *expected)
     assert_string_equal(hex, expected);
 }
 
+static void check_hmac(struct str key, struct str data, const char *expected)
+{
+    uint8_t out[SHA256_BYTES];
+    char hex[2 * SHA256_BYTES + 1];
+    const struct str parts[] = {{data.ptr, 3}, {data.ptr + 3, data.len - 3}};
+    hmac_sha256(key, parts, 2, out);
+    for (size_t i = 0; i < SHA256_BYTES; i++)
+        snprintf(hex + 2 * i, 3, "%02x", out[i]);
+    assert_string_equal(hex, expected);
+}
+
 /* The examples of FIPS 180-4. */
 static void published_examples_match(void **state)
 {
@@ -45,6 +56,43 @@ static void every_way_to_end_matches(void **state)
     check_hash(BYTES, 63, "7d3e74a05d7db15bce4ad9ec0658ea98e3f06eeecf16b4c6fff2da457ddc2f34");
 }
 
+/* Cases 1, 2, 3 and 6 of RFC 4231. */
+static void published_signatures_match(void **state)
+{
+    (void)state;
+    char key[131], data[50];
+    memset(data, 0xdd, sizeof data);
+    memset(key, 0x0b, 20);
+    check_hmac((struct str){key, 20}, STR("Hi There"),
+               "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+    check_hmac(STR("Jefe"), STR("what do ya want for nothing?"),
+               "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    memset(key, 0xaa, sizeof key);
+    check_hmac((struct str){key, 20}, (struct str){data, sizeof data},
+               "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
+    check_hmac((struct str){key, sizeof key},
+               STR("Test Using Larger Than Block-Size Key - Hash Key First"),
+               "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+/* However the bytes are cut. */
+static void pieces_give_the_hash_of_the_whole(void **state)
+{
+    (void)state;
+    uint8_t bytes[300], whole[SHA256_BYTES], pieces[SHA256_BYTES];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 7);
+    sha256(bytes, sizeof bytes, whole);
+    for (size_t step = 1; step <= 130; step++) {
+        struct sha256 s;
+        sha256_init(&s);
+        for (size_t at = 0; at < sizeof bytes; at += step)
+            sha256_add(&s, bytes + at, at + step < sizeof bytes ? step : sizeof bytes - at);
+        sha256_end(&s, pieces);
+        assert_memory_equal(pieces, whole, sizeof whole);
+    }
+}
+
 static void a_difference_is_seen_wherever_it_is(void **state)
 {
     (void)state;
@@ -64,10 +112,9 @@ static void a_difference_is_seen_wherever_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(published_examples_match),
-        T(a_million_bytes_match),
-        T(every_way_to_end_matches),
-        T(a_difference_is_seen_wherever_it_is),
+        T(published_examples_match),          T(a_million_bytes_match),
+        T(every_way_to_end_matches),          T(published_signatures_match),
+        T(pieces_give_the_hash_of_the_whole), T(a_difference_is_seen_wherever_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

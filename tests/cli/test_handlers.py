@@ -1,5 +1,6 @@
 """docs/handlers.md: every row of its tables is an example that is run here."""
 
+import base64
 import http.server
 import json
 import os
@@ -248,3 +249,41 @@ def test_http(place):
     assert classes == {**expected, "refused": "network"}
     headers = re.search(r"^    (Redrive-Job-Id .*)$", TEXT, re.M).group(1)
     assert jobs["h200"]["result"].split() == sorted(headers.split())
+
+
+def test_signed_requests_are_verified_as_documented(place):
+    """The receiver's lines of the documentation accept what is sent, and nothing else."""
+    namespace = {}
+    code = TEXT.split("```python\n", 1)[1].split("```", 1)[0]
+    exec("import base64, hmac, time\n" + code, namespace)
+    secret = "whsec_" + base64.b64encode(b"0123456789abcdef0123456789abcdef").decode()
+    seen = []
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            seen.append((dict(self.headers), body))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Receiver)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/"
+        place.tasks = {"signed": {"http": {"url": url, "secret": "${HOOK}", "headers": {"X-Key": "a ${KEY}"}}}}
+        env = dict(os.environ, HOOK=secret, KEY="b c")
+        assert place.run(payload='{"a":  [1]}', env=env)["signed"]["state"] == "completed"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    headers, body = seen[0]
+    assert headers["webhook-id"] == "signed" and headers["X-Key"] == "a b c" and body == b'{"a":  [1]}'
+    assert namespace["is_genuine"](secret, headers, body)
+    assert not namespace["is_genuine"](secret, headers, body + b" ")
+    assert not namespace["is_genuine"](secret.replace("M", "N"), headers, body)
+    assert not namespace["is_genuine"](secret, {**headers, "webhook-timestamp": "1700000000"}, body)

@@ -275,9 +275,45 @@ static void a_task_runs_in_one_of_four_ways(void **state)
     assert_int_equal(task(s, "b1")->run.concurrency, 7);
     run = &task(s, "c")->run;
     assert_int_equal(run->kind, CONFIG_RUN_HTTP);
-    assert_string_equal(run->http, "https://example.com/hook");
+    assert_string_equal(run->http.url, "https://example.com/hook");
     assert_int_equal(run->concurrency, 9);
     assert_int_equal(task(s, "d")->run.kind, CONFIG_RUN_NONE);
+}
+
+static void requests_can_be_signed_and_have_headers(void **state)
+{
+    struct sandbox *s = *state;
+    static const char *const environ[] = {
+        "HOOK_SECRET=whsec_MDEyMzQ1Njc4OWFiY2RlZg==", "API_TOKEN=t0ken", NULL};
+    s->environ = environ;
+    sandbox_write(".env", "OLD_SECRET='whsec_ZmVkY2JhOTg3NjU0MzIxMA=='\nAPI_TOKEN=weaker\n");
+    sandbox_good(
+        s, "tasks:\n"
+           "  a:\n"
+           "    run:\n"
+           "      http:\n"
+           "        url: https://example.com/hook\n"
+           "        secret: [\"${HOOK_SECRET}\", \"${OLD_SECRET}\"]\n"
+           "        headers: {Authorization: \"Bearer ${API_TOKEN}!\", X-Cost: 5 $}\n"
+           "  b: {run: {http: {url: \"https://h/\", secret: whsec_MDEyMzQ1Njc4OWFiY2RlZg==}}}\n"
+           "  c: {run: {http: {url: \"https://h/\"}}}\n");
+    const struct config_http *http = &task(s, "a")->run.http;
+    assert_string_equal(http->url, "https://example.com/hook");
+    assert_int_equal(http->n_secrets, 2);
+    assert_int_equal(http->secrets[0].len, 16);
+    assert_memory_equal(http->secrets[0].bytes, "0123456789abcdef", 16);
+    assert_memory_equal(http->secrets[1].bytes, "fedcba9876543210", 16);
+    assert_int_equal(http->n_headers, 2);
+    assert_string_equal(http->headers[0].name, "Authorization");
+    assert_string_equal(http->headers[0].value, "Bearer t0ken!");
+    assert_string_equal(http->headers[1].value, "5 $");
+    check_dumped(s, "tasks.a.run.http.headers.Authorization", "Bearer ${API_TOKEN}!");
+    check_dumped(s, "tasks.a.run.http.headers.X-Cost", "***");
+    check_dumped(s, "tasks.c.run.http", "https://h/");
+    assert_null(http->missing);
+    sandbox_good(s, "tasks: {a: {run: {http: {url: \"https://h/\", secret: \"${NOT_SET}\"}}}}\n");
+    assert_string_equal(task(s, "a")->run.http.missing,
+                        "redrive.yaml:1: tasks.a.run.http.secret: the variable NOT_SET is not set");
 }
 
 static void each_way_to_run_has_keys_of_its_own(void **state)
@@ -620,6 +656,7 @@ int main(void)
         IN_SANDBOX(class_rules_start_from_the_task_and_inherit_from_the_defaults),
         IN_SANDBOX(a_first_delay_above_the_cap_is_worth_a_warning),
         IN_SANDBOX(a_task_runs_in_one_of_four_ways),
+        IN_SANDBOX(requests_can_be_signed_and_have_headers),
         IN_SANDBOX(each_way_to_run_has_keys_of_its_own),
         IN_SANDBOX(limits_have_a_rate_and_what_they_are_counted_for),
         IN_SANDBOX(a_heartbeat_is_a_third_of_the_lease_unless_given),

@@ -61,6 +61,8 @@ static void secrets_are_not_written(void **state)
                     "tasks:\n"
                     "  a: {run: {http: \"https://u:hunter2@h/path?key=hunter2\"}}\n"
                     "  b: {run: {http: \"https://user@h/#hunter2\"}}\n"
+                    "  c: {run: {http: {url: \"https://h/\", headers: {X-Key: hunter2},\n"
+                    "      secret: whsec_aHVudGVyMmh1bnRlcjJodW50ZXIy}}}\n"
                     "tokens: [{name: t, scopes: [read], hash: sha256:"
                     "deadbeef89abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]\n"
                     "alerts:\n"
@@ -71,6 +73,7 @@ static void secrets_are_not_written(void **state)
     char *text = dump(s->config);
     assert_null(strstr(text, "hunter2"));
     assert_null(strstr(text, "deadbeef"));
+    assert_null(strstr(text, "aHVudGVy"));
     assert_non_null(strstr(text, "\"sha256:***\""));
     assert_non_null(strstr(text, "\"https://hooks.example.com/***\""));
     assert_non_null(strstr(text, "\"https://***@h\""));

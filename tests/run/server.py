@@ -2,6 +2,8 @@
 
 Prints its port, and ends when its standard input does.
 """
+import base64
+import hmac
 import http.server
 import json
 import os
@@ -47,6 +49,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif what == "facts":
             facts = {k: v for k, v in self.headers.items() if k.startswith(("Redrive", "Content-T"))}
             self.reply(201, json.dumps([self.command, facts]).encode())
+        elif what == "signed":  # the body is the result when it is signed with the key and fresh
+            key, _, name = arg.partition("/")
+            signed = ".".join([self.headers["webhook-id"], self.headers["webhook-timestamp"], ""]).encode() + body
+            wanted = base64.b64encode(hmac.new(bytes.fromhex(key), signed, "sha256").digest()).decode()
+            age_s = abs(time.time() - int(self.headers["webhook-timestamp"]))
+            is_signed = "v1," + wanted in self.headers["webhook-signature"].split(" ") and age_s < 60
+            self.reply(200 if is_signed else 401, (self.headers.get(name) or "none").encode())
         elif what == "status":
             self.reply(int(arg), b"status " + arg.encode())
         elif what == "after":

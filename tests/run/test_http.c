@@ -105,6 +105,39 @@ static void headers_carry_the_facts_of_the_job(void **state)
     bench_release(&b);
 }
 
+static void request_is_signed_with_each_secret_and_has_the_configured_headers(void **state)
+{
+    (void)state;
+    struct config_secret secrets[] = {
+        {.bytes = "the-new-secret-of-32-bytes-here!", .len = 32},
+        {.bytes = "the-old-secret-16", .len = 17},
+    };
+    struct config_header headers[] = {{"X-Api-Key", "k1", "***"}, {"X-Other", "2", "***"}};
+    const struct config_http sends = {
+        .secrets = secrets, .n_secrets = 2, .headers = headers, .n_headers = 2};
+    static const struct {
+        const char *key;
+        int status;
+    } rows[] = {
+        {"7468652d6e65772d7365637265742d6f662d33322d62797465732d6865726521", 200},
+        {"7468652d6f6c642d7365637265742d3136", 200},
+        {"00112233445566778899aabbccddeeff", 401},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct bench b;
+        char url[256];
+        snprintf(url, sizeof url, "http://127.0.0.1:%d/signed/%s/X-Api-Key", port, rows[i].key);
+        open_url(&b, (struct http_options){.url = url, .sends = &sends});
+        struct record *r = bench_start(&b, "{\"a\":1}", 0);
+        bench_until(&b, &r->is_done);
+        if (rows[i].status == 200)
+            assert_string_equal(r->result, "k1");
+        else
+            assert_int_equal(r->failure.http_status, rows[i].status);
+        bench_release(&b);
+    }
+}
+
 static void header_value_cannot_make_another_header(void **state)
 {
     (void)state;
@@ -438,6 +471,7 @@ int main(int argc, char **argv)
         T(payload_is_posted_and_body_is_the_result),
         T(large_payload_passes_whole),
         T(headers_carry_the_facts_of_the_job),
+        T(request_is_signed_with_each_secret_and_has_the_configured_headers),
         T(header_value_cannot_make_another_header),
         T(statuses_are_classified_and_the_body_is_the_message),
         T(retry_after_is_read_in_both_forms),
