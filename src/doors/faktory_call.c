@@ -3,12 +3,6 @@
 
 #include <stdlib.h>
 
-void faktory_block_unref(struct faktory_block *block)
-{
-    if (block && --block->refs == 0)
-        free(block);
-}
-
 void *faktory_call_new(struct faktory_conn *conn, const struct faktory_call_kind *kind, size_t size)
 {
     struct faktory_call *call = calloc(1, size);

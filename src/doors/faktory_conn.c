@@ -1,7 +1,5 @@
 #include "doors/faktory_int.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -9,8 +7,6 @@
 
 /* Of the first line. */
 #define HELLO_MAX_BYTES ((size_t)16 * 1024)
-#define KEEPALIVE_S     60
-#define ITERATIONS_MIN  4000
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
@@ -92,8 +88,12 @@ void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms)
                    now_ms - conn->taken_ms >= o->send_timeout_ms;
     bool is_idle = o->idle_timeout_ms > 0 && list_empty(&conn->calls) &&
                    now_ms - conn->active_ms >= o->idle_timeout_ms;
+    bool is_unfinished = conn->has_said_hello && !conn->is_ending && conn->unfinished_ms > 0 &&
+                         now_ms - conn->unfinished_ms >= o->command_timeout_ms;
     if (is_late || is_slow || is_idle)
         faktory_conn_close(conn);
+    else if (is_unfinished)
+        faktory_input_refuse(conn, "the command was not finished in time");
 }
 
 /* ---- Out ------------------------------------------------------------------------------------ */
@@ -174,6 +174,16 @@ static void count_bytes(struct faktory_conn *conn, size_t n)
                               n / FAKTORY_LOAD_BYTES);
 }
 
+/* What is left is the beginning of a command, unless there was no room to look at it. */
+static void note_unfinished(struct faktory_conn *conn, bool has_taken_any)
+{
+    const bool is_begun = conn->in && has_room(conn);
+    if (!is_begun || has_taken_any)
+        conn->unfinished_ms = is_begun ? clock_monotonic_ms() : 0;
+    else if (conn->unfinished_ms == 0)
+        conn->unfinished_ms = clock_monotonic_ms();
+}
+
 /* Takes whole lines as long as there is room for what they ask; whether there was one. */
 static bool parse(struct faktory_conn *conn)
 {
@@ -206,29 +216,8 @@ static bool parse(struct faktory_conn *conn)
         conn->in = NULL;
         conn->start = 0;
     }
+    note_unfinished(conn, any);
     return any;
-}
-
-/* Calls borrow from the block, so it never moves: when it is full what is left goes to another. */
-static bool append(struct faktory_conn *conn, const char *bytes, size_t n)
-{
-    struct faktory_block *in = conn->in;
-    if (!in || in->capacity - in->len < n) {
-        size_t left = in ? in->len - conn->start : 0;
-        size_t capacity = left > 0 ? 2 * (left + n) : n;
-        struct faktory_block *next = malloc(sizeof *next + capacity);
-        if (!next)
-            return false;
-        *next = (struct faktory_block){.refs = 1, .len = left, .capacity = capacity};
-        if (left > 0)
-            memcpy(next->bytes, in->bytes + conn->start, left);
-        faktory_block_unref(in);
-        conn->in = in = next;
-        conn->start = 0;
-    }
-    memcpy(in->bytes + in->len, bytes, n);
-    in->len += n;
-    return true;
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
@@ -253,15 +242,15 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
         return;
     }
     conn->active_ms = clock_monotonic_ms();
-    if (!append(conn, buffer->base, (size_t)n))
-        faktory_conn_close(conn);
+    faktory_input_append(conn, buffer->base, (size_t)n);
     faktory_conn_touch(conn);
 }
 
 /* Reads exactly while there is room for more commands. */
 static void choose_reading(struct faktory_conn *conn)
 {
-    bool wants = has_room(conn) && !conn->has_left;
+    bool must_wait = !list_empty(&conn->calls) && faktory_input_is_scarce(conn->server);
+    bool wants = has_room(conn) && !conn->has_left && !must_wait;
     if (wants == conn->is_reading || conn->is_closing)
         return;
     conn->is_reading = wants;
@@ -316,75 +305,4 @@ void faktory_conn_advance(struct faktory_conn *conn)
     if (conn->is_closing)
         drop_finished(conn);
     free_if_over(conn);
-}
-
-/* ---- Coming in ------------------------------------------------------------------------------ */
-
-static void greet(struct faktory_conn *conn)
-{
-    struct faktory_server *server = conn->server;
-    if (faktory_passwords_count(server->passwords) == 0) {
-        (void)buf_puts(&conn->out, "+HI {\"v\":2}\r\n");
-        return;
-    }
-    conn->iterations = ITERATIONS_MIN + (int)rng_below(&server->rng, 4096);
-    (void)snprintf(conn->salt, sizeof conn->salt, "%016" PRIx64,
-                   rng_mix(rng_system_seed() ^ rng_next(&server->rng)));
-    (void)buf_printf(&conn->out, "+HI {\"v\":2,\"i\":%d,\"s\":\"%s\"}\r\n", conn->iterations,
-                     conn->salt);
-}
-
-static void on_spare_closed(uv_handle_t *handle)
-{
-    struct faktory_server *server = handle->data;
-    const bool accepts = server->is_one_too_many && !server->is_stopping;
-    server->is_spare_used = server->is_one_too_many = false;
-    if (accepts)
-        faktory_conn_accept(server);
-    faktory_server_handle_closed(handle);
-}
-
-/* libuv does not look for clients any more until the last one that it told of has been taken. */
-static void turn_away(struct faktory_server *server)
-{
-    server->is_one_too_many = server->is_spare_used;
-    if (server->is_spare_used || uv_tcp_init(server->options.loop, &server->spare) < 0)
-        return;
-    server->is_spare_used = true;
-    server->spare.data = server;
-    server->n_handles++;
-    (void)uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&server->spare);
-    uv_close((uv_handle_t *)&server->spare, on_spare_closed);
-}
-
-void faktory_conn_accept(struct faktory_server *server)
-{
-    struct faktory_conn *conn = calloc(1, sizeof *conn);
-    if (!conn || uv_tcp_init(server->options.loop, &conn->tcp) < 0) {
-        free(conn);
-        turn_away(server);
-        return;
-    }
-    conn->server = server;
-    conn->tcp.data = conn;
-    conn->opened_ms = conn->active_ms = conn->taken_ms = clock_monotonic_ms();
-    list_init(&conn->calls);
-    list_init(&conn->touched);
-    buf_init(&conn->out, FAKTORY_REPLY_MAX);
-    buf_init(&conn->sending, FAKTORY_REPLY_MAX);
-    list_insert(&server->conns, &conn->link);
-    server->n_conns++;
-    if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)&conn->tcp) < 0) {
-        faktory_conn_close(conn);
-        return;
-    }
-    (void)uv_tcp_nodelay(&conn->tcp, 1);
-    (void)uv_tcp_keepalive(&conn->tcp, 1, KEEPALIVE_S);
-    if (server->n_conns > server->options.max_connections) {
-        faktory_put_error(&conn->out, "too many connections: %zu", server->n_conns);
-        faktory_conn_end(conn);
-    } else {
-        greet(conn);
-    }
-    faktory_conn_touch(conn);
 }

@@ -112,7 +112,8 @@ void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str a
     bool is_one = str_is(verb, "HELLO") && faktory_hello_read(args, &arena, &hello, NULL) == 0;
     if (!is_one)
         faktory_conn_end(conn); /* it speaks something else: nothing to be said */
-    else if (hello.wid.len > 0 && !faktory_is_name(hello.wid)) {
+    else if (hello.wid.len > FAKTORY_WID_MAX ||
+             (hello.wid.len > 0 && !faktory_is_name(hello.wid))) {
         faktory_put_error(&conn->out, "invalid wid");
         faktory_conn_end(conn);
     } else if (faktory_passwords_count(conn->server->passwords) > 0) {

@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/rng.h"
+#include "core/name.h"
 #include "doors/faktory_passwords.h"
 #include "doors/faktory_request.h"
 #include "doors/faktory_server.h"
@@ -37,6 +38,10 @@
 #define FAKTORY_REPLY_MAX  ((size_t)256 * 1024 * 1024)
 #define FAKTORY_READ_BYTES ((size_t)64 * 1024)
 
+/* A worker is called NAME_FAKTORY_WORKER and its wid, which together are a name. */
+#define FAKTORY_WID_MAX     (NAME_MAX_BYTES - (sizeof NAME_FAKTORY_WORKER - 1))
+#define FAKTORY_WORKER_NAME (NAME_MAX_BYTES + 1)
+
 enum faktory_state {
     FAKTORY_RUNNING,
     FAKTORY_QUIET,
@@ -47,8 +52,8 @@ enum faktory_state {
 struct faktory_worker {
     struct list link;
     struct str tenant;
-    struct str wid;
-    char *owned; /* the text of the wid */
+    char wid[FAKTORY_WID_MAX + 1];
+    char name[FAKTORY_WORKER_NAME]; /* in leases and lists: NAME_FAKTORY_WORKER and the wid */
     enum faktory_state state;
     int64_t beat_ms; /* monotonic */
     size_t n_conns;
@@ -59,6 +64,7 @@ struct faktory_block {
     size_t refs;
     size_t len;
     size_t capacity;
+    size_t *held; /* counts the capacity of all */
     char bytes[];
 };
 
@@ -110,6 +116,7 @@ struct faktory_conn {
     uint32_t scopes;
     struct str tenant;             /* the server's */
     struct faktory_worker *worker; /* NULL: a producer */
+    char name[32];                 /* of the one that holds its jobs, if it has no wid */
 
     struct faktory_block *in;
     size_t start; /* what stands before it has been taken */
@@ -124,6 +131,7 @@ struct faktory_conn {
     bool is_writing;
     uv_write_t write;
 
+    int64_t unfinished_ms; /* since when it has sent a part of a command; 0: it has not */
     int64_t opened_ms;
     int64_t active_ms;
     int64_t taken_ms; /* when bytes were last taken, or began to wait */
@@ -157,7 +165,8 @@ struct faktory_server {
     size_t n_under_way; /* calls, and passwords being looked at */
     struct rng rng;
     char *read_buffer;
-    struct buf text; /* one document at a time */
+    size_t held_bytes; /* that clients have sent and that are not done with */
+    struct buf text;   /* one document at a time */
 
     struct map workers; /* tenant and wid → struct faktory_worker */
     struct list worker_list;
@@ -197,9 +206,23 @@ void faktory_conn_let_in(struct faktory_conn *conn, struct faktory_passwords *se
  */
 bool faktory_conn_may(struct faktory_conn *conn, enum config_scope scope, struct str verb);
 
-/* ---- faktory_conn.c -------------------------------------------------------------------------- */
+/* ---- faktory_accept.c ------------------------------------------------------------------------ */
 
 void faktory_conn_accept(struct faktory_server *server);
+
+/* ---- faktory_input.c ------------------------------------------------------------------------- */
+
+/* Takes bytes that have come; ends a connection if there is no room for them. */
+void faktory_input_append(struct faktory_conn *conn, const char *bytes, size_t n);
+/* Ends the connection with this error, and drops what it has sent of a command. Not while a line
+ * is being looked at. */
+void faktory_input_refuse(struct faktory_conn *conn, const char *why);
+/* More than half of the budget is used. */
+bool faktory_input_is_scarce(const struct faktory_server *server);
+void faktory_block_unref(struct faktory_block *block);
+
+/* ---- faktory_conn.c -------------------------------------------------------------------------- */
+
 /* To be looked at before the loop waits again. */
 void faktory_conn_touch(struct faktory_conn *conn);
 /* Takes finished calls, reads on, sends; may free it. */
@@ -229,7 +252,6 @@ void faktory_conn_seal(struct faktory_conn *conn);
 struct buf *faktory_conn_reply(struct faktory_conn *conn);
 /* Takes it out of its connection's list. */
 void faktory_call_free(struct faktory_call *call);
-void faktory_block_unref(struct faktory_block *block);
 
 /* ---- The commands ---------------------------------------------------------------------------- */
 
@@ -270,6 +292,8 @@ void faktory_held_release(struct faktory_server *server);
 
 /* ---- faktory_worker.c ------------------------------------------------------------------------ */
 
+/* What the worker with this wid is called in leases. */
+void faktory_name_worker(char out[FAKTORY_WORKER_NAME], struct str wid);
 /* The worker, which has one connection more; NULL without memory. */
 struct faktory_worker *faktory_worker_enter(struct faktory_server *server, struct str tenant,
                                             struct str wid);

@@ -205,6 +205,10 @@ static void set_defaults(struct faktory_options *o)
         o->max_connections = 10000;
     if (o->max_line_bytes == 0)
         o->max_line_bytes = (size_t)8 * 1024 * 1024;
+    if (o->max_held_bytes == 0)
+        o->max_held_bytes = (size_t)256 * 1024 * 1024;
+    if (o->command_timeout_ms == 0)
+        o->command_timeout_ms = 30000;
     if (o->handshake_timeout_ms == 0)
         o->handshake_timeout_ms = 2000;
     if (o->fetch_wait_ms == 0)

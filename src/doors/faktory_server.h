@@ -44,7 +44,9 @@ struct faktory_options {
     struct remote_workers *remote; /* borrowed; NULL: workers that come in here are not shown */
     size_t max_connections;        /* 10 000 */
     size_t max_line_bytes;         /* 8 MiB */
+    size_t max_held_bytes;         /* of commands that are not done with, of all; 256 MiB */
     int64_t handshake_timeout_ms;  /* 2 s */
+    int64_t command_timeout_ms;    /* between the first and the last byte of a command; 30 s */
     int64_t fetch_wait_ms;         /* how long a FETCH waits for a job; 2 s */
     int64_t beat_timeout_ms; /* a worker that has not sent a BEAT for so long is cut off; 60 s */
     int64_t send_timeout_ms; /* a client that does not take its answers for so long; 30 s */

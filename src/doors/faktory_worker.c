@@ -1,5 +1,6 @@
 #include "doors/faktory_int.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -17,24 +18,27 @@ struct faktory_worker *faktory_worker_find(struct faktory_server *server, struct
     return map_get(&server->workers, faktory_key(server, tenant, wid));
 }
 
+void faktory_name_worker(char out[FAKTORY_WORKER_NAME], struct str wid)
+{
+    (void)snprintf(out, FAKTORY_WORKER_NAME, NAME_FAKTORY_WORKER "%.*s", (int)wid.len, wid.ptr);
+}
+
 static struct faktory_worker *add(struct faktory_server *server, struct str tenant, struct str wid)
 {
     struct faktory_worker *worker = calloc(1, sizeof *worker);
-    char *copy = str_dup(wid);
-    if (!worker || !copy ||
+    if (!worker || !str_copy(worker->wid, sizeof worker->wid, wid) ||
         map_put(&server->workers, faktory_key(server, tenant, wid), worker) < 0) {
         free(worker);
-        free(copy);
         return NULL;
     }
     worker->tenant = tenant;
-    worker->owned = copy;
-    worker->wid = (struct str){copy, wid.len};
+    faktory_name_worker(worker->name, wid);
     worker->beat_ms = clock_monotonic_ms();
     list_insert(&server->worker_list, &worker->link);
-    remote_workers_seen(server->options.remote, tenant, worker->wid, jobs_now_ms(server), 0);
+    remote_workers_seen(server->options.remote, tenant, str_of(worker->name), jobs_now_ms(server),
+                        0);
     log_event(server->options.log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_worker_came",
-              LOG_STR("worker", wid), LOG_STR("tenant", tenant));
+              LOG_S("worker", worker->name), LOG_STR("tenant", tenant));
     return worker;
 }
 
@@ -53,12 +57,11 @@ void faktory_worker_leave(struct faktory_server *server, struct faktory_worker *
 {
     if (!worker || --worker->n_conns > 0)
         return;
-    (void)map_remove(&server->workers, faktory_key(server, worker->tenant, worker->wid));
+    (void)map_remove(&server->workers, faktory_key(server, worker->tenant, str_of(worker->wid)));
     list_remove(&worker->link);
-    remote_workers_gone(server->options.remote, worker->tenant, worker->wid);
+    remote_workers_gone(server->options.remote, worker->tenant, str_of(worker->name));
     log_event(server->options.log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_worker_left",
-              LOG_STR("worker", worker->wid), LOG_STR("tenant", worker->tenant));
-    free(worker->owned);
+              LOG_S("worker", worker->name), LOG_STR("tenant", worker->tenant));
     free(worker);
 }
 
@@ -70,8 +73,8 @@ void faktory_worker_beat(struct faktory_server *server, struct faktory_worker *w
                               : str_is(state, "quiet")   ? FAKTORY_QUIET
                                                          : FAKTORY_RUNNING;
     worker->beat_ms = now_ms;
-    remote_workers_seen(server->options.remote, worker->tenant, worker->wid, jobs_now_ms(server),
-                        0);
+    remote_workers_seen(server->options.remote, worker->tenant, str_of(worker->name),
+                        jobs_now_ms(server), 0);
     if (seen > worker->state)
         worker->state = seen;
 }
@@ -85,7 +88,7 @@ void faktory_workers_reap(struct faktory_server *server, int64_t now_ms)
             now_ms - worker->beat_ms < server->options.beat_timeout_ms)
             continue;
         log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_worker_silent",
-                  LOG_STR("worker", worker->wid), LOG_STR("tenant", worker->tenant));
+                  LOG_S("worker", worker->name), LOG_STR("tenant", worker->tenant));
         faktory_conn_close(conn);
     }
 }
@@ -98,5 +101,5 @@ enum faktory_state faktory_state_of(const struct faktory_conn *conn)
 
 struct str faktory_worker_name(const struct faktory_conn *conn)
 {
-    return conn->worker ? conn->worker->wid : STR("faktory");
+    return str_of(conn->worker ? conn->worker->name : conn->name);
 }

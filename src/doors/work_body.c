@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "core/failure.h"
+#include "core/name.h"
 
 const char *lease_token_write(uint64_t token, char out[LEASE_TOKEN_MAX])
 {
@@ -54,6 +55,12 @@ int claim_body_read(struct str text, struct arena *arena, struct claim_body *ret
         rc = body_end(&b);
     body_release(&b);
     (void)str_copy(ret->field, sizeof ret->field, str_of(b.field));
+    if (rc == 0 && str_starts_with(ret->worker, STR(NAME_FAKTORY_WORKER))) {
+        (void)str_copy(ret->field, sizeof ret->field, STR("worker"));
+        return err_set(err, REDRIVE_E_INVALID,
+                       "names that begin with '" NAME_FAKTORY_WORKER
+                       "' are those of Faktory workers");
+    }
     return rc;
 }
 

@@ -135,6 +135,9 @@ class Client:
     def info(self):
         return json.loads(self.ask("INFO"))["faktory"]
 
+    def info_of(self, part):
+        return json.loads(self.ask("INFO"))[part]
+
     def mutate(self, **operation):
         return self.ask("MUTATE " + json.dumps(operation))
 

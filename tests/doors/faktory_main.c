@@ -195,6 +195,10 @@ static void set_option(struct program *p, const char *name, char *value)
         p->options.max_connections = strtoul(value, NULL, 10);
     else if (strcmp(name, "--max-line") == 0)
         p->options.max_line_bytes = strtoul(value, NULL, 10);
+    else if (strcmp(name, "--max-held") == 0)
+        p->options.max_held_bytes = strtoul(value, NULL, 10);
+    else if (strcmp(name, "--command") == 0)
+        p->options.command_timeout_ms = atoll(value);
     else if (strcmp(name, "--handshake") == 0)
         p->options.handshake_timeout_ms = atoll(value);
     else if (strcmp(name, "--beat") == 0)

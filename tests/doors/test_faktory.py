@@ -1,5 +1,6 @@
 """The Faktory door from outside: every verb, and everything that can be said wrongly."""
 
+import contextlib
 import hashlib
 import json
 import re
@@ -459,6 +460,17 @@ def test_ack_of_another_worker_changes_nothing(door):
     assert two.info()["sets"]["working"] == 0
 
 
+def test_job_of_a_connection_without_wid_is_its_own(door):
+    client, other = door.connect(), door.connect()
+    client.push("job-00001")
+    assert client.fetch()["jid"] == "job-00001"
+    other.ack("job-00001")
+    assert "Job not found" in other.error('FAIL {"jid":"job-00001"}')
+    assert client.info()["sets"]["working"] == 1
+    client.ack("job-00001")
+    assert client.info()["sets"]["working"] == 0
+
+
 def test_stale_ack_does_not_touch_the_next_run(door):
     one, two = door.worker("w1"), door.worker("w2")
     one.push("job-00001", reserve_for=60)
@@ -726,6 +738,44 @@ def test_line_over_the_limit_is_refused(open_door):
     with pytest.raises(ServerError, match="line is over 100000 bytes"):
         client.reply()
     assert client.is_closed()
+
+
+def test_unfinished_commands_share_a_budget(open_door):
+    mib = 1024 * 1024
+    door = open_door("--max-held", str(32 * mib))
+    small = door.connect()
+    before = door.peak_mib()
+    greedy = [door.connect() for _ in range(24)]
+    beginning = b'PUSH {"jid":"job-00001","jobtype":"T","args":["'
+    for client in greedy:
+        with contextlib.suppress(ConnectionError):
+            client.socket.sendall(beginning + b"x" * (7 * mib))
+    # Those that fit may go on; each of the others has been told and cut off.
+    wait_until(lambda: small.info_of("server")["connections"] <= 6)
+    assert door.peak_mib() - before < 100
+    small.push("job-00002")
+    assert small.fetch()["jid"] == "job-00002"
+    for client in greedy:
+        client.file.close()
+        client.socket.close()
+    wait_until(lambda: small.info_of("server")["connections"] == 1)
+    # All of it has been given back.
+    client = door.connect()
+    client.push("job-00003", args=["x" * (mib // 2)])
+
+
+def test_command_that_is_not_finished_in_time_is_cut_off(open_door):
+    door = open_door("--command", "300")
+    client = door.connect()
+    client.socket.sendall(b"PUSH {")
+    with pytest.raises(ServerError, match="not finished in time"):
+        client.reply()
+    assert client.is_closed()
+    # One that waits between commands does not.
+    client = door.connect()
+    client.push("job-00001")
+    time.sleep(1.2)
+    client.push("job-00002")
 
 
 def test_commands_may_come_in_pieces(door):

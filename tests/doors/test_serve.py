@@ -670,6 +670,34 @@ def test_faktory_passwords_that_cannot_be_read_are_named(bench):
     assert server.logged("password_env")
 
 
+def test_faktory_clients_settle_jobs_that_were_claimed_there_only(bench):
+    bench.configure("tasks: {mail: {}, own: {run: {exec: [sleep, '60']}}}\n",
+                    "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}")
+    server = bench.serve("--worker", "pool-1", "--grace", "0s").ready()
+
+    def post(path, body):
+        connection = server.connect()
+        connection.request("POST", path, json.dumps(body))
+        answer = connection.getresponse()
+        text = json.loads(answer.read())
+        connection.close()
+        return answer.status, text
+
+    ids = {}
+    for task in ("mail", "own"):
+        ids[task] = post("/jobs", {"task": task})[1]["id"]
+    assert post("/claim", {"worker": "http-1", "tasks": ["mail"]})[1]["jobs"][0]["id"] == ids["mail"]
+    wait_for(lambda: bench.state(ids["own"]) == "running", "the pool")
+    for wid, job_id in (("http-1", ids["mail"]), ("pool-1", ids["own"])):
+        client = FaktoryClient(server.port("faktory"), wid=wid, pid=1, labels=[], hostname="x")
+        client.ack(job_id)
+        assert "Job not found" in client.error("FAIL " + json.dumps({"jid": job_id}))
+        assert bench.state(job_id) == "running"
+    status, text = post("/claim", {"worker": "faktory:http-1"})
+    assert status == 400 and "faktory:" in json.dumps(text)
+    assert server.stop() == 0
+
+
 # ---- Workers elsewhere -------------------------------------------------------------------------
 
 
@@ -698,7 +726,7 @@ def test_remote_workers_are_seen_like_others(bench):
     client = FaktoryClient(server.port("faktory"), wid="fak-1", pid=1, labels=[], hostname="x", password="open-sesame")
     post("/jobs", [{"task": "mail"}, {"task": "mail"}])
     assert len(post("/claim", {"worker": "http-1", "n": 2})["jobs"]) == 2
-    wait_for(lambda: set(workers("red")) == {"fak-1", "http-1"}, "both in the list")
+    wait_for(lambda: set(workers("red")) == {"faktory:fak-1", "http-1"}, "both in the list")
     wait_for(lambda: workers("red")["http-1"]["running"] == 2, "the jobs in hand")
     shown = workers("red")["http-1"]
     assert (shown["tenant"], shown["host"], shown["pid"]) == ("red", "", 0)
@@ -710,4 +738,4 @@ def test_remote_workers_are_seen_like_others(bench):
     wait_for(lambda: set(workers("red")) == {"http-1"}, "the one that has gone")
     assert server.stop() == 0
     with sqlite3.connect(bench.database, timeout=LIMIT_S) as db:
-        assert db.execute("SELECT count(*) FROM shared WHERE value IS NOT NULL AND key IN ('http-1', 'fak-1')").fetchone() == (0,)
+        assert db.execute("SELECT count(*) FROM shared WHERE value IS NOT NULL AND key IN ('http-1', 'faktory:fak-1')").fetchone() == (0,)

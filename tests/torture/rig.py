@@ -295,11 +295,16 @@ class Rig(Remains):
             if member.process:
                 self.end(member.process)
 
+    def faktory_client(self, job):
+        """The name of the Faktory client that holds the job, or None."""
+        prefix, _, name = (job["worker"] or "").partition(":")
+        return name if prefix == "faktory" and name in self.clients else None
+
     def lost_fetches(self, live):
         """The ids of these jobs, if each was fetched by a Faktory client that never heard of it because the
         server was killed: for a minute at least it is that client's."""
         started = {(entry["id"], entry["attempt"]) for entry in self.testimony() if entry["event"] == "start"} if all(
-            job["state"] == "running" and job["worker"] in self.clients for job in live) else None
+            job["state"] == "running" and self.faktory_client(job) for job in live) else None
         if started is None or any((job["id"], job["attempts"]) in started for job in live):
             return None
         return sorted(job["id"] for job in live)
@@ -307,8 +312,9 @@ class Rig(Remains):
     def take_back_lost_fetches(self):
         """In the client's name: whoever has its wid may still settle them."""
         for job in self.store.live():
-            if job["state"] == "running" and job["worker"] in self.clients:
-                client = FaktoryClient(job["worker"], self.logs / f"{job['worker']}.log", [door[1] for door in self.doors])
+            name = self.faktory_client(job)
+            if job["state"] == "running" and name:
+                client = FaktoryClient(name, self.logs / f"{name}.log", [door[1] for door in self.doors])
                 client.end(job["id"], job["attempts"], "SUCCESS")
                 client.worker.close()
                 client.log.close()
