@@ -9,9 +9,11 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "cli/load_config.h"
 #include "cli/session.h"
 #include "cli/work_tally.h"
 #include "cli/worker_name.h"
+#include "doors/metrics_server.h"
 #include "run/notify.h"
 #include "run/pool.h"
 
@@ -28,6 +30,7 @@ struct work_options {
     int64_t grace_ms;
     const char *worker;
     const char *tenant;
+    const char *metrics;
 };
 
 struct work {
@@ -38,6 +41,8 @@ struct work {
     struct session session;
     struct committer *committer;
     struct work_tally tally;
+    struct run_times *times;        /* NULL: without metrics */
+    struct metrics_server *metrics; /* NULL: none */
     uv_loop_t loop;
     uv_signal_t signals[2];
     bool has_signals; /* they are watched */
@@ -51,6 +56,14 @@ struct work {
 };
 
 static const int SIGNALS[] = {SIGINT, SIGTERM};
+
+static void on_event(const struct engine_event *event, void *ctx)
+{
+    struct work *work = ctx;
+    work_tally_event(event, &work->tally);
+    if (work->times)
+        run_times_event(work->times, event);
+}
 
 static void on_ready(void *ctx)
 {
@@ -250,11 +263,40 @@ static struct str *as_strs(const struct option_strings *strings)
     return strs;
 }
 
+static int load(struct cli *cli, struct work *work, struct redrive_err *err)
+{
+    int rc = 0;
+    if (work->options->metrics)
+        rc = load_config_flag("listen-metrics", work->options->metrics, err);
+    if (rc == 0)
+        rc = session_load(cli, &work->session, err);
+    if (rc == 0 && work->session.config->listen.metrics && !(work->times = run_times_new()))
+        rc = err_nomem(err);
+    return rc;
+}
+
+static int start_metrics(struct work *work, struct redrive_err *err)
+{
+    const struct metrics_server_options options = {
+        .config = work->session.config,
+        .times = work->times,
+        .pulse = engine_pulse(committer_engine(work->committer)),
+        .log = &work->session.log,
+    };
+    if (!work->times)
+        return 0;
+    int rc = metrics_server_start(&options, &work->metrics, err);
+    if (rc == 0)
+        session_log_listening(&work->session, "metrics", options.config->listen.metrics,
+                              metrics_server_port(work->metrics));
+    return rc;
+}
+
 static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
 {
     const struct engine_options options = {
-        .on_event = work_tally_event,
-        .event_ctx = &work->tally,
+        .on_event = on_event,
+        .event_ctx = work,
         .on_alert = on_alert,
         .alert_ctx = work,
     };
@@ -262,7 +304,7 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
     work->tasks = as_strs(&work->options->tasks);
     if (!work->queues || !work->tasks)
         return err_nomem(err);
-    int rc = session_load(cli, &work->session, err);
+    int rc = load(cli, work, err);
     /* Before the store is touched: who does not start to work sets none up. */
     if (rc == 0) {
         const struct pool_options wanted = describe_pool(work);
@@ -275,12 +317,15 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
         rc = start_notifier(work, err);
     if (rc == 0)
         rc = session_committer(&work->session, on_ready, work, &work->committer, err);
+    if (rc == 0)
+        rc = start_metrics(work, err);
     return rc;
 }
 
 /* The notifier goes after whoever may still tell it something. */
 static void close_all(struct work *work)
 {
+    metrics_server_stop(work->metrics);
     committer_stop(work->committer);
     if (work->notifier)
         notifier_stop(work->notifier, NOTIFY_GRACE_MS, on_notifier_stopped, work);
@@ -313,6 +358,7 @@ static int run_work(struct cli *cli, struct redrive_err *err)
         close_all(&work);
     }
     session_close(&work.session);
+    run_times_free(work.times);
     pthread_mutex_destroy(&work.mutex);
     work_tally_release(&work.tally);
     free(work.queues);
@@ -353,6 +399,10 @@ static const struct option OPTIONS[] = {
      INTO_STRING(struct work_options, tenant),
      .placeholder = "NAME",
      .help = "take jobs of this tenant only"},
+    {.name = "metrics",
+     INTO_STRING(struct work_options, metrics),
+     .placeholder = "ADDRESS",
+     .help = "where Prometheus finds GET /metrics of this worker: HOST:PORT; as listen.metrics"},
     {0},
 };
 

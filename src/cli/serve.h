@@ -179,9 +179,6 @@ int serve_open_doors(struct serve *serve, struct redrive_err *err);
 int serve_load_tls(struct serve *serve, struct redrive_err *err);
 /* Lets nobody more in, and has workers fetch no more. */
 void serve_quiet_doors(struct serve *serve);
-/* With the port in it, also when the address left it open. */
-void serve_log_listening(const struct serve *serve, const char *door, const char *address,
-                         uint16_t port);
 
 /* ---- The Faktory server (serve_faktory.c) ---------------------------------------------------- */
 

@@ -1,26 +1,8 @@
 /* serve_doors.c - where clients come in: HTTP, and all servers together. */
 #include "cli/serve.h"
 
-#include <stdio.h>
-#include <unistd.h>
-
-#include "base/clock.h"
 #include "doors/faktory_server.h"
 #include "doors/unix_socket.h"
-
-void serve_log_listening(const struct serve *serve, const char *door, const char *address,
-                         uint16_t port)
-{
-    char text[300];
-    const char *colon = strrchr(address, ':');
-    const int host = colon ? (int)(colon - address) : (int)strlen(address);
-    if (unix_socket_is_address(address))
-        (void)snprintf(text, sizeof text, "%s", address);
-    else
-        (void)snprintf(text, sizeof text, "%.*s:%u", host, address, port);
-    log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "listening",
-              LOG_S("door", door), LOG_S("address", text), LOG_I("pid", (int64_t)getpid()));
-}
 
 int serve_load_tls(struct serve *serve, struct redrive_err *err)
 {
@@ -68,7 +50,8 @@ static int open_http(struct serve *serve, struct redrive_err *err)
     if (rc == 0)
         rc = http_server_start(&options, &serve->http, err);
     if (rc == 0)
-        serve_log_listening(serve, "http", config->listen.http, http_server_port(serve->http));
+        session_log_listening(&serve->session, "http", config->listen.http,
+                              http_server_port(serve->http));
     return rc;
 }
 

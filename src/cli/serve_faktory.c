@@ -57,7 +57,7 @@ static int start_faktory(struct serve *serve, struct faktory_passwords *password
     pthread_mutex_lock(&serve->mutex);
     serve->faktory = server;
     pthread_mutex_unlock(&serve->mutex);
-    serve_log_listening(serve, "faktory", options.address, faktory_server_port(server));
+    session_log_listening(&serve->session, "faktory", options.address, faktory_server_port(server));
     return 0;
 }
 

@@ -1,7 +1,12 @@
 #include "cli/session.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
 #include "base/rng.h"
 #include "cli/load_config.h"
+#include "doors/unix_socket.h"
 #include "engine/tasks.h"
 
 static int open_store(const struct session *session, const char *url, bool create,
@@ -99,4 +104,18 @@ int session_committer(struct session *session, void (*on_ready)(void *ctx), void
     session->engine = NULL;
     session->store = NULL;
     return committer_start(&options, ret, err);
+}
+
+void session_log_listening(const struct session *session, const char *door, const char *address,
+                           uint16_t port)
+{
+    char text[300];
+    const char *colon = strrchr(address, ':');
+    const int host = colon ? (int)(colon - address) : (int)strlen(address);
+    if (unix_socket_is_address(address))
+        (void)snprintf(text, sizeof text, "%s", address);
+    else
+        (void)snprintf(text, sizeof text, "%.*s:%u", host, address, port);
+    log_event(&session->log, LOG_LEVEL_INFO, clock_wall_ms(), "listening", LOG_S("door", door),
+              LOG_S("address", text), LOG_I("pid", (int64_t)getpid()));
 }

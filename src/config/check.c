@@ -177,4 +177,5 @@ void check_whole(struct binder *b, const struct node *root)
     check_door(b, root, "http", config->listen.http, config->n_tokens > 0);
     check_door(b, root, "faktory", config->listen.faktory,
                config->n_tokens > 0 || config->n_faktory_passwords > 0);
+    check_door(b, root, "metrics", config->listen.metrics, config->n_tokens > 0);
 }

@@ -214,6 +214,7 @@ struct config {
     struct {
         const char *http; /* host:port or unix:PATH; NULL: closed */
         const char *faktory;
+        const char *metrics;                 /* of `redrive work` */
         uint32_t max_connections;            /* of each */
         enum config_socket_mode socket_mode; /* of the file of a Unix socket */
         struct config_tls tls;

@@ -145,6 +145,8 @@ static void write_job(struct json_writer *w, const struct engine_event *event)
     field_if(w, "worker", event->worker);
     json_field_int(w, "attempt", event->attempt);
     json_field_int(w, "max_attempts", event->max_attempts);
+    if (event->kind == ENGINE_EVENT_STARTED)
+        json_field_int(w, "wait_ms", event->wait_ms);
     if (event->ran)
         json_field_int(w, "duration_ms", event->run_ms);
     if (event->kind == ENGINE_EVENT_RETRYING || event->kind == ENGINE_EVENT_RELEASED)

@@ -87,5 +87,5 @@ void faktory_server_set_passwords(struct faktory_server *server,
     if (n_ended > 0)
         log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_clients_ended",
                   LOG_I("connections", (int64_t)n_ended),
-                  LOG_S("reason", "their password is not valid any more"));
+                  LOG_S("error", "their password is not valid any more"));
 }

@@ -1,28 +1,40 @@
-/* metrics.h - the figures of a tenant as Prometheus reads them (text format 0.0.4).
+/* metrics.h - figures as Prometheus reads them.
  *
- * A pure writer over what stats.h has read and run_times.h has kept. Names, labels and units are
- * for good: dashboards depend on them. docs/operations.md lists them. Each family has its HELP and
- * TYPE, and stands in one piece; label values are escaped, whatever a task is called.
+ * Pure writers over what stats.h has read, run_times.h has kept and process_facts.h has asked the
+ * kernel. There are two kinds, and a series is of one kind only:
+ *
+ *   - of the store: what all processes have done together. Every server of a store exports the same
+ *     values, so that they are aggregated with max, never with sum.
+ *   - of this process: what it alone has done since it started. They are aggregated with sum.
+ *
+ * docs/operations.md lists them with their kind. Each family has its HELP and TYPE and stands in
+ * one piece.
  */
 #ifndef DOORS_METRICS_H
 #define DOORS_METRICS_H
 
 #include "base/buf.h"
+#include "doors/process_facts.h"
 #include "doors/run_times.h"
 #include "engine/pulse.h"
 #include "engine/stats.h"
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-struct metrics_facts {
-    const struct stats *stats; /* NULL: the store could not be read; what is its own is left out */
+/* Breakers that have a series of their own, those that are not closed first. Keys made of payloads
+ * have no end; redrive_breakers counts them all. */
+#define METRICS_MAX_BREAKERS 200
+
+struct metrics_process {
+    const struct pulse_state *pulse;
+    bool store_is_read; /* the store could be read just now */
     const struct run_time *run_times;
     size_t n_run_times;
-    int64_t started_ms; /* of this process */
-    const struct pulse_state *pulse;
+    struct process_facts facts;
 };
 
-/* Failures are the buffer's. */
-void metrics_write(const struct metrics_facts *facts, struct buf *out);
+/* Failures are the buffer's, or out of memory. */
+int metrics_write_store(const struct stats *stats, struct buf *out);
+void metrics_write_process(const struct metrics_process *process, struct buf *out);
 
 #endif

@@ -20,21 +20,24 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
     struct stats stats = {0};
     struct run_time *rows = NULL;
     struct pulse_state state;
+    int rc = 0;
     const bool is_read = !pulse_is_away(pulse, NULL) &&
                          stats_read(rest_store(call), call->principal.tenant, &call->config->health,
                                     rest_now_ms(call), &stats, err) == 0;
     pulse_read(pulse, &state);
-    size_t n = times ? run_times_read(times, call->principal.tenant, arena, &rows) : 0;
-    const struct metrics_facts facts = {
-        .stats = is_read ? &stats : NULL,
+    if (is_read)
+        rc = metrics_write_store(&stats, out);
+    stats_release(&stats);
+    const size_t n = times ? run_times_read(times, call->principal.tenant, arena, &rows) : 0;
+    const struct metrics_process process = {
+        .pulse = &state,
+        .store_is_read = is_read,
         .run_times = rows,
         .n_run_times = n,
-        .started_ms = times ? run_times_since_ms(times) : stats.at_ms,
-        .pulse = &state,
+        .facts = process_facts(times ? run_times_since_ms(times) : rest_now_ms(call)),
     };
-    metrics_write(&facts, out);
-    stats_release(&stats);
-    if (arena->failed)
+    metrics_write_process(&process, out);
+    if (rc < 0 || arena->failed)
         return err_nomem(err);
     return buf_failed(out) ? err_set(err, buf_failed(out), "there are too many metrics") : 0;
 }

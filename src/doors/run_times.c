@@ -13,10 +13,17 @@
 #define BOUND(seconds) seconds,
 static const double BOUNDS[] = {RUN_TIMES_BOUNDS(BOUND)};
 
+/* A histogram with its names; they lie in `text`. */
+struct entry {
+    struct run_time time;
+    struct str tenant;
+    char text[];
+};
+
 struct run_times {
     int64_t since_ms;
     pthread_mutex_t mutex;
-    struct map map; /* tenant, zero byte, task → struct run_time without its name */
+    struct map map; /* kind, tenant, queue, task with zero bytes between → struct entry */
     struct buf key;
 };
 
@@ -49,18 +56,50 @@ void run_times_free(struct run_times *times)
     free(times);
 }
 
-/* The mutex is held. NULL: there is no room, or no memory. */
-static struct run_time *find(struct run_times *times, struct str tenant, struct str task, bool add)
+/* ---- Counting -------------------------------------------------------------------------------- */
+
+static struct str keep(char **at, struct str s)
 {
-    buf_reset(&times->key);
-    (void)buf_add_str(&times->key, tenant);
-    (void)buf_putc(&times->key, '\0');
-    if (buf_add_str(&times->key, task) < 0)
+    const struct str kept = {*at, s.len};
+    if (s.len > 0)
+        memcpy(*at, s.ptr, s.len);
+    *at += s.len;
+    return kept;
+}
+
+static struct entry *entry_new(enum engine_event_kind kind, struct str tenant, struct str queue,
+                               struct str task)
+{
+    struct entry *entry = calloc(1, sizeof *entry + tenant.len + queue.len + task.len);
+    if (!entry)
         return NULL;
-    struct run_time *found = map_get(&times->map, buf_str(&times->key));
-    if (found || !add)
+    char *at = entry->text;
+    entry->tenant = keep(&at, tenant);
+    entry->time = (struct run_time){
+        .kind = kind,
+        .queue = keep(&at, queue),
+        .task = keep(&at, task),
+    };
+    return entry;
+}
+
+/* The mutex is held. NULL: there is no room, or no memory. */
+static struct entry *find(struct run_times *times, enum engine_event_kind kind, struct str tenant,
+                          struct str queue, struct str task, bool may_add)
+{
+    const struct str parts[] = {tenant, queue, task};
+    buf_reset(&times->key);
+    (void)buf_putc(&times->key, (char)('a' + (int)kind));
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        (void)buf_putc(&times->key, '\0');
+        (void)buf_add_str(&times->key, parts[i]);
+    }
+    if (buf_failed(&times->key))
+        return NULL;
+    struct entry *found = map_get(&times->map, buf_str(&times->key));
+    if (found || !may_add)
         return found;
-    found = calloc(1, sizeof *found);
+    found = entry_new(kind, tenant, queue, task);
     if (found && map_put(&times->map, buf_str(&times->key), found) < 0) {
         free(found);
         found = NULL;
@@ -68,32 +107,64 @@ static struct run_time *find(struct run_times *times, struct str tenant, struct 
     return found;
 }
 
-void run_times_event(struct run_times *times, const struct engine_event *event)
+static void count(struct run_times *times, const struct engine_event *event, int64_t took_ms)
 {
     size_t i = 0;
-    if (!event->ran ||
-        (event->kind != ENGINE_EVENT_COMPLETED && event->class_ == REDRIVE_CLASS_SUCCESS))
-        return;
-    uint64_t ms = event->run_ms > 0 ? (uint64_t)event->run_ms : 0;
+    const uint64_t ms = took_ms > 0 ? (uint64_t)took_ms : 0;
     while (i < RUN_TIMES_N_BOUNDS && (double)ms / 1000 > BOUNDS[i])
         i++;
     pthread_mutex_lock(&times->mutex);
-    bool has_room = times->map.count < RUN_TIMES_MAX_TASKS;
-    struct run_time *time = find(times, event->tenant, event->task, has_room);
-    if (!time)
-        time = find(times, event->tenant, STR(""), true);
-    if (time) {
-        time->counts[i]++;
-        time->sum_ms += ms;
+    const bool has_room = times->map.count < RUN_TIMES_MAX;
+    struct entry *entry =
+        find(times, event->kind, event->tenant, event->queue, event->task, has_room);
+    if (!entry)
+        entry = find(times, event->kind, event->tenant, STR(""), STR(""), true);
+    if (entry) {
+        entry->time.counts[i]++;
+        entry->time.sum_ms += ms;
     }
     pthread_mutex_unlock(&times->mutex);
 }
 
-static int by_task(const void *a, const void *b)
+void run_times_event(struct run_times *times, const struct engine_event *event)
 {
-    const struct str x = ((const struct run_time *)a)->task, y = ((const struct run_time *)b)->task;
-    int order = memcmp(x.ptr, y.ptr, x.len < y.len ? x.len : y.len);
-    return order != 0 ? order : (x.len > y.len) - (x.len < y.len);
+    if (event->kind == ENGINE_EVENT_STARTED)
+        count(times, event, event->wait_ms);
+    else if (event->ran &&
+             (event->kind == ENGINE_EVENT_COMPLETED || event->class_ != REDRIVE_CLASS_SUCCESS))
+        count(times, event, event->run_ms);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static int by_names(const void *left, const void *right)
+{
+    const struct run_time *a = left, *b = right;
+    int order = str_compare(a->queue, b->queue);
+    if (order == 0)
+        order = str_compare(a->task, b->task);
+    return order != 0 ? order : (int)a->kind - (int)b->kind;
+}
+
+/* Rows of the same names, which lie side by side, become one. Returns how many are left. */
+static size_t add_up(struct run_time *rows, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (kept == 0 || by_names(&rows[kept - 1], &rows[i]) != 0) {
+            rows[kept++] = rows[i];
+            continue;
+        }
+        for (size_t j = 0; j <= RUN_TIMES_N_BOUNDS; j++)
+            rows[kept - 1].counts[j] += rows[i].counts[j];
+        rows[kept - 1].sum_ms += rows[i].sum_ms;
+    }
+    return kept;
+}
+
+static struct str copy(struct arena *arena, struct str s)
+{
+    return (struct str){arena_dup(arena, s), s.len};
 }
 
 size_t run_times_read(struct run_times *times, struct str tenant, struct arena *arena,
@@ -103,19 +174,18 @@ size_t run_times_read(struct run_times *times, struct str tenant, struct arena *
     pthread_mutex_lock(&times->mutex);
     struct run_time *rows = arena_array(arena, times->map.count, sizeof *rows);
     MAP_FOREACH (&times->map, slot) {
-        const size_t skip = strlen(slot->key) + 1;
-        const struct str task = {slot->key + skip, slot->key_len - skip};
-        if (!rows || !str_is(tenant, slot->key))
+        const struct entry *entry = slot->value;
+        if (!rows || (tenant.ptr && !str_eq(tenant, entry->tenant)))
             continue;
-        rows[n] = *(const struct run_time *)slot->value;
-        rows[n].task = (struct str){arena_dup(arena, task), task.len};
+        rows[n] = entry->time;
+        rows[n].queue = copy(arena, entry->time.queue);
+        rows[n].task = copy(arena, entry->time.task);
         n++;
     }
     pthread_mutex_unlock(&times->mutex);
-    if (arena->failed)
-        n = 0;
-    if (n > 1)
-        qsort(rows, n, sizeof *rows, by_task);
     *ret = rows;
-    return n;
+    if (arena->failed || n == 0)
+        return 0;
+    qsort(rows, n, sizeof *rows, by_names);
+    return add_up(rows, n);
 }

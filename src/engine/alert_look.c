@@ -153,8 +153,8 @@ static void add_task_health(const struct look *l, const struct config_alert *ale
     uint64_t runs = 0, failures = 0;
     for (size_t i = 0; i < l->counters.n; i++) {
         const struct counter *c = &l->counters.counters[i];
-        if (!str_starts_with(c->label, STR("task:")) ||
-            !str_is((struct str){c->label.ptr + 5, c->label.len - 5}, alert->task))
+        struct str queue, task;
+        if (!counter_partition(c->label, &queue, &task) || !str_is(task, alert->task))
             continue;
         for (size_t kind = 0; kind < sizeof ENDS / sizeof ENDS[0]; kind++) {
             if (!str_is(c->name, engine_event_counter(ENDS[kind])) || c->value < 0)

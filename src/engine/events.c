@@ -92,10 +92,26 @@ void event_add_breaker(struct engine *e, const struct lane *lane)
 
 /* ---- Counters -------------------------------------------------------------------------------
  *
- * One number in all, and one for each task, queue and class that had a part in it. What workers
- * have done stands in their own rows: they come and go, and counters stay for ever. A unit has many
- * events that count alike, so they are gathered first, and counted once a group.
+ * One number in all, and one for each partition (queue and task) and class that had a part in it.
+ * What workers have done stands in their own rows: they come and go, and counters stay for ever. A
+ * unit has many events that count alike, so they are gathered first, and counted once a group.
  */
+#define PARTITION "partition:"
+
+bool counter_partition(struct str label, struct str *ret_queue, struct str *ret_task)
+{
+    const struct str prefix = STR(PARTITION);
+    if (!str_starts_with(label, prefix))
+        return false;
+    const struct str name = {label.ptr + prefix.len, label.len - prefix.len};
+    const char *slash = memchr(name.ptr, '/', name.len);
+    if (!slash)
+        return false;
+    *ret_queue = (struct str){name.ptr, (size_t)(slash - name.ptr)};
+    *ret_task = (struct str){slash + 1, name.len - ret_queue->len - 1};
+    return true;
+}
+
 struct group {
     const struct engine_event *event; /* the first of them; NULL: a free slot */
     uint64_t hash;
@@ -146,14 +162,9 @@ struct tally {
     int failed;
 };
 
-static void count(struct tally *t, int64_t n, struct str tenant, const char *name, const char *kind,
-                  struct str label)
+/* The key begins with the label. */
+static void count(struct tally *t, int64_t n, struct str tenant, const char *name)
 {
-    buf_reset(&t->key);
-    (void)buf_puts(&t->key, kind);
-    if (*kind)
-        (void)buf_putc(&t->key, ':');
-    (void)buf_add_str(&t->key, label);
     size_t label_len = t->key.len;
     (void)buf_putc(&t->key, '\0');
     (void)buf_puts(&t->key, name);
@@ -178,13 +189,23 @@ static void count(struct tally *t, int64_t n, struct str tenant, const char *nam
 static void count_event(struct tally *t, const struct engine_event *event, int64_t n)
 {
     const char *name = KINDS[event->kind].counter;
-    count(t, n, event->tenant, name, "", (struct str){0});
-    count(t, n, event->tenant, name, "task", event->task);
-    count(t, n, event->tenant, name, "queue", event->queue);
-    if (event->class_ != REDRIVE_CLASS_SUCCESS)
-        count(t, n, event->tenant, name, "class", str_of(redrive_class_name(event->class_)));
-    if (event->unclassified)
-        count(t, n, event->tenant, "unclassified", "", (struct str){0});
+    buf_reset(&t->key);
+    count(t, n, event->tenant, name);
+    buf_reset(&t->key);
+    (void)buf_puts(&t->key, PARTITION);
+    (void)buf_add_str(&t->key, event->queue);
+    (void)buf_putc(&t->key, '/');
+    (void)buf_add_str(&t->key, event->task);
+    count(t, n, event->tenant, name);
+    if (event->class_ != REDRIVE_CLASS_SUCCESS) {
+        buf_reset(&t->key);
+        (void)buf_printf(&t->key, "class:%s", redrive_class_name(event->class_));
+        count(t, n, event->tenant, name);
+    }
+    if (event->unclassified) {
+        buf_reset(&t->key);
+        count(t, n, event->tenant, "unclassified");
+    }
 }
 
 int events_count(struct engine *e, struct redrive_err *err)
@@ -266,7 +287,7 @@ static void log_breaker(const struct engine *e, const struct engine_event *event
 
 static void log_job(const struct engine *e, const struct engine_event *event)
 {
-    struct log_field fields[12];
+    struct log_field fields[13];
     size_t n = 0;
     enum log_level level = level_of(event);
     if (!log_wants(e->options.log, level))
@@ -279,6 +300,8 @@ static void log_job(const struct engine *e, const struct engine_event *event)
         fields[n++] = LOG_STR("worker", event->worker);
     fields[n++] = LOG_I("attempt", event->attempt);
     fields[n++] = LOG_I("max_attempts", event->max_attempts);
+    if (event->kind == ENGINE_EVENT_STARTED)
+        fields[n++] = LOG_I("wait_ms", event->wait_ms);
     if (event->ran)
         fields[n++] = LOG_I("duration_ms", event->run_ms);
     if (event->kind == ENGINE_EVENT_RETRYING || event->delay_ms > 0)

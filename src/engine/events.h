@@ -7,6 +7,7 @@
 #ifndef ENGINE_EVENTS_H
 #define ENGINE_EVENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/str.h"
@@ -52,6 +53,7 @@ struct engine_event {
     int32_t max_attempts;
     bool ran;                  /* an attempt has ended with it */
     int64_t run_ms;            /* how long that attempt took */
+    int64_t wait_ms;           /* STARTED: since the job was due */
     int64_t delay_ms;          /* RETRYING, RELEASED */
     enum redrive_class class_; /* of an attempt that failed */
     enum redrive_severity severity;
@@ -74,8 +76,12 @@ const char *engine_event_name(enum engine_event_kind kind);
 /* "jobs_received" …, "": it is not counted. */
 const char *engine_event_counter(enum engine_event_kind kind);
 
-/* Counters have a label of kind and name: "task:mail", "queue:main", "class:network";
- * without a label they are totals. */
+/* Counters have a label of kind and name: "partition:main/mail" is what happened to jobs of the
+ * task `mail` in the queue `main`, "class:network" are failures; without a label they are totals.
+ */
+
+/* Takes the label of a partition apart; false: it is another one. A queue's name has no slash. */
+bool counter_partition(struct str label, struct str *ret_queue, struct str *ret_task);
 
 /* ---- Within the engine ---------------------------------------------------------------------- */
 

@@ -262,6 +262,16 @@ static bool keep(struct claim_op *op, const struct job *job, struct claim_page *
     return true;
 }
 
+static void add_start(struct engine *e, const struct job *job)
+{
+    const struct job_status *s = &job->status;
+    struct engine_event event = event_of(e, ENGINE_EVENT_STARTED, job);
+    const int64_t due_ms =
+        s->process_after_ms > s->created_ms ? s->process_after_ms : s->created_ms;
+    event.wait_ms = e->now_ms > due_ms ? e->now_ms - due_ms : 0;
+    event_add(e, &event);
+}
+
 static int start_all(struct look *look, struct claim_page *page, struct redrive_err *err)
 {
     struct engine *e = look->e;
@@ -278,8 +288,7 @@ static int start_all(struct look *look, struct claim_page *page, struct redrive_
         become_running(e, s->job, move);
         engine_want(e, move->lease_until_ms);
         running_add(&e->running, s->job);
-        const struct engine_event event = event_of(e, ENGINE_EVENT_STARTED, s->job);
-        event_add(e, &event);
+        add_start(e, s->job);
         rc = keep(s->op, s->job, page) ? 0 : err_nomem(err);
     }
     return rc;

@@ -8,6 +8,7 @@
 void stats_release(struct stats *stats)
 {
     queue_page_release(&stats->queues);
+    line_page_release(&stats->lines);
     breaker_page_release(&stats->breakers);
     worker_page_release(&stats->workers);
     arena_release(&stats->arena);
@@ -15,12 +16,6 @@ void stats_release(struct stats *stats)
 }
 
 /* ---- Counters -------------------------------------------------------------------------------- */
-
-static const char *const PREFIXES[STATS_LABEL_COUNT] = {
-    [STATS_TASK] = "task:",
-    [STATS_QUEUE] = "queue:",
-    [STATS_CLASS] = "class:",
-};
 
 /* The kind of event that a counter counts, or -1. */
 static int kind_of(struct str name)
@@ -31,65 +26,62 @@ static int kind_of(struct str name)
     return -1;
 }
 
-/* Takes the prefix off a label; -1 when it is none of ours. */
-static int split(struct str label, struct str *ret_name)
-{
-    for (int i = 0; i < STATS_LABEL_COUNT; i++) {
-        struct str prefix = str_of(PREFIXES[i]);
-        if (str_starts_with(label, prefix)) {
-            *ret_name = (struct str){label.ptr + prefix.len, label.len - prefix.len};
-            return i;
-        }
-    }
-    return -1;
-}
-
 struct counting {
     struct stats *stats;
-    struct map rows; /* label → struct stats_row */
+    struct map rows[STATS_LABEL_COUNT]; /* key → struct stats_row */
 };
 
-static struct stats_row *row_of(struct counting *c, struct str label, struct str name, int group)
+static struct str keep(struct arena *arena, struct str s)
+{
+    return s.ptr ? (struct str){arena_dup(arena, s), s.len} : s;
+}
+
+static void add(struct counting *c, enum stats_label group, struct str key, struct stats_row row,
+                int kind, uint64_t value)
 {
     struct stats_rows *rows = &c->stats->by[group];
-    struct stats_row *row = map_get(&c->rows, label);
-    if (row)
-        return row;
-    row = &rows->rows[rows->n];
-    row->name = (struct str){arena_dup(&c->stats->arena, name), name.len};
-    if (map_put(&c->rows, label, row) != 0) {
-        c->stats->arena.failed = true;
-        return NULL;
+    struct stats_row *found = map_get(&c->rows[group], key);
+    if (!found) {
+        found = &rows->rows[rows->n];
+        found->name = keep(&c->stats->arena, row.name);
+        found->queue = keep(&c->stats->arena, row.queue);
+        if (map_put(&c->rows[group], key, found) != 0) {
+            c->stats->arena.failed = true;
+            return;
+        }
+        rows->n++;
     }
-    rows->n++;
-    return row;
+    found->counts[kind] += value;
 }
 
 static void count(struct counting *c, const struct counter *counter)
 {
-    struct str name;
+    const struct str label = counter->label, class_prefix = STR("class:");
+    struct str queue, task;
     uint64_t value = counter->value > 0 ? (uint64_t)counter->value : 0;
-    if (counter->label.len == 0 && str_is(counter->name, "unclassified"))
+    if (label.len == 0 && str_is(counter->name, "unclassified"))
         c->stats->unclassified += value;
     int kind = kind_of(counter->name);
     if (kind < 0)
         return;
-    if (counter->label.len == 0) {
+    if (label.len == 0) {
         c->stats->counts[kind] += value;
-        return;
+    } else if (counter_partition(label, &queue, &task)) {
+        add(c, STATS_PARTITION, label, (struct stats_row){.name = task, .queue = queue}, kind,
+            value);
+        add(c, STATS_TASK, task, (struct stats_row){.name = task}, kind, value);
+        add(c, STATS_QUEUE, queue, (struct stats_row){.name = queue}, kind, value);
+    } else if (str_starts_with(label, class_prefix)) {
+        const struct str name = {label.ptr + class_prefix.len, label.len - class_prefix.len};
+        add(c, STATS_CLASS, name, (struct stats_row){.name = name}, kind, value);
     }
-    int group = split(counter->label, &name);
-    if (group < 0)
-        return;
-    struct stats_row *row = row_of(c, counter->label, name, group);
-    if (row)
-        row->counts[kind] += value;
 }
 
 static int by_name(const void *left, const void *right)
 {
     const struct stats_row *a = left, *b = right;
-    return str_compare(a->name, b->name);
+    const int order = str_compare(a->name, b->name);
+    return order != 0 ? order : str_compare(a->queue, b->queue);
 }
 
 static int read_counters(struct store *store, struct stats *s, struct redrive_err *err)
@@ -97,15 +89,17 @@ static int read_counters(struct store *store, struct stats *s, struct redrive_er
     struct counter_page page = {0};
     struct counting c = {.stats = s};
     int rc = store_ops(store)->counters_list(store, s->tenant, &page, err);
-    map_init(&c.rows, (uint64_t)s->at_ms);
-    for (int i = 0; i < STATS_LABEL_COUNT && rc == 0; i++)
-        s->by[i].rows = arena_array(&s->arena, page.n, sizeof *s->by[i].rows);
+    for (int i = 0; i < STATS_LABEL_COUNT; i++) {
+        map_init(&c.rows[i], (uint64_t)s->at_ms);
+        s->by[i].rows = rc == 0 ? arena_array(&s->arena, page.n, sizeof *s->by[i].rows) : NULL;
+    }
     for (size_t i = 0; i < page.n && !s->arena.failed; i++)
         count(&c, &page.counters[i]);
-    for (int i = 0; i < STATS_LABEL_COUNT && !s->arena.failed; i++)
-        if (s->by[i].n > 0)
+    for (int i = 0; i < STATS_LABEL_COUNT; i++) {
+        if (s->by[i].n > 0 && !s->arena.failed)
             qsort(s->by[i].rows, s->by[i].n, sizeof *s->by[i].rows, by_name);
-    map_release(&c.rows);
+        map_release(&c.rows[i]);
+    }
     counter_page_release(&page);
     return rc == 0 && s->arena.failed ? err_nomem(err) : rc;
 }
@@ -115,27 +109,25 @@ static int read_counters(struct store *store, struct stats *s, struct redrive_er
 static int by_task(const void *left, const void *right)
 {
     const struct line_count *a = left, *b = right;
-    return str_compare(a->task, b->task);
+    const int order = str_compare(a->task, b->task);
+    return order != 0 ? order : str_compare(a->queue, b->queue);
 }
 
 static int read_tasks(struct store *store, struct stats *s, struct redrive_err *err)
 {
-    struct line_page page = {0};
-    int rc = store_ops(store)->lines(store, s->tenant, &page, err);
+    int rc = store_ops(store)->lines(store, s->tenant, &s->lines, err);
     if (rc == 0)
-        s->tasks = arena_array(&s->arena, page.n, sizeof *s->tasks);
-    if (page.n > 0)
-        qsort(page.lines, page.n, sizeof *page.lines, by_task);
-    for (size_t i = 0; i < page.n && s->tasks; i++) {
-        const struct line_count *line = &page.lines[i];
+        s->tasks = arena_array(&s->arena, s->lines.n, sizeof *s->tasks);
+    if (s->lines.n > 0)
+        qsort(s->lines.lines, s->lines.n, sizeof *s->lines.lines, by_task);
+    for (size_t i = 0; i < s->lines.n && s->tasks; i++) {
+        const struct line_count *line = &s->lines.lines[i];
         if (s->n_tasks == 0 || !str_eq(s->tasks[s->n_tasks - 1].task, line->task)) {
-            struct str task = {arena_dup(&s->arena, line->task), line->task.len};
-            s->tasks[s->n_tasks++].task = task;
+            s->tasks[s->n_tasks++].task = line->task;
         }
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
             s->tasks[s->n_tasks - 1].by_state[state] += line->by_state[state];
     }
-    line_page_release(&page);
     return rc == 0 && s->arena.failed ? err_nomem(err) : rc;
 }
 

@@ -21,17 +21,19 @@
 enum stats_label {
     STATS_TASK,
     STATS_QUEUE,
+    STATS_PARTITION, /* a task within a queue */
     STATS_CLASS,
     STATS_LABEL_COUNT
 };
 
-/* The counters of one task, queue, class or worker, by enum engine_event_kind. */
+/* The counters of one task, queue, partition or class, by enum engine_event_kind. */
 struct stats_row {
-    struct str name;
+    struct str name;  /* of a partition: its task */
+    struct str queue; /* of a partition */
     uint64_t counts[ENGINE_EVENT_COUNT];
 };
 struct stats_rows {
-    struct stats_row *rows; /* by name */
+    struct stats_row *rows; /* by name, then queue */
     size_t n;
 };
 
@@ -51,6 +53,7 @@ struct stats {
 
     uint64_t by_state[REDRIVE_STATE_COUNT];
     struct queue_page queues;
+    struct line_page lines;   /* by task, then queue */
     struct task_count *tasks; /* by name */
     size_t n_tasks;
     int64_t oldest_ready_ms; /* created, of the oldest queued job; 0: none is */

@@ -41,7 +41,7 @@ static void pause_task(struct pool_task *task, const char *message)
     uv_timer_start(&fault->pause, on_pause_over, (uint64_t)fault->pause_ms, 0);
     log_event(task->pool->options.log, is_first ? LOG_LEVEL_ERROR : LOG_LEVEL_DEBUG,
               clock_wall_ms(), "handler_cannot_run", LOG_S("task", task->config->name),
-              LOG_S("error", fault->message), LOG_I("retry_in_ms", fault->pause_ms));
+              LOG_S("error", fault->message), LOG_I("delay_ms", fault->pause_ms));
 }
 
 static void note_worked(struct pool_task *task)

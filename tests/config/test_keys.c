@@ -15,6 +15,7 @@ static const struct sample {
     {"store", "memory:", "store", NULL},
     {"listen.http", "127.0.0.1:80", "listen.http", NULL},
     {"listen.faktory", "[::1]:7419", "listen.faktory", NULL},
+    {"listen.metrics", "127.0.0.1:7071", "listen.metrics", NULL},
     {"listen.max_connections", "500", "listen.max_connections", NULL},
     {"listen.socket_mode", "0660", "listen.socket_mode", NULL},
     {"listen.tls.cert", "a.pem", "listen.tls.cert", NULL},

@@ -64,9 +64,9 @@ static bool ends_with(const char *s, const char *end)
 /* What promtool would complain about. */
 static void check_family(struct reader *r)
 {
-    static const char *const UNITS[] = {"_seconds", "_jobs",   "_total", "_info",
-                                        "_ratio",   "_score",  "_state", "_workers",
-                                        "_places",  "_paused", "_up"};
+    static const char *const UNITS[] = {
+        "_seconds", "_bytes", "_total",    "_info",   "_ratio", "_score", "_state",     "_jobs",
+        "_workers", "_slots", "_breakers", "_paused", "_up",    "_fds",   "_slots_used"};
     bool has_unit = false;
     bool is_counter = strcmp(r->type, "counter") == 0;
     for (size_t i = 0; i < sizeof UNITS / sizeof UNITS[0]; i++)
@@ -75,7 +75,7 @@ static void check_family(struct reader *r)
         refuse(r, "a name without a unit");
     if (is_counter != ends_with(r->family, "_total"))
         refuse(r, "counters, and only they, end in _total");
-    if (strncmp(r->family, "redrive_", 8) != 0)
+    if (strncmp(r->family, "redrive_", 8) != 0 && strncmp(r->family, "process_", 8) != 0)
         refuse(r, "a foreign name");
     for (size_t i = 0; i < r->n_families; i++)
         if (strcmp(r->seen_families[i], r->family) == 0)

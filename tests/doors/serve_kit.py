@@ -90,11 +90,27 @@ class Server:
         finally:
             connection.close()
 
+    def send(self, method, path, body):
+        """Status and text."""
+        connection = self.connect()
+        try:
+            connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
     def metric(self, series):
         for line in self.get("/metrics")[1].splitlines():
             if line.startswith(series + " "):
                 return float(line.rsplit(" ", 1)[1])
         return None
+
+    def metrics_sum(self, name, **labels):
+        """Over all series of a name that have these labels."""
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in self.get("/metrics")[1].splitlines()
+                   if line.startswith(name + "{") and all(label in line for label in wanted))
 
     def signal(self, number):
         self.process.send_signal(number)

@@ -146,7 +146,7 @@ def test_shell_worker_understands_any_payload(server, tmp_path):
     shell = Pair(["sh"], ".sh", JOBS_URL=f"http://127.0.0.1:{server.port()}")
     try:
         shell.work(tmp_path / "worker")
-        wait_for(lambda: server.metric("redrive_dead_letter_jobs") == 2, lambda: (tmp_path / "worker").read_text())
+        wait_for(lambda: server.metrics_sum("redrive_jobs", state="dead_letter") == 2, lambda: (tmp_path / "worker").read_text())
         wait_for(lambda: len(json.loads(server.get("/jobs?state=completed")[1])["items"]) == 2, "two that are done")
         dead = {job["id"]: job["last_error"]["class"] for job in json.loads(server.get("/jobs?state=dead_letter")[1])["items"]}
     finally:

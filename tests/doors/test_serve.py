@@ -119,8 +119,8 @@ def test_jobs_are_run_and_counted(bench):
     job = bench.enqueue("quick")
     wait_for(lambda: bench.state(job) == "completed", "the job ends")
     assert bench.effects() == [job]
-    assert server.metric('redrive_jobs_total{task="quick",outcome="completed"}') == 1
-    assert server.metric('redrive_job_duration_seconds_count{task="quick"}') == 1
+    assert server.metric('redrive_jobs_finished_total{queue="default",task="quick",outcome="completed"}') == 1
+    assert server.metric('redrive_attempt_duration_seconds_count{queue="default",task="quick",outcome="completed"}') == 1
     assert server.metric("redrive_workers") == 1
 
 

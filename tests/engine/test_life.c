@@ -26,7 +26,7 @@ static void submitted_job_is_claimed_and_completed(void **state)
     assert_int_equal(bed.told[ENGINE_EVENT_STARTED], 1);
     assert_int_equal(bed.told[ENGINE_EVENT_COMPLETED], 1);
     assert_int_equal(bed_counter(&bed, "jobs_completed", ""), 1);
-    assert_int_equal(bed_counter(&bed, "jobs_completed", "task:greet"), 1);
+    assert_int_equal(bed_counter(&bed, "jobs_completed", "partition:default/greet"), 1);
     bed_release(&bed);
 }
 
@@ -106,7 +106,7 @@ static void permanent_failure_ends_the_job_at_once(void **state)
     struct job job = bed_job(&bed, seq);
     assert_int_equal(job.status.state, REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(job.status.reason, REDRIVE_REASON_NOT_RETRIABLE);
-    assert_int_equal(bed_counter(&bed, "jobs_dlq", "task:flaky"), 1);
+    assert_int_equal(bed_counter(&bed, "jobs_dlq", "partition:default/flaky"), 1);
     bed_release(&bed);
 }
 

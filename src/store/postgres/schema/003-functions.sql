@@ -142,8 +142,8 @@ BEGIN
         INSERT INTO redrive.tallies
         VALUES (line.line_id, (job.state = 0)::int, 0, (job.state = 2)::int, 0, 0, 0, 0, 0, 0);
         INSERT INTO redrive.counters
-        VALUES (tenant, 'jobs_received', '', 1), (tenant, 'jobs_received', 'task:' || task, 1),
-               (tenant, 'jobs_received', 'queue:' || queue, 1);
+        VALUES (tenant, 'jobs_received', '', 1),
+               (tenant, 'jobs_received', 'partition:' || queue || '/' || task, 1);
         -- Bits of enum store_news: ready, time, end.
         PERFORM pg_notify('redrive', (CASE WHEN job.state = 2 THEN 1 ELSE 2 END
                                       | CASE WHEN deadline IS NULL THEN 4 ELSE 6 END)::text);

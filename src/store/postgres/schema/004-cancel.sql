@@ -68,8 +68,8 @@ BEGIN
             -(job.state = 4)::int, 0, 0, 0, 1);
     SELECT l.* INTO line FROM redrive.lines l WHERE l.line_id = job.line_id;
     INSERT INTO redrive.counters
-    VALUES (tenant, 'jobs_cancelled', '', 1), (tenant, 'jobs_cancelled', 'task:' || line.task, 1),
-           (tenant, 'jobs_cancelled', 'queue:' || line.queue, 1);
+    VALUES (tenant, 'jobs_cancelled', '', 1),
+           (tenant, 'jobs_cancelled', 'partition:' || line.queue || '/' || line.task, 1);
     PERFORM pg_notify('redrive', '6');
     RETURN 'cancelled';
 END
