@@ -42,7 +42,7 @@ void view_dead_letter(struct json_writer *w, const struct job *job,
     json_field_string(w, "task_id", job->spec.id);
     field_text(w, "error_message", s->error.message);
     field_text(w, "error_type", s->error.type);
-    json_field_int(w, "retry_count", s->attempts > 0 ? (int64_t)s->attempts - 1 : 0);
+    json_field_int(w, "retry_count", (int64_t)s->attempts); /* failures so far, as in the views */
     job_write_time(w, "failed_at", s->finished_ms);
     json_field_cstr(w, "group",
                     s->fingerprint ? job_query_fingerprint(s->fingerprint, text) : NULL);

@@ -351,12 +351,15 @@ enum row_column {
     XX(REMOVE,                                                                                     \
        "WITH gone AS MATERIALIZED (SELECT seq, line_id, state, has_key, history_n FROM "           \
        "redrive.jobs WHERE seq = ANY ($1::bigint[])), " REMOVE_JOBS "SELECT count(*) FROM gone")   \
+    /* A job that was redriven since the statement began and has ended again is left: the end that \
+     * was looked at must still be the job's. */                                                   \
     XX(SWEEP, "WITH gone AS MATERIALIZED (SELECT j.* FROM (SELECT c.seq, c.finished_ms FROM "      \
               "unnest($1::int[]) AS st(state) CROSS JOIN LATERAL (SELECT q.seq, q.finished_ms "    \
               "FROM redrive.jobs q WHERE q.state = st.state AND q.state >= 5 "                     \
               "AND q.finished_ms < $2::bigint ORDER BY q.finished_ms, q.seq LIMIT $3::bigint) c "  \
               "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint) c "                                 \
               "JOIN redrive.jobs j ON j.seq = c.seq WHERE j.state >= 5 "                           \
+              "AND j.finished_ms = c.finished_ms "                                                 \
               "ORDER BY c.finished_ms, c.seq FOR UPDATE OF j SKIP LOCKED), " REMOVE_JOBS           \
               "SELECT seq, line_id, state FROM gone")                                              \
     XX(SWEEP_TASKS,                                                                                \
@@ -371,7 +374,7 @@ enum row_column {
        "gone AS MATERIALIZED (SELECT j.* FROM seen JOIN redrive.lines l "                          \
        "ON l.line_id = seen.line_id JOIN redrive.jobs j ON j.seq = seen.seq "                      \
        "WHERE (l.task = ANY ($6::text[]) OR $7::boolean) AND coalesce(seen.policy, '') = '' "      \
-       "AND j.state >= 5 "                                                                         \
+       "AND j.state >= 5 AND j.finished_ms = seen.finished_ms "                                    \
        "ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED), " REMOVE_JOBS                                 \
        "SELECT seen.seq, seen.line_id, gone.state, seen.finished_ms, seen.policy FROM seen "       \
        "LEFT JOIN gone ON gone.seq = seen.seq ORDER BY seen.finished_ms, seen.seq")                \

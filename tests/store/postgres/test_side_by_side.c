@@ -417,6 +417,78 @@ static void a_claim_that_counts_on_one_line_notices_others(void **state)
     kit_close(&other);
 }
 
+/* ---- A job that is redriven and ends again while a sweep looks at it --------------------------
+ */
+
+/* Every look at a job waits while there is a gate, and says that it has come so far. */
+#define ADD_GATE                                                                           \
+    "CREATE SEQUENCE public.arrived; CREATE TABLE public.gate AS SELECT 1 AS shut; "       \
+    "CREATE FUNCTION public.pass() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$ BEGIN " \
+    "PERFORM nextval('public.arrived'); WHILE EXISTS (SELECT FROM public.gate) LOOP "      \
+    "PERFORM pg_sleep(0.01); END LOOP; RETURN true; END $$; "                              \
+    "ALTER TABLE redrive.jobs RENAME TO jobs_behind; "                                     \
+    "CREATE VIEW redrive.jobs AS SELECT * FROM redrive.jobs_behind WHERE public.pass()"
+
+struct sweeper {
+    struct kit *kit;
+    bool by_task;
+    size_t removed;
+};
+
+static void *sweep(void *ctx)
+{
+    struct sweeper *s = ctx;
+    struct redrive_err err = {0};
+    struct sweep_walk walk = {.states = STATE_BIT(COMPLETED),
+                              .finished_before_ms = KIT_START_MS + 100,
+                              .all_tasks = true,
+                              .limit = 10};
+    if (!s->by_task) {
+        s->removed = kit_sweep(s->kit, walk.states, walk.finished_before_ms, walk.limit);
+        return NULL;
+    }
+    kit_begin(s->kit);
+    assert_int_equal(store_ops(s->kit->store)->sweep_tasks(s->kit->store, &walk, &err), 0);
+    kit_commit(s->kit);
+    s->removed = walk.removed;
+    return NULL;
+}
+
+static void check_sweep_while_jobs_end_again(struct kit *k, bool by_task)
+{
+    struct kit other;
+    char text[32] = "";
+    pthread_t thread;
+    kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("again")});
+    kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("once")});
+    stores_postgres_sql(k->url, ADD_GATE, NULL, 0);
+    kit_join(&other, k);
+    struct sweeper sweeper = {.kit = &other, .by_task = by_task};
+    assert_int_equal(pthread_create(&thread, NULL, sweep, &sweeper), 0);
+    while (strcmp(text, "t") != 0)
+        stores_postgres_sql(k->url, "SELECT is_called FROM public.arrived", text, sizeof text);
+    stores_postgres_sql(k->url,
+                        "UPDATE redrive.jobs_behind j SET finished_ms = finished_ms + 1000 "
+                        "FROM redrive.specs s WHERE s.seq = j.seq AND s.id = 'again'; "
+                        "DELETE FROM public.gate",
+                        NULL, 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(sweeper.removed, 1);
+    stores_postgres_sql(k->url, "SELECT id FROM redrive.specs", text, sizeof text);
+    assert_string_equal(text, "again");
+    kit_close(&other);
+}
+
+static void a_sweep_leaves_a_job_that_has_ended_again_meanwhile(void **state)
+{
+    check_sweep_while_jobs_end_again(*state, false);
+}
+
+static void a_sweep_by_task_leaves_a_job_that_has_ended_again_meanwhile(void **state)
+{
+    check_sweep_while_jobs_end_again(*state, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +505,8 @@ int main(void)
         F(a_lease_that_another_handle_moved_does_not_matter),
         F(a_job_that_is_settled_unseen_is_seen_by_the_unit),
         F(a_claim_that_counts_on_one_line_notices_others),
+        F(a_sweep_leaves_a_job_that_has_ended_again_meanwhile),
+        F(a_sweep_by_task_leaves_a_job_that_has_ended_again_meanwhile),
     };
     return cmocka_run_group_tests_name("postgres side by side", tests, NULL, NULL);
 }
