@@ -653,6 +653,8 @@ struct store_ops {
 
     /* -- Reads; within a unit or outside of one -- */
 
+    /* A tenant of few jobs costs about as many looks as it has jobs, whatever others have; a server
+     * that others use at the same time is asked in short steps. The memory store looks at all. */
     int (*list)(struct store *store, const struct job_filter *filter, struct job_page *ret,
                 struct redrive_err *err);
     /* The jobs of these names, up to STORE_PAGE_MAX of them (else REDRIVE_E_RANGE), in the order

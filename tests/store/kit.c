@@ -329,6 +329,76 @@ int64_t kit_put_in(struct kit *kit, enum redrive_state state, const struct job_s
     return seq;
 }
 
+/* ---- Tenants --------------------------------------------------------------------------------- */
+
+static void put_some_of(struct kit *kit, struct str tenant)
+{
+    static const enum redrive_state STATES[] = {REDRIVE_STATE_QUEUED, REDRIVE_STATE_DEAD_LETTER,
+                                                REDRIVE_STATE_COMPLETED, REDRIVE_STATE_SCHEDULED};
+    for (size_t i = 0; i < sizeof STATES / sizeof STATES[0]; i++) {
+        kit->now_ms += 1000;
+        kit_put_in(kit, STATES[i], &(struct job_spec){.tenant = tenant});
+    }
+}
+
+void kit_fill_tenants(struct kit *kit, int others)
+{
+    for (int part = 0; part < 3; part++) {
+        if (kit->in_unit)
+            kit_commit(kit);
+        put_some_of(kit, STR("small"));
+        for (int i = 0; part < 2 && i < others / 2; i += 50) {
+            kit->now_ms += 10;
+            kit_begin(kit);
+            for (int k = 0; k < 50; k++)
+                kit_put_in(kit, k % 2 ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_QUEUED,
+                           &(struct job_spec){.tenant = STR("big")});
+            kit_commit(kit);
+        }
+    }
+}
+
+/* Pages of two, one after the other, against all jobs that a list without a tenant gives. */
+static void check_pages(struct kit *kit, enum job_order order, uint32_t states)
+{
+    struct job_filter all = {.order = order, .states = states, .limit = STORE_PAGE_MAX};
+    struct job_filter own = {.tenant = STR("small"), .order = order, .states = states, .limit = 2};
+    size_t found = 0, given = 0;
+    struct job_page *page = kit_list(kit, &own);
+    for (bool more = true; more;) {
+        struct job_page everything = {0};
+        CALL(kit, list, &all, &everything);
+        for (size_t i = 0; i < everything.n; i++) {
+            const struct job *job = &everything.jobs[i];
+            all.after_seq = job->status.seq;
+            all.after_ms = job->status.finished_ms;
+            if (!str_is(job->spec.tenant, "small"))
+                continue;
+            found++;
+            assert_true(given < page->n);
+            assert_int_equal(page->jobs[given].status.seq, job->status.seq);
+            if (++given == page->n && page->more) {
+                own.after_seq = job->status.seq;
+                own.after_ms = job->status.finished_ms;
+                page = kit_list(kit, &own);
+                given = 0;
+            }
+        }
+        more = everything.more;
+        job_page_release(&everything);
+    }
+    assert_int_equal(given, page->n);
+    assert_int_equal(found, states ? 3 : 12);
+}
+
+void kit_check_small_tenant(struct kit *kit)
+{
+    for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++) {
+        check_pages(kit, order, 0);
+        check_pages(kit, order, 1u << REDRIVE_STATE_DEAD_LETTER);
+    }
+}
+
 const struct job *kit_job(struct kit *kit, int64_t seq)
 {
     struct job_filter filter = {.after_seq = seq - 1, .limit = 1};

@@ -95,6 +95,13 @@ struct decision decision_cancelled(void);
 /* Puts a job and takes it to a state, by the shortest way. */
 int64_t kit_put_in(struct kit *kit, enum redrive_state state, const struct job_spec *spec);
 
+/* Jobs of tenant "big", and beside them a few of tenant "small" in several states: at the
+ * beginning, in the middle and at the end. `others` is a multiple of 100. */
+void kit_fill_tenants(struct kit *kit, int others);
+/* All pages of tenant "small" are as they should be, in every order, and so are its dead letters.
+ */
+void kit_check_small_tenant(struct kit *kit);
+
 /* One job in every state that a view shows: what the views of the SQL stores are read with. */
 void kit_fill_views(struct kit *kit);
 

@@ -247,6 +247,16 @@ static void a_page_outlives_the_jobs_in_it(void **state)
     check_str(page->jobs[0].status.error.message, "no answer");
 }
 
+static void a_small_tenant_is_listed_beside_a_big_one(void **state)
+{
+    struct kit *k = *state;
+    kit_fill_tenants(k, 600);
+    kit_check_small_tenant(k);
+    assert_int_equal(LIST(k, .tenant = STR("small"), .queue = STR("other"))->n, 0);
+    assert_int_equal(LIST(k, .tenant = STR("other"))->n, 0);
+    assert_int_equal(LIST(k, .tenant = STR("big"), .order = ORDER_FINISHED, .limit = 1000)->n, 600);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +271,7 @@ int main(void)
         F(a_lookup_sees_the_moves_of_its_unit),
         F(a_lookup_has_its_bounds),
         F(a_page_outlives_the_jobs_in_it),
+        F(a_small_tenant_is_listed_beside_a_big_one),
     };
     return cmocka_run_group_tests_name("store list", tests, NULL, NULL);
 }

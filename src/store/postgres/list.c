@@ -7,15 +7,30 @@
 #define ENDED_MASK ((1u << REDRIVE_STATE_COUNT) - (1u << REDRIVE_STATE_COMPLETED))
 #define ALL_STATES ((1u << REDRIVE_STATE_COUNT) - 1)
 
+/* Where a list takes its jobs from: the indexes of all jobs, or that of a tenant's. */
+enum source {
+    SOURCE_ALL,
+    SOURCE_TENANT,
+};
+
+/* The number of a parameter that is text. */
+static int add_param(struct args *args, struct str s)
+{
+    pg_args_name(args, s);
+    return args->n;
+}
+
 /* The conditions of a filter that are about text: what is asked, and for what. */
-static void add_texts(struct buf *sql, struct args *args, const struct job_filter *f)
+static void add_texts(struct buf *sql, struct args *args, const struct job_filter *f,
+                      enum source source)
 {
     const struct {
         struct str s;
         const char *piece; /* with the number of the parameter */
     } pieces[] = {
-        {f->tenant, " AND j.line_id IN (SELECT l.line_id FROM redrive.lines l JOIN "
-                    "redrive.tenants t ON t.tenant_id = l.tenant_id WHERE t.name = $%d::text)"},
+        {source == SOURCE_ALL ? f->tenant : (struct str){0},
+         " AND j.line_id IN (SELECT l.line_id FROM redrive.lines l JOIN "
+         "redrive.tenants t ON t.tenant_id = l.tenant_id WHERE t.name = $%d::text)"},
         {f->id,
          " AND j.seq = ANY (ARRAY(SELECT i.seq FROM redrive.specs i WHERE i.id = $%d::text))"},
         {f->task,
@@ -31,10 +46,9 @@ static void add_texts(struct buf *sql, struct args *args, const struct job_filte
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         if (pieces[i].s.len == 0)
             continue;
-        pg_args_name(args, pieces[i].s);
         const char *number = strstr(pieces[i].piece, "%d");
         (void)buf_add(sql, pieces[i].piece, (size_t)(number - pieces[i].piece));
-        (void)buf_printf(sql, "%d", args->n);
+        (void)buf_printf(sql, "%d", add_param(args, pieces[i].s));
         (void)buf_puts(sql, number + 2);
     }
 }
@@ -81,18 +95,121 @@ static void add_states(struct buf *sql, uint32_t states)
     (void)buf_puts(sql, *comma ? ")" : "NULL)");
 }
 
-#define SELECT_JOBS "SELECT " JOB_COLUMNS " FROM redrive.jobs j" JOB_JOINS " WHERE true"
+#define FROM_JOBS   " FROM redrive.jobs j" JOB_JOINS " WHERE true"
+#define SELECT_JOBS "SELECT " JOB_COLUMNS FROM_JOBS
+
+/* The same, of the tenant's jobs: k goes along its index by seq, and j follows it. What stands
+ * before an OFFSET is not turned into another join by the server. */
+static void add_from_tenant(struct buf *sql, struct args *args, const struct job_filter *f,
+                            bool by_seq)
+{
+    const char *direction = f->order == ORDER_OLDEST ? "" : " DESC";
+    (void)buf_printf(sql,
+                     " FROM (SELECT x.seq FROM redrive.specs x WHERE x.tenant_id = (SELECT "
+                     "t.tenant_id FROM redrive.tenants t WHERE t.name = $%d::text)",
+                     add_param(args, f->tenant));
+    if (f->after_seq && by_seq)
+        (void)buf_printf(sql, " AND x.seq %s %lld", *direction ? "<" : ">",
+                         (long long)f->after_seq);
+    (void)buf_printf(sql,
+                     " ORDER BY x.tenant_id%s, x.seq%s OFFSET 0) k CROSS JOIN LATERAL (SELECT * "
+                     "FROM redrive.jobs q WHERE q.seq = k.seq OFFSET 0) j" JOB_JOINS " WHERE true",
+                     direction, direction);
+}
+
+static void add_conditions(struct buf *sql, struct args *args, const struct job_filter *f,
+                           enum source source)
+{
+    add_texts(sql, args, f, source);
+    add_numbers(sql, f);
+    add_states(sql, f->states);
+}
 
 static void add_by_seq(struct buf *sql, struct args *args, const struct job_filter *f)
 {
     const bool is_newest = f->order == ORDER_NEWEST;
+    const char *direction = is_newest ? " DESC" : "";
+    if (f->tenant.len > 0 && f->id.len == 0 && f->unique_key.len == 0) {
+        (void)buf_puts(sql, "SELECT " JOB_COLUMNS);
+        add_from_tenant(sql, args, f, true);
+        add_conditions(sql, args, f, SOURCE_TENANT);
+        (void)buf_printf(sql, " ORDER BY k.seq%s LIMIT %zu", direction, f->limit + 1);
+        return;
+    }
     (void)buf_puts(sql, SELECT_JOBS);
-    add_texts(sql, args, f);
-    add_numbers(sql, f);
-    add_states(sql, f->states);
+    add_conditions(sql, args, f, SOURCE_ALL);
     if (f->after_seq)
         (void)buf_printf(sql, " AND j.seq %s %lld", is_newest ? "<" : ">", (long long)f->after_seq);
-    (void)buf_printf(sql, " ORDER BY j.seq%s LIMIT %zu", is_newest ? " DESC" : "", f->limit + 1);
+    (void)buf_printf(sql, " ORDER BY j.seq%s LIMIT %zu", direction, f->limit + 1);
+}
+
+/* ---- By the time of the end ------------------------------------------------------------------ */
+
+static const char *const COUNTS[REDRIVE_STATE_COUNT] = {
+    [REDRIVE_STATE_SCHEDULED] = "y.scheduled", [REDRIVE_STATE_RETRYING] = "y.retrying",
+    [REDRIVE_STATE_QUEUED] = "y.queued",       [REDRIVE_STATE_RUNNING] = "y.running",
+    [REDRIVE_STATE_PARKED] = "y.parked",       [REDRIVE_STATE_COMPLETED] = "y.completed",
+    [REDRIVE_STATE_FAILED] = "y.failed",       [REDRIVE_STATE_DEAD_LETTER] = "y.dead_letter",
+    [REDRIVE_STATE_CANCELLED] = "y.cancelled"};
+
+static void add_count(struct buf *sql, uint32_t states)
+{
+    (void)buf_puts(sql, "coalesce(sum(0");
+    for (int i = 0; i < REDRIVE_STATE_COUNT; i++)
+        if (states >> i & 1)
+            (void)buf_printf(sql, " + %s", COUNTS[i]);
+    (void)buf_puts(sql, ")");
+}
+
+/* Whether it is better to look at all jobs of the tenant: there are fewer than would be met, as a
+ * rule, until `limit` of its own are found among those of all tenants in these states. */
+static int choose_source(struct store *store, const struct job_filter *f, size_t limit,
+                         enum source *ret, struct redrive_err *err)
+{
+    const uint32_t states = f->states ? f->states : ALL_STATES;
+    const PGresult *result = NULL;
+    struct buf sql;
+    *ret = SOURCE_ALL;
+    if (f->tenant.len == 0 || f->id.len > 0 || f->unique_key.len > 0)
+        return 0;
+    buf_init(&sql, SQL_MAX);
+    (void)buf_puts(&sql, "SELECT ");
+    add_count(&sql, ALL_STATES);
+    (void)buf_puts(&sql, " FILTER (WHERE t.name = $1::text), 0)::bigint, ");
+    add_count(&sql, states);
+    (void)buf_puts(&sql, " FILTER (WHERE t.name = $1::text), 0)::bigint, ");
+    add_count(&sql, states);
+    (void)buf_puts(&sql, ", 0)::bigint FROM redrive.tallies y JOIN redrive.lines l ON l.line_id = "
+                         "y.line_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id");
+    (void)add_param(&store->args, f->tenant);
+    int rc = buf_failed(&sql) ? err_nomem(err)
+                              : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
+    buf_release(&sql);
+    if (rc != 0)
+        return rc;
+    const int64_t own = pg_get_int(result, 0, 0), in_states = pg_get_int(result, 0, 1);
+    const int64_t all = pg_get_int(result, 0, 2);
+    const int64_t others = all / (in_states > 0 ? in_states : 1);
+    const int64_t met = limit == 0 || others * (int64_t)limit > all ? all : others * (int64_t)limit;
+    *ret = own < met ? SOURCE_TENANT : SOURCE_ALL;
+    return 0;
+}
+
+/* All jobs of the tenant are looked at; those that are given are read as a whole. */
+static void add_by_end_of_tenant(struct buf *sql, struct args *args, const struct job_filter *f)
+{
+    (void)buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq");
+    add_from_tenant(sql, args, f, false);
+    add_conditions(sql, args, f, SOURCE_TENANT);
+    if (f->after_seq)
+        (void)buf_printf(sql, " AND (coalesce(j.finished_ms, 0), j.seq) < (%lld, %lld)",
+                         (long long)f->after_ms, (long long)f->after_seq);
+    (void)buf_printf(sql,
+                     " ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC LIMIT %zu) m "
+                     "CROSS JOIN LATERAL (SELECT * FROM redrive.jobs q WHERE q.seq = m.seq "
+                     "OFFSET 0) j" JOB_JOINS
+                     " ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC",
+                     f->limit + 1);
 }
 
 /* One state at a time, in the order of its index; those that have not ended come last. */
@@ -107,7 +224,7 @@ static void add_by_end(struct buf *sql, struct args *args, const struct job_filt
         if (!(states & some))
             continue;
         (void)buf_printf(sql, "%s(" SELECT_JOBS, between);
-        add_texts(sql, args, f);
+        add_texts(sql, args, f, SOURCE_ALL);
         add_numbers(sql, f);
         add_states(sql, states & some);
         if (is_ended)
@@ -133,17 +250,25 @@ int postgres_list(struct store *store, const struct job_filter *filter, struct j
 {
     struct buf sql;
     const PGresult *result = NULL;
+    enum source source = SOURCE_ALL;
+    int rc = 0;
     job_page_release(ret);
     if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
         return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d jobs, not %zu", STORE_PAGE_MAX,
                        filter->limit);
-    buf_init(&sql, SQL_MAX);
     if (filter->order == ORDER_FINISHED)
-        add_by_end(&sql, &store->args, filter);
-    else
+        rc = choose_source(store, filter, filter->limit + 1, &source, err);
+    if (rc != 0)
+        return rc;
+    buf_init(&sql, SQL_MAX);
+    if (filter->order != ORDER_FINISHED)
         add_by_seq(&sql, &store->args, filter);
-    int rc = buf_failed(&sql) ? err_nomem(err)
-                              : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
+    else if (source == SOURCE_TENANT)
+        add_by_end_of_tenant(&sql, &store->args, filter);
+    else
+        add_by_end(&sql, &store->args, filter);
+    rc = buf_failed(&sql) ? err_nomem(err)
+                          : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
     if (rc == 0)
         rc = pg_page_fill(store, result, filter->limit, ret, err);
     buf_release(&sql);
@@ -172,17 +297,21 @@ int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
 }
 
 /* The latest of each group is its example, with all that a job has. */
-static void add_groups(struct buf *sql, struct args *args, const struct job_filter *f)
+static void add_groups(struct buf *sql, struct args *args, const struct job_filter *f,
+                       enum source source)
 {
     (void)buf_puts(sql,
                    "WITH g AS MATERIALIZED (SELECT j.fingerprint, count(*) AS n, "
                    "min(coalesce(j.finished_ms, 0)) AS first_ms, "
                    "max(coalesce(j.finished_ms, 0)) AS last_ms, "
                    "(array_agg(j.seq ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC))[1] "
-                   "AS example FROM redrive.jobs j" JOB_JOINS " WHERE j.fingerprint IS NOT NULL");
-    add_texts(sql, args, f);
-    add_numbers(sql, f);
-    add_states(sql, f->states);
+                   "AS example");
+    if (source == SOURCE_TENANT)
+        add_from_tenant(sql, args, f, false);
+    else
+        (void)buf_puts(sql, FROM_JOBS);
+    (void)buf_puts(sql, " AND j.fingerprint IS NOT NULL");
+    add_conditions(sql, args, f, source);
     (void)buf_printf(
         sql,
         " GROUP BY j.fingerprint ORDER BY n DESC, last_ms DESC, example DESC "
@@ -218,14 +347,18 @@ int postgres_groups(struct store *store, const struct job_filter *filter, struct
 {
     struct buf sql;
     const PGresult *result = NULL;
+    enum source source;
     group_page_release(ret);
     if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
         return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d groups, not %zu", STORE_PAGE_MAX,
                        filter->limit);
+    int rc = choose_source(store, filter, 0, &source, err);
+    if (rc != 0)
+        return rc;
     buf_init(&sql, SQL_MAX);
-    add_groups(&sql, &store->args, filter);
-    int rc = buf_failed(&sql) ? err_nomem(err)
-                              : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
+    add_groups(&sql, &store->args, filter, source);
+    rc = buf_failed(&sql) ? err_nomem(err)
+                          : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
     if (rc == 0)
         rc = fill_groups(store, result, ret, err);
     buf_release(&sql);

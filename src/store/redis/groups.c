@@ -69,6 +69,8 @@ static int collect(struct store *store, const struct job_filter *filter, struct 
         .is_over = none,
     };
     if (rc == 0 && !none)
+        rc = rd_walk_tenant(store, filter, &walk, err);
+    if (rc == 0 && !none)
         rc = rd_walk_plan(store, &walk, err);
     while (rc == 0 && !walk.is_over) {
         redisReply *reply = NULL;

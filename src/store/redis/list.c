@@ -333,6 +333,90 @@ static int list_by_key(struct listing *l, struct redrive_err *err)
     return rc == 0 && n == STORE_PAGE_MAX ? 1 : rc;
 }
 
+/* ---- By the time of the end, of a tenant that has few -------------------------------------------
+ */
+
+struct job_end {
+    int64_t ms;
+    int64_t seq;
+};
+
+struct job_ends {
+    struct job_end *all;
+    size_t n;
+};
+
+static int latest_first(const void *left, const void *right)
+{
+    const struct job_end *a = left, *b = right;
+    if (a->ms != b->ms)
+        return a->ms > b->ms ? -1 : 1;
+    return (a->seq < b->seq) - (a->seq > b->seq);
+}
+
+static int gather_endings(struct listing *l, struct walk *walk, struct job_ends *ret,
+                          struct redrive_err *err)
+{
+    size_t capacity = 0;
+    int rc = 0;
+    while (rc == 0 && !walk->is_over) {
+        redisReply *reply = NULL;
+        rc = rd_walk_read(l->store, walk, STORE_PAGE_MAX, false, &reply, err);
+        for (size_t at = 1; rc == 0 && at < reply->elements;) {
+            struct row row;
+            rc = rd_reply_row(l->store, reply, &at, &row, NULL, err);
+            const struct job_status *s = &row.job.status;
+            if (rc != 0 || !rd_row_matches(l->filter, &row) || !follows(l->filter, s))
+                continue;
+            if (ret->n == capacity) {
+                capacity = capacity ? 2 * capacity : 256;
+                struct job_end *grown = realloc(ret->all, capacity * sizeof *grown);
+                if (!grown) {
+                    rc = err_nomem(err);
+                    break;
+                }
+                ret->all = grown;
+            }
+            ret->all[ret->n++] = (struct job_end){s->finished_ms, s->seq};
+        }
+        if (reply)
+            freeReplyObject(reply);
+    }
+    return rc;
+}
+
+/* All of them are looked at, and the latest are given. */
+static int list_ended_of_tenant(struct listing *l, struct walk walk, struct redrive_err *err)
+{
+    int64_t seqs[STORE_PAGE_MAX + 1];
+    struct job_ends endings = {0};
+    walk.after = SEQ_END;
+    int rc = gather_endings(l, &walk, &endings, err);
+    if (endings.n > 0)
+        qsort(endings.all, endings.n, sizeof *endings.all, latest_first);
+    const size_t n = endings.n <= l->filter->limit ? endings.n : l->filter->limit + 1;
+    for (size_t i = 0; i < n; i++)
+        seqs[i] = endings.all[i].seq;
+    free(endings.all);
+    return rc == 0 ? offer_seqs(l, seqs, n, err) : rc;
+}
+
+/* By the end one of the tenant is met among so many others as it has fewer; by its own index all
+ * that it has are. */
+static int list_by_end(struct listing *l, const struct walk *walk, struct redrive_err *err)
+{
+    struct walk ended = *walk;
+    int64_t total = 0;
+    ended.states &= STATES_ENDED;
+    int rc = walk->own[0] ? rd_walk_count(l->store, ended.states, &total, err) : 0;
+    if (rc != 0 || ended.states == 0)
+        return rc;
+    const int64_t mine = walk->n_own_in_states > 0 ? walk->n_own_in_states : 1;
+    const bool by_tenant =
+        walk->own[0] && walk->n_own < (int64_t)(l->filter->limit + 1) * (total / mine);
+    return by_tenant ? list_ended_of_tenant(l, ended, err) : list_ended(l, ended.states, err);
+}
+
 /* ---- The slots ----------------------------------------------------------------------------------
  */
 
@@ -354,10 +438,12 @@ static int list_any(struct listing *l, struct redrive_err *err)
         .lines = buf_str(&lines),
         .is_over = none || states == 0,
     };
+    if (rc == 0 && !walk.is_over)
+        rc = rd_walk_tenant(l->store, f, &walk, err);
     if (rc == 0 && f->order == ORDER_FINISHED && !walk.is_over) {
         const bool past_ended = f->after_seq != 0 && f->after_ms == 0;
         if (!past_ended)
-            rc = list_ended(l, states, err);
+            rc = list_by_end(l, &walk, err);
         walk.states &= ~STATES_ENDED;
         walk.after = past_ended ? f->after_seq : SEQ_END;
         walk.is_over = walk.states == 0;

@@ -13,6 +13,8 @@
  *   d                    waiting, with a deadline: by it
  *   e:STATE              ended: by the time of the end
  *   n:LINE               how many stand in each state
+ *   y:TENANT, y:TENANT:CHUNK
+ *                        all jobs of a tenant: its buckets, and in each the low bytes
  */
 #include "core/probe.h"
 #include "core/state.h"
@@ -64,6 +66,15 @@ static void id_diff(struct ops *ops, const struct row *row, bool is_there)
     const struct word key = KEY("i:", hash);
     const struct str words[] = {{digest.bytes + 1, DIGEST_BYTES - 1}, member_str(&member)};
     rd_ops_add(ops, is_there ? 'H' : 'D', str_of(key.text), NULL, 0, words, is_there ? 2 : 1);
+}
+
+static void tenant_diff(struct ops *ops, const struct row *row, bool is_there)
+{
+    const struct word key = KEY("y:", row->line->tenant_id);
+    const struct word chunk = NUMBER(row->job.status.seq >> BUCKET_BITS);
+    const struct word low = NUMBER(row->job.status.seq & 0xff);
+    const struct str head = str_of(chunk.text), item = str_of(low.text);
+    rd_ops_add(ops, is_there ? 'C' : 'B', str_of(key.text), &head, 1, &item, 1);
 }
 
 static int64_t key_score(const struct row *row)
@@ -214,8 +225,10 @@ void rd_places_diff(struct ops *ops, const struct row *old, const struct row *ne
     if (!any)
         return;
     put_row(ops, any, bytes);
-    if (!old || !new_)
+    if (!old || !new_) {
         id_diff(ops, any, new_ != NULL);
+        tenant_diff(ops, any, new_ != NULL);
+    }
     key_diff(ops, any, old, new_);
     times_diff(ops, any, old, new_);
     if (stays(old, new_))

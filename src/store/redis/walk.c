@@ -1,11 +1,13 @@
 /* walk.c - over the jobs by seq: all of them, or those of states that have few. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "store/redis/private.h"
 
 /* How many jobs the server looks at in one call. */
-#define LOOK_AT_ONCE   4000
+#define LOOK_AT_ONCE   1000
 #define PICKED_AT_ONCE 256
 
 /* Beyond this many lines a walk tells them apart here. */
@@ -44,6 +46,7 @@ int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool want
     rd_ask_int(store, (int64_t)limit);
     rd_ask_int(store, LOOK_AT_ONCE);
     rd_ask_text(store, wants_big ? "1" : "0");
+    rd_ask_text(store, walk->own);
     int rc = rd_link_read(store, ret, err);
     if (rc != 0)
         return rc;
@@ -81,6 +84,25 @@ int rd_walk_lines(struct store *store, const struct job_filter *f, struct buf *r
     return rc == 0 && buf_failed(ret) ? err_nomem(err) : rc;
 }
 
+int rd_walk_tenant(struct store *store, const struct job_filter *f, struct walk *walk,
+                   struct redrive_err *err)
+{
+    const struct line *line = map_get(&store->lines_by_tenant, f->tenant);
+    struct line_page page = {0};
+    if (f->tenant.len == 0 || !line)
+        return 0;
+    int rc = redis_lines(store, f->tenant, &page, err);
+    for (size_t i = 0; rc == 0 && i < page.n; i++)
+        for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
+            const int64_t n = (int64_t)page.lines[i].by_state[state];
+            walk->n_own += n;
+            walk->n_own_in_states += walk->states >> state & 1 ? n : 0;
+        }
+    line_page_release(&page);
+    (void)snprintf(walk->own, sizeof walk->own, "y:%" PRIu32, line->tenant_id);
+    return rc;
+}
+
 /* ---- Few jobs -----------------------------------------------------------------------------------
  */
 
@@ -97,9 +119,10 @@ static size_t list_sets(uint32_t states, char sets[REDRIVE_STATE_COUNT][4])
     return n;
 }
 
-static int count_sets(struct store *store, char sets[][4], size_t n, int64_t *ret,
-                      struct redrive_err *err)
+int rd_walk_count(struct store *store, uint32_t states, int64_t *ret, struct redrive_err *err)
 {
+    char sets[REDRIVE_STATE_COUNT][4];
+    const size_t n = list_sets(states, sets);
     redisReply *reply = NULL;
     *ret = 0;
     rd_ask_read(store, "cards");
@@ -160,8 +183,8 @@ int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err
     if (walk->states & ~(STATES_ENDED | IN(RUNNING)))
         return 0;
     const size_t n = list_sets(walk->states, sets);
-    int rc = count_sets(store, sets, n, &total, err);
-    if (rc != 0 || total > PICKED_MAX)
+    int rc = rd_walk_count(store, walk->states, &total, err);
+    if (rc != 0 || total > PICKED_MAX || (walk->own[0] && walk->n_own <= total))
         return rc;
     /* Some more may come before they are read. */
     const size_t capacity = (size_t)total + 1000;

@@ -28,16 +28,18 @@ enum {
 #define ENDED_MASK   ((1u << REDRIVE_STATE_COUNT) - (1u << REDRIVE_STATE_COMPLETED))
 #define ENDED_STATES (REDRIVE_STATE_COUNT - REDRIVE_STATE_COMPLETED)
 
-static void add_conditions(struct buf *sql, const struct job_filter *f)
+/* `of_tenant`: jobs of others do not come this far. */
+static void add_conditions(struct buf *sql, const struct job_filter *f, bool of_tenant)
 {
     const struct {
         bool used;
         const char *text;
     } pieces[] = {
-        {f->tenant.len,
+        {f->tenant.len > 0 && !of_tenant,
          " AND j.line_id IN (SELECT line_id FROM lines JOIN tenants t USING (tenant_id) "
          "WHERE t.name = ?1)"},
-        {f->id.len, " AND s.id = ?2"},
+        {f->id.len, " AND j.seq IN (SELECT seq FROM specs WHERE tenant_id IN "
+                    "(SELECT tenant_id FROM tenants) AND id = ?2)"},
         {f->task.len, " AND j.line_id IN (SELECT line_id FROM lines WHERE task = ?3)"},
         {f->queue.len, " AND j.line_id IN (SELECT line_id FROM lines WHERE queue = ?4)"},
         {f->user.len, " AND s.user = ?5"},
@@ -60,6 +62,21 @@ static void add_conditions(struct buf *sql, const struct job_filter *f)
 /* The time of the end; 0 before that. With by_end all have ended, and the index gives the order. */
 #define FINISHED_MS "iif(j.state >= 5, j.rank, 0)"
 
+static enum job_order known_order(const struct job_filter *f)
+{
+    return f->order <= ORDER_FINISHED ? f->order : ORDER_OLDEST;
+}
+
+static const char *order_of(const struct job_filter *f)
+{
+    static const char *const ORDERS[] = {
+        [ORDER_OLDEST] = " ORDER BY j.seq",
+        [ORDER_NEWEST] = " ORDER BY j.seq DESC",
+        [ORDER_FINISHED] = " ORDER BY " FINISHED_MS " DESC, j.seq DESC",
+    };
+    return ORDERS[known_order(f)];
+}
+
 static void add_order(struct buf *sql, const struct job_filter *f, bool by_end)
 {
     static const char *const KEYSETS[] = {
@@ -67,15 +84,9 @@ static void add_order(struct buf *sql, const struct job_filter *f, bool by_end)
         [ORDER_NEWEST] = " AND j.seq < ?15",
         [ORDER_FINISHED] = " AND (" FINISHED_MS ", j.seq) < (?16, ?15)",
     };
-    static const char *const ORDERS[] = {
-        [ORDER_OLDEST] = " ORDER BY j.seq",
-        [ORDER_NEWEST] = " ORDER BY j.seq DESC",
-        [ORDER_FINISHED] = " ORDER BY " FINISHED_MS " DESC, j.seq DESC",
-    };
-    enum job_order order = f->order <= ORDER_FINISHED ? f->order : ORDER_OLDEST;
     if (f->after_seq)
-        buf_puts(sql, by_end ? " AND (j.rank, j.seq) < (?16, ?15)" : KEYSETS[order]);
-    buf_puts(sql, by_end ? " ORDER BY j.rank DESC, j.seq DESC" : ORDERS[order]);
+        buf_puts(sql, by_end ? " AND (j.rank, j.seq) < (?16, ?15)" : KEYSETS[known_order(f)]);
+    buf_puts(sql, by_end ? " ORDER BY j.rank DESC, j.seq DESC" : order_of(f));
 }
 
 /* A number that the text does not mention is out of range, which is no harm. */
@@ -169,6 +180,55 @@ static int merge_ended(struct store *store, const struct job_filter *f, const st
     return rc;
 }
 
+/* ---- The jobs of a tenant ---------------------------------------------------------------------
+ */
+
+/* Whether it is better to look at all jobs of the tenant: there are fewer than would be met, as a
+ * rule, until `limit` of them are found among those of all tenants; 0: if all of these are met. */
+static int is_small_tenant(struct store *store, const struct job_filter *f, size_t limit, bool *ret,
+                           struct redrive_err *err)
+{
+    *ret = false;
+    if (f->tenant.len == 0 || f->id.len > 0 || f->unique_key.len > 0)
+        return 0;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_TENANT_SIZE, err);
+    if (!st)
+        return store->last_error;
+    bind_key(st, 1, f->tenant);
+    int rc = sql_step(store, st, err);
+    if (rc > 0) {
+        const int64_t own = sqlite3_column_int64(st, 0), all = sqlite3_column_int64(st, 1);
+        const int64_t others = all / (own > 0 ? own : 1);
+        *ret = own < (limit == 0 ? all : others * (int64_t)limit);
+    }
+    sqlite3_reset(st);
+    return rc < 0 ? rc : 0;
+}
+
+/* The seqs of all jobs of the tenant that match; the index has nothing of the rows, so that these
+ * are joined in the order of the tables. */
+#define OF_TENANT                                                                        \
+    " FROM specs s CROSS JOIN jobs j ON j.seq = s.seq" JOB_ERROR " WHERE s.tenant_id = " \
+    "(SELECT tenant_id FROM tenants WHERE name = ?1)"
+
+static void add_list_of_tenant(struct buf *sql, const struct job_filter *f)
+{
+    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq" OF_TENANT);
+    add_conditions(sql, f, true);
+    add_order(sql, f, false);
+    buf_puts(sql, " LIMIT ?18) k CROSS JOIN jobs j ON j.seq = k.seq" JOB_SIDES);
+    buf_puts(sql, order_of(f));
+}
+
+static void add_list(struct buf *sql, const struct job_filter *f, bool by_end)
+{
+    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE ");
+    buf_puts(sql, by_end ? "j.state = ?17" : "1");
+    add_conditions(sql, f, false);
+    add_order(sql, f, by_end);
+    buf_puts(sql, " LIMIT ?18");
+}
+
 int sqlite_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
                 struct redrive_err *err)
 {
@@ -177,15 +237,18 @@ int sqlite_list(struct store *store, const struct job_filter *filter, struct job
     if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
         return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d jobs, not %zu", STORE_PAGE_MAX,
                        filter->limit);
-    const bool by_end = filter->order == ORDER_FINISHED && filter->states != 0 &&
-                        (filter->states & ~ENDED_MASK) == 0;
+    bool is_small = false;
+    const bool is_ended = filter->order == ORDER_FINISHED && filter->states != 0 &&
+                          (filter->states & ~ENDED_MASK) == 0;
     buf_init(&sql, SQL_LIST_MAX);
-    buf_puts(&sql, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE ");
-    buf_puts(&sql, by_end ? "j.state = ?17" : "1");
-    add_conditions(&sql, filter);
-    add_order(&sql, filter, by_end);
-    buf_puts(&sql, " LIMIT ?18");
     int rc = view_begin(store, err);
+    if (rc == 0)
+        rc = is_small_tenant(store, filter, filter->limit + 1, &is_small, err);
+    const bool by_end = is_ended && !is_small;
+    if (is_small)
+        add_list_of_tenant(&sql, filter);
+    else
+        add_list(&sql, filter, by_end);
     if (rc == 0 && by_end) {
         rc = merge_ended(store, filter, &sql, ret, err);
     } else if (rc == 0) {
@@ -316,12 +379,16 @@ static int list_groups(struct store *store, const struct job_filter *filter, str
     ret->groups = arena_array(&ret->arena, filter->limit, sizeof *ret->groups);
     if (!groups || !ret->groups)
         return err_nomem(err);
+    bool is_small;
+    int rc = is_small_tenant(store, filter, 0, &is_small, err);
     buf_init(&sql, SQL_LIST_MAX);
-    buf_puts(&sql, "SELECT j.fingerprint, " FINISHED_MS ", j.seq FROM jobs j" JOB_SIDES
-                   " WHERE j.fingerprint <> 0");
-    add_conditions(&sql, filter);
+    buf_puts(&sql, "SELECT j.fingerprint, " FINISHED_MS ", j.seq");
+    buf_puts(&sql, is_small ? OF_TENANT : " FROM jobs j" JOB_SIDES " WHERE 1");
+    buf_puts(&sql, " AND j.fingerprint <> 0");
+    add_conditions(&sql, filter, is_small);
     buf_puts(&sql, " ORDER BY 1, 2, 3");
-    int rc = prepare(store, &sql, filter, &st, err);
+    if (rc == 0)
+        rc = prepare(store, &sql, filter, &st, err);
     if (rc == 0)
         rc = count_groups(store, st, filter->limit, groups, &n, err);
     for (size_t i = 0; rc == 0 && i < n; i++)

@@ -97,6 +97,11 @@ enum job_column {
        "queued = queued + ?4, running = running + ?5, parked = parked + ?6, "                      \
        "completed = completed + ?7, failed = failed + ?8, dead_letter = dead_letter + ?9, "        \
        "cancelled = cancelled + ?10 WHERE line_id = ?1")                                           \
+    XX(TENANT_SIZE,                                                                                \
+       "SELECT coalesce(sum(n) FILTER (WHERE tenant = ?1), 0), coalesce(sum(n), 0) FROM ("         \
+       "SELECT t.name AS tenant, l.scheduled + l.retrying + l.queued + l.running + l.parked + "    \
+       "l.completed + l.failed + l.dead_letter + l.cancelled AS n FROM lines l "                   \
+       "JOIN tenants t USING (tenant_id))")                                                        \
     XX(SPEC_ADD, "INSERT INTO specs VALUES " SPEC_ROW)                                             \
     XX(SPECS_ADD, "INSERT OR FAIL INTO specs VALUES " ADD_ROWS(SPEC_ROW))                          \
     XX(JOB_ADD, "INSERT INTO jobs VALUES " JOB_ROW)                                                \

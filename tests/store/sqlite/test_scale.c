@@ -1,6 +1,7 @@
 /* What must not grow with the number of lines, or of jobs that nobody asked for. The limits are
  * many times what is needed, and a small part of what it took when each step looked at everything.
  */
+#include <sqlite3.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -77,12 +78,54 @@ static void a_look_at_the_queues_does_not_pay_for_their_jobs(void **state)
     assert_int_equal(page->queues[1].next_due_ms, k->now_ms + 40000);
 }
 
+/* Steps of SQLite's machine, of all connections that this program opens, in hundreds. */
+static long steps;
+
+static int count_steps(void *ctx)
+{
+    (void)ctx;
+    steps++;
+    return 0;
+}
+
+static int watch_connection(sqlite3 *db, const char **message, const void *api)
+{
+    (void)message;
+    (void)api;
+    sqlite3_progress_handler(db, 100, count_steps, NULL);
+    return SQLITE_OK;
+}
+
+static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
+{
+    struct kit *k = *state;
+    static const int OTHERS = 20000;
+    kit_fill_tenants(k, OTHERS);
+    for (enum job_order order = ORDER_OLDEST; order <= ORDER_FINISHED; order++)
+        for (int dead = 0; dead < 2; dead++) {
+            steps = 0;
+            const struct job_page *page =
+                LIST(k, .tenant = STR("small"), .order = order, .limit = 50,
+                     .states = dead ? 1u << REDRIVE_STATE_DEAD_LETTER : 0);
+            assert_int_equal(page->n, dead ? 3 : 12);
+            /* A look at a job is at least five steps. */
+            assert_true(steps * 100 < OTHERS);
+        }
+    steps = 0;
+    assert_int_equal(LIST(k, .tenant = STR("big"), .user = STR("none"))->n, 0);
+    assert_true(steps * 100 > OTHERS); /* they are counted */
+}
+
 int main(void)
 {
+    sqlite3_auto_extension((void (*)(void))watch_connection);
+
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_claim_does_not_pay_for_the_tenants_that_it_leaves, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_look_at_the_queues_does_not_pay_for_their_jobs, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_list_of_a_small_tenant_does_not_pay_for_the_others, setup,
                                         teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,6 +82,9 @@ CREATE TABLE redrive.specs (
     CONSTRAINT specs_by_id UNIQUE (id, tenant_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
+-- The jobs of a tenant, however many others have. It is here because a row of specs is written once.
+CREATE INDEX specs_by_tenant ON redrive.specs (tenant_id, seq);
+
 -- Where each job is now: what changes, and nothing else.
 CREATE TABLE redrive.jobs (
     seq               bigint PRIMARY KEY,

@@ -245,11 +245,14 @@ local function set_of_lines(bytes)
     return set
 end
 
-local function seqs_of_bucket(P, bucket, after, is_back)
+-- The seqs of a bucket that follow one: all of them, or those of a tenant, whose index is `own`.
+local function seqs_of_bucket(P, own, bucket, after, is_back)
     local seqs = {}
-    local fields = redis.call('HKEYS', P .. 'j:' .. bucket)
-    for k = 1, #fields do
-        local seq = bucket * BUCKET + string.byte(fields[k])
+    local is_all = own == ''
+    local lows = is_all and redis.call('HKEYS', P .. 'j:' .. bucket) or
+        redis.call('SMEMBERS', P .. own .. ':' .. seq_text(bucket))
+    for k = 1, #lows do
+        local seq = bucket * BUCKET + (is_all and string.byte(lows[k]) or lows[k])
         if (is_back and seq < after) or (not is_back and seq > after) then
             seqs[#seqs + 1] = seq
         end
@@ -265,18 +268,20 @@ local function fits(row, states, flags, lines)
         (not lines or lines[string.sub(row, 3, 6)] == true)
 end
 
--- '+' or '-', after seq, states, flags of a row, lines, how many, how many to look at, wants big:
--- where it has come to (-1: to the end), then seq, row … of jobs in these states and lines
+-- '+' or '-', after seq, states, flags of a row, lines, how many, how many to look at, wants big, the
+-- index of a tenant or '': where it has come to (-1: to the end), then seq, row … of jobs in these states
+-- and lines
 function READS.walk(P, a, i)
     local is_back, after, states, flags = a[i] == '-', tonumber(a[i + 1]), tonumber(a[i + 2]),
         tonumber(a[i + 3])
     local lines, limit, look = set_of_lines(a[i + 4]), tonumber(a[i + 5]), tonumber(a[i + 6])
     local out, given, looked = {'-1'}, 0, 0
-    local bound = bucket_of(after)
-    local buckets = is_back and redis.call('ZREVRANGEBYSCORE', P .. 'b', bound, '-inf', 'LIMIT', 0, 20) or
-        redis.call('ZRANGEBYSCORE', P .. 'b', bound, '+inf', 'LIMIT', 0, 20)
+    local own = a[i + 8]
+    local index, bound, some = P .. (own == '' and 'b' or own), bucket_of(after), own == '' and 20 or 200
+    local buckets = is_back and redis.call('ZREVRANGEBYSCORE', index, bound, '-inf', 'LIMIT', 0, some) or
+        redis.call('ZRANGEBYSCORE', index, bound, '+inf', 'LIMIT', 0, some)
     for k = 1, #buckets do
-        local seqs = seqs_of_bucket(P, tonumber(buckets[k]), after, is_back)
+        local seqs = seqs_of_bucket(P, own, tonumber(buckets[k]), after, is_back)
         local from = 1
         while from <= #seqs do
             local slice = {}
@@ -299,8 +304,8 @@ function READS.walk(P, a, i)
             from = from + #slice
         end
     end
-    if #buckets == 20 then
-        local last = tonumber(buckets[20])
+    if #buckets == some then
+        local last = tonumber(buckets[some])
         out[1] = seq_text(is_back and last * BUCKET or last * BUCKET + BUCKET - 1)
     end
     return out

@@ -130,7 +130,9 @@ CREATE TABLE specs (
     payload        TEXT
 ) STRICT;
 
-CREATE UNIQUE INDEX specs_by_id ON specs (id, tenant_id);
+-- The tenant comes first, so that all jobs of a small one are found without a look at others'; seq, the
+-- rowid, is the last column of the index.
+CREATE UNIQUE INDEX specs_by_id ON specs (tenant_id, id);
 
 CREATE TABLE results (
     seq    INTEGER PRIMARY KEY,
