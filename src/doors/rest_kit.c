@@ -152,13 +152,14 @@ static int write_jobs(struct store *store, struct job_filter *filter, kit_view_f
     while (rc == 0 && more && left > 0 && w->out->len < PAGE_MAX_BYTES) {
         filter->limit = left < READ_JOBS ? left : READ_JOBS;
         rc = store_ops(store)->list(store, filter, &page, err);
-        for (size_t i = 0; i < page.n; i++)
-            view(w, &page.jobs[i], NULL);
-        more = page.more;
-        left -= page.n;
-        if (page.n == 0)
+        size_t n = 0;
+        while (n < page.n && w->out->len < PAGE_MAX_BYTES)
+            view(w, &page.jobs[n++], NULL);
+        more = page.more || n < page.n;
+        left -= n;
+        if (n == 0)
             break;
-        const struct job *last = &page.jobs[page.n - 1];
+        const struct job *last = &page.jobs[n - 1];
         filter->after_seq = last->status.seq;
         filter->after_ms = last->status.finished_ms;
         *ret_next = more ? job_cursor_write(filter->order, last, cursor) : NULL;

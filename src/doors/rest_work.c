@@ -12,6 +12,9 @@
 #include "doors/work_body.h"
 #include "engine/engine.h"
 
+/* Of the jobs of one answer; more than the first ones are left to the next claim. */
+#define CLAIM_MAX_BYTES ((size_t)16 * 1024 * 1024)
+
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
 /* In the request's arena, which is there until both the answer has been given and the connection is
@@ -158,6 +161,7 @@ static void post_claim(struct rest_call *call)
         .tasks = body.tasks.items,
         .n_tasks = body.tasks.n,
         .limit = (size_t)body.n,
+        .max_bytes = CLAIM_MAX_BYTES,
     };
     const char *name = call->principal.name ? call->principal.name : "remote";
     claim_op_init(&p->wait.claim, &filter, body.worker.len > 0 ? body.worker : str_of(name),

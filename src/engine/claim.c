@@ -1,6 +1,7 @@
 #include "engine/claim.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "engine/look.h"
@@ -13,27 +14,113 @@
 struct claims {
     struct claim_op *const *ops;
     size_t n;
-    size_t at;       /* who is served next */
-    size_t promised; /* to that one, in this look */
+    size_t at;             /* who is served next */
+    size_t promised;       /* to that one, in this look */
+    size_t promised_bytes; /* of these */
+    size_t *room;          /* how many of each task there may still be; NULL: any number */
 };
+
+static size_t bytes_of(const struct claim_op *op)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < op->n && op->filter.max_bytes > 0; i++)
+        bytes += job_bytes(op->jobs[i].spec.payload.len);
+    return bytes;
+}
+
+/* Whether a claim with so many jobs of so many bytes has what it wants. A page has no more bytes
+ * than its claims want together, so that each of its jobs finds one that takes it. */
+static bool is_served(const struct claim_op *op, size_t n, size_t bytes)
+{
+    const struct claim_filter *filter = &op->filter;
+    return n >= filter->limit || (filter->max_bytes > 0 && n > 0 && bytes >= filter->max_bytes);
+}
 
 /* Who gets the next job; NULL: all have what they want. */
 static struct claim_op *next_claim(struct claims *c)
 {
-    for (; c->at < c->n; c->at++, c->promised = 0) {
+    for (; c->at < c->n; c->at++, c->promised = c->promised_bytes = 0) {
         struct claim_op *op = c->ops[c->at];
-        if (op->n + c->promised < op->filter.limit)
+        if (!is_served(op, op->n + c->promised, bytes_of(op) + c->promised_bytes))
             return op;
     }
     return NULL;
 }
 
-static size_t still_wanted(const struct claims *c)
+/* ---- What is still wanted -------------------------------------------------------------------- */
+
+/* How many of each task there may still be, and those of which there may be any. */
+static int limit_tasks(struct engine *e, struct claims *c, struct claim_filter *filter,
+                       size_t at_least, struct redrive_err *err)
 {
-    size_t wanted = 0;
-    for (size_t i = 0; i < c->n; i++)
-        wanted += c->ops[i]->filter.limit - c->ops[i]->n;
-    return wanted;
+    const struct claim_op *op = c->ops[0];
+    const size_t n = filter->n_tasks;
+    struct str *tasks = arena_array(&e->arena, n, sizeof *tasks);
+    size_t *limits = arena_array(&e->arena, n, sizeof *limits);
+    c->room = arena_array(&e->arena, n, sizeof *c->room);
+    if (e->arena.failed)
+        return err_nomem(err);
+    memcpy(c->room, filter->task_limits, n * sizeof *c->room);
+    for (size_t i = 0; i < op->n; i++)
+        c->room[claim_find(op->filter.tasks, n, op->jobs[i].spec.task)]--;
+    filter->n_tasks = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (c->room[i] == 0)
+            continue;
+        tasks[filter->n_tasks] = filter->tasks[i];
+        limits[filter->n_tasks++] = c->room[i] > at_least ? c->room[i] : at_least;
+    }
+    filter->tasks = tasks;
+    filter->task_limits = limits;
+    return 0;
+}
+
+/* The filter of the next look; a limit of 0: there is nothing more to look for. After the first
+ * half of the bytes what is left may be too little for a job, and is left to the next claim. */
+static int still_wanted(struct engine *e, struct claims *c, bool is_first, struct claim_filter *ret,
+                        struct redrive_err *err)
+{
+    const size_t max_bytes = c->ops[0]->filter.max_bytes;
+    *ret = c->ops[0]->filter;
+    ret->limit = ret->max_bytes = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct claim_op *op = c->ops[i];
+        const size_t bytes = bytes_of(op);
+        if (bytes > max_bytes / 2)
+            continue;
+        ret->limit += op->filter.limit - op->n;
+        ret->max_bytes += max_bytes - bytes;
+    }
+    if (ret->limit == 0)
+        return 0;
+    const size_t at_least = is_first ? 0 : PARK_CHUNK;
+    if (ret->limit < at_least)
+        ret->limit = at_least;
+    int rc = ret->task_limits ? limit_tasks(e, c, ret, at_least, err) : 0;
+    if (ret->task_limits && ret->n_tasks == 0)
+        ret->limit = 0;
+    return rc;
+}
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static int consider(struct look *look, struct claims *c, struct claim_op *op, struct job *job,
+                    struct redrive_err *err)
+{
+    size_t *room = c->room;
+    if (room)
+        room += claim_find(op->filter.tasks, op->filter.n_tasks, job->spec.task);
+    if (room && *room == 0)
+        return 0;
+    const size_t before = look->n_starts;
+    int rc = look_at(look, op, job, err);
+    if (look->n_starts == before)
+        return rc;
+    c->promised++;
+    c->promised_bytes += job_bytes(job->spec.payload.len);
+    if (room)
+        --*room;
+    return rc;
 }
 
 static int consider_page(struct engine *e, struct claims *c, struct claim_page *page,
@@ -43,12 +130,9 @@ static int consider_page(struct engine *e, struct claims *c, struct claim_page *
     struct claim_op *op;
     size_t i = 0;
     int rc = look_init(&look, e, page->page.n, err);
-    c->at = c->promised = 0;
-    for (; i < page->page.n && rc == 0 && (op = next_claim(c)) != NULL; i++) {
-        size_t before = look.n_starts;
-        rc = look_at(&look, op, &page->page.jobs[i], err);
-        c->promised += look.n_starts - before;
-    }
+    c->at = c->promised = c->promised_bytes = 0;
+    for (; i < page->page.n && rc == 0 && (op = next_claim(c)) != NULL; i++)
+        rc = consider(&look, c, op, &page->page.jobs[i], err);
     *ret_more |= i < page->page.n;
     return rc == 0 ? look_done(&look, page, err) : rc;
 }
@@ -58,21 +142,22 @@ static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *e
     bool more = false;
     int rc = 0;
     e->has_claimed = true;
-    for (int round = 0; round < CLAIM_ROUNDS && rc == 0; round++) {
-        struct claim_filter filter = c->ops[0]->filter;
-        filter.limit = still_wanted(c);
-        if (filter.limit == 0)
+    for (int round = 0; round < CLAIM_ROUNDS && rc == 0 && (round == 0 || more); round++) {
+        struct claim_filter filter;
+        rc = still_wanted(e, c, round == 0, &filter, err);
+        if (rc < 0 || filter.limit == 0)
             break;
-        if (round > 0 && filter.limit < PARK_CHUNK)
-            filter.limit = PARK_CHUNK;
         struct claim_page *page = claim_page_new();
         if (!page)
             return err_nomem(err);
         rc = e->ops->ready(e->store, &filter, &page->page, err);
         more = page->page.more;
         const bool is_empty = page->page.n == 0;
+        const size_t before = c->ops[0]->n;
         if (rc == 0 && !is_empty)
             rc = consider_page(e, c, page, &more, err);
+        /* To the store a task was full of jobs that have not started after all. */
+        more |= filter.task_limits && c->ops[0]->n - before < page->page.n;
         claim_page_drop(page);
         if (is_empty)
             break;
@@ -92,12 +177,14 @@ static bool same_words(const struct str *a, size_t n_a, const struct str *b, siz
     return true;
 }
 
+/* A worker that names the slots of its tasks looks for something else than any other. */
 static bool look_for_the_same(const struct claim_filter *a, const struct claim_filter *b)
 {
-    return str_eq(a->tenant, b->tenant) &&
-           same_words(a->queues, a->n_queues, b->queues, b->n_queues) &&
-           same_words(a->tasks, a->n_tasks, b->tasks, b->n_tasks) &&
-           same_words(a->skip_lanes, a->n_skip_lanes, b->skip_lanes, b->n_skip_lanes);
+    return a == b || (!a->task_limits && !b->task_limits && a->max_bytes == b->max_bytes &&
+                      str_eq(a->tenant, b->tenant) &&
+                      same_words(a->queues, a->n_queues, b->queues, b->n_queues) &&
+                      same_words(a->tasks, a->n_tasks, b->tasks, b->n_tasks) &&
+                      same_words(a->skip_lanes, a->n_skip_lanes, b->skip_lanes, b->n_skip_lanes));
 }
 
 static void clear(struct claim_op *op)

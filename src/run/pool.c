@@ -267,7 +267,6 @@ static int add_task(struct pool *pool, const struct config_task *config, struct 
         .name = str_of(config->name),
         .places = config->run.concurrency,
         .wants = true,
-        .claim_call.pool = pool,
         .extend_call.pool = pool,
     };
     list_init(&task->jobs);
@@ -318,11 +317,14 @@ int pool_new(const struct pool_options *options, struct pool **ret, struct redri
     if (!pool)
         return err_nomem(err);
     pool->options = *options;
+    pool->claim.call.pool = pool;
+    pool->claim.names = calloc(n, sizeof *pool->claim.names);
+    pool->claim.limits = calloc(n, sizeof *pool->claim.limits);
     list_init(&pool->outgoing);
     list_init(&pool->to_settle);
     list_init(&pool->answers);
     pthread_mutex_init(&pool->mutex, NULL);
-    rc = open_handles(pool, err);
+    rc = pool->claim.names && pool->claim.limits ? open_handles(pool, err) : err_nomem(err);
     if (rc < 0) {
         pool_free(pool);
         return rc;
@@ -362,6 +364,8 @@ void pool_free(struct pool *pool)
         free(pool->tasks[i].extensions);
         free(pool->tasks[i].extending);
     }
+    free(pool->claim.names);
+    free(pool->claim.limits);
     free(pool->cancelled);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);

@@ -6,8 +6,9 @@
  *     on_ready ───────── pool_wake ────────────► claim again
  *
  * Each task that the configuration can run has a runner of its own and as many places as its
- * concurrency says. While a place is free, ready jobs of the task are claimed; when there are none
- * the pool sleeps until it is woken. Nothing is polled.
+ * concurrency says. One claim at a time asks for jobs of all tasks that have a place free, so that
+ * the order of queues, priorities and ages holds between tasks; when there are none the pool sleeps
+ * until it is woken. Nothing is polled.
  *
  *   - A lease is extended at each task's heartbeat. A job that was cancelled by hand, or whose
  *     lease is lost, is made to end, and what it says then counts for nothing. Of a cancel by

@@ -9,69 +9,111 @@ static size_t least(size_t a, size_t b)
 
 /* A place is free as soon as its run has ended: while the settlement is on its way, or one and the
  * same unit would have to wait for the other. */
-static size_t free_places(const struct pool_task *task)
+static size_t free_places(size_t places, size_t running)
 {
-    const struct pool *pool = task->pool;
-    size_t own = task->running < task->places ? task->places - task->running : 0;
-    size_t used = pool->running + pool->asked;
-    size_t all = used < pool->places ? pool->places - used : 0;
-    return least(least(own, all), POOL_BATCH_MAX);
+    return running < places ? least(places - running, POOL_BATCH_MAX) : 0;
+}
+
+/* ---- The answer ----------------------------------------------------------------------------- */
+
+static struct pool_task *task_named(struct pool *pool, struct str name)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (str_eq(pool->tasks[i].name, name))
+            return &pool->tasks[i];
+    return NULL;
+}
+
+/* Tasks that were given less than they could take have no more, as far as the store has looked. */
+static void end_asking(struct pool *pool, bool has_answer, bool more)
+{
+    const struct claim_op *claim = &pool->claim.op;
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        struct pool_task *task = &pool->tasks[i];
+        size_t given = 0;
+        for (size_t k = 0; k < claim->n && has_answer; k++)
+            given += str_eq(claim->jobs[k].spec.task, task->name);
+        if (task->asked > 0 && has_answer)
+            task->wants = more || given >= task->asked || task->woken;
+        task->asked = 0;
+    }
 }
 
 static void on_claimed(struct pool_call *call)
 {
-    struct pool_task *task =
-        (struct pool_task *)(void *)((char *)call - offsetof(struct pool_task, claim_call));
-    struct pool *pool = task->pool;
-    struct claim_op *claim = &task->claim;
-    bool is_filled = claim->n >= task->asked;
-    pool->asked -= task->asked;
-    task->asked = 0;
-    if (claim->op.code < 0) {
+    struct pool *pool = call->pool;
+    struct claim_op *claim = &pool->claim.op;
+    const bool is_filled = claim->n >= pool->claim.asked;
+    const bool has_answer = claim->op.code >= 0;
+    end_asking(pool, has_answer, is_filled || claim->more);
+    pool->claim.asked = 0;
+    if (!has_answer)
         pool_pause(pool, "claim_failed", &claim->op.err);
-    } else {
-        task->wants = is_filled || claim->more || task->woken;
-        for (size_t i = 0; i < claim->n; i++)
+    for (size_t i = 0; i < claim->n && has_answer; i++) {
+        struct pool_task *task = task_named(pool, claim->jobs[i].spec.task);
+        if (task)
             pool_job_take(task, &claim->jobs[i]);
-        /* A settlement that cannot be taken is what the pause is for, until it can. */
-        if (list_empty(&pool->to_settle))
-            pool->pause_ms = 0;
     }
+    /* A settlement that cannot be taken is what the pause is for, until it can. */
+    if (has_answer && list_empty(&pool->to_settle))
+        pool->pause_ms = 0;
     claim_op_release(claim);
 }
 
-static bool ask(struct pool_task *task)
+/* ---- The question --------------------------------------------------------------------------- */
+
+/* Which tasks are asked for, and how many jobs of each; *ret_all: of all together. */
+static size_t choose_tasks(struct pool *pool, size_t free, size_t *ret_all)
 {
-    struct pool *pool = task->pool;
+    size_t n = 0;
+    *ret_all = 0;
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        struct pool_task *task = &pool->tasks[i];
+        task->asked = least(free, free_places(task->places, task->running));
+        if (!task->wants || pool_fault_pauses(task))
+            task->asked = 0;
+        if (task->asked == 0)
+            continue;
+        task->woken = false;
+        pool->claim.names[n] = task->name;
+        pool->claim.limits[n++] = task->asked;
+        *ret_all += task->asked;
+    }
+    return n;
+}
+
+/* Where no task has fewer places than are asked for, none needs a limit. */
+static bool needs_limits(const struct pool_claim *claim, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (claim->limits[i] < claim->asked)
+            return true;
+    return false;
+}
+
+void pool_claim(struct pool *pool)
+{
     const struct pool_options *options = &pool->options;
+    struct pool_claim *claim = &pool->claim;
+    const size_t free = free_places(pool->places, pool->running);
+    size_t all;
+    if (claim->asked > 0 || free == 0)
+        return;
+    const size_t n = choose_tasks(pool, free, &all);
+    if (n == 0)
+        return;
+    claim->asked = least(free, all);
     const struct claim_filter filter = {
         .tenant = options->tenant,
         .queues = options->queues,
         .n_queues = options->n_queues,
-        .tasks = &task->name,
-        .n_tasks = 1,
-        .limit = free_places(task),
+        .tasks = claim->names,
+        .n_tasks = n,
+        .task_limits = needs_limits(claim, n) ? claim->limits : NULL,
+        .limit = claim->asked,
+        .max_bytes = POOL_CLAIM_BYTES,
     };
-    if (!task->wants || task->asked > 0 || filter.limit == 0 || pool_fault_pauses(task))
-        return false;
-    claim_op_init(&task->claim, &filter, options->worker, task->config->lease_ms);
-    task->asked = filter.limit;
-    task->woken = false;
-    pool->asked += filter.limit;
-    task->claim_call.answered = on_claimed;
-    pool_send(&task->claim_call, &task->claim.op);
-    return true;
-}
-
-/* Where there are fewer places than the tasks could use, the one after the last that has asked goes
- * first. Turns in which nobody could ask do not count: how many of them there are to a run is
- * chance, and could favour one task for ever. */
-void pool_claim(struct pool *pool)
-{
-    const size_t first = pool->first;
-    for (size_t i = 0; i < pool->n_tasks; i++) {
-        const size_t at = (first + i) % pool->n_tasks;
-        if (ask(&pool->tasks[at]))
-            pool->first = (at + 1) % pool->n_tasks;
-    }
+    claim_op_init(&claim->op, &filter, options->worker, 0);
+    claim->call.answered = on_claimed;
+    pool_send(&claim->call, &claim->op.op);
 }

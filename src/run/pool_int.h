@@ -1,8 +1,9 @@
 /* pool_int.h - the inside of a pool, for the files of this room only.
  *
- * At the end of a turn of the loop the runs that have ended in it become one settlement, tasks with
- * free places ask for jobs, and all of it is handed to the committer at one moment, so that it
- * shares a unit. Answers come back through a list under a mutex and are read on the loop.
+ * At the end of a turn of the loop the runs that have ended in it become one settlement, one claim
+ * asks for jobs of all tasks with free places, and all of it is handed to the committer at one
+ * moment, so that it shares a unit. Answers come back through a list under a mutex and are read on
+ * the loop.
  *
  * A job in hand is in one place at a time: with its runner, among those to be settled, or in a
  * settlement that is under way.
@@ -22,6 +23,8 @@
 
 /* Of one claim and of one settlement. */
 #define POOL_BATCH_MAX 256
+/* Of one claim, so that many big jobs do not come into memory at one time. */
+#define POOL_CLAIM_BYTES ((size_t)32 << 20)
 
 /* How long after the end of the grace settlements are still tried again. */
 #define POOL_SETTLE_MS 10000
@@ -69,9 +72,7 @@ struct pool_task {
     size_t running; /* jobs that its runner has */
     struct list jobs;
 
-    struct pool_call claim_call;
-    struct claim_op claim;
-    size_t asked; /* jobs that the claim under way may bring; 0: none is under way */
+    size_t asked; /* jobs of it that the claim under way may bring; 0: it asks for none */
     bool wants;   /* there may be ready jobs */
     bool woken;   /* since the claim under way was handed in */
 
@@ -84,6 +85,16 @@ struct pool_task {
     struct pool_job **extending; /* the jobs of the extensions */
     size_t extend_capacity;
     bool is_extending;
+};
+
+/* One claim for all tasks that have free places, so that the order of queues and priorities holds
+ * between tasks. */
+struct pool_claim {
+    struct pool_call call;
+    struct claim_op op;
+    struct str *names; /* of the tasks that it asks for */
+    size_t *limits;    /* of each */
+    size_t asked;      /* jobs that it may bring; 0: none is under way */
 };
 
 /* What the store is told of this worker. */
@@ -99,10 +110,8 @@ struct pool_row {
 struct pool {
     struct pool_options options;
     size_t n_tasks;
-    size_t first; /* the task that may ask first, in turn */
     uint32_t places;
     size_t running;
-    size_t asked;
     size_t n_jobs;
     size_t n_calls;    /* under way */
     size_t n_settling; /* of these, settlements */
@@ -115,6 +124,7 @@ struct pool {
     bool settle_singly;    /* one of them made the store refuse them all */
     int64_t pause_ms;      /* of the latest trouble; 0: none */
 
+    struct pool_claim claim;
     struct pool_row row;
 
     uv_prepare_t turn;
@@ -158,7 +168,7 @@ int pool_tasks_check(const struct pool_options *options, size_t *ret_n, struct r
 
 /* ---- Claims (pool_claim.c) ------------------------------------------------------------------ */
 
-/* Asks for jobs for all places that are free. */
+/* Asks for jobs for all places that are free, unless a claim is under way. */
 void pool_claim(struct pool *pool);
 
 /* ---- Jobs in hand (pool_job.c, pool_settle.c) ----------------------------------------------- */

@@ -4,41 +4,32 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "store/claim_tally.h"
 
 struct candidate {
     const struct job *job;
     size_t queue_rank; /* in the filter */
+    size_t task;       /* in the filter */
     size_t nth;        /* of its tenant */
     size_t tenant;     /* in turn: 0 is the first */
 };
 
-static bool contains(const struct str *list, size_t n, struct str s, size_t *ret_at)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (str_eq(list[i], s)) {
-            *ret_at = i;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool in_skipped_lane(const struct claim_filter *f, struct str key)
 {
-    size_t at;
-    return key.len > 0 && contains(f->skip_lanes, f->n_skip_lanes, key, &at);
+    return key.len > 0 && claim_find(f->skip_lanes, f->n_skip_lanes, key) < f->n_skip_lanes;
 }
 
 static bool matches(const struct mem_state *state, const struct claim_filter *f,
-                    const struct job *job, size_t *ret_queue_rank)
+                    struct candidate *candidate)
 {
+    const struct job *job = candidate->job;
     const struct job_spec *spec = &job->spec;
-    size_t at;
-    *ret_queue_rank = 0;
+    candidate->queue_rank = claim_find(f->queues, f->n_queues, spec->queue);
+    candidate->task = claim_find(f->tasks, f->n_tasks, spec->task);
     return job->status.state == REDRIVE_STATE_QUEUED &&
            (f->tenant.len == 0 || str_eq(f->tenant, spec->tenant)) &&
-           (f->n_queues == 0 || contains(f->queues, f->n_queues, spec->queue, ret_queue_rank)) &&
-           (f->n_tasks == 0 || contains(f->tasks, f->n_tasks, spec->task, &at)) &&
+           (f->n_queues == 0 || candidate->queue_rank < f->n_queues) &&
+           (f->n_tasks == 0 || candidate->task < f->n_tasks) &&
            !in_skipped_lane(f, spec->breaker_key) && !in_skipped_lane(f, spec->limit_key) &&
            !memory_is_paused(state, spec->tenant, spec->queue);
 }
@@ -91,24 +82,45 @@ static size_t collect(const struct mem_state *state, const struct claim_filter *
     size_t n = 0;
     for (size_t i = 0; i < state->jobs.n; i++) {
         ret[n] = (struct candidate){.job = job_at(state, i)};
-        if (matches(state, f, ret[n].job, &ret[n].queue_rank))
+        if (matches(state, f, &ret[n]))
             n++;
     }
     return n;
 }
 
+/* The first of them that the filter's limits allow; *ret_more: there are further ones. */
+static size_t choose(const struct candidate *all, size_t n, size_t limit, struct claim_tally *tally,
+                     const struct job **ret, bool *ret_more)
+{
+    *ret_more = false;
+    for (size_t i = 0; i < n; i++) {
+        const size_t payload_len = all[i].job->spec.payload.len;
+        if (claim_tally_is_full(tally, all[i].task))
+            continue;
+        *ret_more = tally->n == limit || !claim_tally_fits(tally, payload_len);
+        if (*ret_more)
+            break;
+        ret[tally->n] = all[i].job;
+        claim_tally_add(tally, all[i].task, payload_len);
+    }
+    return tally->n;
+}
+
 static int fill(struct memory *m, const struct claim_filter *f, struct candidate *all, size_t n,
                 struct job_page *ret, struct redrive_err *err)
 {
-    size_t given = n < f->limit ? n : f->limit;
-    const struct job **jobs = calloc(given + 1, sizeof(const struct job *));
-    if (!jobs)
+    struct claim_tally tally;
+    bool more;
+    const struct job **jobs = calloc(n + 1, sizeof(const struct job *));
+    if (!jobs || !claim_tally_init(&tally, f)) {
+        free(jobs);
         return err_nomem(err);
-    for (size_t i = 0; i < given; i++)
-        jobs[i] = all[i].job;
+    }
+    const size_t given = choose(all, n, f->limit, &tally, jobs, &more);
+    claim_tally_release(&tally);
     int rc = memory_page(jobs, given, ret, err);
     if (rc == 0)
-        ret->more = n > given;
+        ret->more = more;
     if (rc == 0 && f->tenant.len == 0 && given > 0) {
         free(m->turn);
         m->turn = str_dup(jobs[0]->spec.tenant);

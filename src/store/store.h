@@ -140,10 +140,22 @@ struct claim_filter {
     size_t n_queues;
     const struct str *tasks; /* none: all */
     size_t n_tasks;
+    const size_t *task_limits; /* at most so many of each of `tasks`, 1 or more; NULL: any number */
     const struct str *skip_lanes; /* breaker and limit keys that are known to be blocked */
     size_t n_skip_lanes;
-    size_t limit; /* at most this many are given */
+    size_t limit;     /* at most this many are given */
+    size_t max_bytes; /* of what is given, as job_bytes counts; the first job is given whatever its
+                       * size; 0: any number */
 };
+
+/* Where `name` stands among names; `n` if it does not. */
+size_t claim_find(const struct str *names, size_t n, struct str name);
+
+/* What a job costs of a filter's bytes: its payload, and a little for the rest. */
+static inline size_t job_bytes(size_t payload_len)
+{
+    return payload_len + 512;
+}
 
 /* queued → running. The store sets attempts+1, started, and the lease. */
 struct start_move {
@@ -555,12 +567,13 @@ struct store_ops {
     /* The queued jobs that a claim would take, best first: by queue in the filter's order, then
      * higher priority, then lower seq. Looks at no job that is time-locked, running or ended, and
      * reads at most 4 × limit rows of others than it gives. A paused queue, though named, and a
-     * skipped lane have none. `more` says that there are queued jobs that it has not looked at. On
-     * stores that several units use at once they are locked against other claims until the unit
-     * ends.
+     * skipped lane have none. A task of which as many are given as its limit says has no more: the
+     * next best of the other tasks are given in their place. `more` says that there are queued jobs
+     * that it has not looked at, other than those of such a task. On stores that several units use
+     * at once the jobs are locked against other claims until the unit ends.
      * Without a tenant no tenant waits for another: of k tenants with ready jobs, each one's best
-     * is among those given by any k calls in a row. How a page is shared is the store's choice, but
-     * the jobs of one tenant come in the order above. */
+     * is among those given by any k calls in a row, with the same filter. How a page is shared is
+     * the store's choice, but the jobs of one tenant come in the order above. */
     int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
 

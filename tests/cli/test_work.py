@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+import stores_kit
 from conftest import BINARY, clean_environment
 
 SUBMIT = BINARY.parent / "tests" / "cli" / "submit"
@@ -455,3 +456,64 @@ def test_who_looks_at_errors_only_sees_what_has_died_and_no_retries(bench):
     assert worker.wait()[0] == 3
     assert " dead_letter " in worker.log()
     assert " retrying " not in worker.log()
+
+
+# ---- In which order ----------------------------------------------------------------------------
+
+ORDER_CONFIG = """
+store: {url}
+log: {{level: warning}}
+tasks:
+  mail: {{queue: bulk, run: {{exec: [sh, -c, 'printf m >> {dir}/order; cat >> {dir}/order']}}}}
+  bill: {{queue: urgent, run: {{exec: [sh, -c, 'printf b >> {dir}/order; cat >> {dir}/order']}}}}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def servers_end():
+    yield
+    stores_kit.stop_servers()
+
+
+class OrderBench:
+    """Jobs whose handlers write down which of them ran, one after the other."""
+
+    def __init__(self, directory, kind):
+        self.dir = directory
+        self.config = directory / "order.yaml"
+        self.config.write_text(ORDER_CONFIG.format(url=stores_kit.Place(kind, directory).url, dir=directory), "utf-8")
+
+    def redrive(self, *words):
+        done = subprocess.run([str(BINARY), *words, "-c", str(self.config)], env=clean_environment(),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def submit(self, task, number, **options):
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        self.redrive("enqueue", task, str(number), *words)
+
+    def order(self):
+        return (self.dir / "order").read_text("utf-8")
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def order(request, tmp_path):
+    return OrderBench(tmp_path, request.param)
+
+
+def test_priorities_hold_between_the_tasks_of_a_worker(order):
+    for i in range(3):
+        order.submit("mail", i, queue="one")
+    for i in range(3):
+        order.submit("bill", i, queue="one", priority=i)
+    order.redrive("work", "--concurrency", "1", "--until-idle")
+    assert order.order() == "b2b1m0m1m2b0"
+
+
+def test_queues_are_worked_in_the_order_in_which_they_are_named(order):
+    for i in range(3):
+        order.submit("mail", i, priority=50)
+        order.submit("bill", i)
+    order.redrive("work", "--concurrency", "1", "--until-idle", "-q", "urgent", "-q", "bulk")
+    assert order.order() == "b0b1b2m0m1m2"

@@ -140,6 +140,22 @@ def test_a_page_of_large_jobs_ends_early_and_goes_on(api):
     assert [job["id"] for job in seen] == [f"large-{i}" for i in range(12)]
 
 
+def test_large_results_do_not_make_a_list_too_long(api):
+    for i in range(40):
+        api.submit(id=f"large-{i}", payload="x" * 1_000_000)
+    while jobs := api.claim(n=5):
+        for job in jobs:
+            api.settle(job, status="SUCCESS", result="y" * 900_000)
+    seen, cursor = [], {}
+    while True:
+        page = api.ok("GET", "/jobs", order="oldest", limit=1000, **cursor)
+        seen += [job["id"] for job in page["items"]]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+    assert seen == [f"large-{i}" for i in range(40)]
+
+
 def test_filters_narrow_a_list_down(api):
     a, b = api.submit(user="ann"), api.submit("once")
     assert [j["id"] for j in api.ok("GET", "/jobs", task="once")["items"]] == [b]
@@ -243,6 +259,18 @@ def test_a_stale_token_fails_alone(api):
     assert [api.state(i) for i in ids] == ["completed", "running", "completed"]
     assert api.settle(jobs[0], status="SUCCESS")["status"] == 409
     assert api.settle(jobs[1], status="SUCCESS")["status"] == 200
+
+
+def test_large_jobs_are_claimed_as_far_as_they_fit_an_answer(api):
+    ids = []
+    for _ in range(10):
+        items = [{"task": "mail", "payload": "x" * 1_000_000} for _ in range(7)]
+        ids += [item["id"] for item in api.ok("POST", "/jobs", items, status=201)["items"]]
+    claimed = []
+    while jobs := api.claim(n=100):
+        assert len(jobs) < len(ids)
+        claimed += [job["id"] for job in jobs]
+    assert claimed == ids
 
 
 @pytest.mark.parametrize("path", ["/settle", "/extend"])

@@ -231,6 +231,11 @@ int64_t rig_submit(struct rig *rig, const char *task, const char *payload)
     return submit(rig, &(struct job_spec){.task = str_of(task), .payload = str_of(payload)});
 }
 
+int64_t rig_submit_prior(struct rig *rig, const char *task, int32_t priority)
+{
+    return submit(rig, &(struct job_spec){.task = str_of(task), .priority = priority});
+}
+
 int64_t rig_submit_later(struct rig *rig, const char *task, int64_t delay_ms)
 {
     return submit(rig, &(struct job_spec){.task = str_of(task),

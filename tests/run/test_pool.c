@@ -129,24 +129,60 @@ static void no_more_run_than_there_are_places(void **state)
     rig_release(&rig);
 }
 
-static void tasks_share_the_places_of_the_worker_in_turn(void **state)
+/* Whether the handlers have written this and nothing else. */
+static void check_effects(const struct rig *rig, const char *expected)
+{
+    char text[256] = "";
+    FILE *file = fopen(rig->effects, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    (void)fclose(file);
+    assert_string_equal(text, expected);
+}
+
+static void one_place_goes_to_the_highest_priority_of_all_tasks(void **state)
 {
     (void)state;
     struct rig rig;
-    rig_init(&rig, "tasks:\n"
-                   "  a: {" TASK(NOTE("start") "sleep 0.02; " NOTE(
-                       "end")) "}}\n"
-                               "  b: {" TASK(NOTE("start") "sleep 0.02; " NOTE("end")) "}}\n");
-    int64_t last_of_b = 0;
-    for (int i = 0; i < 20; i++)
-        (void)rig_submit(&rig, "a", "{}");
-    for (int i = 0; i < 3; i++)
-        last_of_b = rig_submit(&rig, "b", "{}");
+    rig_init(&rig,
+             "tasks:\n"
+             "  a: {" TASK("printf a >> @/effects") "}}\n"
+                                                    "  b: {" TASK("printf b >> @/effects") "}}\n");
+    for (int i = 0; i < 6; i++)
+        (void)rig_submit_prior(&rig, i % 2 ? "b" : "a", 0);
+    for (int i = 0; i < 6; i++)
+        (void)rig_submit_prior(&rig, i % 3 ? "a" : "b", i % 3 ? 10 : 20);
     rig.options.max_jobs = 1;
+    rig.options.until_idle = true;
     rig_start(&rig);
     assert_int_equal(pool_status(rig.pool).places, 1);
-    rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 12);
-    assert_int_equal(rig_state(&rig, last_of_b), REDRIVE_STATE_COMPLETED);
+    rig_until_stopped(&rig);
+    check_effects(&rig, "bbaaaaababab");
+    rig_release(&rig);
+}
+
+static bool has_run_quick(struct rig *rig)
+{
+    return rig_effects(rig, "quick") == 20;
+}
+
+static void a_full_task_does_not_hold_others_up(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig,
+             "tasks:\n"
+             "  slow: {" TASK(NOTE("start") "while [ ! -e @/gate ]; do sleep 0.02; done; " NOTE(
+                 "end")) ", concurrency: 1}}\n"
+                         "  quick: {" TASK(NOTE("quick")) ", concurrency: 2}}\n");
+    for (int i = 0; i < 3; i++)
+        (void)rig_submit_prior(&rig, "slow", 100);
+    for (int i = 0; i < 20; i++)
+        (void)rig_submit(&rig, "quick", "{}");
+    rig_start(&rig);
+    rig_until(&rig, has_run_quick);
+    assert_int_equal(rig_effects(&rig, "start"), 1);
+    rig_open_gate(&rig);
     rig_until_told(&rig, ENGINE_EVENT_COMPLETED, 23);
     assert_int_equal(rig_most_at_once(&rig), 1);
     rig_release(&rig);
@@ -372,7 +408,8 @@ int main(int argc, char **argv)
         T(stream_takes_many_jobs),
         T(request_is_made_for_each_job),
         T(no_more_run_than_there_are_places),
-        T(tasks_share_the_places_of_the_worker_in_turn),
+        T(one_place_goes_to_the_highest_priority_of_all_tasks),
+        T(a_full_task_does_not_hold_others_up),
         T(only_what_was_asked_for_is_taken),
         T(failure_is_retried_until_the_policy_has_enough),
         T(output_of_a_failed_run_is_no_result),

@@ -1,4 +1,6 @@
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "kit.h"
 
@@ -277,6 +279,189 @@ static void of_many_tenants_those_that_start_are_not_given_again(void **state)
     assert_int_equal(READY(k, .limit = 100)->n, MANY);
 }
 
+/* ---- Limits of tasks, and of bytes ----------------------------------------------------------- */
+
+static const struct str TWO_TASKS[] = {STR("a"), STR("b")};
+
+/* Invariant 11 over the tasks of a worker, whose slots are not all free. */
+static void tasks_come_in_one_order_up_to_their_limits(void **state)
+{
+    struct kit *k = *state;
+    int64_t a1 = PUT(k, .task = STR("a"), .priority = 1), b1 = PUT(k, .task = STR("b")),
+            a2 = PUT(k, .task = STR("a"), .priority = 9), a3 = PUT(k, .task = STR("a")),
+            b2 = PUT(k, .task = STR("b"), .priority = 5);
+    PUT(k, .task = STR("c"), .priority = 100);
+    const size_t limits[] = {2, 4};
+    struct job_page *page = READY(k, .tenant = STR("acme"), .tasks = TWO_TASKS, .n_tasks = 2,
+                                  .task_limits = limits, .limit = 6);
+    check_seqs(page, a2, b2, a1, b1);
+    assert_false(page->more);
+    page = READY(k, .tenant = STR("acme"), .tasks = TWO_TASKS, .n_tasks = 2, .task_limits = limits,
+                 .limit = 2);
+    check_seqs(page, a2, b2);
+    assert_true(page->more);
+    page = READY(k, .tenant = STR("acme"), .tasks = TWO_TASKS, .n_tasks = 2, .limit = 6);
+    check_seqs(page, a2, b2, a1, b1, a3);
+}
+
+static void a_task_with_all_the_jobs_has_its_limit_too(void **state)
+{
+    struct kit *k = *state;
+    const size_t limits[] = {2, 4};
+    int64_t seqs[6];
+    for (int i = 0; i < 6; i++)
+        seqs[i] = PUT(k, .task = STR("a"));
+    for (int i = 0; i < 6; i += 2) {
+        struct job_page *page =
+            READY(k, .tasks = TWO_TASKS, .n_tasks = 2, .task_limits = limits, .limit = 6);
+        check_seqs(page, seqs[i], seqs[i + 1]);
+        assert_false(page->more);
+        kit_start(k, seqs[i]);
+        kit_start(k, seqs[i + 1]);
+    }
+}
+
+/* The queue's place counts for more than the priority, over all tasks. */
+static void queues_in_order_hold_for_tasks_with_limits(void **state)
+{
+    struct kit *k = *state;
+    const struct str queues[] = {STR("urgent"), STR("bulk")};
+    const size_t limits[] = {1, 2};
+    PUT(k, .task = STR("a"), .queue = STR("bulk"), .priority = 50);
+    int64_t b = PUT(k, .task = STR("b"), .queue = STR("bulk")),
+            u = PUT(k, .task = STR("a"), .queue = STR("urgent")),
+            v = PUT(k, .task = STR("b"), .queue = STR("urgent"), .priority = -5);
+    check_seqs(READY(k, .tenant = STR("acme"), .queues = queues, .n_queues = 2, .tasks = TWO_TASKS,
+                     .n_tasks = 2, .task_limits = limits, .limit = 3),
+               u, v, b);
+}
+
+/* Two slots that are always free together: the second tenant with jobs of the first task must not
+ * be left out each time. */
+static void no_tenant_is_left_out_for_ever_by_a_limit(void **state)
+{
+    struct kit *k = *state;
+    static const char *const TENANTS[] = {"t1", "t2", "t3"};
+    const size_t limits[] = {1, 1};
+    unsigned served = 0;
+    for (int i = 0; i < 5; i++) {
+        PUT(k, .tenant = STR("t1"), .task = STR("a"));
+        PUT(k, .tenant = STR("t2"), .task = STR("a"));
+        PUT(k, .tenant = STR("t3"), .task = STR("b"));
+    }
+    for (int call = 0; call < 3; call++) {
+        struct job_page *page =
+            READY(k, .tasks = TWO_TASKS, .n_tasks = 2, .task_limits = limits, .limit = 2);
+        int64_t seqs[2];
+        const size_t n = page->n;
+        assert_in_range(n, 1, 2);
+        for (size_t i = 0; i < n; i++) {
+            seqs[i] = page->jobs[i].status.seq;
+            for (unsigned t = 0; t < 3; t++)
+                if (str_is(page->jobs[i].spec.tenant, TENANTS[t]))
+                    served |= 1u << t;
+        }
+        for (size_t i = 0; i < n; i++)
+            kit_start(k, seqs[i]);
+    }
+    assert_int_equal(served, 7);
+}
+
+/* The same where the lines are so many that stores go another way. */
+static void of_many_tenants_limits_of_tasks_hold(void **state)
+{
+    struct kit *k = *state;
+    char tenant[16];
+    const size_t limits[] = {3, 2};
+    unsigned long long served = 0;
+    for (unsigned t = 0; t < 40; t++) {
+        snprintf(tenant, sizeof tenant, "t%02u", t);
+        PUT(k, .tenant = str_of(tenant), .task = STR("a"));
+        PUT(k, .tenant = str_of(tenant), .task = t % 2 ? STR("a") : STR("b"));
+    }
+    for (int call = 0; call < 40; call++) {
+        int64_t seqs[5];
+        size_t n_of[2] = {0};
+        struct job_page *page =
+            READY(k, .tasks = TWO_TASKS, .n_tasks = 2, .task_limits = limits, .limit = 5);
+        const size_t n = page->n;
+        for (size_t i = 0; i < n; i++) {
+            seqs[i] = page->jobs[i].status.seq;
+            n_of[str_is(page->jobs[i].spec.task, "b")]++;
+            served |= 1ull << strtoul(page->jobs[i].spec.tenant.ptr + 1, NULL, 10);
+        }
+        assert_in_range(n_of[0], 0, 3);
+        assert_in_range(n_of[1], 0, 2);
+        for (size_t i = 0; i < n; i++)
+            kit_start(k, seqs[i]);
+    }
+    assert_true(served == (1ull << 40) - 1);
+    assert_int_equal(READY(k, .limit = 1)->n, 0);
+}
+
+static char *megabytes(size_t n)
+{
+    const size_t len = n << 20;
+    char *text = malloc(len + 1);
+    memset(text, ' ', len);
+    text[0] = '{';
+    text[len - 1] = '}';
+    text[len] = '\0';
+    return text;
+}
+
+static void a_claim_has_as_many_jobs_as_fit_its_bytes(void **state)
+{
+    struct kit *k = *state;
+    char *small = megabytes(1), *big = megabytes(3);
+    int64_t a = PUT(k, .payload = {small, 1 << 20}), b = PUT(k, .payload = {small, 1 << 20}),
+            c = PUT(k, .payload = {big, 3 << 20}), d = PUT(k, .priority = -1);
+    const size_t max_bytes = (2 << 20) + (1 << 19);
+    struct job_page *page = READY(k, .limit = 100, .max_bytes = max_bytes);
+    check_seqs(page, a, b);
+    assert_true(page->more);
+    kit_start(k, a);
+    kit_start(k, b);
+    page = READY(k, .tenant = STR("acme"), .limit = 100, .max_bytes = max_bytes);
+    check_seqs(page, c); /* the first, whatever its size */
+    assert_true(page->more);
+    kit_start(k, c);
+    page = READY(k, .limit = 100, .max_bytes = max_bytes);
+    check_seqs(page, d);
+    assert_false(page->more);
+    free(small);
+    free(big);
+}
+
+/* A job that does not fit is the first of the next claim, whoever's turn it was. */
+static void of_many_tenants_bytes_leave_none_waiting(void **state)
+{
+    struct kit *k = *state;
+    char *text = megabytes(1);
+    char tenant[16];
+    unsigned served = 0;
+    for (unsigned t = 0; t < 12; t++) {
+        snprintf(tenant, sizeof tenant, "t%02u", t);
+        for (int i = 0; i < 4; i++)
+            PUT(k, .tenant = str_of(tenant), .payload = {text, 1 << 20});
+    }
+    free(text);
+    for (int call = 0; call < 12; call++) {
+        struct job_page *page = READY(k, .limit = 100, .max_bytes = (3 << 20) + (1 << 19));
+        int64_t seqs[3];
+        const size_t n = page->n;
+        assert_in_range(n, 1, 3);
+        assert_true(page->more);
+        for (size_t i = 0; i < n; i++) {
+            seqs[i] = page->jobs[i].status.seq;
+            served |= 1u << strtoul(page->jobs[i].spec.tenant.ptr + 1, NULL, 10);
+        }
+        for (size_t i = 0; i < n; i++)
+            kit_start(k, seqs[i]);
+    }
+    assert_int_equal(served, 0xfff);
+}
+
 /* Invariant 5. */
 static void a_start_counts_one_attempt_and_takes_a_lease(void **state)
 {
@@ -356,6 +541,13 @@ int main(void)
         F(of_many_tenants_none_waits_for_another),
         F(of_many_tenants_skipped_lanes_and_pauses_hold),
         F(of_many_tenants_those_that_start_are_not_given_again),
+        F(tasks_come_in_one_order_up_to_their_limits),
+        F(a_task_with_all_the_jobs_has_its_limit_too),
+        F(queues_in_order_hold_for_tasks_with_limits),
+        F(no_tenant_is_left_out_for_ever_by_a_limit),
+        F(of_many_tenants_limits_of_tasks_hold),
+        F(a_claim_has_as_many_jobs_as_fit_its_bytes),
+        F(of_many_tenants_bytes_leave_none_waiting),
         F(a_start_counts_one_attempt_and_takes_a_lease),
         F(attempts_rise_by_one_with_each_start),
         F(only_a_queued_job_can_be_started),

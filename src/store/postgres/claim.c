@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "store/claim_tally.h"
 #include "store/postgres/private.h"
 
 /* A claim looks at the best jobs of each line that it wants, merges these, and locks as many as
@@ -20,6 +21,7 @@ enum {
     COLUMN_TENANT_ID = JOB_COLUMN_COUNT,
     COLUMN_LOOKED,
     COLUMN_TURNS,
+    COLUMN_TURN,
 
     /* Of a line that is alone. */
     COLUMN_ALONE = JOB_COLUMN_COUNT,
@@ -34,12 +36,35 @@ static void add_names(struct args *args, const struct str *names, size_t n)
     pg_args_array_end(args);
 }
 
-/* `look` jobs of up to `turns` tenants. */
+/* How many of a look are beyond what is given: for jobs that others have locked. */
+static int64_t beyond(int64_t look, int64_t limit)
+{
+    return look - 1 > limit ? look - 1 - limit : 0;
+}
+
+static void add_task_limits(struct args *args, const struct claim_filter *filter, int64_t more)
+{
+    pg_args_array(args, ARG_INT8);
+    for (size_t i = 0; i < filter->n_tasks; i++) {
+        const size_t limit = filter->task_limits[i];
+        pg_item_int8(args, limit < (size_t)LOOK_MAX ? (int64_t)limit : LOOK_MAX);
+    }
+    pg_args_array_end(args);
+    pg_args_int8(args, more);
+}
+
+/* `look` jobs of up to `turns` tenants. Where tasks have limits, what is beyond them is given as
+ * well if it had to be looked at. */
 static int claim(struct store *store, const struct claim_filter *filter, int64_t limit,
                  int64_t look, int64_t turns, const PGresult **ret, struct redrive_err *err)
 {
+    static const enum statement STATEMENTS[2][2] = {
+        {STATEMENT_READY_IN_TURN, STATEMENT_READY_IN_TURN_LIMITED},
+        {STATEMENT_READY_OF_TENANT, STATEMENT_READY_OF_TENANT_LIMITED},
+    };
     struct args *args = &store->args;
-    const bool of_tenant = filter->tenant.len > 0;
+    const bool of_tenant = filter->tenant.len > 0, is_limited = filter->task_limits != NULL;
+    const int64_t more = beyond(look, limit);
     if (of_tenant)
         pg_args_name(args, filter->tenant);
     else
@@ -48,10 +73,11 @@ static int claim(struct store *store, const struct claim_filter *filter, int64_t
     add_names(args, filter->tasks, filter->n_tasks);
     add_names(args, filter->skip_lanes, filter->n_skip_lanes);
     pg_args_int8(args, look);
-    pg_args_int8(args, limit);
+    pg_args_int8(args, is_limited ? limit + more : limit);
     pg_args_int8(args, turns);
-    return pg_read(store, of_tenant ? STATEMENT_READY_OF_TENANT : STATEMENT_READY_IN_TURN, NULL,
-                   ret, err);
+    if (is_limited)
+        add_task_limits(args, filter, more);
+    return pg_read(store, STATEMENTS[of_tenant][is_limited], NULL, ret, err);
 }
 
 /* No job at all is one row of NULLs, which tells what was looked at. */
@@ -60,15 +86,75 @@ static int64_t given_in(const PGresult *result)
     return PQgetisnull(result, 0, COLUMN_SEQ) ? 0 : PQntuples(result);
 }
 
-/* The last one whose first job is among those that are given has had its turn. */
-static void pass_turn(struct store *store, const PGresult *result, int64_t given)
+/* ---- What is given of what was found --------------------------------------------------------- */
+
+/* What the filter's limits leave of a page, and the rows of the result that it came from. */
+struct choice {
+    struct claim_tally tally;
+    int *rows;
+    bool is_cut; /* there would have been more that the limits of their tasks allow */
+    bool is_too_big;
+};
+
+static int choice_init(struct choice *choice, const struct claim_filter *filter, size_t n,
+                       struct redrive_err *err)
 {
-    if (given == 0)
+    *choice = (struct choice){.rows = calloc(n + 1, sizeof *choice->rows)};
+    if (choice->rows && claim_tally_init(&choice->tally, filter))
+        return 0;
+    free(choice->rows);
+    return err_nomem(err);
+}
+
+static void choice_release(struct choice *choice)
+{
+    claim_tally_release(&choice->tally);
+    free(choice->rows);
+}
+
+static void choose(struct choice *choice, size_t limit, struct job_page *page)
+{
+    struct claim_tally *tally = &choice->tally;
+    const struct claim_filter *filter = tally->filter;
+    for (size_t i = 0; i < page->n; i++) {
+        const struct job *job = &page->jobs[i];
+        const size_t task = claim_find(filter->tasks, filter->n_tasks, job->spec.task);
+        if (claim_tally_is_full(tally, task))
+            continue;
+        choice->is_too_big = !claim_tally_fits(tally, job->spec.payload.len);
+        choice->is_cut = choice->is_too_big || tally->n == limit;
+        if (choice->is_cut)
+            break;
+        choice->rows[tally->n] = (int)i;
+        page->jobs[tally->n] = *job;
+        claim_tally_add(tally, task, job->spec.payload.len);
+    }
+    page->n = tally->n;
+}
+
+/* Once big jobs have been read in vain, fewer are asked for, until they fit again. */
+static void note_size(struct store *store, const struct choice *choice)
+{
+    const int64_t n = (int64_t)choice->tally.n;
+    if (choice->is_too_big)
+        store->fits = n;
+    else if (store->fits > 0)
+        store->fits = store->fits * 2 < LOOK_MAX ? store->fits * 2 : 0;
+}
+
+/* The last one whose first job is among those that are given has had its turn, as long as no tenant
+ * before it was left out. */
+static void pass_turn(struct store *store, const PGresult *result, const struct choice *choice)
+{
+    const bool is_limited = choice->tally.filter->task_limits != NULL;
+    if (choice->tally.n == 0)
         return;
-    int64_t first = pg_get_int(result, 0, COLUMN_TENANT_ID), last = first;
-    for (int64_t i = 1; i < given; i++) {
-        int64_t tenant_id = pg_get_int(result, (int)i, COLUMN_TENANT_ID);
-        if (tenant_id == first)
+    const int64_t first = pg_get_int(result, choice->rows[0], COLUMN_TENANT_ID);
+    int64_t last = first, turn = pg_get_int(result, choice->rows[0], COLUMN_TURN);
+    for (size_t i = 1; i < choice->tally.n; i++) {
+        const int row = choice->rows[i];
+        const int64_t tenant_id = pg_get_int(result, row, COLUMN_TENANT_ID);
+        if (tenant_id == first || (is_limited && pg_get_int(result, row, COLUMN_TURN) != ++turn))
             break;
         last = tenant_id;
     }
@@ -90,10 +176,7 @@ static int64_t first_look(struct store *store, const struct claim_filter *filter
 
 static bool is_among(const struct str *names, size_t n, struct str name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(names[i], name))
-            return true;
-    return n == 0;
+    return n == 0 || claim_find(names, n, name) < n;
 }
 
 /* The line that had all the jobs last time, if that is what the claim is for. */
@@ -139,11 +222,47 @@ static void put_in_order(struct job_page *page)
     }
 }
 
+/* Fills the page with what is given of the rows of a result. */
+static int give(struct store *store, const struct claim_filter *filter, const PGresult *result,
+                int64_t limit, bool takes_turns, struct job_page *ret, bool *ret_cut,
+                struct redrive_err *err)
+{
+    struct choice choice;
+    int rc = pg_page_fill_locked(store, result, ret, err);
+    if (rc != 0)
+        return rc;
+    rc = choice_init(&choice, filter, ret->n, err);
+    if (rc != 0)
+        return rc;
+    if (!takes_turns)
+        put_in_order(ret);
+    choose(&choice, (size_t)limit, ret);
+    note_size(store, &choice);
+    if (takes_turns && filter->tenant.len == 0)
+        pass_turn(store, result, &choice);
+    *ret_cut = choice.is_cut;
+    choice_release(&choice);
+    return 0;
+}
+
+/* How many of the line a claim may have. */
+static int64_t limit_of_line(const struct claim_filter *filter, const struct line *line,
+                             int64_t limit)
+{
+    if (!filter->task_limits)
+        return limit;
+    const size_t own = filter->task_limits[claim_find(filter->tasks, filter->n_tasks, line->task)];
+    return own < (size_t)limit ? (int64_t)own : limit;
+}
+
 /* 1: it was alone, and the page has what there is. */
-static int claim_alone(struct store *store, const struct line *line, int64_t limit,
-                       struct job_page *ret, struct redrive_err *err)
+static int claim_alone(struct store *store, const struct line *line,
+                       const struct claim_filter *filter, int64_t all, struct job_page *ret,
+                       struct redrive_err *err)
 {
     const PGresult *result = NULL;
+    const int64_t limit = limit_of_line(filter, line, all);
+    bool is_cut = false;
     pg_args_int4(&store->args, (int32_t)line->id);
     pg_args_name(&store->args, line->tenant);
     pg_args_name(&store->args, line->queue);
@@ -157,63 +276,98 @@ static int claim_alone(struct store *store, const struct line *line, int64_t lim
         return 0;
     }
     const int64_t given = given_in(result);
-    const bool more = given == limit && pg_get_bool(result, 0, COLUMN_MORE);
+    const bool more = given == all && pg_get_bool(result, 0, COLUMN_MORE);
     store->last_tenant = line->tenant_id;
     if (given > 0)
-        rc = pg_page_fill_locked(store, result, ret, err);
-    put_in_order(ret);
-    ret->more = rc == 0 && more;
+        rc = give(store, filter, result, limit, false, ret, &is_cut, err);
+    ret->more = rc == 0 && (more || is_cut);
     return rc == 0 ? 1 : rc;
 }
 
 /* ---- Any lines ------------------------------------------------------------------------------- */
+
+/* What a claim among lines has looked at. */
+struct looked {
+    int64_t look; /* this many at the most, of the jobs of this many tenants */
+    int64_t turns;
+    int64_t given;
+    int64_t jobs; /* that there were */
+    int64_t tenants;
+};
+
+/* Whether a further look is worth it: too few were given, and not all there are were looked at.
+ * Where tasks have limits their jobs are left unlooked at for that, so that a first one is enough.
+ */
+static bool looks_on(const struct claim_filter *filter, int64_t limit, const struct looked *now,
+                     int64_t jobs_before)
+{
+    if (now->given >= limit || now->look >= LOOK_MAX)
+        return false;
+    if (filter->task_limits) {
+        if (now->given > 0 || (now->jobs == jobs_before && now->tenants <= now->turns))
+            return false;
+    } else if (now->jobs < now->look && now->tenants <= now->turns) {
+        return false;
+    }
+    /* Passing over jobs of blocked lanes has its bounds, others' jobs are their own affair. */
+    return filter->n_skip_lanes == 0 || now->jobs != now->look;
+}
+
+static int look_for(struct store *store, const struct claim_filter *filter, int64_t limit,
+                    struct looked *now, const PGresult **ret, struct redrive_err *err)
+{
+    int64_t before = 0;
+    for (;;) {
+        int rc = claim(store, filter, limit, now->look, now->turns, ret, err);
+        if (rc != 0)
+            return rc;
+        now->given = given_in(*ret);
+        now->jobs = pg_get_int(*ret, 0, COLUMN_LOOKED);
+        now->tenants = pg_get_int(*ret, 0, COLUMN_TURNS);
+        if (!looks_on(filter, limit, now, before))
+            return 0;
+        if (now->jobs == now->look || filter->task_limits)
+            store->crowded = CROWDED_FOR;
+        before = now->jobs;
+        now->look = now->look * 4 < LOOK_MAX ? now->look * 4 : LOOK_MAX;
+        now->turns = now->tenants;
+    }
+}
 
 static int claim_any(struct store *store, const struct claim_filter *filter, int64_t limit,
                      struct job_page *ret, struct redrive_err *err)
 {
     const PGresult *result = NULL;
     /* One more than may be looked at tells whether there are more. */
-    int64_t look = first_look(store, filter, limit) + 1;
-    int64_t turns = limit, given = 0, looked = 0, tenants = 0;
-    int rc = 0;
-    for (;;) {
-        rc = claim(store, filter, limit, look, turns, &result, err);
-        if (rc != 0)
-            return rc;
-        given = given_in(result);
-        looked = pg_get_int(result, 0, COLUMN_LOOKED);
-        tenants = pg_get_int(result, 0, COLUMN_TURNS);
-        if (given == limit || (looked < look && tenants <= turns))
-            break;
-        /* Passing over jobs of blocked lanes has its bounds, others' jobs are their own affair. */
-        if (look >= LOOK_MAX || (filter->n_skip_lanes > 0 && looked == look))
-            break;
-        if (looked == look)
-            store->crowded = CROWDED_FOR;
-        look = look * 4 < LOOK_MAX ? look * 4 : LOOK_MAX;
-        turns = tenants;
-    }
-    if (given > 0)
-        rc = pg_page_fill_locked(store, result, ret, err);
-    if (rc == 0 && filter->tenant.len == 0)
-        pass_turn(store, result, given);
-    note_line(store, result, given);
+    struct looked now = {.look = first_look(store, filter, limit) + 1, .turns = limit};
+    bool is_cut = false;
+    int rc = look_for(store, filter, limit, &now, &result, err);
+    if (rc != 0)
+        return rc;
+    if (now.given > 0)
+        rc = give(store, filter, result, limit, true, ret, &is_cut, err);
+    note_line(store, result, now.given);
+    const bool has_locked =
+        filter->task_limits && filter->n_skip_lanes == 0 && now.given > 0 && now.jobs > now.given;
     ret->more =
-        rc == 0 && (looked == look || tenants > turns || (given == limit && looked > given));
+        rc == 0 && (is_cut || has_locked || now.jobs == now.look || now.tenants > now.turns ||
+                    (now.given >= limit && now.jobs > now.given));
     return rc;
 }
 
 int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                    struct redrive_err *err)
 {
-    const int64_t limit = filter->limit < (size_t)LOOK_MAX ? (int64_t)filter->limit : LOOK_MAX;
+    int64_t limit = filter->limit < (size_t)LOOK_MAX ? (int64_t)filter->limit : LOOK_MAX;
+    if (filter->max_bytes > 0 && store->fits > 0 && store->fits < limit)
+        limit = store->fits;
     job_page_release(ret);
     int rc = pg_unit_needed(store, err);
     if (rc != 0 || limit == 0)
         return rc;
     const struct line *line = line_to_try(store, filter);
     if (line)
-        rc = claim_alone(store, line, limit, ret, err);
+        rc = claim_alone(store, line, filter, limit, ret, err);
     if (rc == 0)
         rc = claim_any(store, filter, limit, ret, err);
     return rc < 0 ? rc : 0;

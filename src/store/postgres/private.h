@@ -131,6 +131,7 @@ struct store {
     unsigned crowded;      /* claims that are to look further */
     int64_t one_line;      /* that had all jobs of the last claim; 0: there were several */
     unsigned several;      /* claims that are not to count on one line */
+    int64_t fits;          /* as many jobs the bytes of a claim were enough for; 0: for all */
     size_t to_fold;        /* rows that were appended since rows were last put together */
     bool is_listening;
     uint64_t origin;

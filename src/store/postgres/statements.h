@@ -126,17 +126,37 @@ enum row_column {
     " LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n" \
     " LEFT JOIN redrive.results r ON r.seq = CASE WHEN j.started_ms IS NOT NULL THEN j.seq END"
 
-/* Candidates of a claim, from the CTE wanted (line_id, tenant_id, rank, turn): the best of each
- * line, every tenant's first, then every tenant's second. $4 are lanes to be skipped, $5 how many
- * to look at, $6 how many to give, $7 of how many tenants. */
-#define READY_CANDIDATES                                                                           \
-    "cand AS MATERIALIZED ("                                                                       \
-    "SELECT c.seq, w.turn, w.tenant_id, row_number() OVER (PARTITION BY w.turn "                   \
-    "ORDER BY w.rank, c.priority DESC, c.seq) AS nth "                                             \
-    "FROM wanted w CROSS JOIN LATERAL (SELECT q.seq, q.priority FROM redrive.jobs q "              \
-    "WHERE q.state = 2 AND q.line_id = w.line_id "                                                 \
-    "ORDER BY q.priority DESC, q.seq LIMIT $5::bigint) c "                                         \
-    "WHERE w.turn <= $7::bigint ORDER BY nth, w.turn LIMIT $5::bigint), "                          \
+/* The best of a line, of which the CTE wanted (line_id, tenant_id, rank, turn) has one row w. */
+#define READY_OF_LINE(most)                                                        \
+    "LATERAL (SELECT q.seq, q.priority FROM redrive.jobs q "                       \
+    "WHERE q.state = 2 AND q.line_id = w.line_id ORDER BY q.priority DESC, q.seq " \
+    "LIMIT " most ") c WHERE w.turn <= $7::bigint"
+
+#define READY_NTH                             \
+    "row_number() OVER (PARTITION BY w.turn " \
+    "ORDER BY w.rank, c.priority DESC, c.seq) AS nth"
+
+/* Candidates of a claim: the best of each line, every tenant's first, then every tenant's second.
+ * $4 are lanes to be skipped, $5 how many to look at, $6 how many to give, $7 of how many tenants.
+ */
+#define READY_CANDIDATES                                              \
+    "cand AS MATERIALIZED ("                                          \
+    "SELECT c.seq, w.turn, w.tenant_id, " READY_NTH " FROM wanted w " \
+    "CROSS JOIN " READY_OF_LINE("$5::bigint") " ORDER BY nth, w.turn LIMIT $5::bigint), "
+
+/* The same where tasks have limits: $8, one for each of the tasks in $3. $9 more of each task are
+ * looked at, because others may have locked some. */
+#define READY_TASK_LIMIT \
+    ", l.task, ($8::bigint[])[array_position($3::text[], l.task)] + $9::bigint AS most"
+#define READY_LIMITED_CANDIDATES                                                        \
+    "cand AS MATERIALIZED (SELECT y.seq, y.turn, y.tenant_id, y.nth FROM (SELECT x.*, " \
+    "row_number() OVER (PARTITION BY x.task ORDER BY x.nth, x.turn) AS of_task FROM ("  \
+    "SELECT c.seq, w.turn, w.tenant_id, w.task, w.most, " READY_NTH                     \
+    " FROM wanted w CROSS JOIN " READY_OF_LINE(                                         \
+        "least($5::bigint, w.most)") ") x) y WHERE y.of_task <= y.most "                \
+                                     "ORDER BY y.nth, y.turn LIMIT $5::bigint), "
+
+#define READY_JOBS                                                                                 \
     "j AS (SELECT q.*, " SPEC_COLUMNS(                                                             \
         "s") ", cand.nth, cand.turn, cand.tenant_id FROM cand "                                    \
              "JOIN redrive.specs s ON s.seq = cand.seq JOIN redrive.jobs q ON q.seq = cand.seq "   \
@@ -145,7 +165,7 @@ enum row_column {
              "ORDER BY cand.nth, cand.turn LIMIT $6::bigint FOR UPDATE OF q SKIP LOCKED) "         \
              "SELECT " ROW_COLUMNS                                                                 \
              ", " SPEC_COLUMNS("j") ", " ERROR_COLUMNS ", j.tenant_id, (SELECT count(*) FROM "     \
-                                    "cand), (SELECT max(turn) FROM wanted) "                       \
+                                    "cand), (SELECT max(turn) FROM wanted), j.turn "               \
                                     "FROM (VALUES (1)) AS one LEFT JOIN (j" READY_JOINS            \
                                     ") ON true ORDER BY j.nth, j.turn"
 
@@ -154,6 +174,23 @@ enum row_column {
     "AND (cardinality($3::text[]) = 0 OR l.task = ANY ($3::text[])) "                      \
     "AND NOT EXISTS (SELECT FROM redrive.shared p WHERE p.kind = 2 AND p.tenant = t.name " \
     "AND p.key = l.queue)"
+
+/* The lines that a claim wants, with further columns. */
+#define READY_LINES_OF_TENANT(columns)                                                \
+    "WITH wanted AS MATERIALIZED (SELECT l.line_id, l.tenant_id, 1::bigint AS turn, " \
+    "coalesce(array_position($2::text[], l.queue), 0) AS rank" columns                \
+    " FROM redrive.tenants t JOIN redrive.lines l ON l.tenant_id = t.tenant_id "      \
+    "WHERE t.name = $1::text AND " READY_WANTS "), "
+#define READY_LINES_IN_TURN(columns)                                                         \
+    "WITH RECURSIVE busy(line_id) AS ((SELECT q.line_id FROM redrive.jobs q "                \
+    "WHERE q.state = 2 ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) UNION ALL "       \
+    "SELECT (SELECT q.line_id FROM redrive.jobs q WHERE q.state = 2 "                        \
+    "AND q.line_id > busy.line_id ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) "      \
+    "FROM busy WHERE busy.line_id IS NOT NULL), wanted AS MATERIALIZED ("                    \
+    "SELECT l.line_id, l.tenant_id, dense_rank() OVER (ORDER BY l.tenant_id <= $1::int, "    \
+    "l.tenant_id) AS turn, coalesce(array_position($2::text[], l.queue), 0) AS rank" columns \
+    " FROM busy JOIN redrive.lines l ON l.line_id = busy.line_id "                           \
+    "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id WHERE " READY_WANTS "), "
 
 /* Seqs follow the order of submission, and ids are taken in the order of ids, so that no two units
  * wait for each other crosswise. */
@@ -272,23 +309,12 @@ enum row_column {
        "u.unique_forever, u.id, u.unique_key, u.breaker_key, u.limit_key, u.user_name, "           \
        "u.project, u.service, u.policy, u.payload) a")                                             \
                                                                                                    \
-    XX(READY_OF_TENANT,                                                                            \
-       "WITH wanted AS MATERIALIZED (SELECT l.line_id, l.tenant_id, 1::bigint AS turn, "           \
-       "coalesce(array_position($2::text[], l.queue), 0) AS rank FROM redrive.tenants t "          \
-       "JOIN redrive.lines l ON l.tenant_id = t.tenant_id WHERE t.name = $1::text "                \
-       "AND " READY_WANTS "), " READY_CANDIDATES)                                                  \
-    XX(READY_IN_TURN,                                                                              \
-       "WITH RECURSIVE busy(line_id) AS ((SELECT q.line_id FROM redrive.jobs q "                   \
-       "WHERE q.state = 2 ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) UNION ALL "          \
-       "SELECT (SELECT q.line_id FROM redrive.jobs q WHERE q.state = 2 "                           \
-       "AND q.line_id > busy.line_id ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) "         \
-       "FROM busy WHERE busy.line_id IS NOT NULL), wanted AS MATERIALIZED ("                       \
-       "SELECT l.line_id, l.tenant_id, dense_rank() OVER (ORDER BY l.tenant_id <= $1::int, "       \
-       "l.tenant_id) "                                                                             \
-       "AS turn, coalesce(array_position($2::text[], l.queue), 0) AS rank FROM busy "              \
-       "JOIN redrive.lines l ON l.line_id = busy.line_id "                                         \
-       "JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "                                      \
-       "WHERE " READY_WANTS "), " READY_CANDIDATES)                                                \
+    XX(READY_OF_TENANT, READY_LINES_OF_TENANT("") READY_CANDIDATES READY_JOBS)                     \
+    XX(READY_OF_TENANT_LIMITED,                                                                    \
+       READY_LINES_OF_TENANT(READY_TASK_LIMIT) READY_LIMITED_CANDIDATES READY_JOBS)                \
+    XX(READY_IN_TURN, READY_LINES_IN_TURN("") READY_CANDIDATES READY_JOBS)                         \
+    XX(READY_IN_TURN_LIMITED,                                                                      \
+       READY_LINES_IN_TURN(READY_TASK_LIMIT) READY_LIMITED_CANDIDATES READY_JOBS)                  \
                                                                                                    \
     /* The jobs of the one line that has any, in a single scan, which gives them in its order;     \
      * none where it is not the only one, or is paused. Then whether it is, and whether it has     \

@@ -36,6 +36,7 @@ static void ask_filter(struct store *store, const struct claim_filter *filter, s
 {
     rd_ask_read(store, "ready");
     rd_ask_int(store, (int64_t)limit);
+    rd_ask_int(store, (int64_t)filter->max_bytes);
     if (of_tenant)
         rd_ask_int(store, of_tenant->tenant_id);
     else
@@ -43,6 +44,10 @@ static void ask_filter(struct store *store, const struct claim_filter *filter, s
     rd_ask_int(store, store->last_tenant);
     ask_names(store, filter->queues, filter->n_queues);
     ask_names(store, filter->tasks, filter->n_tasks);
+    const size_t n_limits = filter->task_limits ? filter->n_tasks : 0;
+    rd_ask_int(store, (int64_t)n_limits);
+    for (size_t i = 0; i < n_limits; i++)
+        rd_ask_int(store, (int64_t)filter->task_limits[i]);
     rd_ask_int(store, (int64_t)filter->n_skip_lanes);
     for (size_t i = 0; i < filter->n_skip_lanes; i++)
         rd_ask_str(store, filter->skip_lanes[i]);

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "store/claim_tally.h"
 #include "store/sqlite/private.h"
 
 /* A claim is a merge. Each line with ready jobs has a cursor on its part of the index jobs_by_rank,
@@ -12,7 +13,7 @@
 
 struct runner {
     struct line *line;
-    size_t rank; /* of its queue in the filter */
+    struct line_place place;
     sqlite3_stmt *cursor;
     bool has_row;
     int32_t priority;
@@ -25,7 +26,13 @@ struct race {
     struct runner runners[CURSORS_MAX];
     size_t n;
     struct page_maker *maker;
+    struct claim_tally *tally;
     size_t passed_over;
+    bool is_cut; /* the next job does not fit any more */
+
+    int64_t last_tenant; /* whose turn was the last */
+    bool has_left_out;   /* a tenant had its turn, but only jobs of tasks that are full */
+    int64_t turn_ends;   /* with this tenant then: the next claim begins with the one left out */
 };
 
 /* Any number of jobs may be asked for; a page has its bounds. */
@@ -73,27 +80,16 @@ static int read_pauses(struct store *store, struct redrive_err *err)
     return rc;
 }
 
-static bool is_among(struct str s, const struct str *list, size_t n, size_t *ret_rank)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(s, list[i])) {
-            *ret_rank = i;
-            return true;
-        }
-    return false;
-}
-
 bool claim_wants(struct store *store, const struct claim_filter *filter, const struct line *line,
-                 size_t *ret_rank)
+                 struct line_place *ret)
 {
-    size_t ignored;
     struct str key;
-    *ret_rank = 0;
+    *ret = (struct line_place){claim_find(filter->queues, filter->n_queues, line->queue),
+                               claim_find(filter->tasks, filter->n_tasks, line->task)};
     if (filter->tenant.len && !str_eq(filter->tenant, line->tenant))
         return false;
-    if (filter->n_queues && !is_among(line->queue, filter->queues, filter->n_queues, ret_rank))
-        return false;
-    if (filter->n_tasks && !is_among(line->task, filter->tasks, filter->n_tasks, &ignored))
+    if ((filter->n_queues && ret->queue == filter->n_queues) ||
+        (filter->n_tasks && ret->task == filter->n_tasks))
         return false;
     return store->pauses.count == 0 || pause_key(store, line->tenant, line->queue, &key) != 0 ||
            !map_get(&store->pauses, key);
@@ -139,7 +135,7 @@ static int enter(struct race *race, struct line *line, struct redrive_err *err)
 {
     struct runner *runner = &race->runners[race->n];
     *runner = (struct runner){.line = line};
-    (void)claim_wants(race->store, race->filter, line, &runner->rank);
+    (void)claim_wants(race->store, race->filter, line, &runner->place);
     runner->cursor = cursor_numbered(race->store, race->n, err);
     if (!runner->cursor)
         return race->store->last_error;
@@ -161,7 +157,7 @@ static int line_up(struct store *store, const struct claim_filter *filter, struc
         return store->last_error;
     for (int looks = 0; looks <= LINES_MAX; looks++) {
         struct line *line;
-        size_t rank;
+        struct line_place place;
         bind_int(st, 1, line_id << 32);
         int rc = line_id <= INT32_MAX ? sql_step(store, st, err) : 0;
         ret->are_all = rc == 0;
@@ -172,7 +168,7 @@ static int line_up(struct store *store, const struct claim_filter *filter, struc
         rc = line_numbered(store, line_id++, &line, err);
         if (rc != 0)
             return rc;
-        if (looks < LINES_MAX && claim_wants(store, filter, line, &rank))
+        if (looks < LINES_MAX && claim_wants(store, filter, line, &place))
             ret->lines[ret->n++] = line;
     }
     return 0;
@@ -180,17 +176,16 @@ static int line_up(struct store *store, const struct claim_filter *filter, struc
 
 static bool precedes(const struct runner *a, const struct runner *b)
 {
-    if (a->rank != b->rank)
-        return a->rank < b->rank;
+    if (a->place.queue != b->place.queue)
+        return a->place.queue < b->place.queue;
     if (a->priority != b->priority)
         return a->priority > b->priority;
     return a->seq < b->seq;
 }
 
-/* Whose turn it is: the tenant after the last one, with all of them in a circle. */
-static struct runner *best_of_next_tenant(struct race *race)
+/* The tenant with ready jobs after the last one, with all of them in a circle; 0: there is none. */
+static int64_t next_tenant(const struct race *race)
 {
-    const int64_t last = race->store->last_tenant;
     int64_t next = INT64_MAX, first = INT64_MAX;
     for (size_t i = 0; i < race->n; i++) {
         int64_t tenant = race->runners[i].line->tenant_id;
@@ -198,24 +193,53 @@ static struct runner *best_of_next_tenant(struct race *race)
             continue;
         if (tenant < first)
             first = tenant;
-        if (tenant > last && tenant < next)
+        if (tenant > race->last_tenant && tenant < next)
             next = tenant;
     }
-    next = next == INT64_MAX ? first : next;
+    return next != INT64_MAX ? next : first != INT64_MAX ? first : 0;
+}
+
+static bool may_run(const struct race *race, const struct runner *runner)
+{
+    return runner->has_row && !claim_tally_is_full(race->tally, runner->place.task);
+}
+
+static struct runner *best_of_tenant(struct race *race, int64_t tenant_id)
+{
     struct runner *best = NULL;
     for (size_t i = 0; i < race->n; i++) {
         struct runner *runner = &race->runners[i];
-        if (runner->has_row && runner->line->tenant_id == next && (!best || precedes(runner, best)))
+        if (runner->line->tenant_id == tenant_id && may_run(race, runner) &&
+            (!best || precedes(runner, best)))
             best = runner;
     }
     return best;
 }
 
+/* Whose turn it is. Of the tenants that are left out because their tasks are full, the first is the
+ * first of the next claim: else it could be left out every time. */
+static struct runner *best_of_next_tenant(struct race *race)
+{
+    for (size_t i = 0; i < race->n; i++) {
+        const int64_t tenant_id = next_tenant(race);
+        struct runner *best = best_of_tenant(race, tenant_id);
+        if (best || tenant_id == 0)
+            return best;
+        if (!race->has_left_out) {
+            race->has_left_out = true;
+            race->turn_ends = race->last_tenant;
+        }
+        race->last_tenant = tenant_id;
+    }
+    return NULL;
+}
+
 bool claim_skips(const struct claim_filter *filter, struct str breaker, struct str limit)
 {
-    size_t ignored;
-    return (breaker.len && is_among(breaker, filter->skip_lanes, filter->n_skip_lanes, &ignored)) ||
-           (limit.len && is_among(limit, filter->skip_lanes, filter->n_skip_lanes, &ignored));
+    const struct str *lanes = filter->skip_lanes;
+    const size_t n = filter->n_skip_lanes;
+    return (breaker.len && claim_find(lanes, n, breaker) < n) ||
+           (limit.len && claim_find(lanes, n, limit) < n);
 }
 
 static bool is_blocked(const struct race *race, const struct runner *runner)
@@ -225,18 +249,27 @@ static bool is_blocked(const struct race *race, const struct runner *runner)
                        column_str(runner->cursor, COLUMN_LIMIT_KEY));
 }
 
-/* Puts a job on the page. A fresh one is all there, and will be asked for again when it starts. */
+/* Puts a job on the page, if it fits. A fresh one is all there, and will be asked for again when it
+ * starts. */
 static int take(struct race *race, const struct runner *runner, struct redrive_err *err)
 {
-    const struct job_page *page = race->maker->page;
+    struct job_page *page = race->maker->page;
     const bool is_fresh = sqlite3_column_int64(runner->cursor, COLUMN_EPOCH) == 0 &&
                           sqlite3_column_type(runner->cursor, COLUMN_REST) == SQLITE_NULL;
-    if (!is_fresh)
-        return page_add_numbered(race->maker, runner->seq, err);
-    int rc = page_add(race->maker, runner->cursor, err);
-    if (rc == 0)
-        kept_put_job(race->store, runner->line, &page->jobs[page->n - 1]);
-    return rc;
+    int rc = is_fresh ? page_add(race->maker, runner->cursor, err)
+                      : page_add_numbered(race->maker, runner->seq, err);
+    if (rc != 0)
+        return rc;
+    const struct job *job = &page->jobs[page->n - 1];
+    race->is_cut = !claim_tally_fits(race->tally, job->spec.payload.len);
+    if (race->is_cut) {
+        page->n--;
+        return 0;
+    }
+    claim_tally_add(race->tally, runner->place.task, job->spec.payload.len);
+    if (is_fresh)
+        kept_put_job(race->store, runner->line, job);
+    return 0;
 }
 
 static int run_race(struct race *race, size_t limit, struct redrive_err *err)
@@ -245,28 +278,35 @@ static int run_race(struct race *race, size_t limit, struct redrive_err *err)
     while (page->n < limit && race->passed_over < 4 * limit) {
         struct runner *best = best_of_next_tenant(race);
         if (!best)
-            return 0;
-        if (!race->filter->tenant.len)
-            race->store->last_tenant = best->line->tenant_id;
+            break;
         int rc = 0;
         if (is_blocked(race, best))
             race->passed_over++;
         else
             rc = take(race, best, err);
-        if (rc == 0)
-            rc = advance(race, best, err);
+        if (rc != 0)
+            return rc;
+        if (race->is_cut)
+            break;
+        race->last_tenant = best->line->tenant_id;
+        rc = advance(race, best, err);
         if (rc != 0)
             return rc;
     }
     for (size_t i = 0; i < race->n; i++)
-        page->more |= race->runners[i].has_row;
+        page->more |= may_run(race, &race->runners[i]);
     return 0;
 }
 
 static int race(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
-                const struct lined_up *lined_up, struct redrive_err *err)
+                const struct lined_up *lined_up, struct claim_tally *tally, struct redrive_err *err)
 {
-    struct race race = {.store = maker->store, .filter = filter, .maker = maker};
+    struct store *store = maker->store;
+    struct race race = {.store = store,
+                        .filter = filter,
+                        .maker = maker,
+                        .tally = tally,
+                        .last_tenant = store->last_tenant};
     int rc = 0;
     for (size_t i = 0; i < lined_up->n && rc == 0; i++)
         rc = enter(&race, lined_up->lines[i], err);
@@ -274,6 +314,8 @@ static int race(struct page_maker *maker, const struct claim_filter *filter, siz
         rc = run_race(&race, limit, err);
     for (size_t i = 0; i < race.n; i++)
         sqlite3_reset(race.runners[i].cursor);
+    if (!filter->tenant.len)
+        store->last_tenant = race.has_left_out ? race.turn_ends : race.last_tenant;
     return rc;
 }
 
@@ -283,7 +325,10 @@ int sqlite_ready(struct store *store, const struct claim_filter *filter, struct 
     size_t limit = filter->limit < CLAIM_MAX ? filter->limit : CLAIM_MAX;
     struct page_maker maker;
     struct lined_up lined_up;
+    struct claim_tally tally;
     job_page_release(ret);
+    if (!claim_tally_init(&tally, filter))
+        return err_nomem(err);
     int rc = unit_needed(store, err);
     if (rc == 0)
         rc = read_pauses(store, err);
@@ -292,10 +337,11 @@ int sqlite_ready(struct store *store, const struct claim_filter *filter, struct 
     if (rc == 0)
         rc = line_up(store, filter, &lined_up, err);
     if (rc == 0 && lined_up.are_all && lined_up.n <= CURSORS_MAX)
-        rc = race(&maker, filter, limit, &lined_up, err);
+        rc = race(&maker, filter, limit, &lined_up, &tally, err);
     else if (rc == 0)
         rc = turns_take(&maker, filter, limit, lined_up.are_all ? lined_up.lines : NULL, lined_up.n,
-                        err);
+                        &tally, err);
+    claim_tally_release(&tally);
     if (rc != 0)
         job_page_release(ret);
     return rc;

@@ -212,9 +212,15 @@ int page_fill(struct store *store, sqlite3_stmt *st, size_t capacity, struct job
 
 /* ---- claim.c and turns.c: ready jobs of few lines, and of many ------------------------------ */
 
-/* Whether the filter wants jobs of this line, and the rank of its queue. */
+/* Where the queue and the task of a line stand in a filter. */
+struct line_place {
+    size_t queue;
+    size_t task;
+};
+
+/* Whether the filter wants jobs of this line. */
 bool claim_wants(struct store *store, const struct claim_filter *filter, const struct line *line,
-                 size_t *ret_rank);
+                 struct line_place *ret);
 bool claim_skips(const struct claim_filter *filter, struct str breaker, struct str limit);
 
 /* Goes on to the ready job of a line that follows the one with this priority and seq; after
@@ -224,8 +230,10 @@ int ready_after(struct store *store, int64_t line_id, int64_t *priority, int64_t
                 struct redrive_err *err);
 
 /* Fills the page from these lines, or, when they are NULL, from all there are. */
+struct claim_tally;
 int turns_take(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
-               struct line **lines, size_t n_lines, struct redrive_err *err);
+               struct line **lines, size_t n_lines, struct claim_tally *tally,
+               struct redrive_err *err);
 
 /* ---- the slots ----------------------------------------------------------------------------- */
 

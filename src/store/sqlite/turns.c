@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "store/claim_tally.h"
 #include "store/sqlite/private.h"
 
 /* A claim among many lines. Tenants have their turns one after the other, from the one after the
@@ -10,7 +11,7 @@
  * tenants that they come from. No cursor on the jobs stays open. */
 struct head {
     struct line *line;
-    size_t rank; /* of its queue in the filter */
+    struct line_place place;
     bool has_row;
     int64_t priority;
     int64_t seq;
@@ -21,7 +22,12 @@ struct turns {
     const struct claim_filter *filter;
     size_t limit;
     struct page_maker *maker;
+    struct claim_tally *tally;
     size_t passed_over;
+    bool is_cut; /* the next job does not fit any more */
+
+    bool has_left_out; /* a tenant had its turn, but only jobs of tasks that are full */
+    int64_t turn_ends; /* with this tenant then: the next claim begins with the one left out */
 
     /* Those who have had their first turn: the heads of a tenant side by side. */
     struct head *heads;
@@ -37,7 +43,7 @@ struct turns {
     bool has_wrapped;
     int64_t last_tenant; /* before the first turn */
     struct line *next;   /* has been read: of the tenant whose turn comes next */
-    size_t next_rank;
+    struct line_place next_place;
 };
 
 /* ---- Whose turn it is ------------------------------------------------------------------------ */
@@ -124,7 +130,7 @@ static int read_on(struct turns *t, struct redrive_err *err)
     int rc;
     t->next = NULL;
     while ((rc = next_line(t, &line, err)) > 0)
-        if (claim_wants(t->store, t->filter, line, &t->next_rank)) {
+        if (claim_wants(t->store, t->filter, line, &t->next_place)) {
             t->next = line;
             return 0;
         }
@@ -190,7 +196,7 @@ static int add_head(struct turns *t, struct redrive_err *err)
         t->capacity = capacity;
     }
     struct head *head = &t->heads[t->n];
-    *head = (struct head){.line = t->next, .rank = t->next_rank, .priority = READY_START};
+    *head = (struct head){.line = t->next, .place = t->next_place, .priority = READY_START};
     int rc = advance(t, head, err);
     t->n += rc == 0 && head->has_row;
     return rc;
@@ -216,16 +222,21 @@ static int add_tenant(struct turns *t, struct redrive_err *err)
 
 static bool is_over(const struct turns *t)
 {
-    return t->maker->page->n >= t->limit || t->passed_over >= 4 * t->limit;
+    return t->maker->page->n >= t->limit || t->passed_over >= 4 * t->limit || t->is_cut;
 }
 
 static bool precedes(const struct head *a, const struct head *b)
 {
-    if (a->rank != b->rank)
-        return a->rank < b->rank;
+    if (a->place.queue != b->place.queue)
+        return a->place.queue < b->place.queue;
     if (a->priority != b->priority)
         return a->priority > b->priority;
     return a->seq < b->seq;
+}
+
+static bool may_go(const struct turns *t, const struct head *head)
+{
+    return head->has_row && !claim_tally_is_full(t->tally, head->place.task);
 }
 
 static int take(struct turns *t, const struct head *head, struct redrive_err *err)
@@ -237,37 +248,56 @@ static int take(struct turns *t, const struct head *head, struct redrive_err *er
     const struct job *job = &page->jobs[page->n - 1];
     if (job->status.state != REDRIVE_STATE_QUEUED)
         return sql_damaged(t->store, head->seq, "the index of ready jobs is wrong", err);
-    if (claim_skips(t->filter, job->spec.breaker_key, job->spec.limit_key)) {
+    const bool is_blocked = claim_skips(t->filter, job->spec.breaker_key, job->spec.limit_key);
+    t->passed_over += is_blocked;
+    t->is_cut = !is_blocked && !claim_tally_fits(t->tally, job->spec.payload.len);
+    if (is_blocked || t->is_cut)
         page->n--;
-        t->passed_over++;
-    }
+    else
+        claim_tally_add(t->tally, head->place.task, job->spec.payload.len);
     return 0;
 }
 
+/* Of the tenants that are left out because their tasks are full, the first is the first of the next
+ * claim: else it could be left out every time. */
+static void leave_out(struct turns *t)
+{
+    if (t->has_left_out)
+        return;
+    t->has_left_out = true;
+    t->turn_ends = t->store->last_tenant;
+}
+
 /* The turn of the tenant whose heads start at `i`; *ret_end is where the next one's do. 1: one was
- * taken or passed over; 0: the tenant has none left. */
+ * taken or passed over; 0: the tenant has none left that may go. */
 static int turn(struct turns *t, size_t i, size_t *ret_end, struct redrive_err *err)
 {
     const int64_t tenant_id = t->heads[i].line->tenant_id;
     struct head *best = NULL;
-    for (; i < t->n && t->heads[i].line->tenant_id == tenant_id; i++)
-        if (t->heads[i].has_row && (!best || precedes(&t->heads[i], best)))
+    bool has_any = false;
+    for (; i < t->n && t->heads[i].line->tenant_id == tenant_id; i++) {
+        has_any |= t->heads[i].has_row;
+        if (may_go(t, &t->heads[i]) && (!best || precedes(&t->heads[i], best)))
             best = &t->heads[i];
+    }
     *ret_end = i;
+    if (!best && has_any)
+        leave_out(t);
     if (!best)
         return 0;
+    int rc = take(t, best, err);
+    if (rc != 0 || t->is_cut)
+        return rc;
     if (!t->filter->tenant.len)
         t->store->last_tenant = tenant_id;
-    int rc = take(t, best, err);
-    if (rc == 0)
-        rc = advance(t, best, err);
+    rc = advance(t, best, err);
     return rc == 0 ? 1 : rc;
 }
 
 static bool is_any_left(const struct turns *t)
 {
     for (size_t i = 0; i < t->n; i++)
-        if (t->heads[i].has_row)
+        if (may_go(t, &t->heads[i]))
             return true;
     return false;
 }
@@ -306,13 +336,15 @@ static int further_rounds(struct turns *t, struct redrive_err *err)
 }
 
 int turns_take(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
-               struct line **lines, size_t n_lines, struct redrive_err *err)
+               struct line **lines, size_t n_lines, struct claim_tally *tally,
+               struct redrive_err *err)
 {
     struct turns t = {
         .store = maker->store,
         .filter = filter,
         .limit = limit,
         .maker = maker,
+        .tally = tally,
         .lines = lines,
         .n_lines = n_lines,
         .last_tenant = maker->store->last_tenant,
@@ -328,6 +360,8 @@ int turns_take(struct page_maker *maker, const struct claim_filter *filter, size
         rc = further_rounds(&t, err);
     if (rc == 0)
         maker->page->more = is_any_left(&t);
+    if (t.has_left_out)
+        t.store->last_tenant = t.turn_ends;
     if (t.st)
         sqlite3_reset(t.st);
     free(t.heads);

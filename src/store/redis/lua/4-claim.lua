@@ -16,8 +16,8 @@ local function seqs_of_chunk(key, base)
 end
 
 -- A walk over the ready jobs of a line, best first.
-local function runner_new(P, line, rank)
-    return {key = P .. 'r:' .. line, rank = rank, chunk = -1, seqs = {}, rows = {}, at = 0}
+local function runner_new(P, line, rank, task)
+    return {key = P .. 'r:' .. line, rank = rank, task = task, chunk = -1, seqs = {}, rows = {}, at = 0}
 end
 
 -- Moves to the next job, reading rows of up to `n` jobs ahead; false at the end.
@@ -57,14 +57,17 @@ local function precedes(x, y)
     return x.seq < y.seq
 end
 
-local function best_of(runners)
-    local best
+-- The best of those whose task may have more, and whether there are any at all.
+local function best_of(f, runners)
+    local best, has_any
     for k = 1, #runners do
-        if runners[k].seq and (not best or precedes(runners[k], best)) then
-            best = runners[k]
+        local r = runners[k]
+        has_any = has_any or r.seq
+        if r.seq and not (f.room and f.room[r.task] <= 0) and (not best or precedes(r, best)) then
+            best = r
         end
     end
-    return best
+    return best, has_any
 end
 
 -- Reads n names of the arguments into a set with their places.
@@ -76,8 +79,17 @@ local function names(a, i)
     return n > 0 and set or nil, i + 1 + n
 end
 
--- The rank of a line among those that are wanted, or nil. Its name is tenant, queue and task, which
--- "\0\1" ends.
+-- Reads n numbers of the arguments, one for each of the names before them, or none.
+local function numbers(a, i, set)
+    local n, room = tonumber(a[i]), {}
+    for name, place in pairs(set or {}) do
+        room[name] = tonumber(a[i + place])
+    end
+    return n > 0 and room or nil, i + 1 + n
+end
+
+-- The rank of a line among those that are wanted, or nil, and its task. Its name is tenant, queue and
+-- task, which "\0\1" ends.
 local function rank_of(P, line, f)
     if not (f.queues or f.tasks or f.paused) then
         return 0
@@ -93,16 +105,16 @@ local function rank_of(P, line, f)
     if f.tasks and not f.tasks[task] then
         return nil
     end
-    return f.queues and f.queues[queue] or (not f.queues and 0) or nil
+    return f.queues and f.queues[queue] or (not f.queues and 0) or nil, task
 end
 
 local function runners_of(P, tenant, f)
     local runners = {}
     local lines = redis.call('ZRANGE', P .. 't:' .. tenant, 0, -1)
     for k = 1, #lines do
-        local rank = rank_of(P, lines[k], f)
+        local rank, task = rank_of(P, lines[k], f)
         if rank then
-            local r = runner_new(P, lines[k], rank)
+            local r = runner_new(P, lines[k], rank, task)
             runner_advance(P, r, #lines == 1 and f.limit or 1)
             runners[#runners + 1] = r
         end
@@ -127,26 +139,50 @@ local function is_blocked(row, skip)
     return false
 end
 
--- Takes the best job of a tenant, or passes it over.
+-- Adds a job, unless it is too big for what is left of the bytes: then it ends the page.
+local function give(P, f, r)
+    local row, at = r.rows[r.at], #f.out
+    f.out[at + 1] = seq_text(r.seq)
+    add_row(P, f.out, r.seq, row, true)
+    local bytes = f.bytes
+    for k = at + 1, #f.out do
+        bytes = bytes + #f.out[k]
+    end
+    if f.given > 0 and f.max_bytes > 0 and bytes > f.max_bytes then
+        for k = #f.out, at + 1, -1 do
+            f.out[k] = nil
+        end
+        f.is_cut = true
+        return
+    end
+    f.bytes, f.given = bytes, f.given + 1
+    if f.room then
+        f.room[r.task] = f.room[r.task] - 1
+    end
+end
+
+-- Takes the best job of a tenant, or passes it over. Of the tenants that are left out because their
+-- tasks are full, the first is the first of the next claim: else it could be left out every time.
 local function take(P, f, runners)
-    local best = best_of(runners)
+    local best, has_any = best_of(f, runners)
     if not best then
+        f.turn_ends = f.turn_ends or has_any and f.turn
         return false
     end
-    local row = best.rows[best.at]
-    if is_blocked(row, f.skip) then
+    if is_blocked(best.rows[best.at], f.skip) then
         f.passed = f.passed + 1
     else
-        f.out[#f.out + 1] = seq_text(best.seq)
-        add_row(P, f.out, best.seq, row, true)
-        f.given = f.given + 1
+        give(P, f, best)
+        if f.is_cut then
+            return false
+        end
     end
     runner_advance(P, best, #runners == 1 and f.limit or 1)
     return true
 end
 
 local function is_full(f)
-    return f.given >= f.limit or f.passed >= 4 * f.limit
+    return f.given >= f.limit or f.passed >= 4 * f.limit or f.is_cut
 end
 
 -- The tenants with ready jobs, some at a time, from the one after `last` on around the circle.
@@ -193,14 +229,15 @@ local function first_round(P, f, all)
     end
 end
 
--- limit, tenant or '', the tenant that had the last turn, queues, tasks, lanes to skip, paused
--- queues: whether there are more, whose turn it was, then seq, row …
+-- limit, bytes, tenant or '', the tenant that had the last turn, queues, tasks, limits of tasks, lanes
+-- to skip, paused queues: whether there are more, whose turn it was, then seq, row …
 function READS.ready(P, a, i)
-    local f = {limit = tonumber(a[i]), tenant = a[i + 1], last = a[i + 2], given = 0, passed = 0,
-        out = {'0', a[i + 2]}, turn = a[i + 2]}
-    i = i + 3
+    local f = {limit = tonumber(a[i]), max_bytes = tonumber(a[i + 1]), tenant = a[i + 2],
+        last = a[i + 3], given = 0, bytes = 0, passed = 0, out = {'0', a[i + 3]}, turn = a[i + 3]}
+    i = i + 4
     f.queues, i = names(a, i)
     f.tasks, i = names(a, i)
+    f.room, i = numbers(a, i, f.tasks)
     f.skip, i = names(a, i)
     f.paused = names(a, i)
     local all = {}
@@ -215,10 +252,10 @@ function READS.ready(P, a, i)
         end
     end
     for k = 1, #all do
-        f.more = f.more or best_of(all[k]) ~= nil
+        f.more = f.more or best_of(f, all[k]) ~= nil
     end
     f.out[1] = f.more and '1' or '0'
-    f.out[2] = f.turn
+    f.out[2] = f.turn_ends or f.turn
     return f.out
 end
 

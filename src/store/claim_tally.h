@@ -1,0 +1,47 @@
+/* claim_tally.h - what a claim has been given so far, against the limits of its filter; for stores
+ * only.
+ *
+ * A task is known by its place among the tasks of the filter. Where the filter limits no task every
+ * place is as good as any other, and nothing is counted.
+ */
+#ifndef STORE_CLAIM_TALLY_H
+#define STORE_CLAIM_TALLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "store/store.h"
+
+struct claim_tally {
+    const struct claim_filter *filter;
+    size_t *of_task; /* how many were given; NULL: no task has a limit */
+    size_t n;
+    size_t bytes;
+};
+
+/* False: there is no memory. */
+bool claim_tally_init(struct claim_tally *tally, const struct claim_filter *filter);
+void claim_tally_release(struct claim_tally *tally);
+
+/* Whether the task has as many as it may. */
+static inline bool claim_tally_is_full(const struct claim_tally *tally, size_t task)
+{
+    return tally->of_task && tally->of_task[task] >= tally->filter->task_limits[task];
+}
+
+/* Whether the bytes allow a job; the first one they always do. */
+static inline bool claim_tally_fits(const struct claim_tally *tally, size_t payload_len)
+{
+    const size_t max = tally->filter->max_bytes;
+    return tally->n == 0 || max == 0 || tally->bytes + job_bytes(payload_len) <= max;
+}
+
+static inline void claim_tally_add(struct claim_tally *tally, size_t task, size_t payload_len)
+{
+    tally->n++;
+    tally->bytes += job_bytes(payload_len);
+    if (tally->of_task)
+        tally->of_task[task]++;
+}
+
+#endif

@@ -1,0 +1,173 @@
+/* One claim for all tasks of a worker: which job goes first, and what a full task leaves to others.
+ */
+#include "engine/bed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct str TASKS[] = {STR("a"), STR("b")};
+
+static int64_t put(struct bed *bed, const char *task, int32_t priority)
+{
+    return bed_submit_spec(bed, &(struct job_spec){.task = str_of(task), .priority = priority});
+}
+
+static void claim(struct bed *bed, const struct claim_filter *filter)
+{
+    claim_op_release(&bed->claim);
+    claim_op_init(&bed->claim, filter, STR("w"), 0);
+    assert_int_equal(engine_apply_one(bed->engine, &bed->claim.op, NULL), 0);
+}
+
+static void check_claimed(const struct bed *bed, const int64_t *seqs, size_t n)
+{
+    assert_int_equal(bed->claim.n, n);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(bed->claim.jobs[i].status.seq, seqs[i]);
+}
+#define CHECK_CLAIMED(bed, ...)                        \
+    check_claimed(bed, (const int64_t[]){__VA_ARGS__}, \
+                  sizeof(const int64_t[]){__VA_ARGS__} / sizeof(int64_t))
+
+/* Invariant 11, as a worker with one slot sees it. */
+static void one_slot_takes_the_highest_priority_of_all_tasks(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    int64_t jobs[6];
+    for (int i = 0; i < 3; i++)
+        jobs[3 + i] = put(&bed, "a", 0);
+    for (int i = 0; i < 3; i++)
+        jobs[i] = put(&bed, "b", 10 - i);
+    for (int i = 0; i < 6; i++) {
+        claim(&bed, &(struct claim_filter){.tasks = TASKS, .n_tasks = 2, .limit = 1});
+        CHECK_CLAIMED(&bed, jobs[i]);
+        assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[0]), 0);
+    }
+    bed_release(&bed);
+}
+
+static void queues_are_drained_in_their_order(void **state)
+{
+    (void)state;
+    struct bed bed;
+    const struct str queues[] = {STR("urgent"), STR("bulk")};
+    const struct claim_filter filter = {
+        .queues = queues, .n_queues = 2, .tasks = TASKS, .n_tasks = 2, .limit = 1};
+    int64_t urgent[3], bulk[3];
+    bed_init(&bed, NULL);
+    for (int i = 0; i < 3; i++) {
+        bulk[i] = bed_submit_spec(
+            &bed, &(struct job_spec){.task = STR("a"), .queue = queues[1], .priority = 100});
+        urgent[i] = bed_submit_spec(&bed, &(struct job_spec){.task = STR("b"), .queue = queues[0]});
+    }
+    for (int i = 0; i < 3; i++) {
+        claim(&bed, &filter);
+        CHECK_CLAIMED(&bed, urgent[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        claim(&bed, &filter);
+        CHECK_CLAIMED(&bed, bulk[i]);
+    }
+    claim(&bed, &filter);
+    assert_int_equal(bed.claim.n, 0);
+    assert_false(bed.claim.more);
+    bed_release(&bed);
+}
+
+static void a_full_task_leaves_the_slots_to_others(void **state)
+{
+    (void)state;
+    struct bed bed;
+    const size_t limits[] = {1, 3};
+    bed_init(&bed, NULL);
+    int64_t a = put(&bed, "a", 50);
+    for (int i = 0; i < 99; i++)
+        put(&bed, "a", 40);
+    int64_t b = put(&bed, "b", 0);
+    const struct claim_filter filter = {
+        .tasks = TASKS, .n_tasks = 2, .task_limits = limits, .limit = 4};
+    claim(&bed, &filter);
+    CHECK_CLAIMED(&bed, a, b);
+    bed_release(&bed);
+}
+
+/* Jobs that are parked on the way use no slot of their task, and many of them are no obstacle. */
+static void parked_jobs_do_not_use_up_the_slots_of_their_task(void **state)
+{
+    (void)state;
+    struct bed bed;
+    const size_t limits[] = {1, 3};
+    bed_init(&bed, "tasks:\n"
+                   "  a: {limits: {concurrency: 1, per: key, key: \"{payload.host}\"}}\n"
+                   "  b: {}\n");
+    bed_submit(&bed, "a", "{\"host\":\"x\"}");
+    bed_claim_one(&bed);
+    for (int i = 0; i < 150; i++)
+        bed_submit(&bed, "a", "{\"host\":\"x\"}");
+    int64_t a = bed_submit(&bed, "a", "{\"host\":\"y\"}");
+    bed_submit(&bed, "a", "{\"host\":\"z\"}");
+    int64_t b = bed_submit(&bed, "b", "{}");
+    const struct claim_filter filter = {
+        .tasks = TASKS, .n_tasks = 2, .task_limits = limits, .limit = 4};
+    claim(&bed, &filter);
+    assert_int_equal(bed.claim.n, 2);
+    assert_int_equal(bed_state(&bed, a), REDRIVE_STATE_RUNNING);
+    assert_int_equal(bed_state(&bed, b), REDRIVE_STATE_RUNNING);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 150);
+    bed_release(&bed);
+}
+
+/* ---- Bytes ----------------------------------------------------------------------------------- */
+
+static void put_megabytes(struct bed *bed, size_t n)
+{
+    const size_t len = 1u << 20;
+    char *text = malloc(len);
+    assert_non_null(text);
+    memset(text, ' ', len);
+    text[0] = '{';
+    text[len - 1] = '}';
+    for (size_t i = 0; i < n; i++)
+        bed_submit_spec(bed, &(struct job_spec){.task = STR("a"), .payload = {text, len}});
+    free(text);
+}
+
+/* Claims of one unit each have their own bytes, and nothing that was found is left lying. */
+static void claims_get_as_many_jobs_as_fit(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct claim_op a, b;
+    const struct claim_filter filter = {.limit = 100, .max_bytes = (3u << 20) + 4096};
+    bed_init(&bed, NULL);
+    put_megabytes(&bed, 8);
+    claim_op_init(&a, &filter, STR("w"), 0);
+    claim_op_init(&b, &filter, STR("w"), 0);
+    engine_apply(bed.engine, (struct op *[]){&a.op, &b.op}, 2);
+    assert_int_equal(a.op.code, 0);
+    assert_int_equal(b.op.code, 0);
+    assert_in_range(a.n, 3, 4);
+    assert_in_range(b.n, 1, 4);
+    assert_int_equal(a.n + b.n, 6);
+    assert_true(a.more);
+    claim(&bed, &filter);
+    assert_int_equal(bed.claim.n, 2);
+    assert_false(bed.claim.more);
+    claim_op_release(&a);
+    claim_op_release(&b);
+    bed_release(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(one_slot_takes_the_highest_priority_of_all_tasks),
+        T(queues_are_drained_in_their_order),
+        T(a_full_task_leaves_the_slots_to_others),
+        T(parked_jobs_do_not_use_up_the_slots_of_their_task),
+        T(claims_get_as_many_jobs_as_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
