@@ -184,7 +184,7 @@ static uint64_t parked_of(const struct lane_page *parked, const struct breaker_i
 {
     for (size_t i = 0; i < parked->n; i++)
         if (str_eq(parked->lanes[i].lane, b->key) && str_eq(parked->lanes[i].tenant, b->tenant))
-            return parked->lanes[i].parked;
+            return parked->lanes[i].jobs;
     return 0;
 }
 

@@ -35,7 +35,7 @@ static int read_row(const struct shared_row *row, int64_t now_ms, struct arena *
 static void add_parked(struct breaker_page *page, const struct lane_page *lanes)
 {
     for (size_t i = 0; i < lanes->n; i++) {
-        uint64_t parked = lanes->lanes[i].parked;
+        uint64_t parked = lanes->lanes[i].jobs;
         const struct breaker_info *found =
             breakers_find(page, lanes->lanes[i].tenant, lanes->lanes[i].lane);
         if (!found)

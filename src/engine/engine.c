@@ -195,7 +195,9 @@ double engine_run_time_ms(const struct engine *e, double p)
 
 int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err *err)
 {
-    if (e->shared_seen == shared_version)
+    if (shared_version == STORE_VERSION_UNKNOWN)
+        lanes_distrust(&e->lanes);
+    else if (e->shared_seen == shared_version)
         return 0;
     e->shared_seen = -1;
     int rc = lanes_load(e, err);

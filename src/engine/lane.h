@@ -77,7 +77,9 @@ struct lanes {
     size_t n_marked;
     size_t capacity;
     uint32_t loads;
-    int64_t flush_ms; /* when unsaved successes are to be written; INT64_MAX: there are none */
+    bool are_counted;  /* slots in use have been counted since the connection was made … */
+    bool were_counted; /* … or in the open unit */
+    int64_t flush_ms;  /* when unsaved successes are to be written; INT64_MAX: there are none */
 };
 
 void lanes_init(struct lanes *lanes, uint64_t seed);
@@ -88,6 +90,8 @@ void lanes_release(struct lanes *lanes);
 int lanes_load(struct engine *e, struct redrive_err *err);
 /* Writes the marked ones. REDRIVE_E_CANCELLED: another process was faster, as store.h has it. */
 int lanes_save(struct engine *e, struct redrive_err *err);
+/* What was seen of the store may not be so any more: STORE_VERSION_UNKNOWN. */
+void lanes_distrust(struct lanes *lanes);
 /* After lanes_save: the unit is committed. */
 void lanes_commit(struct engine *e);
 /* Or it has failed. Nothing here may be used until lanes_load has read it again. */
@@ -117,6 +121,11 @@ int lane_limit(struct engine *e, struct str tenant, struct str key, const struct
 int lane_new(struct engine *e, enum shared_kind kind, struct str tenant, struct str key,
              struct lane **ret, struct redrive_err *err);
 void lane_drop(struct engine *e, struct lane *lane);
+
+/* Counts the slots in use of all limits anew, by the jobs that run, unless that was done since the
+ * store was opened or connected to. What a limit's row says is the sum of all that ever started and
+ * ended under it: a single unit that was lost in part would be wrong for good. */
+int lanes_count_slots(struct engine *e, struct redrive_err *err);
 
 /* The lane if there is one. */
 struct lane *lane_find(const struct map *map, struct str tenant, struct str key);

@@ -166,11 +166,57 @@ void lanes_commit(struct engine *e)
         start_clean(lane);
     }
     lanes->n_marked = 0;
+    lanes->are_counted |= lanes->were_counted;
+    lanes->were_counted = false;
 }
 
 void lanes_rollback(struct lanes *lanes)
 {
     lanes->n_marked = 0;
+    lanes->were_counted = false;
+}
+
+void lanes_distrust(struct lanes *lanes)
+{
+    lanes->are_counted = false;
+}
+
+/* ---- Slots ----------------------------------------------------------------------------------- */
+
+/* A limit on the number of jobs: one without takes slots as well, but nothing goes by them, and the
+ * open unit may have taken some for jobs that the store has not started yet. */
+static int count_slots_of(struct engine *e, struct lane *lane, const struct lane_page *running,
+                          struct redrive_err *err)
+{
+    uint64_t used = 0;
+    if (lane->slots.max == 0)
+        return 0;
+    for (size_t i = 0; i < running->n; i++)
+        if (str_eq(running->lanes[i].tenant, str_of(lane->tenant)) &&
+            str_eq(running->lanes[i].lane, str_of(lane->key)))
+            used = running->lanes[i].jobs;
+    if (used == lane->slots.used)
+        return 0;
+    lane->slots.used = used < UINT32_MAX ? (uint32_t)used : UINT32_MAX;
+    if (lane->has_parked)
+        engine_want(e, e->now_ms);
+    return lane_mark(e, lane, err);
+}
+
+int lanes_count_slots(struct engine *e, struct redrive_err *err)
+{
+    struct lanes *lanes = &e->lanes;
+    struct lane_page running = {0};
+    if (lanes->are_counted || lanes->were_counted)
+        return 0;
+    int rc = e->ops->running_counts(e->store, (struct str){0}, &running, err);
+    MAP_FOREACH (&lanes->limits, slot) {
+        if (rc == 0)
+            rc = count_slots_of(e, slot->value, &running, err);
+    }
+    lanes->were_counted = rc == 0;
+    lane_page_release(&running);
+    return rc;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */

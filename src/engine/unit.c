@@ -123,7 +123,7 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
     running_commit(&e->running);
     lanes_commit(e);
     retention_keep(e);
-    e->shared_seen = version + e->puts;
+    e->shared_seen = version == STORE_VERSION_UNKNOWN ? -1 : version + e->puts;
     events_publish(e);
     alerts_publish(e);
     return 0;

@@ -175,6 +175,7 @@ const struct store_ops STORE_MEMORY = {
     .queues = memory_queues,
     .lines = memory_lines,
     .parked_counts = memory_parked_counts,
+    .running_counts = memory_running_counts,
     .groups = memory_groups,
     .shared_list = memory_shared_list,
     .held_keys = memory_held_keys,

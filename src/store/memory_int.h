@@ -202,6 +202,8 @@ int memory_lines(struct store *store, struct str tenant, struct line_page *ret,
                  struct redrive_err *err);
 int memory_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
                          struct redrive_err *err);
+int memory_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                          struct redrive_err *err);
 int memory_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                   struct redrive_err *err);
 

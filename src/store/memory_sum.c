@@ -124,12 +124,9 @@ static int lane_by_name(const void *left, const void *right)
     return order != 0 ? order : mem_str_cmp(a->lane, b->lane);
 }
 
-static struct lane_count *lane_of(struct lane_page *page, const struct job *job)
+static struct lane_count *lane_of(struct lane_page *page, const struct job *job, struct str key)
 {
-    const struct lane_count wanted = {
-        .tenant = job->spec.tenant,
-        .lane = job->status.parked_by_limit ? job->spec.limit_key : job->spec.breaker_key,
-    };
+    const struct lane_count wanted = {.tenant = job->spec.tenant, .lane = key};
     for (size_t i = 0; i < page->n; i++)
         if (lane_by_name(&page->lanes[i], &wanted) == 0)
             return &page->lanes[i];
@@ -139,8 +136,15 @@ static struct lane_count *lane_of(struct lane_page *page, const struct job *job)
     return lane;
 }
 
-int memory_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                         struct redrive_err *err)
+/* What holds it, or what it runs under. */
+static struct str lane_key(const struct job *job)
+{
+    const bool by_limit = job->status.state == REDRIVE_STATE_RUNNING || job->status.parked_by_limit;
+    return by_limit ? job->spec.limit_key : job->spec.breaker_key;
+}
+
+static int count_lanes(struct store *store, enum redrive_state in, struct str tenant,
+                       struct lane_page *ret, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
     lane_page_release(ret);
@@ -148,9 +152,9 @@ int memory_parked_counts(struct store *store, struct str tenant, struct lane_pag
     ret->lanes = arena_array(&ret->arena, state->jobs.n, sizeof *ret->lanes);
     for (size_t i = 0; i < state->jobs.n && !ret->arena.failed; i++) {
         const struct job *job = job_at(state, i);
-        if (job->status.state == REDRIVE_STATE_PARKED &&
+        if (job->status.state == in && (in != REDRIVE_STATE_RUNNING || lane_key(job).len > 0) &&
             (tenant.len == 0 || str_eq(tenant, job->spec.tenant)))
-            lane_of(ret, job)->parked++;
+            lane_of(ret, job, lane_key(job))->jobs++;
     }
     memory_unlook(m);
     if (!ret->arena.failed) {
@@ -160,6 +164,18 @@ int memory_parked_counts(struct store *store, struct str tenant, struct lane_pag
     }
     lane_page_release(ret);
     return err_nomem(err);
+}
+
+int memory_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                         struct redrive_err *err)
+{
+    return count_lanes(store, REDRIVE_STATE_PARKED, tenant, ret, err);
+}
+
+int memory_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                          struct redrive_err *err)
+{
+    return count_lanes(store, REDRIVE_STATE_RUNNING, tenant, ret, err);
 }
 
 /* Groups whose examples are still the store's own rows. */

@@ -383,11 +383,11 @@ enum parked_order {
     PARKED_NEWEST, /* of those with the most attempts left, and only of these, the newest first */
 };
 
-/* How many jobs are parked in a lane, as `parked` gives them. */
+/* How many jobs are parked in a lane, as `parked` gives them, or run under a limit. */
 struct lane_count {
     struct str tenant;
     struct str lane;
-    uint64_t parked;
+    uint64_t jobs;
 };
 struct lane_page {
     struct lane_count *lanes;
@@ -691,6 +691,10 @@ struct store_ops {
      * costs as many rows as are parked. */
     int (*parked_counts)(struct store *store, struct str tenant, struct lane_page *ret,
                          struct redrive_err *err);
+    /* The same of running jobs: every limit that has some, whether it limits how many may run or
+     * not. Looks at every running job. */
+    int (*running_counts)(struct store *store, struct str tenant, struct lane_page *ret,
+                          struct redrive_err *err);
     /* Of the jobs that match, up to filter->limit groups, the largest first, then the latest seen,
      * then the highest seq of an example. Order and keyset of the filter have no say. */
     int (*groups)(struct store *store, const struct job_filter *filter, struct group_page *ret,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "engine/lane.h"
+#include "engine/private.h"
 
 static void breaker_row_reads_back_as_it_was(void **state)
 {
@@ -234,6 +235,131 @@ static void lanes_with_jobs_stay(void **state)
     bed_release(&bed);
 }
 
+/* ---- Slots in use -----------------------------------------------------------------------------
+ */
+
+/* Says that so many slots of the limit `s` are in use, as a lost unit might leave it. */
+static void set_used(struct bed *bed, uint32_t used)
+{
+    struct store *store = engine_store(bed->engine);
+    const struct store_ops *ops = store_ops(store);
+    struct shared_page page = {0};
+    struct move_result result = {0};
+    struct buf bytes;
+    int64_t now_ms, version;
+    assert_int_equal(ops->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
+    assert_int_equal(ops->shared_list(store, SHARED_BUCKET, (struct str){0}, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    struct lane lane = {.kind = SHARED_BUCKET};
+    assert_true(lane_decode(&lane, page.rows[0].value));
+    lane.slots.used = used;
+    buf_init(&bytes, 1 << 16);
+    lane_encode(&lane, &bytes);
+    page.rows[0].value = buf_str(&bytes);
+    assert_int_equal(ops->shared_put(store, &page.rows[0], 1, &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(ops->commit(store, NULL), 0);
+    buf_release(&bytes);
+    shared_page_release(&page);
+}
+
+#define TWO_SLOTS \
+    "tasks: {slots: {breaker: {key: s}, limits: {concurrency: 2, per: key, key: s}}}\n"
+
+static void slots_that_no_job_has_are_found_by_a_new_process(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, TWO_SLOTS);
+    for (int i = 0; i < 3; i++)
+        bed_submit(&bed, "slots", NULL);
+    assert_int_equal(bed_claim(&bed, 1), 1);
+    set_used(&bed, 2);
+    struct engine *first = bed.engine, *other = bed_second_engine(&bed);
+    const struct job running = bed.claim.jobs[0];
+    struct claim_op held = bed.claim;
+    bed.claim = (struct claim_op){0};
+    bed.engine = other;
+    assert_int_equal(bed_claim(&bed, 3), 1); /* one runs, so there is room for one */
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 1);
+    assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[0]), 0);
+    bed_tick(&bed);
+    assert_int_equal(bed_claim(&bed, 3), 1);
+    assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[0]), 0);
+    bed.engine = first;
+    assert_int_equal(bed_succeed(&bed, &running), 0);
+    claim_op_release(&held);
+    engine_close(other);
+    bed_release(&bed);
+}
+
+/* ---- A connection that was made anew ----------------------------------------------------------
+ */
+
+static struct store_ops renewed_ops;
+static const struct store_ops *real_ops;
+static bool is_renewed;
+
+static int begin_renewed(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
+                         int64_t *ret_shared_version, struct redrive_err *err)
+{
+    int rc = real_ops->begin(store, now_ms, ret_now_ms, ret_shared_version, err);
+    if (is_renewed)
+        *ret_shared_version = STORE_VERSION_UNKNOWN;
+    return rc;
+}
+
+/* From now on its store says of each unit that nothing may be relied upon. */
+static void renew(struct bed *bed)
+{
+    real_ops = bed->engine->ops;
+    renewed_ops = *real_ops;
+    renewed_ops.begin = begin_renewed;
+    bed->engine->ops = &renewed_ops;
+    is_renewed = true;
+}
+
+static void slots_are_counted_again_after_a_reconnect(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, TWO_SLOTS);
+    for (int i = 0; i < 4; i++)
+        bed_submit(&bed, "slots", NULL);
+    assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
+    set_used(&bed, 2);
+    assert_int_equal(bed_claim(&bed, 1), 0); /* it has counted before, and believes it */
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 3);
+    renew(&bed);
+    bed_submit(&bed, "slots", NULL);
+    assert_int_equal(bed_claim(&bed, 1), 1);
+    is_renewed = false;
+    bed_tick(&bed); /* those that were parked for nothing come back */
+    struct claim_op held = bed.claim;
+    bed.claim = (struct claim_op){0};
+    assert_int_equal(bed_claim(&bed, 4), 1);
+    claim_op_release(&held);
+    bed_release(&bed);
+}
+
+static void nothing_that_was_seen_before_a_reconnect_is_relied_upon(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, BY_HOST);
+    struct engine *first = bed.engine, *other = bed_second_engine(&bed);
+    by_hand(&bed, "weak", BREAKER_TRIP);
+    renew(&bed);
+    assert_int_equal(bed_breaker(&bed, "weak"), REDRIVE_BREAKER_FORCED_OPEN);
+    bed.engine = other;
+    by_hand(&bed, "weak", BREAKER_DISABLE);
+    bed.engine = first; /* and once more, with the same word for a version */
+    assert_int_equal(bed_breaker(&bed, "weak"), REDRIVE_BREAKER_DISABLED);
+    is_renewed = false;
+    engine_close(other);
+    bed_release(&bed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +371,9 @@ int main(void)
         T(what_was_done_by_hand_stays),
         T(an_open_breaker_goes_when_nobody_came_for_a_week),
         T(lanes_with_jobs_stay),
+        T(slots_that_no_job_has_are_found_by_a_new_process),
+        T(slots_are_counted_again_after_a_reconnect),
+        T(nothing_that_was_seen_before_a_reconnect_is_relied_upon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

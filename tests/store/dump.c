@@ -186,7 +186,12 @@ static void add_lanes(struct store *store, struct buf *b)
     for (size_t i = 0; i < page.n; i++)
         buf_printf(b, "lane %.*s/%.*s parked=%" PRIu64 "\n", (int)page.lanes[i].tenant.len,
                    page.lanes[i].tenant.ptr, (int)page.lanes[i].lane.len, page.lanes[i].lane.ptr,
-                   page.lanes[i].parked);
+                   page.lanes[i].jobs);
+    assert_int_equal(store_ops(store)->running_counts(store, (struct str){0}, &page, NULL), 0);
+    for (size_t i = 0; i < page.n; i++)
+        buf_printf(b, "limit %.*s/%.*s running=%" PRIu64 "\n", (int)page.lanes[i].tenant.len,
+                   page.lanes[i].tenant.ptr, (int)page.lanes[i].lane.len, page.lanes[i].lane.ptr,
+                   page.lanes[i].jobs);
     lane_page_release(&page);
 }
 

@@ -473,6 +473,12 @@ struct lane_page *kit_lanes(struct kit *kit, struct str tenant)
     return &kit->lanes;
 }
 
+struct lane_page *kit_running(struct kit *kit, struct str tenant)
+{
+    CALL(kit, running_counts, tenant, &kit->lanes);
+    return &kit->lanes;
+}
+
 struct held_key_page *kit_held(struct kit *kit, struct str after_tenant, struct str after_key,
                                size_t limit)
 {

@@ -121,6 +121,7 @@ struct attempt_page *kit_history(struct kit *kit, int64_t seq);
 struct queue_page *kit_queues(struct kit *kit, struct str tenant);
 struct line_page *kit_lines(struct kit *kit, struct str tenant);
 struct lane_page *kit_lanes(struct kit *kit, struct str tenant);
+struct lane_page *kit_running(struct kit *kit, struct str tenant);
 struct held_key_page *kit_held(struct kit *kit, struct str after_tenant, struct str after_key,
                                size_t limit);
 struct shared_page *kit_shared(struct kit *kit, enum shared_kind kind, struct str tenant);

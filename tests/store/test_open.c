@@ -71,7 +71,7 @@ static void a_store_has_every_slot(void **state)
     assert_true(ops->list && ops->lookup && ops->history && ops->queues && ops->groups);
     assert_true(ops->shared_list && ops->counters_list && ops->wait && ops->overdue);
     assert_true(ops->credit_pause && ops->facts && ops->verify);
-    assert_true(ops->lines && ops->parked_counts);
+    assert_true(ops->lines && ops->parked_counts && ops->running_counts);
 }
 
 static void released_pages_can_be_released_again(void **state)

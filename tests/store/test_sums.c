@@ -113,6 +113,30 @@ static void lines_see_the_moves_of_their_unit_and_lose_what_is_empty(void **stat
     assert_int_equal(kit_lines(k, STR("acme"))->n, 0);
 }
 
+static void running_jobs_are_counted_by_their_limits(void **state)
+{
+    struct kit *k = *state;
+    const struct job_spec limited = {.breaker_key = STR("host-a"), .limit_key = STR("user-1")};
+    kit_running(k, (struct str){0});
+    assert_int_equal(k->lanes.n, 0);
+    for (int i = 0; i < 3; i++)
+        kit_put_in(k, REDRIVE_STATE_RUNNING, &limited);
+    kit_put_in(k, REDRIVE_STATE_PARKED, &limited);
+    kit_put_in(k, REDRIVE_STATE_COMPLETED, &limited);
+    kit_put_in(k, REDRIVE_STATE_RUNNING, &(struct job_spec){.breaker_key = STR("host-a")});
+    kit_put_in(k, REDRIVE_STATE_RUNNING,
+               &(struct job_spec){.tenant = STR("zoo"), .limit_key = STR("user-1")});
+    kit_running(k, (struct str){0});
+    assert_int_equal(k->lanes.n, 2);
+    check_str(k->lanes.lanes[0].tenant, "acme");
+    check_str(k->lanes.lanes[0].lane, "user-1");
+    assert_int_equal(k->lanes.lanes[0].jobs, 3);
+    check_str(k->lanes.lanes[1].tenant, "zoo");
+    kit_running(k, STR("zoo"));
+    assert_int_equal(k->lanes.n, 1);
+    assert_int_equal(k->lanes.lanes[0].jobs, 1);
+}
+
 static void parked_jobs_are_counted_by_what_holds_them(void **state)
 {
     struct kit *k = *state;
@@ -129,11 +153,11 @@ static void parked_jobs_are_counted_by_what_holds_them(void **state)
     assert_int_equal(page->n, 3);
     check_str(page->lanes[0].tenant, "acme");
     check_str(page->lanes[0].lane, "host-a");
-    assert_int_equal(page->lanes[0].parked, 3);
+    assert_int_equal(page->lanes[0].jobs, 3);
     check_str(page->lanes[1].lane, "user-1");
-    assert_int_equal(page->lanes[1].parked, 1);
+    assert_int_equal(page->lanes[1].jobs, 1);
     check_str(page->lanes[2].tenant, "zoo");
-    assert_int_equal(page->lanes[2].parked, 1);
+    assert_int_equal(page->lanes[2].jobs, 1);
     page = kit_lanes(k, STR("zoo"));
     assert_int_equal(page->n, 1);
     check_move(kit_unpark(k, seq), 0, REDRIVE_STATE_QUEUED);
@@ -214,6 +238,7 @@ int main(void)
         F(every_task_of_a_queue_is_counted),
         F(lines_come_by_tenant_queue_and_task),
         F(lines_see_the_moves_of_their_unit_and_lose_what_is_empty),
+        F(running_jobs_are_counted_by_their_limits),
         F(parked_jobs_are_counted_by_what_holds_them),
         F(every_state_of_a_queue_is_counted),
         F(queues_come_by_tenant_and_name_empty_paused_ones_too),

@@ -199,6 +199,12 @@ static int wrap_parked_counts(struct store *store, struct str tenant, struct lan
     HAND_ON(parked_counts, tenant, ret, err);
 }
 
+static int wrap_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                               struct redrive_err *err)
+{
+    HAND_ON(running_counts, tenant, ret, err);
+}
+
 static int wrap_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                        struct redrive_err *err)
 {
@@ -267,6 +273,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .queues = wrap_queues,
                 .lines = wrap_lines,
                 .parked_counts = wrap_parked_counts,
+                .running_counts = wrap_running_counts,
                 .groups = wrap_groups,
                 .shared_list = wrap_shared_list,
                 .counters_list = wrap_counters_list,

@@ -140,6 +140,7 @@ const struct store_ops STORE_POSTGRES = {
     .queues = postgres_queues,
     .lines = postgres_lines,
     .parked_counts = postgres_parked_counts,
+    .running_counts = postgres_running_counts,
     .groups = postgres_groups,
     .shared_list = postgres_shared_list,
     .held_keys = postgres_held_keys,

@@ -473,6 +473,13 @@ enum row_column {
                       "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, p.lane "          \
                       "ORDER BY t.name, p.lane")                                                   \
                                                                                                    \
+    XX(RUNNING_COUNTS,                                                                             \
+       "SELECT t.name, s.limit_key, count(*) FROM (SELECT seq FROM redrive.jobs WHERE state = 3 "  \
+       "ORDER BY lease_until_ms, seq OFFSET 0) j CROSS JOIN LATERAL (SELECT tenant_id, limit_key " \
+       "FROM redrive.specs WHERE seq = j.seq OFFSET 0) s "                                         \
+       "JOIN redrive.tenants t ON t.tenant_id = s.tenant_id "                                      \
+       "WHERE s.limit_key <> '' AND ($1::text = '' OR t.name = $1::text) "                         \
+       "GROUP BY t.name, s.limit_key ORDER BY t.name, s.limit_key")                                \
     XX(HELD_KEYS, "SELECT t.name, f.unique_key, f.id, f.state FROM redrive.forever_keys f "        \
                   "JOIN redrive.tenants t ON t.tenant_id = f.tenant_id "                           \
                   "WHERE (t.name, f.unique_key) > ($1::text, $2::text) "                           \

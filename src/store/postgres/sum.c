@@ -118,23 +118,35 @@ int postgres_lines(struct store *store, struct str tenant, struct line_page *ret
     return rc;
 }
 
-int postgres_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                           struct redrive_err *err)
+static int count_lanes(struct store *store, enum statement which, struct str tenant,
+                       struct lane_page *ret, struct redrive_err *err)
 {
     const PGresult *r;
     lane_page_release(ret);
-    int rc = read_sums(store, STATEMENT_PARKED_COUNTS, tenant, &r, err);
+    int rc = read_sums(store, which, tenant, &r, err);
     const size_t n = rc == 0 ? (size_t)PQntuples(r) : 0;
     ret->lanes = arena_array(&ret->arena, n, sizeof *ret->lanes);
     for (int i = 0; ret->lanes && (size_t)i < n; i++)
         ret->lanes[ret->n++] = (struct lane_count){
             .tenant = pg_get_text(r, i, 0, &ret->arena),
             .lane = pg_get_text(r, i, 1, &ret->arena),
-            .parked = (uint64_t)pg_get_int(r, i, 2),
+            .jobs = (uint64_t)pg_get_int(r, i, 2),
         };
     if (rc == 0 && ret->arena.failed)
         rc = err_nomem(err);
     if (rc != 0)
         lane_page_release(ret);
     return rc;
+}
+
+int postgres_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                           struct redrive_err *err)
+{
+    return count_lanes(store, STATEMENT_PARKED_COUNTS, tenant, ret, err);
+}
+
+int postgres_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                            struct redrive_err *err)
+{
+    return count_lanes(store, STATEMENT_RUNNING_COUNTS, tenant, ret, err);
 }

@@ -280,6 +280,7 @@ const struct store_ops STORE_REDIS = {
     .queues = redis_queues,
     .lines = redis_lines,
     .parked_counts = redis_parked_counts,
+    .running_counts = redis_running_counts,
     .groups = redis_groups,
     .shared_list = redis_shared_list,
     .held_keys = redis_held_keys,

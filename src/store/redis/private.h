@@ -574,6 +574,8 @@ int redis_lines(struct store *store, struct str tenant, struct line_page *ret,
                 struct redrive_err *err);
 int redis_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
                         struct redrive_err *err);
+int redis_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                         struct redrive_err *err);
 int redis_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                  struct redrive_err *err);
 

@@ -201,22 +201,18 @@ int redis_lines(struct store *store, struct str tenant, struct line_page *ret,
 /* ---- Lanes --------------------------------------------------------------------------------------
  */
 
+/* Running jobs that are read with one question. */
+#define RUNNING_AT_ONCE 500
+
 struct lane_reader {
     struct str tenant;
     struct lane_page *page;
     size_t capacity;
 };
 
-static int read_lane(void *ctx, struct str field, struct str value, struct redrive_err *err)
+static int add_lane(struct lane_reader *r, struct lane_count lane, struct redrive_err *err)
 {
-    struct lane_reader *r = ctx;
     struct arena *arena = &r->page->arena;
-    struct lane_count lane = {.parked = value.len > 0 ? strtoull(value.ptr, NULL, 10) : 0};
-    if (!rd_take_part(&field, arena, &lane.tenant) || !rd_take_part(&field, arena, &lane.lane))
-        return arena->failed ? err_nomem(err)
-                             : err_set(err, REDRIVE_E_CORRUPT, "the count of a lane is damaged");
-    if (r->tenant.len > 0 && !str_eq(r->tenant, lane.tenant))
-        return 0;
     if (r->page->n == r->capacity) {
         const size_t capacity = r->capacity ? 2 * r->capacity : 16;
         struct lane_count *grown = arena_array(arena, capacity, sizeof *grown);
@@ -229,6 +225,19 @@ static int read_lane(void *ctx, struct str field, struct str value, struct redri
     }
     r->page->lanes[r->page->n++] = lane;
     return 0;
+}
+
+static int read_lane(void *ctx, struct str field, struct str value, struct redrive_err *err)
+{
+    struct lane_reader *r = ctx;
+    struct arena *arena = &r->page->arena;
+    struct lane_count lane = {.jobs = value.len > 0 ? strtoull(value.ptr, NULL, 10) : 0};
+    if (!rd_take_part(&field, arena, &lane.tenant) || !rd_take_part(&field, arena, &lane.lane))
+        return arena->failed ? err_nomem(err)
+                             : err_set(err, REDRIVE_E_CORRUPT, "the count of a lane is damaged");
+    if (r->tenant.len > 0 && !str_eq(r->tenant, lane.tenant))
+        return 0;
+    return add_lane(r, lane, err);
 }
 
 static int lane_order(const void *left, const void *right)
@@ -255,6 +264,60 @@ int redis_parked_counts(struct store *store, struct str tenant, struct lane_page
     size_t n = 0;
     for (size_t i = 0; i < ret->n; i++)
         if (n == 0 || lane_order(&ret->lanes[n - 1], &ret->lanes[i]) != 0)
+            ret->lanes[n++] = ret->lanes[i];
+    ret->n = n;
+    return 0;
+}
+
+/* A lane for each job, to be put together. */
+static int read_running(struct store *store, size_t from, struct lane_reader *r, size_t *ret_n,
+                        struct redrive_err *err)
+{
+    redisReply *reply = NULL;
+    rd_ask_read(store, "stretch");
+    rd_ask_text(store, "x");
+    rd_ask_int(store, (int64_t)from);
+    rd_ask_int(store, RUNNING_AT_ONCE);
+    int rc = rd_link_read(store, &reply, err);
+    for (size_t at = 0; rc == 0 && at < reply->elements;) {
+        struct row row;
+        rc = rd_reply_row(store, reply, &at, &row, NULL, err);
+        const struct job_spec *spec = &row.job.spec;
+        ++*ret_n;
+        if (rc != 0 || spec->limit_key.len == 0 ||
+            (r->tenant.len > 0 && !str_eq(r->tenant, spec->tenant)))
+            continue;
+        const struct lane_count lane = {.tenant = rd_page_dup(&r->page->arena, spec->tenant),
+                                        .lane = rd_page_dup(&r->page->arena, spec->limit_key),
+                                        .jobs = 1};
+        rc = r->page->arena.failed ? err_nomem(err) : add_lane(r, lane, err);
+    }
+    if (reply)
+        freeReplyObject(reply);
+    return rc;
+}
+
+int redis_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                         struct redrive_err *err)
+{
+    lane_page_release(ret);
+    struct lane_reader reader = {.tenant = tenant, .page = ret};
+    int rc = rd_unit_write_for(store, IN(RUNNING), true, err);
+    for (size_t from = 0, n = RUNNING_AT_ONCE; rc == 0 && n == RUNNING_AT_ONCE; from += n) {
+        n = 0;
+        rc = read_running(store, from, &reader, &n, err);
+    }
+    if (rc != 0) {
+        lane_page_release(ret);
+        return rc;
+    }
+    if (ret->n > 0)
+        qsort(ret->lanes, ret->n, sizeof *ret->lanes, lane_order);
+    size_t n = 0;
+    for (size_t i = 0; i < ret->n; i++)
+        if (n > 0 && lane_order(&ret->lanes[n - 1], &ret->lanes[i]) == 0)
+            ret->lanes[n - 1].jobs++;
+        else
             ret->lanes[n++] = ret->lanes[i];
     ret->n = n;
     return 0;

@@ -348,6 +348,7 @@ const struct store_ops STORE_SQLITE = {
     .queues = sqlite_queues,
     .lines = sqlite_lines,
     .parked_counts = sqlite_parked_counts,
+    .running_counts = sqlite_running_counts,
     .groups = sqlite_groups,
     .shared_list = sqlite_shared_list,
     .held_keys = sqlite_held_keys,

@@ -293,6 +293,8 @@ int sqlite_lines(struct store *store, struct str tenant, struct line_page *ret,
                  struct redrive_err *err);
 int sqlite_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
                          struct redrive_err *err);
+int sqlite_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                          struct redrive_err *err);
 int sqlite_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                   struct redrive_err *err);
 int sqlite_shared_list(struct store *store, enum shared_kind kind, struct str tenant,

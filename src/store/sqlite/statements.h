@@ -249,6 +249,11 @@ enum job_column {
        "SELECT t.name, p.lane, p.parked FROM (SELECT tenant_id, lane, count(*) AS parked "         \
        "FROM parked INDEXED BY parked_oldest GROUP BY tenant_id, lane) p "                         \
        "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 ORDER BY t.name, p.lane")    \
+    XX(RUNNING_COUNTS,                                                                             \
+       "SELECT t.name, s.limit_key, count(*) FROM jobs j INDEXED BY jobs_by_rank "                 \
+       "CROSS JOIN specs s USING (seq) CROSS JOIN tenants t ON t.tenant_id = s.tenant_id "         \
+       "WHERE j.state = 3 AND s.limit_key <> '' AND (?1 = '' OR t.name = ?1) "                     \
+       "GROUP BY t.name, s.limit_key ORDER BY t.name, s.limit_key")                                \
     XX(OLDEST_READY, /* the first of each priority of each line: as many steps as there are such   \
                       */                                                                           \
        "WITH RECURSIVE p (line_id, rank) AS (SELECT l.line_id, (SELECT j.rank FROM jobs j "        \

@@ -194,12 +194,12 @@ int sqlite_lines(struct store *store, struct str tenant, struct line_page *ret,
     return rc;
 }
 
-int sqlite_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                         struct redrive_err *err)
+static int count_lanes(struct store *store, enum statement which, struct str tenant,
+                       struct lane_page *ret, struct redrive_err *err)
 {
     struct arena *arena = &ret->arena;
     lane_page_release(ret);
-    sqlite3_stmt *st = sql_use(store, STATEMENT_PARKED_COUNTS, err);
+    sqlite3_stmt *st = sql_use(store, which, err);
     if (!st)
         return store->last_error;
     bind_key(st, 1, tenant);
@@ -211,7 +211,7 @@ int sqlite_parked_counts(struct store *store, struct str tenant, struct lane_pag
         ret->lanes[ret->n++] = (struct lane_count){
             .tenant = column_dup(st, 0, arena),
             .lane = column_dup(st, 1, arena),
-            .parked = (uint64_t)sqlite3_column_int64(st, 2),
+            .jobs = (uint64_t)sqlite3_column_int64(st, 2),
         };
     }
     sqlite3_reset(st);
@@ -220,4 +220,16 @@ int sqlite_parked_counts(struct store *store, struct str tenant, struct lane_pag
     if (rc < 0)
         lane_page_release(ret);
     return rc < 0 ? rc : 0;
+}
+
+int sqlite_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                         struct redrive_err *err)
+{
+    return count_lanes(store, STATEMENT_PARKED_COUNTS, tenant, ret, err);
+}
+
+int sqlite_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
+                          struct redrive_err *err)
+{
+    return count_lanes(store, STATEMENT_RUNNING_COUNTS, tenant, ret, err);
 }

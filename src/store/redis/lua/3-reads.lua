@@ -346,6 +346,15 @@ function READS.members(P, a, i)
     return out
 end
 
+-- sorted set, from which place on, how many: seq and row
+function READS.stretch(P, a, i)
+    local seqs = redis.call('ZRANGE', P .. a[i], a[i + 1], a[i + 1] + a[i + 2] - 1)
+    for k = 1, #seqs do
+        seqs[k] = seq_of(seqs[k])
+    end
+    return add_rows(P, {}, seqs, false, true)
+end
+
 -- unit and me, or 0 and the store's id, whether to take back what is open, what, its arguments
 local function read(keys, argv)
     local P, what = prefix(keys), READS[argv[4]]
