@@ -47,11 +47,22 @@ static int print_json(struct cli *cli, const struct job_page *page, const char *
     return cli_print(cli, &out, err);
 }
 
-static void add_row(struct table *t, const struct job *job, bool by_end, int64_t now_ms,
-                    struct buf *cell)
+/* Whether the jobs belong to several tenants, so that ids alone do not tell them apart. */
+static bool has_tenants(const struct job_page *page)
+{
+    for (size_t i = 1; i < page->n; i++)
+        if (!str_eq(page->jobs[i].spec.tenant, page->jobs[0].spec.tenant))
+            return true;
+    return false;
+}
+
+static void add_row(struct table *t, const struct job *job, bool with_tenant, bool by_end,
+                    int64_t now_ms, struct buf *cell)
 {
     const struct job_status *s = &job->status;
     char age[AGE_TEXT_MAX];
+    if (with_tenant)
+        table_addf(t, "%.*s", (int)job->spec.tenant.len, job->spec.tenant.ptr);
     table_addf(t, "%.*s", (int)job->spec.id.len, job->spec.id.ptr);
     table_addf(t, "%.*s", (int)job->spec.task.len, job->spec.task.ptr);
     table_add_styled(t, job_state_style(s->state), redrive_state_name(s->state));
@@ -70,6 +81,7 @@ static int print_table(struct cli *cli, const struct job_page *page, bool by_end
                        int64_t now_ms, struct redrive_err *err)
 {
     const struct table_column columns[] = {
+        {"TENANT", ALIGN_LEFT},
         {"ID", ALIGN_LEFT},
         {"TASK", ALIGN_LEFT},
         {"STATE", ALIGN_LEFT},
@@ -78,13 +90,15 @@ static int print_table(struct cli *cli, const struct job_page *page, bool by_end
         {by_end ? "WHY" : "NEXT", ALIGN_LEFT},
         {"LAST ERROR", ALIGN_LEFT},
     };
+    const size_t n_columns = sizeof columns / sizeof columns[0];
+    const bool with_tenant = has_tenants(page);
     struct table t;
     struct buf out, cell;
-    table_init(&t, columns, sizeof columns / sizeof columns[0]);
+    table_init(&t, with_tenant ? columns : columns + 1, with_tenant ? n_columns : n_columns - 1);
     buf_init(&out, TEXT_MAX);
     buf_init(&cell, TEXT_MAX);
     for (size_t i = 0; i < page->n; i++)
-        add_row(&t, &page->jobs[i], by_end, now_ms, &cell);
+        add_row(&t, &page->jobs[i], with_tenant, by_end, now_ms, &cell);
     int rc = buf_failed(&cell);
     if (rc == 0)
         rc = table_render(&t, cli->out.width, cli->out.color, &out);

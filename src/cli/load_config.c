@@ -141,8 +141,8 @@ int load_config_task(const struct config *config, const char *name, const struct
     if (!name || (*ret)->name[0] != '\0')
         return 0;
     const char *nearest = config_task_nearest(config, str_of(name));
-    err_set(err, REDRIVE_E_NOT_FOUND, "no task '%s' in the configuration", name);
+    err_set(err, REDRIVE_E_CONFIG, "no task '%s' in the configuration", name);
     if (nearest)
         err_hint(err, "did you mean '%s'?", nearest);
-    return REDRIVE_E_NOT_FOUND;
+    return REDRIVE_E_CONFIG;
 }

@@ -191,13 +191,25 @@ static bool is_there(struct str value)
     return value.len > 0 && !str_is(value, "null");
 }
 
+/* What was expected there, and the line's beginning. */
+static void name_bad_json(struct str text, struct redrive_err *err)
+{
+    struct redrive_err why = {0};
+    (void)json_check(text, NULL, &why);
+    (void)err_set(err, REDRIVE_E_PARSE, "not JSON");
+    err_detail(err, "%s: %.*s%s", why.message, text.len > 60 ? 60 : (int)text.len, text.ptr,
+               text.len > 60 ? "..." : "");
+}
+
 static int take_object(struct records *r, struct str text, struct record *ret,
                        struct redrive_err *err)
 {
     struct found found = {0};
     int rc = find_fields(r, text, &found, err);
     if (rc < 0) {
-        if (text.ptr[0] == '[')
+        if (json_check(text, NULL, NULL) == REDRIVE_E_PARSE)
+            name_bad_json(text, err);
+        else if (text.ptr[0] == '[')
             err_hint(err, "records are JSON lines: one object on each line, without an array");
         return at_line(r->line, rc, err);
     }
@@ -337,7 +349,11 @@ static int next_csv(struct records *r, struct record *ret, struct redrive_err *e
         }
     }
     r->broken = csv_is_broken(&r->csv);
-    return rc > 0 ? take_row(r, ret, err) : rc;
+    if (rc > 0)
+        rc = take_row(r, ret, err);
+    if (rc < 0 && r->is_guessed && err && !*err->detail)
+        err_detail(err, "taken for CSV by its first byte; JSON lines need --format jsonl then");
+    return rc;
 }
 
 int records_next(struct records *r, struct record *ret, struct redrive_err *err)
@@ -347,7 +363,9 @@ int records_next(struct records *r, struct record *ret, struct redrive_err *err)
     int rc = fill(r, err);
     if (rc < 0)
         return rc;
-    if (r->format == RECORDS_GUESS)
+    if (r->format == RECORDS_GUESS) {
         r->format = guess(r->chunk);
+        r->is_guessed = true;
+    }
     return r->format == RECORDS_CSV ? next_csv(r, ret, err) : next_json(r, ret, err);
 }

@@ -156,6 +156,8 @@ const struct field_type TYPE_SECRET_URL = {FIELD_SCALAR, bind_url, write_url, ex
 static const char *const SCHEMES[] = {"sqlite", "postgres", "postgresql",
                                       "redis",  "rediss",   "memory"};
 #define N_SCHEMES (sizeof SCHEMES / sizeof SCHEMES[0])
+/* Those that can be opened, each once. */
+static const char *const SUGGESTED[] = {"sqlite", "postgres", "redis", "memory"};
 
 static bool is_scheme(struct str text)
 {
@@ -210,7 +212,7 @@ static void bind_store(struct binder *b, const struct field *field, const struct
     if (!scheme.ptr)
         err_hint(err, "put 'sqlite:' in front of a file's path");
     else if (!is_scheme(scheme))
-        bind_suggest(err, scheme, SCHEMES, N_SCHEMES);
+        bind_suggest(err, scheme, SUGGESTED, sizeof SUGGESTED / sizeof SUGGESTED[0]);
 }
 
 static void write_store(const struct field *field, const void *member, struct json_writer *w)
@@ -221,7 +223,7 @@ static void write_store(const struct field *field, const void *member, struct js
 static const char *expects_store(const struct field *field, char out[EXPECTS_MAX])
 {
     (void)field, (void)out;
-    return "sqlite:PATH, postgres://..., redis://... or memory";
+    return "sqlite:PATH, postgres://..., redis://... or memory:";
 }
 
 const struct field_type TYPE_STORE = {FIELD_SCALAR, bind_store, write_store, expects_store};

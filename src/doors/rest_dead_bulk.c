@@ -38,7 +38,8 @@ static void send_counts(struct rest_call *call, int status, const struct bulk_ca
     json_field_int(w, b->done, (int64_t)b->bulk.changed);
     if (b->bulk.kind == CHANGE_REDRIVE)
         json_field_int(w, "refused", (int64_t)refused);
-    json_field_bool(w, "finished", !dry_run && b->bulk.finished);
+    /* A dry run has nothing more to do: it has counted. */
+    json_field_bool(w, "finished", dry_run || b->bulk.finished);
     json_end_object(w);
     rest_send(call, status);
 }

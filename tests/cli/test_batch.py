@@ -448,3 +448,26 @@ def test_a_handler_that_cannot_run_costs_no_record(place, broken):
         assert summary["dead"] == 0
         done += summary["successful"]
     assert done == 50
+
+
+def test_a_line_that_is_not_json_is_named(place):
+    (place.path / "in.jsonl").write_text('{"id":"a"}\nnot json\n{"id":"b"}\n', "utf-8")
+    code, summary, errors = place.run("rec", "in.jsonl")
+    assert code == 1
+    assert (summary["invalid"], summary["successful"]) == (1, 2)
+    assert '"line 2: not JSON"' in errors and "not json" in errors
+
+
+def test_a_guess_that_was_wrong_can_be_corrected(place):
+    (place.path / "in.txt").write_text('not json\n{"id":"a"}\n', "utf-8")
+    code, _, errors = place.run("rec", "in.txt")
+    assert code == 1 and "--format jsonl" in errors
+    code, summary, errors = place.run("rec", "in.txt", "--format", "jsonl")
+    assert (code, summary["successful"]) == (1, 1) and '"line 1: not JSON"' in errors
+
+
+def test_a_task_that_is_not_declared_is_wrong_usage(place):
+    code, _, errors = place.run("rek", place.write("in.jsonl", [{"id": "a"}]))
+    assert code == 2
+    assert "no task 'rek' in the configuration" in errors and "did you mean 'rec'?" in errors
+    assert not (place.path / "redrive.db").exists()

@@ -1,4 +1,4 @@
-"""The completion script, in a real bash."""
+"""The completion scripts, in a real bash, zsh and fish."""
 
 import os
 import pathlib
@@ -9,8 +9,6 @@ import subprocess
 import time
 
 import pytest
-
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 
 HARNESS = r"""
 source <("$0" completion bash) || exit 1
@@ -65,7 +63,7 @@ def test_begun_words_are_completed(redrive):
     assert complete(redrive, "comp") == ["completion"]
     assert complete(redrive, "--json", "completion", "b") == ["bash"]
     assert complete(redrive, "version", "--log-f") == ["--log-format"]
-    assert complete(redrive, "help", "completion", "") == ["bash"]
+    assert complete(redrive, "help", "completion", "") == ["bash", "fish", "zsh"]
     assert complete(redrive, "__") == []
     assert complete(redrive, "nonsense", "") == []
 
@@ -118,3 +116,54 @@ def test_tab_key_completes(redrive, tmp_path):
         shell.kill()
         shell.wait(timeout=redrive.timeout)
         os.close(master)
+
+
+ZSH_HARNESS = r"""
+autoload -Uz compinit && compinit -D -u
+source <("$0" completion zsh) || exit 1
+[[ $_comps[redrive] == _redrive ]] || exit 1
+compadd() { while [[ $1 == -* && $1 != -- ]]; do shift; done; shift; print -rl -- "$@" }
+_files() { print -r -- :files }
+words=("$@")
+CURRENT=$#words
+_redrive
+"""
+
+FISH_HARNESS = """
+$argv[1] completion fish | source; or exit 1
+complete -C (string join ' ' -- redrive (string escape -- $argv[2..-2]) $argv[-1])
+"""
+
+
+def shell_offers(redrive, command, tmp_path):
+    """What a shell offers for the last word; file names only where the program asks for them."""
+    program = pathlib.Path(redrive.binary)
+    env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb"}
+    env.update({k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")})
+    result = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=redrive.timeout,
+        env=env, cwd=tmp_path, check=True,
+    )
+    assert result.stderr == ""
+    return sorted(line.split("\t")[0] for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_offer_the_same(redrive, tmp_path, shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
+    (tmp_path / "settings.yaml").touch()
+
+    def offers(*words):
+        if shell == "zsh":
+            return shell_offers(redrive, ["zsh", "-f", "-c", ZSH_HARNESS, redrive.binary, "redrive", *words], tmp_path)
+        return shell_offers(redrive, ["fish", "--no-config", "-c", FISH_HARNESS, redrive.binary, *words], tmp_path)
+
+    names = sorted(child["name"] for child in redrive.commands()[0][1]["commands"])
+    assert offers("") == names
+    assert offers("comp") == ["completion"]
+    assert offers("completion", "") == ["bash", "fish", "zsh"]
+    assert offers("version", "--log-f") == ["--log-format"]
+    assert offers("version", "--log-format", "") == ["json", "text"]
+    assert offers("version", "--log-format=j") == ["--log-format=json"]
+    assert offers("-c", "") == ([":files"] if shell == "zsh" else ["settings.yaml"])

@@ -168,6 +168,16 @@ def test_unknown_id_is_not_found(full):
     assert "redrive jobs list" in error["hint"]
 
 
+def test_list_names_the_tenants_where_there_are_several(store):
+    store.seed({"id": "one", "tenant": "a"})
+    assert "TENANT" not in store.output("jobs", "list")
+    store.seed({"id": "two", "tenant": "b"})
+    head, *rows = store.output("jobs", "list").splitlines()
+    assert head.split()[:2] == ["TENANT", "ID"]
+    assert sorted(row.split()[:2] for row in rows) == [["a", "one"], ["b", "two"]]
+    assert "TENANT" not in store.output("jobs", "list", "--tenant", "b")
+
+
 def test_id_that_several_tenants_have_needs_the_tenant(store):
     store.seed({"id": "same", "tenant": "a"}, {"id": "same", "tenant": "b"})
     (error,) = store.refusal("jobs", "show", "same", code=2)

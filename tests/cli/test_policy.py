@@ -108,7 +108,7 @@ def test_tasks_of_a_configuration_are_explained(redrive, tmp_path):
         (["--profile", "recrods"], 2, "unknown profile 'recrods'", "did you mean 'records'?"),
         (["--profile", "records", "x"], 2, "--profile and a task exclude each other", None),
         (["a", "--task", "b"], 2, "the task is given twice", None),
-        (["nobody"], 1, "no task 'nobody' in the configuration", None),
+        (["nobody"], 2, "no task 'nobody' in the configuration", None),
         (["--class", "transent"], 2, None, "did you mean transient?"),
         (["--retry-max-dealy", "5s"], 2, None, "did you mean --retry-max-delay?"),
     ],

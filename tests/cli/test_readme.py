@@ -91,3 +91,22 @@ def test_batch_runs_in_the_folder_of_its_example(place):
     said = shell(place, "\n".join(command for command, _ in steps(text)))
     assert "1000 read: 1000 new" in said and "60 dead" in said
     assert (place / "examples/records/done.csv").exists() and (place / "examples/records/dead.jsonl").exists()
+
+
+@pytest.mark.parametrize("compiler", [["cc", "-std=c17"], ["c++", "-std=c++11"], ["c++", "-std=c++20"]])
+def test_the_lines_of_c_compile_as_c_and_as_cpp(compiler, tmp_path):
+    if shutil.which(compiler[0]) is None:
+        pytest.skip(f"needs {compiler[0]}")
+    (block,) = re.findall(r"^```c\n(.*?)^```", TEXT, re.M | re.S)
+    functions, marker, statements = block.partition("struct redrive_handler *h =")
+    assert marker, "the README has changed: say here which of its lines stand in a function"
+    source = tmp_path / ("readme.c" if compiler[0] == "cc" else "readme.cc")
+    source.write_text(
+        "static int http_get(const char *url, void *into) { (void)url; (void)into; return 200; }\n"
+        "static int rates;\n"
+        f"{functions}int main(void)\n{{\n{marker}{statements}redrive_handler_free(h); return rc;\n}}\n"
+    )
+    subprocess.run(
+        [*compiler, "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror", "-fsyntax-only", f"-I{ROOT / 'include'}", source],
+        check=True, timeout=60,
+    )

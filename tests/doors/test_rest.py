@@ -519,7 +519,7 @@ def test_dead_letters_are_retried_by_filter(api):
     assert api.problem(400, "POST", retry, {"all": True, "rate": "fast"})["field"] == "rate"
     assert api.problem(400, "POST", retry, {"all": True, "rate": 0})["field"] == "rate"
     dry = api.ok("POST", retry, {"filter": {"text": "bucket"}, "dry_run": True})
-    assert (dry["dry_run"], dry["matched"], dry["redriven"]) == (True, 3, 0)
+    assert (dry["dry_run"], dry["matched"], dry["redriven"], dry["finished"]) == (True, 3, 0, True)
     done = api.ok("POST", retry, {"filter": {"text": "bucket"}})
     assert (done["matched"], done["redriven"], done["finished"]) == (3, 3, True)
     assert [d["error_message"] for d in api.ok("GET", "/retry/dead-letters")["items"]] == ["disk"]
