@@ -87,7 +87,7 @@ def serve(scratch, max_connections=10000, log_level="warning"):
     config = folder / "redrive.yaml"
     config.write_text(f"store: sqlite:{folder}/jobs.db\nlog: {{level: {log_level}}}\n"
                       f"listen: {{http: '127.0.0.1:{http}', faktory: '127.0.0.1:{faktory}', "
-                      f"max_connections: {max_connections}}}\n")
+                      f"max_connections: {max_connections}, max_per_address: {max_connections}}}\n")
     with open(folder / "log", "w", encoding="utf-8") as log:
         process = subprocess.Popen([str(BENCH / "redrive"), "serve", "-c", str(config)], stdout=log, stderr=log)
     try:

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "cli/load_config.h"
+#include "cli/open_files.h"
 #include "cli/serve.h"
 #include "cli/serve_lock.h"
 #include "cli/supervisor.h"
@@ -223,6 +224,7 @@ static int run_serve(struct cli *cli, struct redrive_err *err)
     struct serve serve = {.options = invocation_options(&cli->invocation), .cli = cli, .lock = -1};
     /* The jobs matter more than whoever has stopped reading. */
     signal(SIGPIPE, SIG_IGN);
+    open_files_raise();
     pthread_mutex_init(&serve.mutex, NULL);
     list_init(&serve.kept);
     list_init(&serve.pools);

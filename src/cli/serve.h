@@ -179,6 +179,9 @@ int serve_open_doors(struct serve *serve, struct redrive_err *err);
 int serve_load_tls(struct serve *serve, struct redrive_err *err);
 /* Lets nobody more in, and has workers fetch no more. */
 void serve_quiet_doors(struct serve *serve);
+/* How many clients each server may let in at one time: as many as the configuration says, and the
+ * limit on open files allows. */
+uint32_t serve_clients_allowed(const struct config *config);
 
 /* ---- The Faktory server (serve_faktory.c) ---------------------------------------------------- */
 

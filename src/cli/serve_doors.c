@@ -1,6 +1,7 @@
 /* serve_doors.c - where clients come in: HTTP, and all servers together. */
 #include "cli/serve.h"
 
+#include "cli/open_files.h"
 #include "doors/faktory_server.h"
 #include "doors/unix_socket.h"
 
@@ -11,6 +12,12 @@ int serve_load_tls(struct serve *serve, struct redrive_err *err)
 }
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
+
+uint32_t serve_clients_allowed(const struct config *config)
+{
+    return open_files_clients(config->listen.max_connections,
+                              (config->listen.http != NULL) + (config->listen.faktory != NULL));
+}
 
 /* By enum config_socket_mode. */
 static const mode_t SOCKET_MODES[] = {0600, 0660, 0666};
@@ -35,7 +42,8 @@ static int open_http(struct serve *serve, struct redrive_err *err)
         .admit = rest_admit,
         .handler = rest_handle,
         .log = &serve->session.log,
-        .max_connections = config->listen.max_connections,
+        .max_connections = serve_clients_allowed(config),
+        .max_per_address = config->listen.max_per_address,
     };
     struct rest *resources;
     if (!config->listen.http)

@@ -48,7 +48,7 @@ static int start_faktory(struct serve *serve, struct faktory_passwords *password
         .passwords = passwords,
         .log = &serve->session.log,
         .remote = serve->remote,
-        .max_connections = serve->config->listen.max_connections,
+        .max_connections = serve_clients_allowed(serve->config),
     };
     struct faktory_server *server;
     int rc = faktory_server_start(&options, &server, err);

@@ -78,6 +78,7 @@ static void log_unheard(const struct serve *serve, const struct config *config)
         {"listen.http", !str_eq(str_of(first->listen.http), str_of(config->listen.http))},
         {"listen.faktory", config->listen.faktory && !str_eq(str_of(first->listen.faktory),
                                                              str_of(config->listen.faktory))},
+        {"listen.max_per_address", first->listen.max_per_address != config->listen.max_per_address},
         {"listen.socket_mode", first->listen.socket_mode != config->listen.socket_mode},
         {"listen.tls", !first->listen.tls.cert != !config->listen.tls.cert},
         {"listen.max_connections", first->listen.max_connections != config->listen.max_connections},

@@ -216,6 +216,7 @@ struct config {
         const char *faktory;
         const char *metrics;                 /* of `redrive work` */
         uint32_t max_connections;            /* of each */
+        uint32_t max_per_address;            /* connections of one address, of each; 0: not said */
         enum config_socket_mode socket_mode; /* of the file of a Unix socket */
         struct config_tls tls;
         bool insecure; /* other machines may come in without TLS */

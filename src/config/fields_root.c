@@ -72,6 +72,13 @@ static const struct field LISTEN_FIELDS[] = {
      .default_text = "10000",
      .help =
          "clients that each door lets in at one time, as far as the limit on open files allows"},
+    {.name = "max_per_address",
+     .type = &TYPE_COUNT,
+     IN(listen, max_per_address),
+     .min = 1,
+     .max = 1e6,
+     .help = "clients of one address that each door lets in at one time; three quarters of all, "
+             "unless given"},
     {.name = "socket_mode",
      .type = &TYPE_WORD,
      IN(listen, socket_mode),

@@ -21,10 +21,17 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/log_pace.h"
+#include "doors/address_counts.h"
 #include "doors/http_head.h"
 #include "doors/http_server.h"
 #include "doors/tls.h"
 #include "doors/unix_socket.h"
+
+/* Let in beyond the limit, for the sake of /health; and what libmicrohttpd may have beyond it, with
+ * those that are about to end. */
+#define HTTP_EXTRA_CONNECTIONS 8
+#define HTTP_SPARE_CONNECTIONS 64
 
 /* What a connection is doing, and so how long it may. */
 enum http_phase {
@@ -41,9 +48,11 @@ struct http_connection {
     struct tls_identity *tls; /* that its client was shown; NULL: none yet */
     int fd;                   /* libmicrohttpd's; open as long as this is in the list */
     enum http_phase phase;
-    int64_t deadline_ms; /* monotonic; 0: none */
-    bool cut;            /* both directions have been shut down */
-    bool ending;         /* nothing more would come when it was last looked at */
+    int64_t deadline_ms;             /* monotonic; 0: none */
+    struct sockaddr_storage address; /* of the client */
+    bool is_extra;                   /* it came when all connections were taken */
+    bool cut;                        /* both directions have been shut down */
+    bool ending;                     /* nothing more would come when it was last looked at */
     struct http_request *request;
 };
 
@@ -63,6 +72,9 @@ struct http_server {
     struct tls_identity *tls; /* NULL: without TLS */
     struct list connections;
     unsigned n_connections;
+    unsigned n_cut; /* of these, that libmicrohttpd is about to find closed */
+    struct address_counts addresses;
+    struct log_pace refusals;
     size_t body_bytes; /* set aside for bodies by all requests */
     unsigned n_busy;   /* connections whose request has been handed over and is not over */
     bool quiesced;
@@ -171,6 +183,14 @@ enum MHD_Result http_take(void *ctx, struct MHD_Connection *mhd, const char *url
 void http_server_let_go(struct http_server *server);
 /* NULL when there was no memory for it. */
 struct http_connection *http_connection_of(struct MHD_Connection *mhd);
+
+/* ---- http_admit.c --------------------------------------------------------------------------- */
+
+/* Whether a client may connect, for which an idle one may have to go; for libmicrohttpd. */
+enum MHD_Result http_may_connect(void *server, const struct sockaddr *address, socklen_t size);
+/* Counts a connection that was let in, or is over; under the lock. */
+void http_count_in(struct http_server *server, struct http_connection *c);
+void http_count_out(struct http_server *server, struct http_connection *c);
 
 /* ---- http_tls.c ----------------------------------------------------------------------------- */
 

@@ -95,7 +95,7 @@ bool http_give(struct http_request *request, int status, struct MHD_Response *re
     request->connection->deadline_ms = deadline_ms;
     if (response && status == 503 && !MHD_get_response_header(response, "Retry-After"))
         (void)MHD_add_response_header(response, "Retry-After", RETRY_AFTER_S);
-    if (response && request->server->quiesced)
+    if (response && (request->server->quiesced || request->connection->is_extra))
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     http_resume(request);
     return response != NULL;

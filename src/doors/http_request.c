@@ -243,6 +243,16 @@ bool http_is_unix(const struct http_request *request)
     return request->server->unix_socket.path[0] != '\0';
 }
 
+bool http_is_extra(const struct http_request *request)
+{
+    return request->connection && request->connection->is_extra;
+}
+
+const struct sockaddr *http_client(const struct http_request *request)
+{
+    return request->connection ? (const struct sockaddr *)&request->connection->address : NULL;
+}
+
 struct str http_body(const struct http_request *request)
 {
     return buf_str(&request->body);

@@ -1,6 +1,7 @@
 #include "doors/http_int.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -53,6 +54,9 @@ static struct http_server *server_new(const struct http_server_options *given)
     server->listen_fd = -1;
     server->refs = 1;
     list_init(&server->connections);
+    address_counts_init(&server->addresses, o->max_per_address
+                                                ? o->max_per_address
+                                                : address_counts_default(o->max_connections));
     pthread_mutex_init(&server->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -71,26 +75,28 @@ void http_server_let_go(struct http_server *server)
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->lock);
     tls_identity_free(server->tls);
+    address_counts_release(&server->addresses);
     free(server);
 }
 
 /* ---- What libmicrohttpd calls --------------------------------------------------------------- */
-
-static enum MHD_Result may_connect(void *ctx, const struct sockaddr *address, socklen_t size)
-{
-    struct http_server *server = ctx;
-    (void)address, (void)size;
-    pthread_mutex_lock(&server->lock);
-    bool room = server->n_connections < server->options.max_connections;
-    pthread_mutex_unlock(&server->lock);
-    return room ? MHD_YES : MHD_NO;
-}
 
 struct http_connection *http_connection_of(struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
+}
+
+static void take_address(struct http_connection *c, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info ? info->client_addr : NULL;
+    if (address && address->sa_family == AF_INET)
+        memcpy(&c->address, address, sizeof(struct sockaddr_in));
+    else if (address && address->sa_family == AF_INET6)
+        memcpy(&c->address, address, sizeof(struct sockaddr_in6));
 }
 
 static void connected(struct http_server *server, struct MHD_Connection *mhd, void **ret)
@@ -103,11 +109,12 @@ static void connected(struct http_server *server, struct MHD_Connection *mhd, vo
         return;
     c->server = server;
     c->fd = info->connect_fd;
+    take_address(c, mhd);
     c->phase = HTTP_WAITING;
     c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
     pthread_mutex_lock(&server->lock);
     list_insert(&server->connections, &c->link);
-    server->n_connections++;
+    http_count_in(server, c);
     pthread_mutex_unlock(&server->lock);
 }
 
@@ -117,7 +124,7 @@ static void disconnected(struct http_server *server, struct http_connection *c)
         return;
     pthread_mutex_lock(&server->lock);
     list_remove(&c->link);
-    server->n_connections--;
+    http_count_out(server, c);
     pthread_mutex_unlock(&server->lock);
     tls_identity_free(c->tls);
     free(c);
@@ -202,12 +209,13 @@ static int start_daemon(struct http_server *server, const struct http_server_opt
     }
     errno = 0;
     server->daemon = MHD_start_daemon(
-        flags, 0, may_connect, server, http_take, server, MHD_OPTION_EXTERNAL_LOGGER, on_message,
-        server, MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT, server->options.max_connections + 16,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, on_line, server,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, server, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        flags, 0, http_may_connect, server, http_take, server, MHD_OPTION_EXTERNAL_LOGGER,
+        on_message, server, MHD_OPTION_LISTEN_SOCKET, server->listen_fd,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+        server->options.max_connections + HTTP_SPARE_CONNECTIONS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_URI_LOG_CALLBACK, on_line, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_END);
     if (server->daemon)
         return 0;
     server->listen_fd = -1; /* libmicrohttpd has closed it */

@@ -12,7 +12,10 @@
  *   - bodies of all clients together over their limit: 503 and closed, but for small ones
  *   - a request that is not whole within its deadline, however slowly it trickles: closed
  *   - an answer that is not taken within its deadline: closed
- *   - more connections than the limit: the new one is closed
+ *   - more connections than the limit: the one that has been idle for longest is closed, or one
+ *     whose request has been coming for too long; when all are at work, a few more are let in for
+ *     the sake of /health (http_is_extra), then the new one is closed
+ *   - more connections of one address than its limit: the new one is closed
  *
  * A body is memory that a stranger asks for. So a second function may look at the head alone, and
  * say before any of the body has been read whether that will be needed.
@@ -39,6 +42,7 @@
 
 struct http_server;
 struct http_request;
+struct sockaddr;
 struct tls_identity;
 
 /* Called on the server's thread with a whole request. It must not wait. It answers by http_reply or
@@ -67,6 +71,7 @@ struct http_server_options {
     size_t max_body_bytes;      /* 0: 8 MiB */
     size_t max_bodies_bytes;    /* of all requests that are not over; 0: 256 MiB */
     unsigned max_connections;   /* 0: 10 000, or what the limit on open files allows */
+    unsigned max_per_address;   /* 0: three quarters of all */
     int64_t request_timeout_ms; /* from the request line to the last byte; 0: 30 s */
     int64_t idle_timeout_ms;    /* from the last answer to the next request line; 0: 60 s */
     size_t stream_max_bytes;    /* that may wait in one stream for its reader; 0: 1 MiB */
@@ -122,6 +127,11 @@ struct str http_header(const struct http_request *request, const char *name);
 struct str http_header_prefix(const struct http_request *request, const char *prefix);
 /* Whether it came over a Unix socket: the permissions of its file have let the client in. */
 bool http_is_unix(const struct http_request *request);
+/* Whether it came over a connection beyond the limit: only what is short and important should be
+ * served, all else refused with 503. The connection is closed after the answer. */
+bool http_is_extra(const struct http_request *request);
+/* The client's address; NULL when it is not known. Valid until the request has been answered. */
+const struct sockaddr *http_client(const struct http_request *request);
 struct str http_body(const struct http_request *request);
 /* Memory that lives as long as the request. One thread at a time. */
 struct arena *http_arena(struct http_request *request);

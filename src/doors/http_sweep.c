@@ -17,6 +17,7 @@ void http_cut(struct http_connection *connection)
     if (connection->cut)
         return;
     connection->cut = true;
+    connection->server->n_cut++;
     (void)shutdown(connection->fd, SHUT_RDWR);
 }
 

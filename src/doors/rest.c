@@ -175,6 +175,15 @@ static void refuse_scope(struct rest_call *call)
     rest_fail_as(call, 403, &err, NULL);
 }
 
+/* All connections are taken by work, and this one was let in beyond them. */
+static void refuse_crowd(struct rest_call *call)
+{
+    struct redrive_err err;
+    err_set(&err, REDRIVE_E_IO, "there are as many connections as there may be");
+    err_hint(&err, "raise listen.max_connections, or the limit on open files");
+    rest_fail_as(call, 503, &err, NULL);
+}
+
 /* True when it may run; else it has been answered. Where there are tokens, what needs none is for
  * every client. */
 static bool may_run(struct rest_call *call)
@@ -245,6 +254,10 @@ enum http_admission rest_admit(struct http_request *request, void *ctx)
     call->route = match.route;
     if (!may_run(call))
         return HTTP_ANSWERED;
+    if (call->route->scope != 0 && http_is_extra(request)) {
+        refuse_crowd(call);
+        return HTTP_ANSWERED;
+    }
     if (!take_params(call, &match)) {
         struct redrive_err err;
         err_nomem(&err);

@@ -13,25 +13,46 @@
 
 #define CLIENT_MAX_BYTES (64u * 1024 * 1024)
 
-int client_try_connect(uint16_t port)
+/* NULL: from any address. */
+static int try_connect_from(const char *from, uint16_t port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in source = {.sin_family = AF_INET};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
+    if (from) {
+        assert_int_equal(inet_pton(AF_INET, from, &source.sin_addr), 1);
+        assert_int_equal(bind(fd, (struct sockaddr *)&source, sizeof source), 0);
+    }
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
     close(fd);
     return -1;
 }
 
-void client_connect(struct client *client, uint16_t port)
+int client_try_connect(uint16_t port)
 {
-    *client = (struct client){.fd = client_try_connect(port)};
+    return try_connect_from(NULL, port);
+}
+
+static void start(struct client *client, int fd)
+{
+    *client = (struct client){.fd = fd};
     assert_true(client->fd >= 0);
     buf_init(&client->in, CLIENT_MAX_BYTES);
     buf_init(&client->head, CLIENT_MAX_BYTES);
     buf_init(&client->body, CLIENT_MAX_BYTES);
+}
+
+void client_connect(struct client *client, uint16_t port)
+{
+    start(client, client_try_connect(port));
+}
+
+void client_connect_from(struct client *client, const char *address, uint16_t port)
+{
+    start(client, try_connect_from(address, port));
 }
 
 void client_close(struct client *client)

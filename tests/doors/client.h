@@ -20,6 +20,8 @@ struct client {
 };
 
 void client_connect(struct client *client, uint16_t port);
+/* The same from another address of this machine. */
+void client_connect_from(struct client *client, const char *address, uint16_t port);
 /* A socket, or -1 when it is refused. */
 int client_try_connect(uint16_t port);
 void client_close(struct client *client);

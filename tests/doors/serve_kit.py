@@ -42,7 +42,7 @@ class Server:
 
     command = "serve"
 
-    def __init__(self, bench, *words, env=None):
+    def __init__(self, bench, *words, env=None, preexec_fn=None):
         self.log_path = bench.dir / f"log-{len(bench.servers)}"
         self.process = subprocess.Popen(
             [str(BINARY), self.command, "-c", str(bench.config), *words],
@@ -50,6 +50,7 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=open(self.log_path, "wb"),
             env=environment(**(env or {})),
+            preexec_fn=preexec_fn,
         )
 
     @property

@@ -8,6 +8,9 @@
 #include "base/clock.h"
 
 /* Where a request hides that must never be seen. */
+/* Connections beyond the limit, when all are at work. */
+#define EXTRA 8
+
 #define SMUGGLED "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 #define POST     "POST /seen HTTP/1.1\r\nHost: x\r\n"
 
@@ -382,28 +385,84 @@ static void waiting_for_an_answer_has_no_deadline(void **state)
     bench_stop(&bench);
 }
 
-static void connections_over_the_limit_are_closed(void **state)
+/* /later holds its connection at work. */
+static void hold(struct client *client, struct bench *bench, unsigned n)
+{
+    client_connect(client, bench->port);
+    client_say(client, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+    bench_wait_kept(bench, n);
+}
+
+static void an_idle_connection_makes_room_for_a_new_one(void **state)
 {
     struct bench bench;
-    struct client first[3], more;
+    struct client busy, idle[2], more;
     (void)state;
-    bench_start(&bench, (struct http_server_options){.max_connections = 3});
-    for (int i = 0; i < 3; i++) {
-        client_connect(&first[i], bench.port);
-        assert_int_equal(client_get(&first[i], "/echo"), 200);
+    bench_start(&bench, (struct http_server_options){.max_connections = 3, .max_per_address = 100});
+    hold(&busy, &bench, 1);
+    for (int i = 0; i < 2; i++) {
+        client_connect(&idle[i], bench.port);
+        assert_int_equal(client_get(&idle[i], "/echo"), 200);
     }
+    client_connect(&more, bench.port);
+    assert_int_equal(client_get(&more, "/echo"), 200);
+    client_wait_close(&idle[0]); /* it had been idle for longer */
+    assert_int_equal(client_get(&idle[1], "/echo"), 200);
+    bench_release(&bench);
+    assert_int_equal(client_read(&busy, false), 200);
+    client_close(&busy);
+    client_close(&idle[0]);
+    client_close(&idle[1]);
+    client_close(&more);
+    bench_stop(&bench);
+}
+
+static void some_more_are_let_in_when_all_are_at_work_and_then_none(void **state)
+{
+    struct bench bench;
+    struct client busy[3 + EXTRA], more;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){.max_connections = 3, .max_per_address = 100});
+    for (unsigned i = 0; i < 3 + EXTRA; i++)
+        hold(&busy[i], &bench, i + 1);
     client_connect(&more, bench.port);
     assert_int_equal(client_get(&more, "/echo"), 0);
     client_close(&more);
-    client_close(&first[0]);
-    for (int i = 0, status = 0; i < 1000 && status != 200; i++) {
-        client_connect(&more, bench.port);
-        status = client_get(&more, "/echo");
-        client_close(&more);
-        assert_true(status == 200 || i < 999);
+    for (unsigned i = 0; i < 3 + EXTRA; i++)
+        assert_int_equal(http_is_extra(bench.kept[i]), i >= 3);
+    bench_release(&bench);
+    for (unsigned i = 0; i < 3 + EXTRA; i++) {
+        assert_int_equal(client_read(&busy[i], false), 200);
+        assert_int_equal(client_header(&busy[i], "Connection").ptr != NULL, i >= 3);
+        client_close(&busy[i]);
     }
-    client_close(&first[1]);
-    client_close(&first[2]);
+    bench_stop(&bench);
+}
+
+static void one_address_cannot_have_all(void **state)
+{
+    struct bench bench;
+    struct client busy[2], more;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){.max_connections = 100, .max_per_address = 2});
+    hold(&busy[0], &bench, 1);
+    hold(&busy[1], &bench, 2);
+    client_connect(&more, bench.port);
+    assert_int_equal(client_get(&more, "/echo"), 0);
+    client_close(&more);
+    /* Another address of this machine. */
+    client_connect_from(&more, "127.0.0.2", bench.port);
+    assert_int_equal(client_get(&more, "/echo"), 200);
+    client_close(&more);
+    /* Of its own that are idle, one gives way. */
+    bench_release(&bench);
+    assert_int_equal(client_read(&busy[0], false), 200);
+    assert_int_equal(client_read(&busy[1], false), 200);
+    client_connect(&more, bench.port);
+    assert_int_equal(client_get(&more, "/echo"), 200);
+    client_close(&more);
+    client_close(&busy[0]);
+    client_close(&busy[1]);
     bench_stop(&bench);
 }
 
@@ -422,7 +481,9 @@ int main(void)
         T(clients_that_trickle_are_closed_and_others_served),
         T(a_connection_without_requests_is_closed),
         T(waiting_for_an_answer_has_no_deadline),
-        T(connections_over_the_limit_are_closed),
+        T(an_idle_connection_makes_room_for_a_new_one),
+        T(some_more_are_let_in_when_all_are_at_work_and_then_none),
+        T(one_address_cannot_have_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

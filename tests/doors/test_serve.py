@@ -1,9 +1,12 @@
 """`redrive serve`: real servers, real signals. Kills have a rig of their own: tests/torture."""
 
+import contextlib
 import http.client
 import json
 import os
 import re
+import resource
+import select
 import signal
 import socket
 import sqlite3
@@ -308,6 +311,58 @@ def test_many_reloads_leave_everything_in_order(bench):
     server.reload()
     wait_for(lambda: server.logged(r"reloaded"), "a reload")
     assert server.get("/health")[0] == 200
+    assert server.stop() == 0
+
+
+# ---- Many connections --------------------------------------------------------------------------
+
+
+def limited(soft, hard):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    return limit
+
+
+def test_soft_limit_of_open_files_is_raised(bench):
+    server = bench.serve(preexec_fn=limited(300, 2000)).ready()
+    limits = open(f"/proc/{server.pid}/limits", encoding="ascii").read()
+    assert re.search(r"Max open files\s+2000\s+2000\s", limits)
+    assert server.stop() == 0
+
+
+def test_idle_connections_lock_no_other_client_out(bench):
+    server = bench.serve(preexec_fn=limited(500, 500)).ready()
+    with contextlib.ExitStack() as stack:
+        for _ in range(400):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port()), timeout=LIMIT_S))
+        for _ in range(20):
+            assert server.get("/health")[0] == 200
+            assert server.get("/jobs")[0] == 200
+    assert server.stop() == 0
+
+
+def test_health_is_told_when_all_connections_are_at_work(bench):
+    bench.configure(listen="{http: '127.0.0.1:0', faktory: 'off', max_connections: 4, max_per_address: 100}")
+    server = bench.serve().ready()
+    body = json.dumps({"queues": ["default"], "worker": "w", "wait": 60})
+    claims = []
+
+    def all_are_at_work():
+        """Whether four claims wait. One whose request had not been read could be cut for a new connection."""
+        for claim in [claim for claim in claims if select.select([claim.sock], [], [], 0)[0]]:
+            claims.remove(claim)
+            claim.close()
+        while len(claims) < 4:
+            claims.append(server.connect())
+            claims[-1].request("POST", "/claim", body)
+        return server.get("/jobs")[0] == 503
+
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: [claim.close() for claim in claims])
+        wait_for(all_are_at_work, "all connections are at work")
+        assert server.get("/health")[0] == 200
+        assert server.get("/ready")[0] == 200
     assert server.stop() == 0
 
 
