@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "cli/alerting.h"
 #include "cli/batch_feed.h"
 #include "cli/batch_tally.h"
 #include "cli/export.h"
@@ -51,6 +52,7 @@ struct batch {
     uv_async_t news; /* of the feed */
     uv_timer_t redraw;
     struct progress progress;
+    struct alerting alerting;
     int n_signals; /* that have come */
     bool is_fed;   /* the input has ended */
 
@@ -176,6 +178,8 @@ static void on_stopped(void *ctx)
     (void)feed_join(&b->feed, NULL);
     tell_reports(b);
     progress_clear(&b->progress);
+    alerting_look(&b->alerting, b->cli, b->committer);
+    alerting_end(&b->alerting, b->n_signals == 0);
     close_handles(b);
 }
 
@@ -374,6 +378,8 @@ static int work(struct batch *b, struct redrive_err *err)
     int rc = open_handles(b, err);
     if (rc == 0)
         rc = start_working(b, err);
+    if (!b->pool)
+        alerting_end(&b->alerting, false);
     /* After a failure too: what was begun has to be closed. */
     while (uv_run(&b->loop, UV_RUN_DEFAULT) != 0)
         ;
@@ -433,7 +439,13 @@ static int check_task(const struct batch *b, struct redrive_err *err)
 
 static int open_all(struct batch *b, struct redrive_err *err)
 {
-    const struct engine_options options = {.on_event = batch_tally_event, .event_ctx = &b->tally};
+    const struct engine_options options = {
+        .on_event = batch_tally_event,
+        .event_ctx = &b->tally,
+        .on_alert = alerting_on_alert,
+        .alert_ctx = &b->alerting,
+        .alert_log = &b->pool_log,
+    };
     int rc = session_load(b->cli, &b->session, err);
     if (rc == 0)
         rc = check_task(b, err);
@@ -451,6 +463,9 @@ static int open_all(struct batch *b, struct redrive_err *err)
     rc = session_connect(&b->session, &options, err);
     if (rc == 0)
         rc = check_store(b, err);
+    /* Before the engine first looks: an alert is told once. */
+    if (rc == 0)
+        rc = alerting_start(&b->alerting, &b->loop, b->session.config, &b->pool_log, err);
     if (rc == 0)
         rc = session_committer(&b->session, on_ready, b, &b->committer, err);
     b->feed.options.committer = b->committer;
@@ -460,6 +475,10 @@ static int open_all(struct batch *b, struct redrive_err *err)
 static void close_all(struct batch *b)
 {
     committer_stop(b->committer);
+    alerting_end(&b->alerting, false);
+    while (uv_run(&b->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    alerting_release(&b->alerting);
     pool_free(b->pool);
     (void)uv_loop_close(&b->loop);
     feed_release(&b->feed);
@@ -480,11 +499,13 @@ static int run_batch(struct cli *cli, struct redrive_err *err)
     b->started_ms = clock_monotonic_ms();
     b->tally.task = b->task;
     b->feed.fd = b->feed.wake[0] = b->feed.wake[1] = -1;
+    alerting_init(&b->alerting);
     pthread_mutex_init(&b->mutex, NULL);
     progress_init(&b->progress, &cli->err, "batch", 0, NULL);
     worker_name(b->worker);
     int rc = uv_loop_init(&b->loop);
     if (rc < 0) {
+        alerting_release(&b->alerting);
         pthread_mutex_destroy(&b->mutex);
         free(b);
         return err_set(err, REDRIVE_E_IO, "cannot start the event loop: %s", uv_strerror(rc));

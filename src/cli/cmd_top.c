@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -31,7 +32,9 @@ static const struct option OPTIONS[] = {
      .placeholder = "SPAN",
      .default_text = "1s",
      .help = "how often to look"},
-    {.name = "once", INTO_FLAG(struct top_options, once), .help = "print one frame and end"},
+    {.name = "once",
+     INTO_FLAG(struct top_options, once),
+     .help = "print one frame and end; where workers are, after --interval"},
     {.name = "tenant",
      INTO_STRING(struct top_options, tenant),
      .placeholder = "NAME",
@@ -74,10 +77,23 @@ static void draw(const struct top *top, unsigned width, struct buf *out)
              out);
 }
 
+/* Rates are differences between two looks. Where nothing works there is nothing to wait for. */
+static void look_twice(struct top *top)
+{
+    const int64_t next_ms = look(top);
+    if (top->problem.message[0] || top->look->workers.n == 0)
+        return;
+    int64_t left_ms = next_ms - clock_monotonic_ms();
+    struct timespec left = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1000000};
+    if (left_ms > 0)
+        (void)nanosleep(&left, NULL);
+    (void)look(top);
+}
+
 static int print_once(struct top *top, struct redrive_err *err)
 {
     struct buf out;
-    (void)look(top);
+    look_twice(top);
     if (top->problem.message[0]) {
         if (err)
             *err = top->problem;
@@ -148,8 +164,8 @@ const struct command cmd_top = {
     .summary = "watch a store live",
     .description = "Shows queues by state, throughput of the last minute, breakers that are not "
                    "closed, workers and the latest dead letters, and renews them until `q` is "
-                   "pressed. It only reads. Without a terminal it prints one frame. For programs "
-                   "`redrive stats --json` has the figures.",
+                   "pressed. It only reads. Without a terminal it prints one frame, with the rates "
+                   "of one --interval. For programs `redrive stats --json` has the figures.",
     .options = OPTIONS,
     .options_size = sizeof(struct top_options),
     .examples =

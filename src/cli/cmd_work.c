@@ -9,18 +9,15 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "cli/alerting.h"
 #include "cli/load_config.h"
 #include "cli/session.h"
 #include "cli/work_tally.h"
 #include "cli/worker_name.h"
 #include "doors/metrics_server.h"
-#include "run/notify.h"
 #include "run/pool.h"
 
 #define OUTPUT_MAX 4096
-
-/* For alerts that are being sent when the work is over. */
-#define NOTIFY_GRACE_MS 5000
 
 struct work_options {
     bool until_idle;
@@ -50,9 +47,10 @@ struct work {
     int64_t started_ms;
     bool is_over; /* nothing runs any more */
 
-    pthread_mutex_t mutex; /* guards the pointers, which the committer's thread uses too */
+    struct alerting alerting;
+
+    pthread_mutex_t mutex; /* guards the pointer, which the committer's thread uses too */
     struct pool *pool;
-    struct notifier *notifier;
 };
 
 static const int SIGNALS[] = {SIGINT, SIGTERM};
@@ -74,26 +72,10 @@ static void on_ready(void *ctx)
     pthread_mutex_unlock(&work->mutex);
 }
 
-static void on_alert(const struct alert_event *event, void *ctx)
-{
-    struct work *work = ctx;
-    pthread_mutex_lock(&work->mutex);
-    if (work->notifier)
-        notifier_on_alert(event, work->notifier);
-    pthread_mutex_unlock(&work->mutex);
-}
-
 static void set_pool(struct work *work, struct pool *pool)
 {
     pthread_mutex_lock(&work->mutex);
     work->pool = pool;
-    pthread_mutex_unlock(&work->mutex);
-}
-
-static void set_notifier(struct work *work, struct notifier *notifier)
-{
-    pthread_mutex_lock(&work->mutex);
-    work->notifier = notifier;
     pthread_mutex_unlock(&work->mutex);
 }
 
@@ -137,29 +119,6 @@ static void on_stopped(void *ctx)
     struct work *work = ctx;
     work->is_over = true;
     uv_stop(&work->loop);
-}
-
-static void on_notifier_stopped(void *ctx)
-{
-    struct work *work = ctx;
-    struct notifier *notifier = work->notifier;
-    set_notifier(work, NULL);
-    notifier_free(notifier);
-}
-
-static int start_notifier(struct work *work, struct redrive_err *err)
-{
-    const struct notifier_options options = {
-        .loop = &work->loop,
-        .config = work->session.config,
-        .log = &work->session.log,
-        .environ = environ,
-    };
-    struct notifier *notifier;
-    int rc = notifier_new(&options, &notifier, err);
-    if (rc == 0)
-        set_notifier(work, notifier);
-    return rc;
 }
 
 static struct pool_options describe_pool(struct work *work)
@@ -240,8 +199,10 @@ static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
         log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_stopped",
                   LOG_S("worker", work->name), LOG_I("runs", (int64_t)status.ended));
     }
-    if (rc == 0 && work->options->until_idle)
+    if (rc == 0 && work->options->until_idle) {
+        alerting_look(&work->alerting, cli, work->committer);
         rc = summarize(cli, work, err);
+    }
     return rc;
 }
 
@@ -297,8 +258,8 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
     const struct engine_options options = {
         .on_event = on_event,
         .event_ctx = work,
-        .on_alert = on_alert,
-        .alert_ctx = work,
+        .on_alert = alerting_on_alert,
+        .alert_ctx = &work->alerting,
     };
     work->queues = as_strs(&work->options->queues);
     work->tasks = as_strs(&work->options->tasks);
@@ -314,7 +275,8 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
         rc = session_connect(&work->session, &options, err);
     /* Before the engine first looks: an alert is told once. */
     if (rc == 0)
-        rc = start_notifier(work, err);
+        rc = alerting_start(&work->alerting, &work->loop, work->session.config, &work->session.log,
+                            err);
     if (rc == 0)
         rc = session_committer(&work->session, on_ready, work, &work->committer, err);
     if (rc == 0)
@@ -327,8 +289,7 @@ static void close_all(struct work *work)
 {
     metrics_server_stop(work->metrics);
     committer_stop(work->committer);
-    if (work->notifier)
-        notifier_stop(work->notifier, NOTIFY_GRACE_MS, on_notifier_stopped, work);
+    alerting_end(&work->alerting, work->n_signals == 0);
     if (work->has_signals)
         close_signals(work);
     while (uv_run(&work->loop, UV_RUN_DEFAULT) != 0)
@@ -347,6 +308,7 @@ static int run_work(struct cli *cli, struct redrive_err *err)
     signal(SIGPIPE, SIG_IGN);
     name_worker(&work);
     work_tally_init(&work.tally, str_of(work.name));
+    alerting_init(&work.alerting);
     pthread_mutex_init(&work.mutex, NULL);
     int rc = uv_loop_init(&work.loop);
     if (rc < 0) {
@@ -359,6 +321,7 @@ static int run_work(struct cli *cli, struct redrive_err *err)
     }
     session_close(&work.session);
     run_times_free(work.times);
+    alerting_release(&work.alerting);
     pthread_mutex_destroy(&work.mutex);
     work_tally_release(&work.tally);
     free(work.queues);

@@ -32,6 +32,9 @@ static int look_at_counters(struct top_look *look, struct store *store, struct s
         pace_add(&look->completed, look->at_ms, completed);
         pace_add(&look->retried, look->at_ms, retried);
         pace_add(&look->dead_letters, look->at_ms, dead);
+        look->counts.completed = completed;
+        look->counts.retried = retried;
+        look->counts.dead = dead;
     }
     counter_page_release(&page);
     return rc;
@@ -114,7 +117,8 @@ static void draw_rates(const struct top_look *look, unsigned width, bool color, 
     else
         buf_printf(out, "%zu worker%s, %" PRIu64 " of %" PRIu64 " places busy", look->workers.n,
                    look->workers.n == 1 ? "" : "s", running, places);
-    buf_putc(out, '\n');
+    buf_printf(out, "\nin all: %.0f completed, %.0f retried, %.0f dead\n", look->counts.completed,
+               look->counts.retried, look->counts.dead);
     unsigned seconds = width > 0 && width < TOP_MINUTE_S ? width : TOP_MINUTE_S;
     if (look->completed.n > 1)
         pace_draw(&look->completed, seconds, out);

@@ -29,6 +29,11 @@ struct top_look {
     struct pace completed;
     struct pace retried;
     struct pace dead_letters; /* and failed ones */
+    struct {
+        double completed;
+        double retried;
+        double dead;
+    } counts; /* since the store was made */
 };
 
 /* Reads all of it anew; zeroed to begin with. After a failure some of it is what it was. */

@@ -35,7 +35,7 @@ static struct faktory_block *block_new(struct faktory_server *server, size_t cap
 void faktory_input_refuse(struct faktory_conn *conn, const char *why)
 {
     log_event(conn->server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_cut_off",
-              LOG_S("reason", why));
+              LOG_S("error", why));
     faktory_put_error(faktory_conn_reply(conn), "%s", why);
     faktory_conn_end(conn);
     faktory_block_unref(conn->in);

@@ -47,18 +47,38 @@ enum alert_step alert_advance(struct alert_state *s, bool holds, int64_t now_ms)
     return ALERT_IS_OVER;
 }
 
-double alert_window(struct alert_state *s, uint64_t runs, uint64_t failures, uint32_t min_runs,
-                    int64_t now_ms)
+static bool window_begins(const struct alert_state *s, uint64_t runs, uint64_t failures)
 {
-    bool begins = s->window_ms == 0 || runs < s->runs || failures < s->failures;
-    if (!begins && now_ms - s->window_ms < ALERT_WINDOW_MS && now_ms >= s->window_ms)
-        return s->rate;
-    uint64_t ran = begins ? 0 : runs - s->runs;
+    return s->window_ms == 0 || runs < s->runs || failures < s->failures;
+}
+
+static double next_window(struct alert_state *s, uint64_t runs, uint64_t failures,
+                          uint32_t min_runs, int64_t now_ms)
+{
+    uint64_t ran = window_begins(s, runs, failures) ? 0 : runs - s->runs;
     s->rate = ran > 0 && ran >= min_runs ? (double)(failures - s->failures) / (double)ran : 0;
     s->window_ms = now_ms;
     s->runs = runs;
     s->failures = failures;
     return s->rate;
+}
+
+double alert_window(struct alert_state *s, uint64_t runs, uint64_t failures, uint32_t min_runs,
+                    int64_t now_ms)
+{
+    if (!window_begins(s, runs, failures) && now_ms - s->window_ms < ALERT_WINDOW_MS &&
+        now_ms >= s->window_ms)
+        return s->rate;
+    return next_window(s, runs, failures, min_runs, now_ms);
+}
+
+double alert_window_end(struct alert_state *s, uint64_t runs, uint64_t failures, uint32_t min_runs,
+                        int64_t now_ms)
+{
+    const bool has_enough =
+        !window_begins(s, runs, failures) && runs > s->runs && runs - s->runs >= min_runs;
+    return has_enough ? next_window(s, runs, failures, min_runs, now_ms)
+                      : alert_window(s, runs, failures, min_runs, now_ms);
 }
 
 double alert_rounded(const struct config_condition *when, double value)

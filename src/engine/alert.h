@@ -15,7 +15,9 @@
  * Runs count for a rate from the rule's min_runs on; fewer are taken for successes, as if nothing
  * had run. Rates are told with three digits.
  *
- * An engine looks every ALERT_EVERY_MS, in its tick, if it was given an on_alert.
+ * An engine looks every ALERT_EVERY_MS, in its tick, if it was given an on_alert, and a process
+ * whose work is done has it look a last time (alert_op_init): a run of a few seconds would
+ * otherwise end before anything is noticed.
  */
 #ifndef ENGINE_ALERT_H
 #define ENGINE_ALERT_H
@@ -25,6 +27,7 @@
 
 #include "base/str.h"
 #include "config/config.h"
+#include "engine/unit.h"
 
 struct engine;
 
@@ -69,6 +72,9 @@ enum alert_step alert_advance(struct alert_state *state, bool holds, int64_t now
  * runs than `min_runs`. */
 double alert_window(struct alert_state *state, uint64_t runs, uint64_t failures, uint32_t min_runs,
                     int64_t now_ms);
+/* The same at the end of a run: a window that has runs enough is over, however short it was. */
+double alert_window_end(struct alert_state *state, uint64_t runs, uint64_t failures,
+                        uint32_t min_runs, int64_t now_ms);
 
 /* A figure as people say it: rates with three digits, sizes in full. */
 double alert_rounded(const struct config_condition *when, double value);
@@ -87,6 +93,12 @@ struct alert_event {
 
 /* After the commit, on the thread that applies. It must not wait. */
 typedef void (*engine_alert_fn)(const struct alert_event *event, void *ctx);
+
+/* ---- The last look -------------------------------------------------------------------------- */
+
+/* Looks at every rule now, whenever the last look was, and never again. What this process has run
+ * counts, although its row has been taken away by then. */
+void alert_op_init(struct op *op);
 
 /* ---- Within the engine ---------------------------------------------------------------------- */
 

@@ -90,6 +90,7 @@ static void rule_key(const struct config *config, size_t i, struct buf *out)
 
 struct look {
     struct engine *e;
+    bool is_last;
     struct line_page lines;
     struct worker_page workers;
     struct counter_page counters;
@@ -127,6 +128,11 @@ static void add_health(const struct look *l, uint32_t min_runs, struct alert_fac
     }
     for (size_t i = 0; i < l->workers.n; i++)
         health_share_add(&all, &l->workers.workers[i].health, l->e->now_ms);
+    if (l->is_last) {
+        struct health_share own;
+        health_share(&l->e->health, l->e->now_ms, &own);
+        health_share_add(&all, &own, l->e->now_ms);
+    }
     if (all.events < min_runs)
         all.failures = 0;
     health_share_read(&all, NULL, breakers, open, l->e->now_ms, &health);
@@ -163,7 +169,9 @@ static void add_task_health(const struct look *l, const struct config_alert *ale
             failures += kind > 0 ? (uint64_t)c->value : 0;
         }
     }
-    ret->error_rate = alert_window(state, runs, failures, alert->min_runs, l->e->now_ms);
+    ret->error_rate = l->is_last
+                          ? alert_window_end(state, runs, failures, alert->min_runs, l->e->now_ms)
+                          : alert_window(state, runs, failures, alert->min_runs, l->e->now_ms);
     ret->health_score = is_open(l->e, alert->task) ? 0 : 1 - ret->error_rate;
 }
 
@@ -263,10 +271,10 @@ static int read_facts(struct look *l, struct redrive_err *err)
     return rc;
 }
 
-static int look_at_all(struct engine *e, struct redrive_err *err)
+static int look_at_all(struct engine *e, bool is_last, struct redrive_err *err)
 {
     const struct config *config = e->options.config;
-    struct look l = {.e = e};
+    struct look l = {.e = e, .is_last = is_last};
     buf_init(&l.key, ROW_MAX_BYTES);
     buf_init(&l.text, ROW_MAX_BYTES);
     e->n_fired = 0;
@@ -283,17 +291,34 @@ static int look_at_all(struct engine *e, struct redrive_err *err)
     return rc;
 }
 
+static bool has_alerts(const struct engine *e)
+{
+    return e->options.on_alert && e->options.config && e->options.config->n_alerts > 0;
+}
+
 int alerts_look(struct engine *e, struct redrive_err *err)
 {
     int rc = 0;
-    if (!e->options.on_alert || !e->options.config || e->options.config->n_alerts == 0)
+    if (!has_alerts(e))
         return 0;
     if (e->now_ms >= e->alert_ms) {
-        rc = look_at_all(e, err);
+        rc = look_at_all(e, false, err);
         e->alert_ms = e->now_ms + ALERT_EVERY_MS;
     }
     engine_want_own(e, e->alert_ms);
     return rc;
+}
+
+static int apply_last_look(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    (void)op;
+    e->alert_ms = INT64_MAX;
+    return has_alerts(e) ? look_at_all(e, true, err) : 0;
+}
+
+void alert_op_init(struct op *op)
+{
+    *op = (struct op){.apply = apply_last_look, .weight = 1};
 }
 
 void alerts_publish(struct engine *e)
@@ -301,7 +326,8 @@ void alerts_publish(struct engine *e)
     for (size_t i = 0; i < e->n_fired; i++) {
         const struct alert_event *event = &e->fired[i];
         char text[CONFIG_CONDITION_MAX];
-        log_event(e->options.log, event->firing ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, event->at_ms,
+        log_event(e->options.alert_log ? e->options.alert_log : e->options.log,
+                  event->firing ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, event->at_ms,
                   event->firing ? "alert" : "alert_over",
                   LOG_S("condition", config_condition_text(&event->alert->when, text)),
                   LOG_S("task", event->alert->task ? event->alert->task : ""),

@@ -43,7 +43,8 @@ struct engine_options {
     void *event_ctx;
     engine_alert_fn on_alert; /* NULL: alerts are not looked at */
     void *alert_ctx;
-    size_t payload_max_bytes; /* 0: ENGINE_PAYLOAD_MAX_BYTES */
+    const struct log *alert_log; /* where alerts are logged; borrowed; NULL: `log` */
+    size_t payload_max_bytes;    /* 0: ENGINE_PAYLOAD_MAX_BYTES */
 };
 
 struct engine;

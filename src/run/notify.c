@@ -32,6 +32,9 @@ struct notifier {
     struct notifier_options options;
     struct target *targets; /* two for each alert */
     uv_async_t async;
+    uv_timer_t patience;
+    bool is_finishing;
+    size_t n_notes; /* that have been taken over and are not through */
     struct list waiting;
     size_t n_open; /* handles, runners and notes that are not closed yet */
     void (*stopped)(void *ctx);
@@ -48,6 +51,8 @@ static void one_is_closed(struct notifier *n)
         n->stopped(n->stopped_ctx);
 }
 
+static void stop_carrying(struct notifier *n, int64_t grace_ms);
+
 /* ---- Carrying -------------------------------------------------------------------------------- */
 
 static void on_note_closed(uv_handle_t *timer)
@@ -55,6 +60,9 @@ static void on_note_closed(uv_handle_t *timer)
     struct note *note = timer->data;
     struct notifier *n = note->notifier;
     free(note);
+    n->n_notes--;
+    if (n->is_finishing && n->n_notes == 0)
+        stop_carrying(n, 0);
     one_is_closed(n);
 }
 
@@ -161,6 +169,7 @@ static void accept_notes(struct notifier *n)
         uv_timer_init(n->options.loop, &note->timer);
         note->timer.data = note;
         n->n_open++;
+        n->n_notes++;
         start(note);
     }
 }
@@ -227,15 +236,16 @@ int notifier_new(const struct notifier_options *options, struct notifier **ret,
         return err_set(err, REDRIVE_E_IO, "cannot wake the loop from another thread");
     }
     pthread_mutex_init(&n->mutex, NULL);
-    n->async.data = n;
-    n->n_open = 1;
+    (void)uv_timer_init(options->loop, &n->patience);
+    n->async.data = n->patience.data = n;
+    n->n_open = 2;
     *ret = n;
     return 0;
 }
 
-static void on_async_closed(uv_handle_t *async)
+static void on_handle_closed(uv_handle_t *handle)
 {
-    one_is_closed(async->data);
+    one_is_closed(handle->data);
 }
 
 static void on_runner_stopped(void *ctx)
@@ -243,11 +253,9 @@ static void on_runner_stopped(void *ctx)
     one_is_closed(ctx);
 }
 
-void notifier_stop(struct notifier *n, int64_t grace_ms, void (*stopped)(void *ctx), void *ctx)
+static void stop_carrying(struct notifier *n, int64_t grace_ms)
 {
-    n->stopped = stopped;
-    n->stopped_ctx = ctx;
-    accept_notes(n);
+    n->is_finishing = false;
     pthread_mutex_lock(&n->mutex);
     n->stopping = true;
     pthread_mutex_unlock(&n->mutex);
@@ -256,10 +264,38 @@ void notifier_stop(struct notifier *n, int64_t grace_ms, void (*stopped)(void *c
         list_remove(&note->link);
         give_up(note, "stopped before the next try");
     }
-    uv_close((uv_handle_t *)&n->async, on_async_closed);
+    uv_close((uv_handle_t *)&n->async, on_handle_closed);
+    uv_close((uv_handle_t *)&n->patience, on_handle_closed);
     for (size_t i = 0; i < 2 * n->options.config->n_alerts; i++)
         if (n->targets[i].runner)
             runner_stop(n->targets[i].runner, grace_ms, on_runner_stopped, n);
+}
+
+void notifier_stop(struct notifier *n, int64_t grace_ms, void (*stopped)(void *ctx), void *ctx)
+{
+    n->stopped = stopped;
+    n->stopped_ctx = ctx;
+    accept_notes(n);
+    stop_carrying(n, grace_ms);
+}
+
+static void on_patience_over(uv_timer_t *timer)
+{
+    stop_carrying(timer->data, 0);
+}
+
+void notifier_finish(struct notifier *n, int64_t patience_ms, void (*stopped)(void *ctx), void *ctx)
+{
+    n->stopped = stopped;
+    n->stopped_ctx = ctx;
+    accept_notes(n);
+    if (n->n_notes == 0) {
+        stop_carrying(n, 0);
+        return;
+    }
+    n->is_finishing = true;
+    uv_update_time(n->options.loop);
+    uv_timer_start(&n->patience, on_patience_over, (uint64_t)patience_ms, 0);
 }
 
 void notifier_free(struct notifier *n)

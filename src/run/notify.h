@@ -50,6 +50,11 @@ void notifier_on_alert(const struct alert_event *event, void *ctx);
 void notifier_stop(struct notifier *notifier, int64_t grace_ms, void (*stopped)(void *ctx),
                    void *ctx);
 
+/* For a process that ends because its work is done: goes on trying for up to `patience_ms`, and
+ * stops when nothing is left to carry, or by then. No alert may come any more. */
+void notifier_finish(struct notifier *notifier, int64_t patience_ms, void (*stopped)(void *ctx),
+                     void *ctx);
+
 /* After `stopped` was called, also from inside it. NULL does nothing. */
 void notifier_free(struct notifier *notifier);
 

@@ -102,6 +102,27 @@ def test_one_frame_without_a_terminal(redrive, seeded):
     assert any("no such number ?[31m" in line for line in lines)
 
 
+def test_one_frame_has_real_rates_and_counts(redrive, store, tmp_path):
+    config = tmp_path / "redrive.yaml"
+    config.write_text(f"store: {store}\ntasks: {{quick: {{run: {{exec: ['true'], concurrency: 1}}}}}}\n", "utf-8")
+    (tmp_path / "payloads").write_text("{}\n" * 3000, "utf-8")
+    redrive.output("enqueue", "quick", "--lines", "--from", str(tmp_path / "payloads"), "-c", str(config))
+    worker = subprocess.Popen([redrive.binary, "work", "-c", str(config), "--log-level", "off"], env=clean_environment(),
+                              stdin=subprocess.DEVNULL)
+    try:
+        limit = time.monotonic() + TIMEOUT_S
+        while True:
+            text = redrive.output("top", "--once", "--interval", "500ms", "-c", str(config))
+            rate = float(re.search(r"([\d.]+) completed/s", text).group(1))
+            count = int(re.search(r"^in all: (\d+) completed, 0 retried, 0 dead$", text, re.M).group(1))
+            if rate > 0 and count > 0:
+                break
+            assert time.monotonic() < limit, text
+    finally:
+        worker.kill()
+        worker.wait(timeout=TIMEOUT_S)
+
+
 def test_an_empty_store_is_a_frame_too(redrive, store):
     redrive.output("migrate", "--store", store)
     text = redrive.output("top", "--once", "--store", store)

@@ -151,6 +151,18 @@ static void a_window_with_few_runs_has_no_rate(void **state)
     assert_true(alert_window(&s, 19, 14, 10, 1 + 2 * ALERT_WINDOW_MS) == 0.5);
 }
 
+static void the_end_of_a_run_ends_a_window_that_has_runs_enough(void **state)
+{
+    struct alert_state s = {0};
+    (void)state;
+    assert_true(alert_window(&s, 0, 0, 4, 1) == 0);
+    assert_true(alert_window_end(&s, 3, 3, 4, 2) == 0);
+    assert_int_equal(s.window_ms, 1);
+    assert_true(alert_window_end(&s, 4, 3, 4, 3) == 0.75);
+    assert_int_equal(s.window_ms, 3);
+    assert_true(alert_window(&s, 4, 3, 4, 4) == 0.75);
+}
+
 static void rates_are_told_with_three_digits_and_sizes_in_full(void **state)
 {
     const struct config_condition rate = {.metric = CONFIG_METRIC_ERROR_RATE};
@@ -314,6 +326,37 @@ static void without_rules_the_shipped_ones_hold(void **state)
     watch_release(&w);
 }
 
+static void last_look(struct engine *engine)
+{
+    struct op op;
+    alert_op_init(&op);
+    assert_int_equal(engine_apply_one(engine, &op, NULL), 0);
+}
+
+/* However soon after the one before, and none comes after it. */
+static void the_last_look_is_taken_at_once(void **state)
+{
+    struct watch w;
+    int64_t next_ms;
+    (void)state;
+    watch_init(&w, YAML "  - {when: \"dead_letters >= 1\"}\n");
+    pass(&w, 1);
+    kill_jobs(&w, 1);
+    pass(&w, 1);
+    assert_int_equal(w.told[true], 0);
+    last_look(w.a);
+    assert_int_equal(w.told[true], 1);
+    last_look(w.b);
+    assert_int_equal(w.told[true], 1);
+    remove_dead(&w);
+    w.bed.now_ms += 10 * ALERT_CLEAR_MS;
+    assert_int_equal(engine_tick(w.a, &next_ms, NULL), 0);
+    w.bed.now_ms += 10 * ALERT_CLEAR_MS;
+    assert_int_equal(engine_tick(w.a, &next_ms, NULL), 0);
+    assert_int_equal(w.told[false], 0);
+    watch_release(&w);
+}
+
 static void an_engine_that_nobody_listens_to_does_not_look(void **state)
 {
     struct watch w;
@@ -337,6 +380,7 @@ int main(void)
         cmocka_unit_test(an_episode_begins_once_and_ends_when_it_has_been_clear_for_a_while),
         cmocka_unit_test(a_window_counts_its_own_runs),
         cmocka_unit_test(a_window_with_few_runs_has_no_rate),
+        cmocka_unit_test(the_end_of_a_run_ends_a_window_that_has_runs_enough),
         cmocka_unit_test(rates_are_told_with_three_digits_and_sizes_in_full),
         cmocka_unit_test(one_of_several_processes_tells_and_tells_once),
         cmocka_unit_test(a_restart_does_not_tell_again),
@@ -346,6 +390,7 @@ int main(void)
         cmocka_unit_test(one_failure_is_no_rate_unless_the_rule_says_so),
         cmocka_unit_test(the_error_rate_of_a_task_is_that_of_the_last_minute),
         cmocka_unit_test(without_rules_the_shipped_ones_hold),
+        cmocka_unit_test(the_last_look_is_taken_at_once),
         cmocka_unit_test(an_engine_that_nobody_listens_to_does_not_look),
     };
     return cmocka_run_group_tests_name("engine alert", tests, NULL, NULL);
