@@ -60,6 +60,7 @@ static void stop(struct serve *serve, int64_t grace_ms)
         supervisor_stopping();
         serve_quiet_doors(serve);
     }
+    serve_drain_faktory(serve, grace_ms);
     serve_stop_pools(serve, grace_ms);
     serve_advance(serve);
 }

@@ -93,6 +93,7 @@ struct serve {
     bool has_handles; /* all of these but the loop */
     int n_signals;    /* to stop, that have come */
     bool is_stopping;
+    bool is_faktory_draining;
     bool is_faktory_closing;
     bool is_closing;
 
@@ -186,7 +187,10 @@ uint32_t serve_clients_allowed(const struct config *config);
 /* ---- The Faktory server (serve_faktory.c) ---------------------------------------------------- */
 
 int serve_open_faktory(struct serve *serve, struct redrive_err *err);
-/* Ends what Faktory clients have under way; true when it is over. To be called until then. */
+/* Tells Faktory workers to go; they may settle until they have gone or the grace is over. */
+void serve_drain_faktory(struct serve *serve, int64_t grace_ms);
+/* Once it has drained, ends what Faktory clients have under way; true when it is over. To be called
+ * until then. */
 bool serve_close_faktory(struct serve *serve);
 /* Reads the passwords of the configuration that is about to come into force; fails if they would
  * leave the open port without the protection that the configuration has elsewhere. */

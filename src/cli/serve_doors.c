@@ -2,7 +2,6 @@
 #include "cli/serve.h"
 
 #include "cli/open_files.h"
-#include "doors/faktory_server.h"
 #include "doors/unix_socket.h"
 
 int serve_load_tls(struct serve *serve, struct redrive_err *err)
@@ -79,6 +78,4 @@ void serve_quiet_doors(struct serve *serve)
         http_server_quiesce(serve->http);
     if (serve->rest)
         rest_quiesce(serve->rest);
-    if (serve->faktory)
-        faktory_server_quiet(serve->faktory);
 }

@@ -46,6 +46,7 @@ static int start_faktory(struct serve *serve, struct faktory_passwords *password
         .config = serve->session.config,
         .address = serve->config->listen.faktory,
         .passwords = passwords,
+        .tls = serve->tls,
         .log = &serve->session.log,
         .remote = serve->remote,
         .max_connections = serve_clients_allowed(serve->config),
@@ -96,8 +97,25 @@ static void on_faktory_stopped(void *ctx)
     serve_advance(serve);
 }
 
+static void on_drained(void *ctx)
+{
+    struct serve *serve = ctx;
+    serve->is_faktory_draining = false;
+    serve_advance(serve);
+}
+
+void serve_drain_faktory(struct serve *serve, int64_t grace_ms)
+{
+    if (!serve->faktory || serve->is_faktory_closing)
+        return;
+    serve->is_faktory_draining = true;
+    faktory_server_drain(serve->faktory, grace_ms, on_drained, serve);
+}
+
 bool serve_close_faktory(struct serve *serve)
 {
+    if (serve->is_faktory_draining)
+        return false;
     if (serve->faktory && !serve->is_faktory_closing) {
         serve->is_faktory_closing = true;
         faktory_server_terminate(serve->faktory);

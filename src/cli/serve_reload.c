@@ -15,6 +15,7 @@
 #include "cli/supervisor.h"
 #include "doors/endpoint.h"
 #include "doors/faktory_passwords.h"
+#include "doors/faktory_server.h"
 
 /* ---- Configurations of what has failed
  * ------------------------------------------------------------------- */
@@ -115,6 +116,8 @@ static void replace_tls(struct serve *serve, const struct config *config)
     }
     if (serve->http)
         http_server_set_tls(serve->http, tls);
+    if (serve->faktory)
+        faktory_server_set_tls(serve->faktory, tls);
     tls_identity_free(serve->tls);
     serve->tls = tls;
     log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "certificate_replaced",

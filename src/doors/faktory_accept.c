@@ -51,7 +51,11 @@ static void turn_away(struct faktory_server *server)
 void faktory_conn_accept(struct faktory_server *server)
 {
     struct faktory_conn *conn = calloc(1, sizeof *conn);
-    if (!conn || uv_tcp_init(server->options.loop, &conn->tcp) < 0) {
+    if (conn && server->tls)
+        conn->tls = faktory_tls_new(server->tls);
+    if (!conn || (server->tls && !conn->tls) || uv_tcp_init(server->options.loop, &conn->tcp) < 0) {
+        if (conn)
+            faktory_tls_free(conn->tls);
         free(conn);
         turn_away(server);
         return;

@@ -20,6 +20,7 @@ static void free_if_over(struct faktory_conn *conn)
     server->n_conns--;
     faktory_worker_leave(server, conn->worker);
     faktory_passwords_free(conn->passwords);
+    faktory_tls_free(conn->tls);
     faktory_block_unref(conn->in);
     buf_release(&conn->out);
     buf_release(&conn->sending);
@@ -62,6 +63,8 @@ void faktory_conn_end(struct faktory_conn *conn)
     conn->taken_ms = clock_monotonic_ms();
     faktory_conn_seal(conn);
     cancel_calls(conn);
+    if (conn->tls && !faktory_tls_is_open(conn->tls))
+        buf_reset(&conn->out); /* the greeting, which cannot be sent any more */
     faktory_conn_touch(conn);
 }
 
@@ -73,7 +76,8 @@ void faktory_conn_touch(struct faktory_conn *conn)
 
 static size_t unsent(const struct faktory_conn *conn)
 {
-    return conn->out.len + conn->sending.len - conn->sent;
+    const size_t wired = conn->tls ? faktory_tls_wire(conn->tls)->len : 0;
+    return conn->out.len + wired + conn->sending.len - conn->sent;
 }
 
 void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms)
@@ -121,18 +125,36 @@ static void write_rest(struct faktory_conn *conn)
     }
 }
 
+/* What goes to the network next: the replies, or what TLS has made of them. NULL: it is broken. */
+static struct buf *envelope(struct faktory_conn *conn)
+{
+    if (buf_failed(&conn->out) < 0)
+        return NULL;
+    if (!conn->tls)
+        return &conn->out;
+    if (conn->out.len > 0 && faktory_tls_is_open(conn->tls)) {
+        if (!faktory_tls_put(conn->tls, buf_str(&conn->out)))
+            return NULL;
+        buf_reset(&conn->out);
+    }
+    return faktory_tls_wire(conn->tls);
+}
+
 static void send_out(struct faktory_conn *conn)
 {
-    if (conn->is_writing || conn->is_closing || conn->out.len == 0)
+    if (conn->is_writing || conn->is_closing)
         return;
-    if (buf_failed(&conn->out) < 0) {
+    struct buf *next = envelope(conn);
+    if (!next || buf_failed(next) < 0) {
         faktory_conn_close(conn);
         return;
     }
+    if (next->len == 0)
+        return;
     struct buf sent = conn->sending;
-    conn->sending = conn->out;
-    conn->out = sent;
-    buf_reset(&conn->out);
+    conn->sending = *next;
+    *next = sent;
+    buf_reset(next);
     conn->sent = 0;
     uv_buf_t all = uv_buf_init(conn->sending.data, (unsigned)conn->sending.len);
     int n = uv_try_write((uv_stream_t *)&conn->tcp, &all, 1);
@@ -156,6 +178,9 @@ static void give_back(struct faktory_conn *conn)
     buf_reset(&conn->sending);
     if (conn->out.len == 0 && conn->out.capacity > 4096)
         buf_release(&conn->out);
+    struct buf *wire = conn->tls ? faktory_tls_wire(conn->tls) : NULL;
+    if (wire && wire->len == 0 && wire->capacity > 4096)
+        buf_release(wire);
 }
 
 /* ---- In ------------------------------------------------------------------------------------- */
@@ -227,6 +252,27 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
     *ret = uv_buf_init(conn->server->read_buffer, (unsigned)FAKTORY_READ_BYTES);
 }
 
+static void take_plain(void *ctx, const char *bytes, size_t n)
+{
+    struct faktory_conn *conn = ctx;
+    if (!conn->is_ending)
+        faktory_input_append(conn, bytes, n);
+}
+
+static void unwrap(struct faktory_conn *conn, const char *bytes, size_t n)
+{
+    const bool was_open = faktory_tls_is_open(conn->tls);
+    switch (faktory_tls_feed(conn->tls, bytes, n, take_plain, conn)) {
+    case FAKTORY_TLS_HAS_LEFT: conn->has_left = true; break;
+    case FAKTORY_TLS_BROKEN: faktory_conn_end(conn); break;
+    case FAKTORY_TLS_GOES_ON:
+    default: break;
+    }
+    /* The time for HELLO begins when the client can read the greeting. */
+    if (!was_open && faktory_tls_is_open(conn->tls))
+        conn->opened_ms = conn->active_ms;
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct faktory_conn *conn = stream->data;
@@ -242,7 +288,10 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
         return;
     }
     conn->active_ms = clock_monotonic_ms();
-    faktory_input_append(conn, buffer->base, (size_t)n);
+    if (conn->tls)
+        unwrap(conn, buffer->base, (size_t)n);
+    else
+        faktory_input_append(conn, buffer->base, (size_t)n);
     faktory_conn_touch(conn);
 }
 
@@ -299,8 +348,12 @@ void faktory_conn_advance(struct faktory_conn *conn)
     take_replies(conn);
     send_out(conn);
     give_back(conn);
-    if (conn->is_ending && !conn->is_hashing && list_empty(&conn->calls) && unsent(conn) == 0)
-        faktory_conn_close(conn);
+    if (conn->is_ending && !conn->is_hashing && list_empty(&conn->calls) && unsent(conn) == 0) {
+        if (conn->tls && faktory_tls_bye(conn->tls))
+            send_out(conn);
+        if (unsent(conn) == 0)
+            faktory_conn_close(conn);
+    }
     choose_reading(conn);
     if (conn->is_closing)
         drop_finished(conn);

@@ -21,6 +21,7 @@
 #include "doors/faktory_passwords.h"
 #include "doors/faktory_request.h"
 #include "doors/faktory_server.h"
+#include "doors/faktory_tls.h"
 #include "engine/unit.h"
 #include "store/job.h"
 
@@ -55,7 +56,8 @@ struct faktory_worker {
     char wid[FAKTORY_WID_MAX + 1];
     char name[FAKTORY_WORKER_NAME]; /* in leases and lists: NAME_FAKTORY_WORKER and the wid */
     enum faktory_state state;
-    int64_t beat_ms; /* monotonic */
+    bool has_heard_quiet; /* since the server drains */
+    int64_t beat_ms;      /* monotonic */
     size_t n_conns;
 };
 
@@ -98,8 +100,9 @@ struct faktory_call {
 struct faktory_conn {
     struct faktory_server *server;
     uv_tcp_t tcp;
-    struct list link;    /* of the server's */
-    struct list touched; /* it has to be looked at in this turn */
+    struct faktory_tls *tls; /* NULL: it speaks without */
+    struct list link;        /* of the server's */
+    struct list touched;     /* it has to be looked at in this turn */
 
     bool has_said_hello;
     bool is_hashing; /* its password is being looked at */
@@ -142,6 +145,7 @@ struct faktory_server {
     struct faktory_options options;
     struct faktory_passwords *passwords; /* in force; NULL: none are needed */
     struct map tenants;                  /* the names of those that have come in */
+    struct tls_identity *tls;            /* NULL: without TLS */
     uv_tcp_t listener;
     uint16_t port;
     uv_tcp_t spare;       /* takes a client in whom there is no memory for, and closes it */
@@ -151,6 +155,7 @@ struct faktory_server {
     uv_prepare_t turn;
     uv_timer_t sweep;
     uv_timer_t fetch_timer;
+    uv_timer_t drain_timer;
     unsigned n_handles;
 
     pthread_mutex_t mutex; /* guards these three */
@@ -177,6 +182,9 @@ struct faktory_server {
     enum faktory_state state;
     int64_t started_ms;
     uint64_t n_commands;
+    bool is_draining;
+    void (*drained)(void *ctx); /* NULL: has been called, or is not to be */
+    void *drained_ctx;
     bool is_stopping;
     bool is_closing_handles;
     void (*stopped)(void *ctx);
@@ -273,6 +281,14 @@ void faktory_mutate(struct faktory_conn *conn, struct str args);
 void faktory_put_failure(struct buf *out, const struct redrive_err *err);
 /* Room for one more in an array that doubles; false without memory. */
 bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size);
+
+/* ---- faktory_drain.c ------------------------------------------------------------------------- */
+
+/* A worker has left. */
+void faktory_drain_look(struct faktory_server *server);
+/* What the worker is told by BEAT: its own state or the server's, whichever is further. */
+enum faktory_state faktory_drain_state(const struct faktory_server *server,
+                                       struct faktory_worker *worker);
 
 /* ---- faktory_fetch.c ------------------------------------------------------------------------- */
 

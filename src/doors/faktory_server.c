@@ -152,6 +152,7 @@ void faktory_server_settle_down(struct faktory_server *server)
     uv_close((uv_handle_t *)&server->turn, faktory_server_handle_closed);
     uv_close((uv_handle_t *)&server->sweep, faktory_server_handle_closed);
     uv_close((uv_handle_t *)&server->fetch_timer, faktory_server_handle_closed);
+    uv_close((uv_handle_t *)&server->drain_timer, faktory_server_handle_closed);
 }
 
 void faktory_server_stop(struct faktory_server *server, void (*stopped)(void *ctx), void *ctx)
@@ -228,10 +229,11 @@ static int open_handles(struct faktory_server *server, struct redrive_err *err)
         (void)uv_prepare_init(loop, &server->turn);
         (void)uv_timer_init(loop, &server->sweep);
         (void)uv_timer_init(loop, &server->fetch_timer);
-        server->n_handles = 5;
+        (void)uv_timer_init(loop, &server->drain_timer);
+        server->n_handles = 6;
     }
     server->async.data = server->listener.data = server->turn.data = server;
-    server->sweep.data = server->fetch_timer.data = server;
+    server->sweep.data = server->fetch_timer.data = server->drain_timer.data = server;
     return rc < 0 ? err_set(err, REDRIVE_E_IO, "cannot start the Faktory door: %s", uv_strerror(rc))
                   : 0;
 }
@@ -256,6 +258,7 @@ static struct faktory_server *server_new(const struct faktory_options *options)
     map_init(&server->held, seed);
     map_init(&server->tenants, seed);
     server->passwords = faktory_passwords_hold(options->passwords);
+    server->tls = options->tls ? tls_identity_hold(options->tls) : NULL;
     rng_seed(&server->rng, seed);
     buf_init(&server->text, FAKTORY_REPLY_MAX);
     server->read_buffer = malloc(FAKTORY_READ_BYTES);
@@ -304,6 +307,15 @@ int faktory_server_start(const struct faktory_options *options, struct faktory_s
     return 0;
 }
 
+void faktory_server_set_tls(struct faktory_server *server, struct tls_identity *identity)
+{
+    struct tls_identity *former = server->tls;
+    if (!former)
+        return;
+    server->tls = tls_identity_hold(identity);
+    tls_identity_free(former);
+}
+
 uint16_t faktory_server_port(const struct faktory_server *server)
 {
     return server->port;
@@ -314,6 +326,7 @@ void faktory_server_free(struct faktory_server *server)
     if (!server)
         return;
     faktory_passwords_free(server->passwords);
+    tls_identity_free(server->tls);
     faktory_tenants_release(server);
     faktory_held_release(server);
     map_release(&server->workers);

@@ -28,6 +28,7 @@
 #include "redrive.h"
 
 struct faktory_passwords;
+struct tls_identity;
 struct remote_workers;
 
 /* Zeroed fields mean the defaults. Strings are copied. */
@@ -40,6 +41,7 @@ struct faktory_options {
      * NULL): everybody may come in, as the default tenant, and the address must be loopback. Is
      * held. */
     struct faktory_passwords *passwords;
+    struct tls_identity *tls; /* is held; NULL: without TLS */
     const struct log *log;
     struct remote_workers *remote; /* borrowed; NULL: workers that come in here are not shown */
     size_t max_connections;        /* 10 000 */
@@ -68,6 +70,9 @@ uint16_t faktory_server_port(const struct faktory_server *server);
 void faktory_server_set_passwords(struct faktory_server *server,
                                   struct faktory_passwords *passwords);
 
+/* Another certificate, for connections that come from now on; of a server that has TLS. */
+void faktory_server_set_tls(struct faktory_server *server, struct tls_identity *identity);
+
 /* Jobs may have become ready: for the committer's on_ready. Any thread, until the server has
  * stopped. */
 void faktory_server_wake(struct faktory_server *server);
@@ -76,6 +81,13 @@ void faktory_server_wake(struct faktory_server *server);
  * is no way back. */
 void faktory_server_quiet(struct faktory_server *server);
 void faktory_server_terminate(struct faktory_server *server);
+
+/* The server is about to stop: a FETCH gets nothing any more, BEAT tells each worker first `quiet`
+ * and then `terminate`, and all else goes on. `drained` is called once from the loop when no worker
+ * is connected any more or the grace is over; then comes faktory_server_stop. To be called again
+ * for a shorter grace. */
+void faktory_server_drain(struct faktory_server *server, int64_t grace_ms,
+                          void (*drained)(void *ctx), void *ctx);
 
 /* Accepts nobody and reads nothing more; what was asked is answered, then connections are closed.
  * `stopped` (may be NULL) is called from the loop when all of it is over: then it may be freed, and

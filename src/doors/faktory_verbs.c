@@ -26,11 +26,10 @@ bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size)
     return true;
 }
 
-/* The state as the worker or the server has it, whichever is further. */
 static void answer_beat(struct buf *out, const struct faktory_server *server,
-                        const struct faktory_worker *worker)
+                        struct faktory_worker *worker)
 {
-    switch (worker->state > server->state ? worker->state : server->state) {
+    switch (faktory_drain_state(server, worker)) {
     case FAKTORY_QUIET: faktory_put_bulk(out, STR("{\"state\":\"quiet\"}")); break;
     case FAKTORY_TERMINATE: faktory_put_bulk(out, STR("{\"state\":\"terminate\"}")); break;
     case FAKTORY_RUNNING:

@@ -63,6 +63,7 @@ void faktory_worker_leave(struct faktory_server *server, struct faktory_worker *
     log_event(server->options.log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_worker_left",
               LOG_S("worker", worker->name), LOG_STR("tenant", worker->tenant));
     free(worker);
+    faktory_drain_look(server);
 }
 
 /* running → quiet → terminate, and never back. */

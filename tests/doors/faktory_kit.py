@@ -70,8 +70,11 @@ class Door:
 
 
 class Client:
-    def __init__(self, port, password=None, greet=True, **hello):
+    def __init__(self, port, password=None, greet=True, tls=None, **hello):
+        """`tls` is an ssl.SSLContext."""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.file = self.socket.makefile("rb")
         if not greet:
             return

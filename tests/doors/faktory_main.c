@@ -3,7 +3,8 @@
  *     faktory_server [--config FILE] [--password PASSWORD=TENANT[:SCOPES]]… [--OPTION N]… STORE
  *
  * SCOPES is the number of bits of enum config_scope; without it, all. Writes the port on a line of
- * its own. Lines on standard input: `quiet`, `terminate`, `pass MS` (moves the engine's clock on),
+ * its own. Lines on standard input: `quiet`, `terminate`, `drain GRACE_MS` (and then stops), `pass
+ * MS` (moves the engine's clock on),
  * `passwords [PASSWORD=TENANT[:SCOPES]]…` (others from now on), `stop`; the end of input stops it
  * as well.
  */
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "doors/faktory_passwords.h"
 #include "doors/faktory_server.h"
+#include "doors/tls.h"
 #include "engine/committer.h"
 #include "store/store.h"
 
@@ -104,8 +106,9 @@ static void pass(struct program *p, long long ms)
     committer_submit(p->committer, op);
 }
 
-static void stop(struct program *p)
+static void stop(void *ctx)
 {
+    struct program *p = ctx;
     struct faktory_server *server = atomic_load(&p->server);
     if (uv_is_closing((uv_handle_t *)&p->input))
         return;
@@ -149,6 +152,8 @@ static void obey(struct program *p, char *line)
         pass(p, atoll(line + 5));
     else if (strncmp(line, "passwords", 9) == 0)
         set_passwords(p, line + 9);
+    else if (strncmp(line, "drain ", 6) == 0)
+        faktory_server_drain(p->server, atoll(line + 6), stop, p);
     else if (strcmp(line, "stop") == 0)
         stop(p);
     puts("done");
@@ -183,6 +188,20 @@ static void on_input(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 
 /* ---- Arguments ------------------------------------------------------------------------------ */
 
+/* DIRECTORY/cert.pem and key.pem. */
+static struct tls_identity *load_identity(const char *directory)
+{
+    char cert[512], key[512];
+    const struct config_tls files = {.cert = cert, .key = key};
+    struct tls_identity *identity = NULL;
+    struct redrive_err err = {0};
+    (void)snprintf(cert, sizeof cert, "%s/cert.pem", directory);
+    (void)snprintf(key, sizeof key, "%s/key.pem", directory);
+    if (tls_identity_load(&files, &identity, &err) < 0)
+        die(&err);
+    return identity;
+}
+
 static void set_option(struct program *p, const char *name, char *value)
 {
     if (strcmp(name, "--config") == 0)
@@ -195,6 +214,8 @@ static void set_option(struct program *p, const char *name, char *value)
         p->options.max_connections = strtoul(value, NULL, 10);
     else if (strcmp(name, "--max-line") == 0)
         p->options.max_line_bytes = strtoul(value, NULL, 10);
+    else if (strcmp(name, "--tls") == 0)
+        p->options.tls = load_identity(value);
     else if (strcmp(name, "--max-held") == 0)
         p->options.max_held_bytes = strtoul(value, NULL, 10);
     else if (strcmp(name, "--command") == 0)
@@ -239,6 +260,7 @@ int main(int argc, char **argv)
     committer_stop(p.committer);
     faktory_server_free(server);
     faktory_passwords_free(p.options.passwords);
+    tls_identity_free(p.options.tls);
     config_free(p.config);
     return uv_loop_close(&p.loop) == 0 ? 0 : 1;
 }

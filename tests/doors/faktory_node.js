@@ -9,8 +9,11 @@ const faktory = require("faktory-worker");
 const say = (what) => console.log(JSON.stringify(what));
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
+// The package takes the host and the port from FAKTORY_URL; TLS has to be asked for.
+const tlsOptions = (process.env.FAKTORY_URL || "").startsWith("tcp+tls:") ? {} : undefined;
+
 async function withClient(use) {
-  const client = new faktory.Client();
+  const client = new faktory.Client({ tlsOptions });
   await client.connect();
   await use(client);
   await client.close();
@@ -50,7 +53,7 @@ async function work() {
   faktory.register("Slow", async (gate) => {
     while (!fs.existsSync(gate)) await sleep(10);
   });
-  const worker = await faktory.work({ concurrency: 3, beatInterval: 0.1 });
+  const worker = await faktory.work({ concurrency: 3, beatInterval: 0.1, tlsOptions });
   for (const [method, event] of [["quiet", "quiet"], ["stop", "terminate"]]) {
     const original = worker[method];
     worker[method] = function () {

@@ -37,6 +37,18 @@ def token_hash(token):
     return "sha256:" + hashlib.sha256(token.encode()).hexdigest()
 
 
+def make_certificate(directory, name):
+    """A key and a certificate signed with itself; the certificate's text."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        + ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
+        + ["-keyout", str(directory / f"{name}.key"), "-out", str(directory / f"{name}.pem")],
+        check=True,
+        capture_output=True,
+    )
+    return (directory / f"{name}.pem").read_text("ascii")
+
+
 class Server:
     """One process. Its log is a file; its ports are read from there."""
 

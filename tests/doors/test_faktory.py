@@ -5,13 +5,16 @@ import hashlib
 import json
 import re
 import socket
+import ssl
 import subprocess
 import threading
 import time
+import warnings
 
 import pytest
 
 from faktory_kit import Client, Door, LIMIT_S, PROGRAM, ROOT, ServerError, job, wait_until
+from serve_kit import make_certificate
 
 
 @pytest.fixture
@@ -35,6 +38,75 @@ def open_door(tmp_path):
 @pytest.fixture
 def door(open_door):
     return open_door()
+
+
+# ---- TLS ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tls_door(open_door, tmp_path):
+    """A server with a certificate, and a context that trusts it."""
+    make_certificate(tmp_path, "server")
+    (tmp_path / "server.pem").rename(tmp_path / "cert.pem")
+    (tmp_path / "server.key").rename(tmp_path / "key.pem")
+    door = open_door("--tls", str(tmp_path), "--handshake", "500", "--password", "sesame=acme")
+    return door, ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_everything_works_over_tls(tls_door, version):
+    door, context = tls_door
+    context.minimum_version = context.maximum_version = version
+    client = door.worker(tls=context, password="sesame")
+    assert client.socket.version() == version.name.replace("_", ".")
+    for n in range(3):
+        client.push(f"job-0000{n}", args=["x" * 700_000])
+    client.send(*["FETCH default"] * 3)
+    assert {json.loads(client.reply())["jid"] for _ in range(3)} == {f"job-0000{n}" for n in range(3)}
+    for n in range(3):
+        client.ack(f"job-0000{n}")
+    # A command in as many records as it has bytes.
+    for byte in b"INFO\r\n":
+        client.socket.sendall(bytes([byte]))
+    assert json.loads(client.reply())["faktory"]["total_processed"] == 3
+    client.send("END")
+    # The end is announced, so that it cannot be cut short unnoticed.
+    assert client.is_closed()
+
+
+def test_without_tls_nothing_is_said_where_tls_is_spoken(tls_door):
+    door, context = tls_door
+    plain = Client(door.port, greet=False)
+    plain.send('HELLO {"v":2}')
+    with pytest.raises((EOFError, AssertionError, ConnectionError)):
+        while True:
+            assert "HI" not in (plain.reply() or "")
+    silent = Client(door.port, greet=False)
+    assert silent.is_closed()
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        door.connect(tls=old)
+    with pytest.raises(ServerError, match="Invalid password"):
+        door.connect(tls=context, password="wrong")
+
+
+def test_clients_with_tls_that_vanish_leave_nothing_behind(tls_door):
+    door, context = tls_door
+    client = door.connect(tls=context, password="sesame")
+    for n in range(30):
+        raw = socket.create_connection(("127.0.0.1", door.port), timeout=LIMIT_S)
+        if n % 3 == 0:
+            raw.sendall(b"\x16\x03\x01\x02\x00\x01")
+        elif n % 3 == 1:
+            raw = context.wrap_socket(raw, server_hostname="127.0.0.1")
+            raw.sendall(b"HELLO {")
+        raw.close()
+    wait_until(lambda: client.info_of("server")["connections"] == 1)
 
 
 # ---- Handshake ----------------------------------------------------------------------------------
@@ -588,6 +660,35 @@ def test_quiet_server_hands_out_nothing(door):
     client.push("job-00002")
     door.tell("terminate")
     assert json.loads(client.ask('BEAT {"wid":"w1"}')) == {"state": "terminate"}
+
+
+def test_draining_server_tells_workers_to_quiet_and_then_to_terminate(door):
+    one, two, producer = door.worker("w1"), door.worker("w2"), door.connect()
+    for n in range(2):
+        one.push(f"job-0000{n}")
+    assert one.fetch() and two.fetch()
+    door.tell("drain 60000")
+    assert json.loads(one.ask('BEAT {"wid":"w1"}')) == {"state": "quiet"}
+    producer.push("job-00003")
+    assert two.fetch() is None
+    assert json.loads(one.ask('BEAT {"wid":"w1"}')) == {"state": "terminate"}
+    assert json.loads(two.ask('BEAT {"wid":"w2"}')) == {"state": "quiet"}
+    one.ack("job-00000")
+    one.send("END")
+    assert one.is_closed()
+    # The other one still works, and is waited for.
+    two.fail("job-00001")
+    assert producer.info()["sets"] == {"scheduled": 0, "retries": 1, "dead": 0, "working": 0}
+    two.send("END")
+    assert two.is_closed() and producer.is_closed()
+    assert door.process.wait(LIMIT_S) == 0
+
+
+def test_drain_ends_with_its_grace(door):
+    client = door.worker()
+    door.tell("drain 300")
+    assert client.is_closed()
+    assert door.process.wait(LIMIT_S) == 0
 
 
 def test_worker_without_beat_is_cut_off(open_door):

@@ -9,7 +9,7 @@ import pytest
 
 import foreign_kit
 from faktory_kit import Door, wait_until
-from serve_kit import LIMIT_S, Bench, wait_for
+from serve_kit import LIMIT_S, Bench, make_certificate, wait_for
 
 CONFIG = """
 tasks:
@@ -123,6 +123,22 @@ def test_client_and_worker_run_unchanged(foreign, bench, tmp_path, password):
     assert foreign.run(url, "care") == [{"dead": 2, "failures": 5}]
     assert server.get("/jobs/hopeless-job")[0] == 404
     assert look(server, "doomed-job")["state"] == "dead_letter"
+
+
+def test_client_and_worker_come_in_over_tls(foreign, tmp_path):
+    make_certificate(tmp_path, "server")
+    (tmp_path / "server.pem").rename(tmp_path / "cert.pem")
+    (tmp_path / "server.key").rename(tmp_path / "key.pem")
+    foreign.env.update(SSL_CERT_FILE=str(tmp_path / "cert.pem"), NODE_EXTRA_CA_CERTS=str(tmp_path / "cert.pem"))
+    door = Door(f"sqlite:{tmp_path}/jobs.db", "--tls", str(tmp_path))
+    url = f"tcp+tls://127.0.0.1:{door.port}"
+    assert foreign.run(url, "produce") == [{"rejected": 0}]
+    worker = foreign.work(url, tmp_path / "worker")
+    wait_for(lambda: sorted(line["args"][0] for line in worker.said() if line.get("jobtype") == "Good") == [1, 2, 3, 4],
+             lambda: f"the good jobs\n{worker.said()}\n{worker.errors()}")
+    worker.process.send_signal(signal.SIGTERM)
+    worker.ends()
+    door.close()
 
 
 def check_runs(runs, name):

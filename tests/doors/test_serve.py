@@ -16,7 +16,7 @@ import subprocess
 import pytest
 
 from faktory_kit import Client as FaktoryClient, ServerError as FaktoryError
-from serve_kit import LIMIT_S, Bench, token_hash, wait_for
+from serve_kit import LIMIT_S, Bench, make_certificate, token_hash, wait_for
 
 GATED = """
 tasks:
@@ -400,24 +400,12 @@ def test_unix_socket_is_served_with_its_permissions_and_removed(bench, mode):
 # ---- TLS ---------------------------------------------------------------------------------------
 
 
-def make_certificate(directory, name):
-    """A key and a certificate signed with itself; the certificate's text."""
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-        + ["-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"]
-        + ["-keyout", str(directory / f"{name}.key"), "-out", str(directory / f"{name}.pem")],
-        check=True,
-        capture_output=True,
-    )
-    return (directory / f"{name}.pem").read_text("ascii")
-
-
 def use_certificate(directory, cert, key):
     (directory / "cert.pem").write_text((directory / f"{cert}.pem").read_text("ascii"), "ascii")
     (directory / "key.pem").write_text((directory / f"{key}.key").read_text("ascii"), "ascii")
 
 
-TLS = "{http: '127.0.0.1:0', faktory: 'off', tls: {cert: DIR/cert.pem, key: DIR/key.pem}}"
+TLS = "{http: '127.0.0.1:0', faktory: '127.0.0.1:0', tls: {cert: DIR/cert.pem, key: DIR/key.pem}}"
 
 
 def get_over_tls(server, trusted, path="/ready"):
@@ -448,6 +436,8 @@ def test_certificate_is_replaced_by_a_reload_and_a_bad_one_is_refused(bench):
     server.reload()
     assert server.logged("certificate_replaced")
     assert get_over_tls(server, second) == 200
+    context = ssl.create_default_context(cadata=second)
+    assert FaktoryClient(server.port("faktory"), tls=context).info()
     assert server.stop() == 0
 
 
