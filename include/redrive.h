@@ -24,8 +24,9 @@
  *     never NULL.
  *   - A function of yours must return. What it runs under lies on the stack of its thread, and an
  *     exception that leaves it, a longjmp, a pthread_exit or a cancelled thread takes that away
- *     while the library still knows it. From C++17 on the types of callbacks are noexcept, so that
- *     the compiler asks; in older C++ catch everything yourself.
+ *     while the library still knows it. In C++ catch everything yourself; from C++17 on, with
+ *     REDRIVE_STRICT_CALLBACKS defined before this header, the types of callbacks are noexcept, so
+ *     that the compiler asks.
  *   - Until version 1.0 structs may grow between minor versions: recompile when you upgrade. The
  *     shared libraries are named after major and minor version for that reason, libredrive.so.0.1,
  *     and none takes the place of another; from 1.0 on they have the major version alone.
@@ -52,8 +53,9 @@ extern "C" {
 #define REDRIVE_API
 #endif
 
-/* C++17 made it a part of the type of a function; before that a typedef could not say it. */
-#if defined(__cpp_noexcept_function_type)
+/* C++17 made it a part of the type of a function; before that a typedef could not say it. It is not
+ * the default, so that what is written for C compiles. */
+#if defined(REDRIVE_STRICT_CALLBACKS) && defined(__cpp_noexcept_function_type)
 #define REDRIVE_NOEXCEPT noexcept
 #else
 #define REDRIVE_NOEXCEPT

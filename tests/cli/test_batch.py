@@ -265,7 +265,7 @@ def test_bad_records_are_told_by_line_and_cost_no_other(place):
     messages = [json.loads(line) for line in err.splitlines()]
     warned = [m["warning"]["message"] for m in messages if "warning" in m]
     assert len(warned) == 4
-    assert warned[0].startswith("line 2, column ")
+    assert warned[0] == "line 2: not JSON"
     assert warned[1] == "line 3: the record has no id"
     assert warned[2].startswith("line 4: an id is a string")
     assert warned[3].startswith("line 5: ")
@@ -292,7 +292,7 @@ def test_strict_stops_at_the_first_bad_record(place):
 @pytest.mark.parametrize(
     "words, code, message",
     [
-        (("rek", "a.jsonl"), 1, "did you mean 'rec'"),
+        (("rek", "a.jsonl"), 2, "did you mean 'rec'"),
         (("rec", "missing.jsonl"), 1, "cannot read the records"),
         (("rec", "."), 1, "cannot read the records"),
         (("idle", "a.jsonl"), 2, "does not say how it is run"),

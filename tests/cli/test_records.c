@@ -113,9 +113,9 @@ static void bad_line_is_reported_and_costs_no_other(void **state)
     (void)state;
     check_records("{\"id\":1}\n{\"id\":\n[1]\n?\n{\"id\":2}\n",
                   "1 1 {\"id\":1}\n"
-                  "! line 2, column 7: expected a value, found the end of the text\n"
+                  "! line 2: not JSON\n"
                   "! line 3, column 1: expected an object, found an array\n"
-                  "! line 4, column 1: expected a value, found '?'\n"
+                  "! line 4: not JSON\n"
                   "5 2 {\"id\":2}\n",
                   .format = RECORDS_JSONL);
 }

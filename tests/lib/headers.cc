@@ -1,6 +1,7 @@
-// The headers, as a C++ program sees them: it may have an XX of its own, calls structs by their bare
-// names, and its compiler asks for callbacks that do not throw as soon as it can.
+// The headers, as a C++ program sees them: it may have an XX of its own, calls structs by their
+// bare names, and if it wishes its compiler asks for callbacks that do not throw as soon as it can.
 #define XX 42
+#define REDRIVE_STRICT_CALLBACKS
 #include <redrive.h>
 #include <redrive_queue.h>
 
