@@ -37,10 +37,14 @@ static const char *tenant_of(const struct cli *cli)
     return options->tenant;
 }
 
+/* With those that tasks declare, met by a job or not. */
 static int read_all(const struct session *session, struct str tenant, struct breaker_page *ret,
                     struct redrive_err *err)
 {
-    int rc = breakers_read(session->store, tenant, engine_now_ms(session->engine), ret, err);
+    const int64_t now_ms = engine_now_ms(session->engine);
+    int rc = breakers_read(session->store, tenant, now_ms, ret, err);
+    if (rc == 0)
+        rc = breakers_add_declared(session->config, tenant, now_ms, ret, err);
     return rc < 0 ? rc : breakers_count_parked(session->store, tenant, ret, err);
 }
 
@@ -176,19 +180,7 @@ static void show_as_text(const struct breaker_info *b, int64_t now_ms, bool colo
     buf_printf(out, "  on open            %s\n", redrive_on_open_name(c->on_open));
 }
 
-/* A task whose breaker has its name, and which need not have met it yet. */
-static bool is_declared(const struct session *session, const char *key)
-{
-    const struct config *config = session->config;
-    for (size_t i = 0; i < config->n_tasks; i++)
-        if (strcmp(config->tasks[i].name, key) == 0 && config->tasks[i].breaker.key &&
-            strcmp(config->tasks[i].breaker.key, "{task}") == 0)
-            return true;
-    return false;
-}
-
-static int unknown_key(const struct session *session, const struct breaker_page *page,
-                       const char *key, struct redrive_err *err)
+static int unknown_key(const struct breaker_page *page, const char *key, struct redrive_err *err)
 {
     struct words words = WORDS_INIT;
     char name[256];
@@ -196,10 +188,7 @@ static int unknown_key(const struct session *session, const struct breaker_page 
     for (size_t i = 0; i < page->n; i++)
         if (str_copy(name, sizeof name, page->breakers[i].key))
             words_add(&words, "", name);
-    for (size_t i = 0; i < session->config->n_tasks; i++)
-        if (is_declared(session, session->config->tasks[i].name))
-            words_add(&words, "", session->config->tasks[i].name);
-    err_detail(err, "a breaker comes to be with the first job that meets it");
+    err_detail(err, "a breaker that no task declares comes to be with the first job that meets it");
     const char *nearest = words_nearest(&words, str_of(key));
     if (nearest)
         err_hint(err, "did you mean '%s'?", nearest);
@@ -235,9 +224,8 @@ static int move(struct cli *cli, const struct session *session, enum breaker_ver
     int rc = read_all(session, tenant, page, err);
     if (rc < 0)
         return rc;
-    bool exists = breakers_find(page, tenant, str_of(key)) != NULL;
-    if (!exists && (verb == BREAKER_LOOK || !is_declared(session, key)))
-        return unknown_key(session, page, key, err);
+    if (!breakers_find(page, tenant, str_of(key)))
+        return unknown_key(page, key, err);
     if (verb != BREAKER_LOOK) {
         struct breaker_op op;
         breaker_op_init(&op, tenant, str_of(key), verb);
@@ -248,7 +236,7 @@ static int move(struct cli *cli, const struct session *session, enum breaker_ver
     if (rc < 0)
         return rc;
     const struct breaker_info *b = breakers_find(page, tenant, str_of(key));
-    return b ? print_one(cli, session, b, err) : unknown_key(session, page, key, err);
+    return b ? print_one(cli, session, b, err) : unknown_key(page, key, err);
 }
 
 static int run_verb(struct cli *cli, enum breaker_verb verb, struct redrive_err *err)

@@ -13,6 +13,7 @@
 #include "cli/table.h"
 #include "cli/text.h"
 #include "core/state.h"
+#include "engine/gate.h"
 #include "store/job_json.h"
 
 #define OUTPUT_MAX (256u * 1024 * 1024)
@@ -23,6 +24,7 @@ struct shower {
     const struct term *term;
     int64_t now_ms;
     bool is_paused; /* the queue of a job that waits in it */
+    const struct gate_info *gate;
     struct buf *out;
 };
 
@@ -78,6 +80,28 @@ static void put_state(struct shower *s, const struct job *job)
     buf_putc(s->out, '\n');
 }
 
+/* What a parked job waits for, and until when at the least. */
+static void put_gate(struct shower *s)
+{
+    const struct gate_info *gate = s->gate;
+    struct buf name;
+    if (!gate->is_held)
+        return;
+    buf_init(&name, OUTPUT_MAX);
+    gate_write_text(&name, gate);
+    put_fact(s, "Held by", buf_str(&name));
+    buf_release(&name);
+    put_name(s, "May go");
+    if (gate->may_go_ms > s->now_ms) {
+        char text[CLOCK_TEXT_MAX], age[AGE_TEXT_MAX];
+        buf_printf(s->out, "%s  (in %s), ", clock_format(gate->may_go_ms, text),
+                   age_text(gate->may_go_ms - s->now_ms + 999, age));
+    } else if (gate->may_go_ms != 0) {
+        buf_puts(s->out, "now, ");
+    }
+    buf_printf(s->out, "%s\n", gate_wait_text(gate));
+}
+
 static void put_facts(struct shower *s, const struct job *job)
 {
     const struct job_spec *spec = &job->spec;
@@ -88,6 +112,7 @@ static void put_facts(struct shower *s, const struct job *job)
     put_fact(s, "Queue", spec->queue);
     put_fact(s, "Tenant", spec->tenant);
     put_state(s, job);
+    put_gate(s);
     if (spec->priority != 0) {
         put_name(s, "Priority");
         buf_printf(s->out, "%d\n", spec->priority);
@@ -246,8 +271,11 @@ int job_show(struct cli *cli, struct store *store, const struct job *job, int64_
 {
     struct attempt_page history = {0};
     struct buf out;
+    struct gate_info gate;
     bool is_paused;
     int rc = look_for_pause(store, job, &is_paused, err);
+    if (rc == 0)
+        rc = gate_read(store, job, now_ms, &gate, err);
     if (rc == 0)
         rc = store_ops(store)->history(store, &job->status.seq, 1, &history, err);
     if (rc < 0)
@@ -256,11 +284,17 @@ int job_show(struct cli *cli, struct store *store, const struct job *job, int64_
     if (cli->globals->json) {
         struct json_writer w;
         json_writer_init(&w, &out);
-        job_write_json(&w, job, &history);
+        json_begin_object(&w);
+        job_write_members(&w, job, &history);
+        gate_write_json(&w, &gate);
+        json_end_object(&w);
         buf_putc(&out, '\n');
     } else {
-        struct shower s = {
-            .term = &cli->out, .now_ms = now_ms, .is_paused = is_paused, .out = &out};
+        struct shower s = {.term = &cli->out,
+                           .now_ms = now_ms,
+                           .is_paused = is_paused,
+                           .gate = &gate,
+                           .out = &out};
         put_facts(&s, job);
         put_value(&s, "Payload", job->spec.payload);
         put_value(&s, "Result", job->status.result);

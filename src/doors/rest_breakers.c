@@ -20,6 +20,9 @@ static void get_breakers(struct rest_call *call)
     struct redrive_err err = {0};
     int rc = breakers_read(store, call->principal.tenant, rest_now_ms(call), &page, &err);
     if (rc == 0)
+        rc = breakers_add_declared(call->config, call->principal.tenant, rest_now_ms(call), &page,
+                                   &err);
+    if (rc == 0)
         rc = breakers_count_parked(store, call->principal.tenant, &page, &err);
     kit_send_items(call, rc, &err, &page, page.n, write_breaker);
     breaker_page_release(&page);
@@ -50,7 +53,8 @@ static void move(struct rest_call *call, struct str key, const char *field, enum
         return;
     }
     breaker_op_init(op, call->principal.tenant, key, verb);
-    op->known_only = verb == BREAKER_RESET; /* there would be nothing to reset */
+    /* There would be nothing to reset, and a failure of what does not run tells nothing. */
+    op->known_only = verb == BREAKER_RESET || verb == BREAKER_SIMULATE_FAILURE;
     rest_commit(call, &op->op, moved);
 }
 

@@ -4,6 +4,7 @@
 #include "doors/rest_kit.h"
 #include "doors/views.h"
 #include "engine/change.h"
+#include "engine/gate.h"
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
@@ -27,10 +28,13 @@ static void get_job(struct rest_call *call)
         return;
     }
     int rc = store_ops(store)->history(store, &page.jobs[0].status.seq, 1, &history, &err);
+    struct gate_info gate;
+    if (rc == 0)
+        rc = gate_read(store, &page.jobs[0], rest_now_ms(call), &gate, &err);
     if (rc < 0) {
         rest_fail(call, &err, NULL);
     } else {
-        view_job(rest_json(call), &page.jobs[0], &history);
+        view_whole_job(rest_json(call), &page.jobs[0], &history, &gate);
         rest_send(call, 200);
     }
     attempt_page_release(&history);

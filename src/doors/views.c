@@ -25,9 +25,17 @@ static void other_names(struct json_writer *w, const struct job *job)
 
 void view_job(struct json_writer *w, const struct job *job, const struct attempt_page *history)
 {
+    view_whole_job(w, job, history, NULL);
+}
+
+void view_whole_job(struct json_writer *w, const struct job *job,
+                    const struct attempt_page *history, const struct gate_info *gate)
+{
     json_begin_object(w);
     job_write_members(w, job, history);
     other_names(w, job);
+    if (gate)
+        gate_write_json(w, gate);
     json_end_object(w);
 }
 

@@ -6,11 +6,15 @@
 #include "config/config.h"
 #include "engine/settle.h"
 #include "engine/submit.h"
+#include "engine/gate.h"
 #include "store/store.h"
 
 /* The job as everywhere (store/job_json.h), and under the names that other systems know it by:
  * job_id, task_name, status, scheduled_at. `history` may be NULL. */
 void view_job(struct json_writer *w, const struct job *job, const struct attempt_page *history);
+/* The same with what holds it, if it is parked; NULL: that is not told. */
+void view_whole_job(struct json_writer *w, const struct job *job,
+                    const struct attempt_page *history, const struct gate_info *gate);
 
 /* The same for a dead letter, with task_id, error_message, error_type, retry_count, failed_at and
  * the fingerprint of its group. */

@@ -1,6 +1,9 @@
 #include "engine/breakers.h"
 
+#include <stdlib.h>
+
 #include "base/err.h"
+#include "engine/engine.h"
 #include "engine/lane.h"
 #include "store/job_json.h"
 
@@ -30,6 +33,67 @@ static int read_row(const struct shared_row *row, int64_t now_ms, struct arena *
     };
     breaker_status(&lane.breaker, &lane.breaker_config, now_ms, &ret->status);
     return 0;
+}
+
+/* The one key of all jobs of a task; empty: they may have several. */
+static struct str only_key(const struct config_task *task)
+{
+    const char *key = task->breaker.key ? task->breaker.key : "";
+    if (strcmp(key, "{task}") == 0)
+        return str_of(task->name);
+    return strchr(key, '{') ? (struct str){0} : str_of(key);
+}
+
+const struct config_task *breakers_declared_by(const struct config *config, struct str key)
+{
+    for (size_t i = 0; config && i < config->n_tasks; i++)
+        if (key.len > 0 && str_eq(only_key(&config->tasks[i]), key))
+            return &config->tasks[i];
+    return NULL;
+}
+
+static int by_name(const void *left, const void *right)
+{
+    const struct breaker_info *a = left, *b = right;
+    int order = str_compare(a->tenant, b->tenant);
+    return order != 0 ? order : str_compare(a->key, b->key);
+}
+
+static bool is_in(const struct breaker_page *page, struct str tenant, struct str key)
+{
+    for (size_t i = 0; i < page->n; i++)
+        if (str_eq(page->breakers[i].tenant, tenant) && str_eq(page->breakers[i].key, key))
+            return true;
+    return false;
+}
+
+int breakers_add_declared(const struct config *config, struct str tenant, int64_t now_ms,
+                          struct breaker_page *page, struct redrive_err *err)
+{
+    const size_t n_tasks = config ? config->n_tasks : 0;
+    const struct str whose = tenant.len > 0 ? tenant : STR(ENGINE_TENANT_DEFAULT);
+    struct breaker_info *all = arena_array(&page->arena, page->n + n_tasks, sizeof *all);
+    if (n_tasks == 0)
+        return 0;
+    if (!all)
+        return err_nomem(err);
+    if (page->n > 0)
+        memcpy(all, page->breakers, page->n * sizeof *all);
+    page->breakers = all;
+    for (size_t i = 0; i < n_tasks; i++) {
+        const struct str key = only_key(&config->tasks[i]);
+        struct breaker fresh;
+        if (key.len == 0 || is_in(page, whose, key))
+            continue;
+        struct breaker_info *info = &all[page->n++];
+        *info = (struct breaker_info){.tenant = keep(&page->arena, whose),
+                                      .key = keep(&page->arena, key)};
+        breaker_init(&fresh, 0);
+        breaker_status(&fresh, &config->tasks[i].breaker.config, now_ms, &info->status);
+    }
+    if (page->n > 0)
+        qsort(all, page->n, sizeof *all, by_name);
+    return page->arena.failed ? err_nomem(err) : 0;
 }
 
 static void add_parked(struct breaker_page *page, const struct lane_page *lanes)

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/json_writer.h"
 #include "base/str.h"
+#include "config/config.h"
 #include "redrive.h"
 #include "store/store.h"
 
@@ -36,6 +37,15 @@ struct breaker_page {
 int breakers_read(struct store *store, struct str tenant, int64_t now_ms, struct breaker_page *ret,
                   struct redrive_err *err);
 void breaker_page_release(struct breaker_page *page);
+
+/* The task of the configuration that declares the breaker of a key, as below; NULL: none does. */
+const struct config_task *breakers_declared_by(const struct config *config, struct str key);
+
+/* Adds those that have no row yet, closed and without counts, as the tasks of a configuration
+ * declare them: for each task whose breaker has one key for all of its jobs, `{task}` or a plain
+ * word. An absent tenant: the default one. */
+int breakers_add_declared(const struct config *config, struct str tenant, int64_t now_ms,
+                          struct breaker_page *page, struct redrive_err *err);
 
 /* Counts the parked jobs of each, which costs as many rows as are parked. The same tenant. */
 int breakers_count_parked(struct store *store, struct str tenant, struct breaker_page *page,

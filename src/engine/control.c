@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "engine/breakers.h"
 #include "engine/private.h"
 
 /* How many jobs a unit gives the time of a pause back to. */
@@ -37,10 +38,19 @@ static void carry_out(struct engine *e, struct lane *lane, enum breaker_verb ver
         engine_want(e, e->now_ms);
 }
 
+/* The task whose breaker has this key for all of its jobs; NULL: none that is known here. */
+static const struct config_task *declaring_task(const struct engine *e, struct str key)
+{
+    const struct config_task *task = task_in_force(e, key);
+    const bool is_its_own =
+        *task->name != '\0' && task->breaker.key && strcmp(task->breaker.key, "{task}") == 0;
+    return is_its_own ? task : breakers_declared_by(e->options.config, key);
+}
+
 /* Whether it makes no breaker that is not there. */
 static bool needs_breaker(const struct engine *e, const struct breaker_op *op)
 {
-    return op->verb == BREAKER_LOOK || (op->known_only && *engine_task(e, op->key)->name == '\0');
+    return op->verb == BREAKER_LOOK || (op->known_only && !declaring_task(e, op->key));
 }
 
 static int apply_breaker(struct engine *e, struct op *base, struct redrive_err *err)
@@ -52,11 +62,15 @@ static int apply_breaker(struct engine *e, struct op *base, struct redrive_err *
     if (!lane && needs_breaker(e, op)) {
         base->code = err_set(&base->err, REDRIVE_E_NOT_FOUND, "there is no breaker '%.*s'",
                              (int)op->key.len, op->key.ptr);
+        err_detail(&base->err, "no job has met it, and no task declares it");
         return 0;
     }
     /* Most breakers have the name of their task; what a job brings later holds in any case. */
-    if (!lane)
-        rc = lane_breaker(e, tenant, op->key, &engine_task(e, op->key)->breaker.config, &lane, err);
+    if (!lane) {
+        const struct config_task *task = declaring_task(e, op->key);
+        rc = lane_breaker(e, tenant, op->key,
+                          &(task ? task : engine_task(e, op->key))->breaker.config, &lane, err);
+    }
     if (rc == 0 && op->verb != BREAKER_LOOK) {
         carry_out(e, lane, op->verb);
         rc = lane_mark(e, lane, err);

@@ -15,7 +15,8 @@ enum breaker_verb {
 };
 
 /* A look at a breaker that nothing has been recorded for is REDRIVE_E_NOT_FOUND; the other verbs
- * make it. With `known_only` they make only one that has the name of a task of the configuration.
+ * make it. With `known_only` they make only one that a task of the configuration, or one that
+ * another process has published, declares by its name or its key.
  */
 struct breaker_op {
     struct op op;

@@ -64,6 +64,10 @@ def test_a_declared_task_can_be_tripped_before_its_first_job(redrive, store, tmp
     )
     words = ["-c", str(config)]
     redrive.output("migrate", "--store", store)
+    (listed,) = run_json(redrive, store, "list", *words)["items"]  # those of `http` are not known yet
+    assert (listed["key"], listed["state"], listed["failure_count"]) == ("fax", "closed", 0)
+    shown = run_json(redrive, store, "show", "fax", *words)
+    assert (shown["state"], shown["thresholds"]["failure_threshold"]) == ("closed", 2)
     fax = run_json(redrive, store, "trip", "fax", *words)
     assert (fax["state"], fax["thresholds"]["failure_threshold"]) == ("forced_open", 2)
     assert redrive("breakers", "trip", "http", *words, "--store", store).returncode == 1

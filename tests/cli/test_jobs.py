@@ -115,6 +115,16 @@ def test_table_fits_the_terminal(full):
 # ---- show -------------------------------------------------------------------------------------
 
 
+def test_show_tells_what_holds_a_parked_job(full):
+    text = full.output("jobs", "show", "parked-1")
+    assert "Held by     breaker parking (" in text
+    assert "\nMay go      " in text
+    held = full.json("jobs", "show", "parked-1")["held_by"]
+    assert (held["kind"], held["key"]) == ("breaker", "parking")
+    assert full.json("jobs", "show", "queued-1")["held_by"] is None
+    assert "Held by" not in full.output("jobs", "show", "queued-1")
+
+
 def test_show_tells_everything(full):
     text = full.output("jobs", "show", "net-1")
     for fact in ("net-1", "enrich", "dead_letter (exhausted)", "1 of 1", "(2h ago)", "ConnError",

@@ -435,6 +435,31 @@ def test_a_breaker_that_is_not_there_is_not_made_by_a_reset(api):
     assert api.ok("POST", "/retry/circuit-breakers/mail/reset")["state"] == "closed"  # a task of the configuration
 
 
+def test_declared_tasks_list_their_breakers_from_the_start(api):
+    mail = breaker(api, "mail")
+    assert (mail["state"], mail["failure_count"], mail["failure_rate"]) == ("closed", 0, None)
+    assert (mail["tenant"], mail["parked"], mail["opened_at"]) == ("default", 0, None)
+
+
+def test_a_failure_of_an_unknown_task_is_refused(api):
+    before = api.ok("GET", "/retry/circuit-breakers")["items"]
+    problem = api.problem(404, "POST", "/retry/simulate-failure", task_type="nosuch")
+    assert "there is no breaker 'nosuch'" in str(problem)
+    assert api.ok("GET", "/retry/circuit-breakers")["items"] == before
+
+
+def test_a_parked_job_tells_what_holds_it(api):
+    for _ in range(5):
+        api.ok("POST", "/retry/simulate-failure", task_type="mail")
+    job_id = api.submit()
+    assert api.ok("GET", f"/jobs/{job_id}")["held_by"] is None
+    assert api.claim() == []
+    until(lambda: api.state(job_id) == "parked", "parking")
+    held = api.ok("GET", f"/jobs/{job_id}")["held_by"]
+    assert (held["kind"], held["key"], held["state"]) == ("breaker", "mail", "open")
+    assert held["may_go_at"] == breaker(api, "mail")["next_probe_at"]
+
+
 def test_breakers_are_moved_by_hand(api):
     assert api.ok("POST", "/retry/circuit-breakers/a%2Fb/trip")["state"] == "forced_open"
     assert breaker(api, "a/b")["state"] == "forced_open"
@@ -757,9 +782,10 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     assert ask("PATCH", letter.replace("{id}", dead), letter, {"payload": 1}).status == 404
     assert ask("DELETE", letter.replace("{id}", dead), letter).status == 404
     assert ask("POST", letter.replace("{id}", dead) + "/retry", letter + "/retry").status == 404
-    for path in ("/jobs", "/retry/dead-letters", "/retry/dead-letters/groups", "/retry/circuit-breakers",
-                 "/queues", "/workers", "/cron"):
+    for path in ("/jobs", "/retry/dead-letters", "/retry/dead-letters/groups", "/queues", "/workers", "/cron"):
         assert ask("GET", path)["items"] == []
+    for own in ask("GET", "/retry/circuit-breakers")["items"]:  # as the tasks declare them, and no more
+        assert (own["tenant"], own["state"], own["failure_count"]) == ("blue", "closed", 0)
     assert ask("GET", "/retry/dead-letters/stats")["total_jobs"] == 0
     assert ask("GET", "/retry/stats")["execution_stats"]["total_executed"] == 0
     assert ask("GET", "/retry/stats")["dead_letter_stats"]["total_dead_letters"] == 0
