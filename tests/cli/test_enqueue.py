@@ -19,7 +19,7 @@ def place(tmp_path):
         path = tmp_path
         db = tmp_path / "redrive.db"
 
-        def rows(self, sql="SELECT l.task, s.payload FROM jobs JOIN lines l USING (line_id) JOIN specs s USING (seq) ORDER BY seq"):
+        def rows(self, sql="SELECT l.task, s.payload FROM job_states JOIN lines l USING (line_id) JOIN specs s USING (seq) ORDER BY seq"):
             with sqlite3.connect(self.db) as db:
                 return db.execute(sql).fetchall()
 
@@ -84,7 +84,7 @@ def test_every_option_reaches_the_row(redrive, place):
     row = place.rows(
         "SELECT l.queue, s.priority, t.name, s.user, s.project, s.service, s.unique_key, s.unique_forever,"
         " j.process_after_ms, s.deadline_ms, s.policy, s.max_attempts"
-        " FROM jobs j JOIN lines l USING (line_id) JOIN tenants t ON t.tenant_id = l.tenant_id JOIN specs s USING (seq)"
+        " FROM job_states j JOIN lines l USING (line_id) JOIN tenants t ON t.tenant_id = l.tenant_id JOIN specs s USING (seq)"
     )
     policy = '{"max_attempts":3,"strategy":"fixed"}'
     assert row == [("q", -7, "x", "u", "p", "s", "k", 1, 2209032000000, 2209068000500, policy, 3)]
@@ -92,14 +92,14 @@ def test_every_option_reaches_the_row(redrive, place):
 
 def test_a_delay_locks_the_job(redrive, place):
     assert json.loads(enqueue(redrive, place, "t", "--delay", "1h", "--json").stdout)["state"] == "scheduled"
-    waits = place.rows("SELECT process_after_ms - created_ms FROM jobs JOIN specs USING (seq)")[0][0]
+    waits = place.rows("SELECT process_after_ms - created_ms FROM job_states JOIN specs USING (seq)")[0][0]
     assert 3_590_000 < waits <= 3_600_000
 
 
 def test_local_times_are_those_of_the_machine(redrive, place):
     env = {"PATH": os.environ["PATH"], "TZ": "XYZ-3", **{k: v for k, v in os.environ.items() if k.endswith("SAN_OPTIONS")}}
     subprocess.run([redrive.binary, "enqueue", "t", "--at", "2040-01-01T12:00"], cwd=place.path, env=env, check=True, timeout=60, capture_output=True)
-    assert place.rows("SELECT process_after_ms FROM jobs") == [(2209032000000 - 3 * 3600 * 1000,)]
+    assert place.rows("SELECT process_after_ms FROM job_states") == [(2209032000000 - 3 * 3600 * 1000,)]
 
 
 def test_wait_gives_up_in_time(redrive, place):
@@ -125,7 +125,7 @@ def test_wait_tells_how_the_job_ended(redrive, place, state, code, name):
     )
     try:
         with sqlite3.connect(place.db, timeout=30) as db:
-            db.execute("UPDATE jobs SET state = ?", (state,))
+            db.execute("UPDATE job_states SET state = ?", (state,))
         out, _ = process.communicate(timeout=60)
     finally:
         process.kill()

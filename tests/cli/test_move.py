@@ -65,7 +65,7 @@ def jobs_in(store):
     """How many jobs a file has, 0 while there is no such table."""
     try:
         with sqlite3.connect(f"file:{path_of(store)}?mode=ro", uri=True, timeout=TIMEOUT_S) as db:
-            return db.execute("SELECT count(*) FROM jobs").fetchone()[0]
+            return db.execute("SELECT count(*) FROM job_states").fetchone()[0]
     except sqlite3.OperationalError:
         return 0
 
@@ -178,7 +178,7 @@ def test_an_interrupt_says_how_to_go_on(pair):
 @pytest.mark.parametrize("sql, text", [
     ("UPDATE history SET error_message = 'other' WHERE seq = "
      "(SELECT seq FROM specs WHERE id = 'retrying-1')", "job retrying-1 of tenant default: error message"),
-    ("UPDATE jobs SET updated_ms = updated_ms + 1 WHERE state = 4", "job parked-1 of tenant default: updated"),
+    ("UPDATE job_states SET updated_ms = updated_ms + 1 WHERE state = 4", "job parked-1 of tenant default: updated"),
     ("UPDATE lines SET queued = queued + 1 WHERE queued > 0", "counts of tenant default, queue"),
     ("UPDATE counters SET value = value + 1", "counter"),
     ("DELETE FROM results", "job done-1 of tenant default: result"),

@@ -2,6 +2,7 @@
 
 Blocks of ```sql run in SQLite; those that are for PostgreSQL only follow theirs as ```plpgsql.
 """
+import json
 import re
 import subprocess
 
@@ -66,7 +67,7 @@ def plain(cell):
     if re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", cell):
         return "TIME"
     try:
-        return float(cell)
+        return json.loads(cell)
     except ValueError:
         return cell
 
@@ -102,6 +103,11 @@ def test_queries_find_what_went_wrong(on_a_file):
     assert len(of("'deferred_for_retry'")) == 3
     # Nothing here is old.
     assert len([sql for sql, rows in found.items() if not rows]) == 2
+
+
+def test_the_view_jobs_has_every_job(on_a_file):
+    rows = on_a_file.query("SELECT id, status, attempts, last_error FROM jobs WHERE type='thumbnail'")
+    assert [list(row) for row in rows] == [["job-id", "dead_letter", "1", "ValueError: no picture"]]
 
 
 def test_forms_for_both_differ_in_nothing_but_dates():

@@ -128,7 +128,7 @@ class Bench:
     def jobs(self, columns):
         db = sqlite3.connect(self.database, timeout=LIMIT_S)
         try:
-            return db.execute(f"SELECT {columns} FROM jobs JOIN states USING (state) ORDER BY seq").fetchall()
+            return db.execute(f"SELECT {columns} FROM job_states JOIN states USING (state) ORDER BY seq").fetchall()
         finally:
             db.close()
 

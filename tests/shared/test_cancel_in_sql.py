@@ -40,7 +40,7 @@ def test_a_job_that_starts_meanwhile_is_not_locked_by_who_cancels_it(tmp_path):
         waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         sleeps = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query ~ 'cancel'"
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            claim = pool.submit(server.sql, f"BEGIN; UPDATE redrive.jobs SET state = 3 WHERE seq = {seq}; "
+            claim = pool.submit(server.sql, f"BEGIN; UPDATE redrive.job_states SET state = 3 WHERE seq = {seq}; "
                                             "SELECT pg_sleep(3); COMMIT")
             wait_for(lambda: server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1",
                      "the claim is under way")
@@ -48,5 +48,5 @@ def test_a_job_that_starts_meanwhile_is_not_locked_by_who_cancels_it(tmp_path):
             wait_for(lambda: server.sql(waits) == "1", "the cancel waits for it")
             claim.result()
             wait_for(lambda: server.sql(sleeps) == "1" and server.sql(waits) == "0", "the cancel has its answer")
-            server.sql(f"SELECT 1 FROM redrive.jobs WHERE seq = {seq} FOR UPDATE NOWAIT")
+            server.sql(f"SELECT 1 FROM redrive.job_states WHERE seq = {seq} FOR UPDATE NOWAIT")
             assert "cancelling" in cancel.result()

@@ -119,7 +119,7 @@ class SqliteStore(AnyStore):
             db.row_factory = sqlite3.Row
             return [dict(row) for row in db.execute(query)]
         except sqlite3.OperationalError:
-            if db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'jobs'").fetchone()[0]:
+            if db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'job_states'").fetchone()[0]:
                 raise
             return []
         finally:
@@ -129,7 +129,7 @@ class SqliteStore(AnyStore):
         named = ",".join(f"'{state}'" for state in states)
         return self._rows("""SELECT s.id, l.task, l.queue, n.name AS state, j.attempts, s.max_attempts, j.worker,
                                     s.unique_key
-                             FROM jobs j JOIN specs s ON s.seq = j.seq JOIN lines l ON l.line_id = j.line_id
+                             FROM job_states j JOIN specs s ON s.seq = j.seq JOIN lines l ON l.line_id = j.line_id
                              JOIN states n ON n.state = j.state""" + (f" WHERE n.name IN ({named})" if named else ""))
 
     def attempts(self, ids):
@@ -177,7 +177,7 @@ class PostgresStore(AnyStore):
 
     def _rows(self, query):
         """None as long as the first process has not made the store."""
-        if self._sql("SELECT to_regclass('redrive.jobs') IS NULL").strip() == "t":
+        if self._sql("SELECT to_regclass('redrive.job_states') IS NULL").strip() == "t":
             return []
         return [json.loads(line) for line in self._sql(f"SELECT row_to_json(r) FROM ({query}) r").splitlines()]
 
@@ -185,7 +185,7 @@ class PostgresStore(AnyStore):
         named = ",".join(f"'{state}'" for state in states)
         return self._rows("""SELECT s.id, l.task, l.queue, n.name AS state, j.attempts, s.max_attempts, j.worker,
                                     s.unique_key
-                             FROM redrive.jobs j JOIN redrive.specs s ON s.seq = j.seq
+                             FROM redrive.job_states j JOIN redrive.specs s ON s.seq = j.seq
                              JOIN redrive.lines l ON l.line_id = j.line_id
                              JOIN redrive.states n ON n.state = j.state""" + (f" WHERE n.name IN ({named})" if named else ""))
 

@@ -24,27 +24,27 @@ static const struct {
     const char *sql;
     const char *finding;
 } QUESTIONS[] = {
-    {"SELECT j.seq FROM redrive.jobs j LEFT JOIN redrive.specs s ON s.seq = j.seq "
+    {"SELECT j.seq FROM redrive.job_states j LEFT JOIN redrive.specs s ON s.seq = j.seq "
      "WHERE s.seq IS NULL LIMIT 1",
      "it has no payload"},
-    {"SELECT s.seq FROM redrive.specs s LEFT JOIN redrive.jobs j ON j.seq = s.seq "
+    {"SELECT s.seq FROM redrive.specs s LEFT JOIN redrive.job_states j ON j.seq = s.seq "
      "WHERE j.seq IS NULL LIMIT 1",
      "it has no state"},
-    {"SELECT j.seq FROM redrive.jobs j LEFT JOIN redrive.lines l ON l.line_id = j.line_id "
+    {"SELECT j.seq FROM redrive.job_states j LEFT JOIN redrive.lines l ON l.line_id = j.line_id "
      "WHERE l.line_id IS NULL LIMIT 1",
      "it stands in no line"},
-    {"SELECT j.seq FROM redrive.jobs j LEFT JOIN redrive.history h ON h.seq = j.seq "
+    {"SELECT j.seq FROM redrive.job_states j LEFT JOIN redrive.history h ON h.seq = j.seq "
      "AND h.n = j.error_n WHERE j.error_n IS NOT NULL AND h.seq IS NULL LIMIT 1",
      "its latest error is gone"},
-    {"SELECT coalesce(j.seq, p.seq) FROM (SELECT seq FROM redrive.jobs WHERE state = 4) j "
+    {"SELECT coalesce(j.seq, p.seq) FROM (SELECT seq FROM redrive.job_states WHERE state = 4) j "
      "FULL JOIN redrive.parked p ON p.seq = j.seq WHERE j.seq IS NULL OR p.seq IS NULL LIMIT 1",
      "it is parked in one table, and not in the other"},
-    {"SELECT coalesce(j.seq, k.seq) FROM (SELECT seq FROM redrive.jobs WHERE state < 5 "
+    {"SELECT coalesce(j.seq, k.seq) FROM (SELECT seq FROM redrive.job_states WHERE state < 5 "
      "AND has_key) j FULL JOIN redrive.live_keys k ON k.seq = j.seq "
      "WHERE j.seq IS NULL OR k.seq IS NULL LIMIT 1",
      "a unique key is held by nobody, or not held by its job"},
     {"SELECT coalesce(c.line_id, y.line_id)::bigint FROM (SELECT line_id, count(*) AS n, "
-     "count(*) FILTER (WHERE state = 2) AS queued FROM redrive.jobs GROUP BY line_id) c "
+     "count(*) FILTER (WHERE state = 2) AS queued FROM redrive.job_states GROUP BY line_id) c "
      "FULL JOIN (SELECT line_id, sum(scheduled + retrying + queued + running + parked + "
      "completed + failed + dead_letter + cancelled) AS n, sum(queued) AS queued "
      "FROM redrive.tallies GROUP BY line_id) y ON y.line_id = c.line_id "

@@ -95,7 +95,7 @@ static void add_states(struct buf *sql, uint32_t states)
     (void)buf_puts(sql, *comma ? ")" : "NULL)");
 }
 
-#define FROM_JOBS   " FROM redrive.jobs j" JOB_JOINS " WHERE true"
+#define FROM_JOBS   " FROM redrive.job_states j" JOB_JOINS " WHERE true"
 #define SELECT_JOBS "SELECT " JOB_COLUMNS FROM_JOBS
 
 /* The same, of the tenant's jobs: k goes along its index by seq, and j follows it. What stands
@@ -113,7 +113,8 @@ static void add_from_tenant(struct buf *sql, struct args *args, const struct job
                          (long long)f->after_seq);
     (void)buf_printf(sql,
                      " ORDER BY x.tenant_id%s, x.seq%s OFFSET 0) k CROSS JOIN LATERAL (SELECT * "
-                     "FROM redrive.jobs q WHERE q.seq = k.seq OFFSET 0) j" JOB_JOINS " WHERE true",
+                     "FROM redrive.job_states q WHERE q.seq = k.seq OFFSET 0) j" JOB_JOINS
+                     " WHERE true",
                      direction, direction);
 }
 
@@ -206,7 +207,7 @@ static void add_by_end_of_tenant(struct buf *sql, struct args *args, const struc
                          (long long)f->after_ms, (long long)f->after_seq);
     (void)buf_printf(sql,
                      " ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC LIMIT %zu) m "
-                     "CROSS JOIN LATERAL (SELECT * FROM redrive.jobs q WHERE q.seq = m.seq "
+                     "CROSS JOIN LATERAL (SELECT * FROM redrive.job_states q WHERE q.seq = m.seq "
                      "OFFSET 0) j" JOB_JOINS
                      " ORDER BY coalesce(j.finished_ms, 0) DESC, j.seq DESC",
                      f->limit + 1);
@@ -312,12 +313,13 @@ static void add_groups(struct buf *sql, struct args *args, const struct job_filt
         (void)buf_puts(sql, FROM_JOBS);
     (void)buf_puts(sql, " AND j.fingerprint IS NOT NULL");
     add_conditions(sql, args, f, source);
-    (void)buf_printf(
-        sql,
-        " GROUP BY j.fingerprint ORDER BY n DESC, last_ms DESC, example DESC "
-        "LIMIT %zu) SELECT " JOB_COLUMNS ", g.n, g.first_ms, g.last_ms FROM g JOIN redrive.jobs j "
-        "ON j.seq = g.example" JOB_JOINS " ORDER BY g.n DESC, g.last_ms DESC, g.example DESC",
-        f->limit);
+    (void)buf_printf(sql,
+                     " GROUP BY j.fingerprint ORDER BY n DESC, last_ms DESC, example DESC "
+                     "LIMIT %zu) SELECT " JOB_COLUMNS
+                     ", g.n, g.first_ms, g.last_ms FROM g JOIN redrive.job_states j "
+                     "ON j.seq = g.example" JOB_JOINS
+                     " ORDER BY g.n DESC, g.last_ms DESC, g.example DESC",
+                     f->limit);
 }
 
 static int fill_groups(struct store *store, const PGresult *result, struct group_page *ret,

@@ -5,7 +5,7 @@
 #include "core/state.h"
 #include "store/postgres/private.h"
 
-/* In the order of the columns of redrive.jobs. */
+/* In the order of the columns of redrive.job_states. */
 static void add_row(struct args *args, const struct row *row)
 {
     const struct job_status *s = &row->s;

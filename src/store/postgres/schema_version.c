@@ -80,7 +80,7 @@ int pg_schema_types(struct store *store, struct redrive_err *err)
         const char *sql;
         uint32_t *ret;
     } types[] = {
-        {"SELECT 'redrive.jobs'::regtype::oid::text", &store->types.jobs},
+        {"SELECT 'redrive.job_states'::regtype::oid::text", &store->types.jobs},
         {"SELECT 'redrive.specs'::regtype::oid::text", &store->types.specs},
         {"SELECT 'redrive.history'::regtype::oid::text", &store->types.history},
         {"SELECT 'redrive.tallies'::regtype::oid::text", &store->types.tallies},

@@ -87,19 +87,19 @@ enum row_column {
 #define THESE_SEQS "unnest($1::bigint[]) WITH ORDINALITY AS u(seq, at) "
 
 /* A page of locked jobs: the CTE j has locked them, and tells them as they now are. */
-#define LOCKED_JOBS(condition, order)                                             \
-    "WITH j AS (SELECT * FROM redrive.jobs j WHERE " condition " ORDER BY " order \
-    " LIMIT $2::bigint FOR UPDATE SKIP LOCKED) "                                  \
+#define LOCKED_JOBS(condition, order)                                                   \
+    "WITH j AS (SELECT * FROM redrive.job_states j WHERE " condition " ORDER BY " order \
+    " LIMIT $2::bigint FOR UPDATE SKIP LOCKED) "                                        \
     "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY " order
 
 /* The time of the job after $2 others, the first that is later than $1, and how many are not, up to
  * $2. */
-#define NEXT_TIMES(condition, column)                                                        \
-    "SELECT (SELECT j." column " FROM redrive.jobs j WHERE " condition " ORDER BY j." column \
-    ", j.seq OFFSET $2::bigint LIMIT 1), "                                                   \
-    "(SELECT j." column " FROM redrive.jobs j WHERE " condition " AND j." column             \
-    " > $1::bigint ORDER BY j." column ", j.seq LIMIT 1), "                                  \
-    "(SELECT count(*) FROM (SELECT 1 FROM redrive.jobs j WHERE " condition " AND j." column  \
+#define NEXT_TIMES(condition, column)                                                              \
+    "SELECT (SELECT j." column " FROM redrive.job_states j WHERE " condition " ORDER BY j." column \
+    ", j.seq OFFSET $2::bigint LIMIT 1), "                                                         \
+    "(SELECT j." column " FROM redrive.job_states j WHERE " condition " AND j." column             \
+    " > $1::bigint ORDER BY j." column ", j.seq LIMIT 1), "                                        \
+    "(SELECT count(*) FROM (SELECT 1 FROM redrive.job_states j WHERE " condition " AND j." column  \
     " <= $1::bigint ORDER BY j." column ", j.seq LIMIT $2::bigint) x)"
 
 #define IS_TIME_LOCKED "j.state IN (0, 1)"
@@ -108,17 +108,17 @@ enum row_column {
 /* Who keeps time is a row of `shared` of a kind that nothing else has; its version is until when,
  * its value who. Who claims is told by the statement that a connection has made last: its first
  * words are `name`. */
-#define AROUND(name)                                                                        \
-    "WITH " name " AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint "      \
-    "AS ms), kept AS (INSERT INTO redrive.shared AS k (kind, tenant, key, version, value) " \
-    "SELECT 100, '', '', ms + $2::bigint, $1::bytea FROM " name " "                         \
-    "WHERE $2::bigint > 0 AND NOT EXISTS (SELECT FROM redrive.shared o WHERE o.kind = 100 " \
-    "AND o.value <> $1::bytea AND o.version BETWEEN ms AND ms + $2::bigint) "               \
-    "ON CONFLICT (kind, tenant, key) DO UPDATE SET version = excluded.version, "            \
-    "value = excluded.value WHERE k.value = excluded.value OR k.version NOT BETWEEN "       \
-    "excluded.version - $2::bigint AND excluded.version RETURNING 1) "                      \
-    "SELECT EXISTS (SELECT FROM kept), EXISTS (SELECT FROM redrive.jobs WHERE state = 2), " \
-    "(SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "            \
+#define AROUND(name)                                                                              \
+    "WITH " name " AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint "            \
+    "AS ms), kept AS (INSERT INTO redrive.shared AS k (kind, tenant, key, version, value) "       \
+    "SELECT 100, '', '', ms + $2::bigint, $1::bytea FROM " name " "                               \
+    "WHERE $2::bigint > 0 AND NOT EXISTS (SELECT FROM redrive.shared o WHERE o.kind = 100 "       \
+    "AND o.value <> $1::bytea AND o.version BETWEEN ms AND ms + $2::bigint) "                     \
+    "ON CONFLICT (kind, tenant, key) DO UPDATE SET version = excluded.version, "                  \
+    "value = excluded.value WHERE k.value = excluded.value OR k.version NOT BETWEEN "             \
+    "excluded.version - $2::bigint AND excluded.version RETURNING 1) "                            \
+    "SELECT EXISTS (SELECT FROM kept), EXISTS (SELECT FROM redrive.job_states WHERE state = 2), " \
+    "(SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "                  \
     "AND query LIKE 'WITH redrive\\_claims %'), set_config('synchronous_commit', 'off', true)"
 
 /* As ERROR_JOINS; a job that never started has no result, and is not looked up. */
@@ -128,7 +128,7 @@ enum row_column {
 
 /* The best of a line, of which the CTE wanted (line_id, tenant_id, rank, turn) has one row w. */
 #define READY_OF_LINE(most)                                                        \
-    "LATERAL (SELECT q.seq, q.priority FROM redrive.jobs q "                       \
+    "LATERAL (SELECT q.seq, q.priority FROM redrive.job_states q "                 \
     "WHERE q.state = 2 AND q.line_id = w.line_id ORDER BY q.priority DESC, q.seq " \
     "LIMIT " most ") c WHERE w.turn <= $7::bigint"
 
@@ -159,7 +159,8 @@ enum row_column {
 #define READY_JOBS                                                                                 \
     "j AS (SELECT q.*, " SPEC_COLUMNS(                                                             \
         "s") ", cand.nth, cand.turn, cand.tenant_id FROM cand "                                    \
-             "JOIN redrive.specs s ON s.seq = cand.seq JOIN redrive.jobs q ON q.seq = cand.seq "   \
+             "JOIN redrive.specs s ON s.seq = cand.seq JOIN redrive.job_states q ON q.seq = "      \
+             "cand.seq "                                                                           \
              "WHERE q.state = 2 AND (s.breaker_key IS NULL OR s.breaker_key <> ALL ($4::text[])) " \
              "AND (s.limit_key IS NULL OR s.limit_key <> ALL ($4::text[])) "                       \
              "ORDER BY cand.nth, cand.turn LIMIT $6::bigint FOR UPDATE OF q SKIP LOCKED) "         \
@@ -182,9 +183,9 @@ enum row_column {
     " FROM redrive.tenants t JOIN redrive.lines l ON l.tenant_id = t.tenant_id "      \
     "WHERE t.name = $1::text AND " READY_WANTS "), "
 #define READY_LINES_IN_TURN(columns)                                                         \
-    "WITH RECURSIVE busy(line_id) AS ((SELECT q.line_id FROM redrive.jobs q "                \
+    "WITH RECURSIVE busy(line_id) AS ((SELECT q.line_id FROM redrive.job_states q "          \
     "WHERE q.state = 2 ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) UNION ALL "       \
-    "SELECT (SELECT q.line_id FROM redrive.jobs q WHERE q.state = 2 "                        \
+    "SELECT (SELECT q.line_id FROM redrive.job_states q WHERE q.state = 2 "                  \
     "AND q.line_id > busy.line_id ORDER BY q.line_id, q.priority DESC, q.seq LIMIT 1) "      \
     "FROM busy WHERE busy.line_id IS NOT NULL), wanted AS MATERIALIZED ("                    \
     "SELECT l.line_id, l.tenant_id, dense_rank() OVER (ORDER BY l.tenant_id <= $1::int, "    \
@@ -213,11 +214,11 @@ enum row_column {
     "WHERE gone.history_n IS NOT NULL AND h.seq = gone.seq), "                                  \
     "no_result AS (DELETE FROM redrive.results r USING gone WHERE r.seq = gone.seq), "          \
     "no_spec AS (DELETE FROM redrive.specs s USING gone WHERE s.seq = gone.seq), "              \
-    "no_job AS (DELETE FROM redrive.jobs x USING gone WHERE x.seq = gone.seq) "
+    "no_job AS (DELETE FROM redrive.job_states x USING gone WHERE x.seq = gone.seq) "
 
-/* Rows of redrive.jobs u that take the place of those of the same seq. */
+/* Rows of redrive.job_states u that take the place of those of the same seq. */
 #define WRITE_ROWS                                                                            \
-    "UPDATE redrive.jobs j SET state = u.state, reason = u.reason, error_class = "            \
+    "UPDATE redrive.job_states j SET state = u.state, reason = u.reason, error_class = "      \
     "u.error_class, attempts = u.attempts, epoch = u.epoch, deferrals = u.deferrals, "        \
     "crashes = u.crashes, history_n = u.history_n, error_n = u.error_n, process_after_ms = "  \
     "u.process_after_ms, updated_ms = u.updated_ms, started_ms = u.started_ms, "              \
@@ -225,7 +226,7 @@ enum row_column {
     "u.held_ms, held_since_ms = u.held_since_ms, lease_until_ms = u.lease_until_ms, token = " \
     "u.token, permit_generation = u.permit_generation, permit_probe = u.permit_probe, "       \
     "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker "                  \
-    "FROM unnest($1::redrive.jobs[]) u WHERE j.seq = u.seq"
+    "FROM unnest($1::redrive.job_states[]) u WHERE j.seq = u.seq"
 
 #define STATEMENT_MAP(XX)                                                                          \
     XX(BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")                                   \
@@ -256,7 +257,7 @@ enum row_column {
     XX(AROUND, AROUND("redrive_around"))                                                           \
     XX(AROUND_CLAIMS, AROUND("redrive_claims"))                                                    \
     XX(AROUND_READY, "WITH redrive_claims AS (SELECT 1) "                                          \
-                     "SELECT EXISTS (SELECT FROM redrive.jobs WHERE state = 2)")                   \
+                     "SELECT EXISTS (SELECT FROM redrive.job_states WHERE state = 2)")             \
     XX(AROUND_LEAVE, "DELETE FROM redrive.shared WHERE kind = 100 AND value = $1::bytea")          \
                                                                                                    \
     XX(LINE_NAMED, "SELECT line_id, tenant_id FROM redrive.line_named($1::text, $2::text, "        \
@@ -268,9 +269,11 @@ enum row_column {
     XX(TALLIES_FOLD, "SELECT redrive.fold_tallies($1::int)")                                       \
     XX(COUNTERS_FOLD, "SELECT redrive.fold_counters($1::int)")                                     \
                                                                                                    \
-    XX(ROWS_LOCK, "SELECT " ROW_COLUMNS " FROM redrive.jobs j WHERE j.seq = ANY ($1::bigint[]) "   \
-                  "ORDER BY j.seq FOR UPDATE")                                                     \
-    XX(ROWS_ADD, "INSERT INTO redrive.jobs SELECT u.* FROM unnest($1::redrive.jobs[]) u")          \
+    XX(ROWS_LOCK,                                                                                  \
+       "SELECT " ROW_COLUMNS " FROM redrive.job_states j WHERE j.seq = ANY ($1::bigint[]) "        \
+       "ORDER BY j.seq FOR UPDATE")                                                                \
+    XX(ROWS_ADD,                                                                                   \
+       "INSERT INTO redrive.job_states SELECT u.* FROM unnest($1::redrive.job_states[]) u")        \
     XX(ROWS_WRITE, WRITE_ROWS)                                                                     \
     /* Only as long as the token that stands in the place of the deadline holds them: one that     \
      * does not run has none. */                                                                   \
@@ -296,7 +299,7 @@ enum row_column {
                  "ON CONFLICT ON CONSTRAINT specs_by_id DO NOTHING RETURNING seq, tenant_id, id")  \
     XX(IDS_FIND, "SELECT u.n, s.seq, j.state, s.id FROM unnest($1::int[], $2::int[], "             \
                  "$3::text[]) AS u(n, tenant_id, id) JOIN redrive.specs s ON s.id = u.id "         \
-                 "AND s.tenant_id = u.tenant_id JOIN redrive.jobs j ON j.seq = s.seq")             \
+                 "AND s.tenant_id = u.tenant_id JOIN redrive.job_states j ON j.seq = s.seq")       \
     XX(KEYS_QUEUE_UP, "SELECT pg_advisory_xact_lock(1919247218, x.h) FROM (SELECT DISTINCT "       \
                       "hashtext(k) AS h FROM unnest($1::text[]) AS k ORDER BY h) x")               \
     XX(JOBS_ADD,                                                                                   \
@@ -320,18 +323,21 @@ enum row_column {
      * none where it is not the only one, or is paused. Then whether it is, and whether it has     \
      * more. With a left join there is no choice of what is looked up for what. */                 \
     XX(READY_ALONE,                                                                                \
-       "WITH alone AS MATERIALIZED (SELECT NOT EXISTS (SELECT FROM redrive.jobs o "                \
-       "WHERE o.state = 2 AND o.line_id < $1::int) AND NOT EXISTS (SELECT FROM redrive.jobs o "    \
+       "WITH alone AS MATERIALIZED (SELECT NOT EXISTS (SELECT FROM redrive.job_states o "          \
+       "WHERE o.state = 2 AND o.line_id < $1::int) AND NOT EXISTS (SELECT FROM "                   \
+       "redrive.job_states o "                                                                     \
        "WHERE o.state = 2 AND o.line_id > $1::int) AND NOT EXISTS (SELECT FROM redrive.shared p "  \
        "WHERE p.kind = 2 AND p.tenant = $2::text AND p.key = $3::text) AS yes) "                   \
        "SELECT " JOB_COLUMNS ", (SELECT yes FROM alone), (SELECT EXISTS (SELECT q.seq FROM "       \
-       "redrive.jobs q WHERE q.state = 2 AND q.line_id = $1::int ORDER BY q.priority DESC, q.seq " \
+       "redrive.job_states q WHERE q.state = 2 AND q.line_id = $1::int ORDER BY q.priority DESC, " \
+       "q.seq "                                                                                    \
        "OFFSET $4::bigint LIMIT 1)) FROM (VALUES (1)) AS one LEFT JOIN ((SELECT q.* FROM "         \
-       "redrive.jobs q WHERE q.state = 2 AND q.line_id = $1::int AND (SELECT yes FROM alone) "     \
+       "redrive.job_states q WHERE q.state = 2 AND q.line_id = $1::int AND (SELECT yes FROM "      \
+       "alone) "                                                                                   \
        "ORDER BY q.priority DESC, q.seq LIMIT $4::bigint FOR UPDATE SKIP LOCKED) j "               \
        "LEFT JOIN redrive.specs s ON s.seq = j.seq" READY_JOINS ") ON true")                       \
                                                                                                    \
-    XX(DUE, "SELECT " ROW_COLUMNS " FROM redrive.jobs j WHERE " IS_TIME_LOCKED                     \
+    XX(DUE, "SELECT " ROW_COLUMNS " FROM redrive.job_states j WHERE " IS_TIME_LOCKED               \
             " AND j.process_after_ms <= $1::bigint ORDER BY j.process_after_ms, j.seq "            \
             "LIMIT $2::bigint FOR UPDATE SKIP LOCKED")                                             \
     XX(DUE_NEXT, NEXT_TIMES(IS_TIME_LOCKED, "process_after_ms"))                                   \
@@ -343,48 +349,49 @@ enum row_column {
     XX(OVERDUE_NEXT, NEXT_TIMES(HAS_DEADLINE, "deadline_ms"))                                      \
     XX(PARKED_OLDEST,                                                                              \
        "WITH j AS (SELECT j.*, p.attempts_left FROM redrive.tenants t JOIN redrive.parked p "      \
-       "ON p.tenant_id = t.tenant_id JOIN redrive.jobs j ON j.seq = p.seq "                        \
+       "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq "                  \
        "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 ORDER BY p.seq "             \
        "LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED) SELECT " JOB_COLUMNS " FROM j" JOB_JOINS     \
        " ORDER BY j.seq")                                                                          \
     XX(PARKED_PROBES,                                                                              \
        "WITH j AS (SELECT j.*, p.attempts_left FROM redrive.tenants t JOIN redrive.parked p "      \
-       "ON p.tenant_id = t.tenant_id JOIN redrive.jobs j ON j.seq = p.seq "                        \
+       "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq "                  \
        "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 "                            \
        "ORDER BY p.attempts_left DESC, p.seq LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED) "       \
        "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY j.attempts_left DESC, j.seq")          \
     XX(PARKED_NEWEST,                                                                              \
        "WITH j AS (SELECT j.* FROM redrive.tenants t JOIN redrive.parked p "                       \
-       "ON p.tenant_id = t.tenant_id JOIN redrive.jobs j ON j.seq = p.seq "                        \
+       "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq "                  \
        "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 AND p.attempts_left = "      \
        "(SELECT q.attempts_left FROM redrive.tenants u JOIN redrive.parked q "                     \
        "ON q.tenant_id = u.tenant_id WHERE u.name = $1::text AND q.lane = $2::text "               \
        "ORDER BY q.attempts_left DESC LIMIT 1) ORDER BY p.seq DESC LIMIT $3::bigint "              \
        "FOR UPDATE OF j SKIP LOCKED) SELECT " JOB_COLUMNS " FROM j" JOB_JOINS                      \
        " ORDER BY j.seq DESC")                                                                     \
-    XX(PARKED_ANY, "SELECT count(*) FROM (SELECT 1 FROM redrive.tenants t JOIN redrive.parked p "  \
-                   "ON p.tenant_id = t.tenant_id JOIN redrive.jobs j ON j.seq = p.seq WHERE "      \
-                   "t.name = $1::text "                                                            \
-                   "AND p.lane = $2::text AND j.state = 4 LIMIT $3::bigint) AS found")             \
+    XX(PARKED_ANY,                                                                                 \
+       "SELECT count(*) FROM (SELECT 1 FROM redrive.tenants t JOIN redrive.parked p "              \
+       "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq WHERE "            \
+       "t.name = $1::text "                                                                        \
+       "AND p.lane = $2::text AND j.state = 4 LIMIT $3::bigint) AS found")                         \
     XX(PAUSED_JOBS, "SELECT " ROW_COLUMNS " FROM (SELECT l.line_id FROM redrive.tenants t "        \
                     "JOIN redrive.lines l ON l.tenant_id = t.tenant_id WHERE t.name = $1::text "   \
                     "AND l.queue = $2::text AND l.line_id >= $3::int ORDER BY l.line_id) l "       \
-                    "CROSS JOIN LATERAL (SELECT * FROM redrive.jobs q WHERE q.state = 2 "          \
+                    "CROSS JOIN LATERAL (SELECT * FROM redrive.job_states q WHERE q.state = 2 "    \
                     "AND q.line_id = l.line_id AND (l.line_id > $3::int OR $5::bigint = 0 "        \
                     "OR q.priority < $4::int OR (q.priority = $4::int AND q.seq > $5::bigint)) "   \
                     "ORDER BY q.priority DESC, q.seq LIMIT $6::bigint) j LIMIT $6::bigint")        \
                                                                                                    \
-    XX(REMOVE,                                                                                     \
-       "WITH gone AS MATERIALIZED (SELECT seq, line_id, state, has_key, history_n FROM "           \
-       "redrive.jobs WHERE seq = ANY ($1::bigint[])), " REMOVE_JOBS "SELECT count(*) FROM gone")   \
+    XX(REMOVE, "WITH gone AS MATERIALIZED (SELECT seq, line_id, state, has_key, history_n FROM "   \
+               "redrive.job_states WHERE seq = ANY ($1::bigint[])), " REMOVE_JOBS                  \
+               "SELECT count(*) FROM gone")                                                        \
     /* A job that was redriven since the statement began and has ended again is left: the end that \
      * was looked at must still be the job's. */                                                   \
     XX(SWEEP, "WITH gone AS MATERIALIZED (SELECT j.* FROM (SELECT c.seq, c.finished_ms FROM "      \
               "unnest($1::int[]) AS st(state) CROSS JOIN LATERAL (SELECT q.seq, q.finished_ms "    \
-              "FROM redrive.jobs q WHERE q.state = st.state AND q.state >= 5 "                     \
+              "FROM redrive.job_states q WHERE q.state = st.state AND q.state >= 5 "               \
               "AND q.finished_ms < $2::bigint ORDER BY q.finished_ms, q.seq LIMIT $3::bigint) c "  \
               "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint) c "                                 \
-              "JOIN redrive.jobs j ON j.seq = c.seq WHERE j.state >= 5 "                           \
+              "JOIN redrive.job_states j ON j.seq = c.seq WHERE j.state >= 5 "                     \
               "AND j.finished_ms = c.finished_ms "                                                 \
               "ORDER BY c.finished_ms, c.seq FOR UPDATE OF j SKIP LOCKED), " REMOVE_JOBS           \
               "SELECT seq, line_id, state FROM gone")                                              \
@@ -392,13 +399,13 @@ enum row_column {
        "WITH seen AS MATERIALIZED (SELECT c.seq, c.finished_ms, c.line_id, s.policy FROM ("        \
        "SELECT c.seq, c.finished_ms, c.line_id FROM "                                              \
        "unnest($1::int[]) AS st(state) CROSS JOIN LATERAL (SELECT q.seq, q.finished_ms, "          \
-       "q.line_id FROM redrive.jobs q WHERE q.state = st.state AND q.state >= 5 "                  \
+       "q.line_id FROM redrive.job_states q WHERE q.state = st.state AND q.state >= 5 "            \
        "AND q.finished_ms < $2::bigint AND (q.finished_ms, q.seq) > ($4::bigint, $5::bigint) "     \
        "ORDER BY q.finished_ms, q.seq LIMIT $3::bigint) c "                                        \
        "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint) c "                                        \
        "LEFT JOIN redrive.specs s ON s.seq = c.seq), "                                             \
        "gone AS MATERIALIZED (SELECT j.* FROM seen JOIN redrive.lines l "                          \
-       "ON l.line_id = seen.line_id JOIN redrive.jobs j ON j.seq = seen.seq "                      \
+       "ON l.line_id = seen.line_id JOIN redrive.job_states j ON j.seq = seen.seq "                \
        "WHERE (l.task = ANY ($6::text[]) OR $7::boolean) AND coalesce(seen.policy, '') = '' "      \
        "AND j.state >= 5 AND j.finished_ms = seen.finished_ms "                                    \
        "ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED), " REMOVE_JOBS                                 \
@@ -425,7 +432,7 @@ enum row_column {
                    "AS u(tenant, id, at) JOIN redrive.tenants t ON t.name = u.tenant "             \
                    "CROSS JOIN LATERAL (SELECT * FROM redrive.specs x WHERE x.id = u.id "          \
                    "AND x.tenant_id = t.tenant_id LIMIT 1) s "                                     \
-                   "JOIN redrive.jobs j ON j.seq = s.seq" ERROR_JOINS " ORDER BY u.at")            \
+                   "JOIN redrive.job_states j ON j.seq = s.seq" ERROR_JOINS " ORDER BY u.at")      \
     XX(HISTORY_READ,                                                                               \
        "SELECT u.at, h.epoch, h.number, h.started_ms, h.ended_ms, h.worker, h.outcome, "           \
        "h.error_class, h.error_code, h.error_type, h.error_message, h.stacktrace, h.delay_ms, "    \
@@ -434,7 +441,7 @@ enum row_column {
        "UNION ALL SELECT u.at, coalesce(j.epoch, 0), j.attempts, j.started_ms, "                   \
        "CASE WHEN j.state = 5 THEN j.finished_ms END, j.worker, j.state, 0, 0, NULL, NULL, NULL, " \
        "0, 'none', 0, 2147483647 FROM " THESE_SEQS                                                 \
-       "CROSS JOIN LATERAL (SELECT * FROM redrive.jobs x WHERE x.seq = u.seq LIMIT 1) j "          \
+       "CROSS JOIN LATERAL (SELECT * FROM redrive.job_states x WHERE x.seq = u.seq LIMIT 1) j "    \
        "WHERE j.state = 3 OR j.state = 5 AND j.attempts = 1 ORDER BY 1, 16")                       \
     XX(QUEUES,                                                                                     \
        "WITH sums AS (SELECT t.name AS tenant, l.queue, l.tenant_id, sum(y.scheduled) AS s0, "     \
@@ -453,7 +460,7 @@ enum row_column {
        "min(redrive.oldest_ready(l.line_id)) FROM redrive.lines l "                                \
        "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue)) END, "                       \
        "CASE WHEN s0 + s1 > 0 THEN (SELECT min(d.ms) FROM redrive.lines l CROSS JOIN LATERAL ("    \
-       "SELECT q.process_after_ms AS ms FROM redrive.jobs q WHERE q.state IN (0, 1) "              \
+       "SELECT q.process_after_ms AS ms FROM redrive.job_states q WHERE q.state IN (0, 1) "        \
        "AND q.line_id = l.line_id ORDER BY q.process_after_ms LIMIT 1) d "                         \
        "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue) END "                         \
        "FROM sums FULL JOIN paused ON paused.tenant = sums.tenant "                                \
@@ -474,7 +481,8 @@ enum row_column {
                       "ORDER BY t.name, p.lane")                                                   \
                                                                                                    \
     XX(RUNNING_COUNTS,                                                                             \
-       "SELECT t.name, s.limit_key, count(*) FROM (SELECT seq FROM redrive.jobs WHERE state = 3 "  \
+       "SELECT t.name, s.limit_key, count(*) FROM (SELECT seq FROM redrive.job_states WHERE "      \
+       "state = 3 "                                                                                \
        "ORDER BY lease_until_ms, seq OFFSET 0) j CROSS JOIN LATERAL (SELECT tenant_id, limit_key " \
        "FROM redrive.specs WHERE seq = j.seq OFFSET 0) s "                                         \
        "JOIN redrive.tenants t ON t.tenant_id = s.tenant_id "                                      \

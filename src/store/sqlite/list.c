@@ -207,8 +207,8 @@ static int is_small_tenant(struct store *store, const struct job_filter *f, size
 
 /* The seqs of all jobs of the tenant that match; the index has nothing of the rows, so that these
  * are joined in the order of the tables. */
-#define OF_TENANT                                                                        \
-    " FROM specs s CROSS JOIN jobs j ON j.seq = s.seq" JOB_ERROR " WHERE s.tenant_id = " \
+#define OF_TENANT                                                                              \
+    " FROM specs s CROSS JOIN job_states j ON j.seq = s.seq" JOB_ERROR " WHERE s.tenant_id = " \
     "(SELECT tenant_id FROM tenants WHERE name = ?1)"
 
 static void add_list_of_tenant(struct buf *sql, const struct job_filter *f)
@@ -216,13 +216,13 @@ static void add_list_of_tenant(struct buf *sql, const struct job_filter *f)
     buf_puts(sql, "SELECT " JOB_COLUMNS " FROM (SELECT j.seq AS seq" OF_TENANT);
     add_conditions(sql, f, true);
     add_order(sql, f, false);
-    buf_puts(sql, " LIMIT ?18) k CROSS JOIN jobs j ON j.seq = k.seq" JOB_SIDES);
+    buf_puts(sql, " LIMIT ?18) k CROSS JOIN job_states j ON j.seq = k.seq" JOB_SIDES);
     buf_puts(sql, order_of(f));
 }
 
 static void add_list(struct buf *sql, const struct job_filter *f, bool by_end)
 {
-    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE ");
+    buf_puts(sql, "SELECT " JOB_COLUMNS " FROM job_states j" JOB_SIDES " WHERE ");
     buf_puts(sql, by_end ? "j.state = ?17" : "1");
     add_conditions(sql, f, false);
     add_order(sql, f, by_end);
@@ -383,7 +383,7 @@ static int list_groups(struct store *store, const struct job_filter *filter, str
     int rc = is_small_tenant(store, filter, 0, &is_small, err);
     buf_init(&sql, SQL_LIST_MAX);
     buf_puts(&sql, "SELECT j.fingerprint, " FINISHED_MS ", j.seq");
-    buf_puts(&sql, is_small ? OF_TENANT : " FROM jobs j" JOB_SIDES " WHERE 1");
+    buf_puts(&sql, is_small ? OF_TENANT : " FROM job_states j" JOB_SIDES " WHERE 1");
     buf_puts(&sql, " AND j.fingerprint <> 0");
     add_conditions(&sql, filter, is_small);
     buf_puts(&sql, " ORDER BY 1, 2, 3");

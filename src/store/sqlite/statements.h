@@ -104,15 +104,16 @@ enum job_column {
        "JOIN tenants t USING (tenant_id))")                                                        \
     XX(SPEC_ADD, "INSERT INTO specs VALUES " SPEC_ROW)                                             \
     XX(SPECS_ADD, "INSERT OR FAIL INTO specs VALUES " ADD_ROWS(SPEC_ROW))                          \
-    XX(JOB_ADD, "INSERT INTO jobs VALUES " JOB_ROW)                                                \
-    XX(JOBS_ADD, "INSERT OR FAIL INTO jobs VALUES " ADD_ROWS(JOB_ROW))                             \
+    XX(JOB_ADD, "INSERT INTO job_states VALUES " JOB_ROW)                                          \
+    XX(JOBS_ADD, "INSERT OR FAIL INTO job_states VALUES " ADD_ROWS(JOB_ROW))                       \
     XX(KEY_ADD, "INSERT INTO keys VALUES (?1, ?2, ?4, ?3)")                                        \
     XX(LIVE_KEY_ADD, "INSERT INTO live_keys VALUES (?1, ?2, ?3)")                                  \
-    XX(FIND_ID, "SELECT s.seq, j.state, s.id FROM specs s JOIN jobs j USING (seq) "                \
+    XX(FIND_ID, "SELECT s.seq, j.state, s.id FROM specs s JOIN job_states j USING (seq) "          \
                 "WHERE s.tenant_id = ?1 AND s.id = ?2")                                            \
-    XX(FIND_LIVE_KEY, "SELECT j.seq, j.state, s.id FROM live_keys k JOIN jobs j USING (seq) "      \
-                      "JOIN specs s USING (seq) WHERE k.tenant_id = ?1 AND k.unique_key = ?2")     \
-    XX(FIND_KEY, "SELECT j.seq, j.state, s.id FROM keys k CROSS JOIN jobs j USING (seq) "          \
+    XX(FIND_LIVE_KEY,                                                                              \
+       "SELECT j.seq, j.state, s.id FROM live_keys k JOIN job_states j USING (seq) "               \
+       "JOIN specs s USING (seq) WHERE k.tenant_id = ?1 AND k.unique_key = ?2")                    \
+    XX(FIND_KEY, "SELECT j.seq, j.state, s.id FROM keys k CROSS JOIN job_states j USING (seq) "    \
                  "JOIN specs s USING (seq) WHERE k.tenant_id = ?1 AND k.unique_key = ?2 "          \
                  "AND k.unique_forever = ?3 ORDER BY k.seq LIMIT 1")                               \
     XX(FIND_GONE_KEY,                                                                              \
@@ -120,20 +121,20 @@ enum job_column {
     XX(ROW_READ,                                                                                   \
        "SELECT j.state, j.rank, j.line_id, j.process_after_ms, j.attempts, j.epoch, "              \
        "j.reason, j.started_ms, j.held_ms, j.error_class, j.error_at, j.fingerprint, j.rest, "     \
-       "s.priority, s.unique_key IS NOT NULL FROM jobs j" JOB_SPEC " WHERE j.seq = ?1")            \
+       "s.priority, s.unique_key IS NOT NULL FROM job_states j" JOB_SPEC " WHERE j.seq = ?1")      \
     XX(ROW_WRITE,                                                                                  \
-       "UPDATE jobs SET state = ?2, rank = ?3, line_id = ?4, process_after_ms = ?5, "              \
+       "UPDATE job_states SET state = ?2, rank = ?3, line_id = ?4, process_after_ms = ?5, "        \
        "attempts = ?6, epoch = ?7, reason = ?8, updated_ms = ?9, started_ms = ?10, "               \
        "held_ms = ?11, error_class = ?12, error_at = ?13, fingerprint = ?14, rest = ?15, "         \
        "worker = coalesce(?16, worker) WHERE seq = ?1")                                            \
     XX(PARKED_ADD,                                                                                 \
        "INSERT INTO parked SELECT j.seq, s.tenant_id, coalesce(CASE WHEN ?2 THEN s.limit_key "     \
-       "ELSE s.breaker_key END, ''), s.max_attempts - j.attempts FROM jobs j "                     \
+       "ELSE s.breaker_key END, ''), s.max_attempts - j.attempts FROM job_states j "               \
        "JOIN specs s USING (seq) WHERE j.seq = ?1")                                                \
     XX(PARKED_REMOVE, "DELETE FROM parked WHERE seq = ?1")                                         \
     XX(TIME_LOCK, "INSERT INTO time_locked VALUES (?1, ?2, ?3)")                                   \
     XX(TIME_UNLOCK, "DELETE FROM time_locked WHERE (line_id, process_after_ms, seq) = "            \
-                    "(SELECT line_id, process_after_ms, seq FROM jobs WHERE seq = ?1)")            \
+                    "(SELECT line_id, process_after_ms, seq FROM job_states WHERE seq = ?1)")      \
     XX(KEY_FREE, "DELETE FROM live_keys WHERE (tenant_id, unique_key) = "                          \
                  "(SELECT tenant_id, unique_key FROM specs WHERE seq = ?1) AND seq = ?1")          \
     XX(KEY_TAKE,                                                                                   \
@@ -142,10 +143,10 @@ enum job_column {
     XX(RESULT_WRITE, "INSERT OR REPLACE INTO results VALUES (?1, ?2)")                             \
     XX(HISTORY_ADD,                                                                                \
        "INSERT INTO history SELECT NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "           \
-       "worker, ?12, ?13, ?14 FROM jobs WHERE seq = ?1")                                           \
+       "worker, ?12, ?13, ?14 FROM job_states WHERE seq = ?1")                                     \
     XX(HISTORY_ADOPT, "INSERT INTO history VALUES "                                                \
                       "(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)")  \
-    XX(JOB_ADOPT, "INSERT INTO jobs VALUES "                                                       \
+    XX(JOB_ADOPT, "INSERT INTO job_states VALUES "                                                 \
                   "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)")       \
     XX(HELD_KEY_ADD,                                                                               \
        "INSERT INTO forever_keys SELECT tenant_id, ?2, 0, ?3, ?4 FROM tenants WHERE name = ?1 "    \
@@ -158,46 +159,47 @@ enum job_column {
        "CROSS JOIN forever_keys k USING (tenant_id) WHERE t.name > ?1 "                            \
        "ORDER BY 1, 2 LIMIT ?3) ORDER BY 1, 2 LIMIT ?3")                                           \
     XX(READY_LINES,                                                                                \
-       "SELECT rank >> 32 FROM jobs WHERE state = 2 AND rank >= ?1 ORDER BY rank LIMIT 1")         \
+       "SELECT rank >> 32 FROM job_states WHERE state = 2 AND rank >= ?1 ORDER BY rank LIMIT 1")   \
     XX(READY_TURNS, "SELECT line_id FROM lines WHERE tenant_id BETWEEN ?1 AND ?2 AND queued > 0 "  \
                     "ORDER BY tenant_id")                                                          \
     XX(READY_SAME, /* the one that follows a job in its line: of its priority, or below it */      \
-       "SELECT seq, rank FROM jobs WHERE state = 2 AND rank = ?1 AND seq > ?2 "                    \
+       "SELECT seq, rank FROM job_states WHERE state = 2 AND rank = ?1 AND seq > ?2 "              \
        "ORDER BY seq LIMIT 1")                                                                     \
-    XX(READY_BELOW, "SELECT seq, rank FROM jobs WHERE state = 2 AND rank > ?1 AND rank <= ?2 "     \
-                    "ORDER BY rank, seq LIMIT 1")                                                  \
-    XX(DUE, "SELECT * FROM (SELECT seq, rank FROM jobs WHERE state = 0 "                           \
+    XX(READY_BELOW,                                                                                \
+       "SELECT seq, rank FROM job_states WHERE state = 2 AND rank > ?1 AND rank <= ?2 "            \
+       "ORDER BY rank, seq LIMIT 1")                                                               \
+    XX(DUE, "SELECT * FROM (SELECT seq, rank FROM job_states WHERE state = 0 "                     \
             "ORDER BY rank, seq LIMIT ?1) UNION ALL "                                              \
-            "SELECT * FROM (SELECT seq, rank FROM jobs WHERE state = 1 "                           \
+            "SELECT * FROM (SELECT seq, rank FROM job_states WHERE state = 1 "                     \
             "ORDER BY rank, seq LIMIT ?1) ORDER BY 2, 1 LIMIT ?1")                                 \
-    XX(LEASED, "SELECT seq, rank FROM jobs WHERE state = 3 "                                       \
+    XX(LEASED, "SELECT seq, rank FROM job_states WHERE state = 3 "                                 \
                "ORDER BY rank, seq LIMIT ?1")                                                      \
     XX(DEADLINE_ADD, "INSERT INTO deadlines VALUES (?1, ?2)")                                      \
     XX(DEADLINE_RENEW, "INSERT OR IGNORE INTO deadlines SELECT deadline_ms, seq FROM specs "       \
                        "WHERE seq = ?1 AND deadline_ms > 0")                                       \
     XX(DEADLINE_REMOVE, "DELETE FROM deadlines WHERE deadline_ms = ?1 AND seq = ?2")               \
     XX(DEADLINES, "SELECT d.seq, d.deadline_ms, coalesce(j.state, 8) FROM deadlines d "            \
-                  "LEFT JOIN jobs j USING (seq) ORDER BY d.deadline_ms, d.seq")                    \
+                  "LEFT JOIN job_states j USING (seq) ORDER BY d.deadline_ms, d.seq")              \
     XX(QUEUE_LINES, "SELECT l.line_id FROM tenants t JOIN lines l USING (tenant_id) "              \
                     "WHERE t.name = ?1 AND l.queue = ?2 AND l.line_id > ?3 "                       \
                     "ORDER BY l.line_id LIMIT 1")                                                  \
     XX(CREDIT_PAUSE, /* attempts: it has started in this epoch */                                  \
-       "UPDATE jobs SET held_ms = held_ms + ?2 - max(?3, updated_ms), updated_ms = ?4 "            \
+       "UPDATE job_states SET held_ms = held_ms + ?2 - max(?3, updated_ms), updated_ms = ?4 "      \
        "WHERE seq = ?1 AND attempts > 0 AND updated_ms < ?2")                                      \
-    XX(JOB_READ, "SELECT " JOB_COLUMNS " FROM jobs j" JOB_SIDES " WHERE j.seq = ?1")               \
+    XX(JOB_READ, "SELECT " JOB_COLUMNS " FROM job_states j" JOB_SIDES " WHERE j.seq = ?1")         \
     XX(JOB_NAMED,                                                                                  \
-       "SELECT " JOB_COLUMNS " FROM specs s CROSS JOIN jobs j ON j.seq = s.seq" JOB_ERROR          \
+       "SELECT " JOB_COLUMNS " FROM specs s CROSS JOIN job_states j ON j.seq = s.seq" JOB_ERROR    \
        " WHERE s.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND s.id = ?2")       \
     XX(PARKED_OLDEST,                                                                              \
-       "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN jobs j ON j.seq = p.seq" JOB_SIDES         \
+       "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN job_states j ON j.seq = p.seq" JOB_SIDES   \
        " WHERE p.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND p.lane = ?2 "     \
        "ORDER BY p.seq LIMIT ?3")                                                                  \
     XX(PARKED_PROBES,                                                                              \
-       "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN jobs j ON j.seq = p.seq" JOB_SIDES         \
+       "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN job_states j ON j.seq = p.seq" JOB_SIDES   \
        " WHERE p.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND p.lane = ?2 "     \
        "ORDER BY p.attempts_left DESC, p.seq LIMIT ?3")                                            \
     XX(PARKED_NEWEST,                                                                              \
-       "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN jobs j ON j.seq = p.seq" JOB_SIDES         \
+       "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN job_states j ON j.seq = p.seq" JOB_SIDES   \
        " WHERE p.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND p.lane = ?2 "     \
        "AND p.attempts_left = (SELECT q.attempts_left FROM parked q WHERE q.tenant_id = "          \
        "(SELECT tenant_id FROM tenants WHERE name = ?1) AND q.lane = ?2 "                          \
@@ -207,18 +209,18 @@ enum job_column {
        "tenants WHERE name = ?1) AND lane = ?2 LIMIT ?3)")                                         \
     XX(FOREVER_KEEP,                                                                               \
        "INSERT INTO forever_keys SELECT s.tenant_id, s.unique_key, s.seq, s.id, j.state "          \
-       "FROM specs s JOIN jobs j USING (seq) WHERE s.seq = ?1 AND s.unique_forever "               \
+       "FROM specs s JOIN job_states j USING (seq) WHERE s.seq = ?1 AND s.unique_forever "         \
        "AND s.unique_key IS NOT NULL ON CONFLICT DO NOTHING")                                      \
     XX(KEY_REMOVE, "DELETE FROM keys WHERE (tenant_id, unique_key) = "                             \
                    "(SELECT tenant_id, unique_key FROM specs WHERE seq = ?1) AND seq = ?1")        \
-    XX(JOB_REMOVE, "DELETE FROM jobs WHERE seq = ?1")                                              \
+    XX(JOB_REMOVE, "DELETE FROM job_states WHERE seq = ?1")                                        \
     XX(SPEC_REMOVE, "DELETE FROM specs WHERE seq = ?1")                                            \
     XX(RESULT_REMOVE, "DELETE FROM results WHERE seq = ?1")                                        \
     XX(HISTORY_REMOVE, "DELETE FROM history WHERE seq = ?1")                                       \
     XX(PAYLOAD_WRITE, "UPDATE specs SET payload = ?2, sum = ?3 WHERE seq = ?1")                    \
-    XX(ENDED, "SELECT seq, rank FROM jobs WHERE state = ?1 "                                       \
+    XX(ENDED, "SELECT seq, rank FROM job_states WHERE state = ?1 "                                 \
               "AND rank < ?2 ORDER BY rank, seq LIMIT ?3")                                         \
-    XX(ENDED_AFTER, "SELECT seq, rank, line_id FROM jobs WHERE state = ?1 "                        \
+    XX(ENDED_AFTER, "SELECT seq, rank, line_id FROM job_states WHERE state = ?1 "                  \
                     "AND rank < ?2 AND (rank, seq) > (?3, ?4) ORDER BY rank, seq LIMIT 1")         \
     XX(OWN_POLICY, "SELECT policy FROM specs WHERE seq = ?1")                                      \
     XX(HISTORY_READ,                                                                               \
@@ -228,7 +230,8 @@ enum job_column {
     XX(HISTORY_LATEST,                                                                             \
        "SELECT epoch, attempts, started_ms, iif(state = 5, rank, 0), worker, state, 0, 0, NULL, "  \
        "NULL, "                                                                                    \
-       "NULL, 0, 'none', 0 FROM jobs WHERE seq = ?1 AND (state = 3 OR state = 5 AND attempts = "   \
+       "NULL, 0, 'none', 0 FROM job_states WHERE seq = ?1 AND (state = 3 OR state = 5 AND "        \
+       "attempts = "                                                                               \
        "1)")                                                                                       \
     XX(QUEUES,                                                                                     \
        "SELECT t.name, l.queue, sum(l.scheduled), sum(l.retrying), sum(l.queued), "                \
@@ -250,24 +253,25 @@ enum job_column {
        "FROM parked INDEXED BY parked_oldest GROUP BY tenant_id, lane) p "                         \
        "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 ORDER BY t.name, p.lane")    \
     XX(RUNNING_COUNTS,                                                                             \
-       "SELECT t.name, s.limit_key, count(*) FROM jobs j INDEXED BY jobs_by_rank "                 \
+       "SELECT t.name, s.limit_key, count(*) FROM job_states j INDEXED BY jobs_by_rank "           \
        "CROSS JOIN specs s USING (seq) CROSS JOIN tenants t ON t.tenant_id = s.tenant_id "         \
        "WHERE j.state = 3 AND s.limit_key <> '' AND (?1 = '' OR t.name = ?1) "                     \
        "GROUP BY t.name, s.limit_key ORDER BY t.name, s.limit_key")                                \
     XX(OLDEST_READY, /* the first of each priority of each line: as many steps as there are such   \
                       */                                                                           \
-       "WITH RECURSIVE p (line_id, rank) AS (SELECT l.line_id, (SELECT j.rank FROM jobs j "        \
+       "WITH RECURSIVE p (line_id, rank) AS (SELECT l.line_id, (SELECT j.rank FROM job_states j "  \
        "WHERE j.state = 2 AND j.rank " RANKS_OF(                                                   \
            "l.line_id") " ORDER BY j.rank LIMIT 1) "                                               \
                         "FROM tenants t JOIN lines l USING (tenant_id) WHERE t.name = ?1 AND "     \
                         "l.queue = ?2 "                                                            \
-                        "UNION ALL SELECT p.line_id, (SELECT j.rank FROM jobs j WHERE j.state = "  \
+                        "UNION ALL SELECT p.line_id, (SELECT j.rank FROM job_states j WHERE "      \
+                        "j.state = "                                                               \
                         "2 "                                                                       \
                         "AND j.rank > p.rank AND j.rank <= (p.line_id << 32 | 4294967295) ORDER "  \
                         "BY j.rank "                                                               \
                         "LIMIT 1) FROM p WHERE p.rank IS NOT NULL) "                               \
                         "SELECT created_ms FROM specs WHERE seq = (SELECT min((SELECT j.seq FROM " \
-                        "jobs j "                                                                  \
+                        "job_states j "                                                            \
                         "WHERE j.state = 2 AND j.rank = p.rank ORDER BY j.seq LIMIT 1)) FROM p)")  \
     XX(NEXT_DUE, /* one look for each line */                                                      \
        "SELECT min((SELECT k.process_after_ms FROM time_locked k WHERE k.line_id = l.line_id "     \
@@ -293,8 +297,8 @@ enum statement {
 };
 
 /* One for each line that a claim looks at; they run side by side. */
-#define SQL_READY                                   \
-    "SELECT " FRESH_COLUMNS " FROM jobs j" JOB_SPEC \
+#define SQL_READY                                         \
+    "SELECT " FRESH_COLUMNS " FROM job_states j" JOB_SPEC \
     " WHERE j.state = 2 AND j.rank BETWEEN ?1 AND ?2 ORDER BY j.rank, j.seq"
 
 #endif

@@ -416,7 +416,8 @@ static void lines_are_learnt_anew_from_a_server_that_lost_them(void **state)
     struct kit *k = *state;
     char answer[64];
     PUT(k, .tenant = STR("default"), .task = STR("lost"));
-    sql(k, "TRUNCATE redrive.jobs, redrive.specs, redrive.tallies, redrive.lines, redrive.tenants "
+    sql(k, "TRUNCATE redrive.job_states, redrive.specs, redrive.tallies, redrive.lines, "
+           "redrive.tenants "
            "RESTART IDENTITY");
     sql(k, "SELECT redrive.submit('other', '{}', id => 'a')");
     sql(k, KILL_ALL);

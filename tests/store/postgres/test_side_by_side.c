@@ -246,7 +246,7 @@ static void many_units_at_once_lose_nothing_and_do_nothing_twice(void **state)
     snprintf(expected, sizeof expected, "%u|%u|%u", submitted, settled, settled);
     stores_postgres_sql(k->url,
                         "SELECT count(*), count(*) FILTER (WHERE state = 5), sum(attempts) "
-                        "FROM redrive.jobs",
+                        "FROM redrive.job_states",
                         answer, sizeof answer);
     assert_string_equal(answer, expected);
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
@@ -426,8 +426,8 @@ static void a_claim_that_counts_on_one_line_notices_others(void **state)
     "CREATE FUNCTION public.pass() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$ BEGIN " \
     "PERFORM nextval('public.arrived'); WHILE EXISTS (SELECT FROM public.gate) LOOP "      \
     "PERFORM pg_sleep(0.01); END LOOP; RETURN true; END $$; "                              \
-    "ALTER TABLE redrive.jobs RENAME TO jobs_behind; "                                     \
-    "CREATE VIEW redrive.jobs AS SELECT * FROM redrive.jobs_behind WHERE public.pass()"
+    "ALTER TABLE redrive.job_states RENAME TO jobs_behind; "                               \
+    "CREATE VIEW redrive.job_states AS SELECT * FROM redrive.jobs_behind WHERE public.pass()"
 
 struct sweeper {
     struct kit *kit;

@@ -3,6 +3,7 @@
 
 #include <libpq-fe.h>
 
+#include "base/clock.h"
 #include "kit.h"
 #include "store/postgres/schema.h"
 #include "stores_postgres.h"
@@ -166,7 +167,7 @@ static void a_cancel_in_sql_is_a_cancel(void **state)
     check_answer(k,
                  "SELECT label, sum(value) FROM redrive.counters WHERE name = 'jobs_cancelled' "
                  "AND tenant = 'acme' GROUP BY 1 ORDER BY 1",
-                 "|4\nqueue:main|4\ntask:mail|4");
+                 "|4\npartition:main/mail|4");
     assert_int_equal(kit_lanes(k, STR("acme"))->n, 0);
     PUT(k, .unique_key = STR("k2"));
     check_answer(k,
@@ -245,9 +246,75 @@ static void an_older_schema_is_brought_up_to_date(void **state)
     check_answer(k, "SET ROLE canceller; SELECT redrive.cancel('a'), redrive.cancel('b')",
                  "cancelling|cancelled");
     stores_postgres_sql(k->url, "DROP OWNED BY canceller; DROP ROLE canceller", NULL, 0);
-    check_answer(k, "SELECT version FROM redrive.meta", "4");
+    check_answer(k, "SELECT version FROM redrive.meta", "5");
     check_answer(
         k, "SELECT has_function_privilege('public', 'redrive.cancel(text, text)', 'EXECUTE')", "f");
+}
+
+/* ---- Retry and purge ----------------------------------------------------------------------------
+ */
+
+static void a_retry_in_sql_is_what_the_store_does_by_itself(void **state)
+{
+    struct kit *k = *state;
+    struct str key = STR("k");
+    const int64_t dead = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER,
+                                    &(struct job_spec){.id = STR("dead"), .unique_key = key});
+    const int64_t waits =
+        kit_put_in(k, REDRIVE_STATE_RETRYING, &(struct job_spec){.id = STR("waits")});
+    kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("done")});
+    kit_put_in(k, REDRIVE_STATE_RUNNING, &(struct job_spec){.id = STR("runs")});
+    check_answer(k,
+                 "SELECT redrive.retry('dead', 'acme'), redrive.retry('waits', 'acme'), "
+                 "redrive.retry('done', 'acme'), redrive.retry('runs', 'acme'), "
+                 "redrive.retry('none', 'acme'), redrive.retry('dead')",
+                 "queued|queued|completed|running|-|-");
+    const struct job *job = kit_job(k, dead);
+    assert_int_equal(job->status.state, REDRIVE_STATE_QUEUED);
+    assert_int_equal(job->status.epoch, 1);
+    assert_int_equal(job->status.attempts, 0);
+    assert_int_equal(job->status.finished_ms, 0);
+    assert_int_equal(job->status.reason, REDRIVE_REASON_NONE);
+    assert_int_equal(kit_job(k, waits)->status.attempts, 1);
+    assert_int_equal(kit_state(k, waits), REDRIVE_STATE_QUEUED);
+    check_answer(k, "SELECT queued, retrying, dead_letter FROM redrive.job_counts", "2|0|0");
+    /* The key is held again. */
+    assert_int_equal(TRY_PUT(k, .unique_key = key).code, REDRIVE_E_EXISTS);
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+}
+
+static void a_retry_in_sql_is_refused_when_a_live_job_holds_the_key(void **state)
+{
+    struct kit *k = *state;
+    kit_put_in(k, REDRIVE_STATE_DEAD_LETTER,
+               &(struct job_spec){.id = STR("dead"), .unique_key = STR("k")});
+    PUT(k, .unique_key = STR("k"));
+    check_answer(k,
+                 "CREATE FUNCTION public.try() RETURNS text LANGUAGE plpgsql AS $$ BEGIN "
+                 "RETURN redrive.retry('dead', 'acme'); EXCEPTION WHEN unique_violation THEN "
+                 "RETURN sqlerrm; END $$; SELECT public.try()",
+                 "a live job holds the unique key of job dead");
+    check_answer(k, "SELECT status FROM redrive.jobs WHERE id = 'dead'", "dead_letter");
+}
+
+static void a_purge_in_sql_removes_old_failures_of_a_tenant(void **state)
+{
+    struct kit *k = *state;
+    kit_fill_views(k);
+    kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &(struct job_spec){.tenant = STR("other")});
+    k->now_ms = clock_wall_ms() - 3600000;
+    kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &(struct job_spec){.id = STR("young")});
+    check_answer(k, "SELECT redrive.purge('1 day', 'acme')", "2");
+    check_answer(k, "SELECT job_id FROM redrive.failed_jobs WHERE tenant = 'acme'", "young");
+    check_answer(k, "SELECT count(*) FROM redrive.failed_jobs WHERE tenant = 'other'", "1");
+    check_answer(k, "SELECT redrive.purge('0 days', 'acme'), redrive.purge('0 days', 'acme')",
+                 "1|0");
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
+    check_answer(k,
+                 "CREATE FUNCTION public.try() RETURNS text LANGUAGE plpgsql AS $$ BEGIN "
+                 "RETURN redrive.purge(NULL); EXCEPTION WHEN invalid_parameter_value THEN "
+                 "RETURN sqlerrm; END $$; SELECT public.try()",
+                 "purge needs an age");
 }
 
 /* Who may submit need not see anything else. */
@@ -276,6 +343,39 @@ static void a_role_that_may_submit_may_do_nothing_else(void **state)
 
 /* ---- Views
  * ---------------------------------------------------------------------------------------- */
+
+static void payloads_are_jsonb_in_the_views(void **state)
+{
+    struct kit *k = *state;
+    static const struct {
+        const char *payload;
+        const char *shown;
+    } CASES[] = {
+        {"{\"b\":1, \"a\":[true]}", "object|{\"a\": [true], \"b\": 1}"},
+        {"\"\\u0000\"", "string|\"\\\"\\\\u0000\\\"\""},
+        {"\"\\ud800\"", "string|\"\\\"\\\\ud800\\\"\""},
+        {"1e999999", "string|\"1e999999\""},
+        {"null", "null|null"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char sql[256], id[8];
+        (void)snprintf(id, sizeof id, "j%zu", i);
+        kit_put_in(k, REDRIVE_STATE_DEAD_LETTER,
+                   &(struct job_spec){.id = str_of(id), .payload = str_of(CASES[i].payload)});
+        (void)snprintf(sql, sizeof sql,
+                       "SELECT jsonb_typeof(payload), payload FROM redrive.dead_letter_queue "
+                       "WHERE sample_id = '%s'",
+                       id);
+        check_answer(k, sql, CASES[i].shown);
+    }
+    check_answer(k,
+                 "SELECT DISTINCT a.attname, t.typname FROM pg_attribute a JOIN pg_type t "
+                 "ON t.oid = a.atttypid WHERE a.attrelid IN ('redrive.retry_queue'::regclass, "
+                 "'redrive.final_results'::regclass, 'redrive.dead_letter_queue'::regclass, "
+                 "'redrive.failed_jobs'::regclass) AND a.attname IN ('payload', 'input_data') "
+                 "ORDER BY 1",
+                 "input_data|jsonb\npayload|jsonb");
+}
 
 static void views_show_each_job_where_it_belongs(void **state)
 {
@@ -341,6 +441,10 @@ int main(void)
         F(a_running_job_is_not_locked_by_its_cancel),
         F(an_older_schema_is_brought_up_to_date),
         F(a_role_that_may_submit_may_do_nothing_else),
+        F(a_retry_in_sql_is_what_the_store_does_by_itself),
+        F(a_retry_in_sql_is_refused_when_a_live_job_holds_the_key),
+        F(a_purge_in_sql_removes_old_failures_of_a_tenant),
+        F(payloads_are_jsonb_in_the_views),
         F(views_show_each_job_where_it_belongs),
         F(the_names_of_others_do_not_get_into_views),
     };

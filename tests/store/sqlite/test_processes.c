@@ -355,12 +355,13 @@ static void check_integrity(const char *path)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     sqlite3_exec(db, "PRAGMA integrity_check", first_text, answer, NULL);
     assert_string_equal(answer, "ok");
-    sqlite3_exec(db,
-                 "SELECT count(*) FROM (SELECT seq FROM jobs EXCEPT SELECT seq FROM specs "
-                 "UNION ALL SELECT seq FROM specs EXCEPT SELECT seq FROM jobs "
-                 "UNION ALL SELECT seq FROM live_keys EXCEPT SELECT seq FROM jobs WHERE state < 5 "
-                 "UNION ALL SELECT seq FROM history EXCEPT SELECT seq FROM jobs WHERE state = 7)",
-                 first_text, answer, NULL);
+    sqlite3_exec(
+        db,
+        "SELECT count(*) FROM (SELECT seq FROM job_states EXCEPT SELECT seq FROM specs "
+        "UNION ALL SELECT seq FROM specs EXCEPT SELECT seq FROM job_states "
+        "UNION ALL SELECT seq FROM live_keys EXCEPT SELECT seq FROM job_states WHERE state < 5 "
+        "UNION ALL SELECT seq FROM history EXCEPT SELECT seq FROM job_states WHERE state = 7)",
+        first_text, answer, NULL);
     assert_string_equal(answer, "0");
     sqlite3_close(db);
 }

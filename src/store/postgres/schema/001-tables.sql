@@ -1,7 +1,7 @@
 -- The tables of a store, in a schema of their own.
 --
--- A life writes as little as can be: one row of specs and one of jobs at submit, the row of jobs
--- again at start and at settle. Each of these is a new version of the row and a new entry in the
+-- A life writes as little as can be: one row of specs and one of job_states at submit, the
+-- latter again at start and at settle. Each of these is a new version of the row and a new entry in the
 -- primary key, so that what never changes (ids, payloads) stands apart, in specs. Times are
 -- milliseconds since 1970 UTC; in columns that may be NULL, NULL stands for 0, which means never.
 -- Text is compared as bytes.
@@ -86,7 +86,7 @@ CREATE TABLE redrive.specs (
 CREATE INDEX specs_by_tenant ON redrive.specs (tenant_id, seq);
 
 -- Where each job is now: what changes, and nothing else.
-CREATE TABLE redrive.jobs (
+CREATE TABLE redrive.job_states (
     seq               bigint PRIMARY KEY,
     process_after_ms  bigint NOT NULL,
     updated_ms        bigint NOT NULL,
@@ -121,12 +121,12 @@ CREATE TABLE redrive.jobs (
 
 -- One index for each state in which order matters, which holds the jobs of that state only: a job
 -- that has ended is in none that a claim looks at.
-CREATE INDEX jobs_ready ON redrive.jobs (line_id, priority DESC, seq) WHERE state = 2;
-CREATE INDEX jobs_due ON redrive.jobs (process_after_ms, seq) WHERE state IN (0, 1);
-CREATE INDEX jobs_due_in_line ON redrive.jobs (line_id, process_after_ms) WHERE state IN (0, 1);
-CREATE INDEX jobs_leased ON redrive.jobs (lease_until_ms, seq) WHERE state = 3;
-CREATE INDEX jobs_ended ON redrive.jobs (state, finished_ms, seq) WHERE state >= 5;
-CREATE INDEX jobs_deadlines ON redrive.jobs (deadline_ms, seq)
+CREATE INDEX jobs_ready ON redrive.job_states (line_id, priority DESC, seq) WHERE state = 2;
+CREATE INDEX jobs_due ON redrive.job_states (process_after_ms, seq) WHERE state IN (0, 1);
+CREATE INDEX jobs_due_in_line ON redrive.job_states (line_id, process_after_ms) WHERE state IN (0, 1);
+CREATE INDEX jobs_leased ON redrive.job_states (lease_until_ms, seq) WHERE state = 3;
+CREATE INDEX jobs_ended ON redrive.job_states (state, finished_ms, seq) WHERE state >= 5;
+CREATE INDEX jobs_deadlines ON redrive.job_states (deadline_ms, seq)
     WHERE deadline_ms IS NOT NULL AND state IN (0, 1, 2, 4);
 
 -- The lowest seq among the queued jobs of a line. Within a priority the first one has it: so it is a
@@ -134,11 +134,11 @@ CREATE INDEX jobs_deadlines ON redrive.jobs (deadline_ms, seq)
 CREATE FUNCTION redrive.oldest_ready(p_line_id integer) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH RECURSIVE firsts(priority, seq) AS (
-        (SELECT j.priority, j.seq FROM redrive.jobs j WHERE j.state = 2 AND j.line_id = p_line_id
+        (SELECT j.priority, j.seq FROM redrive.job_states j WHERE j.state = 2 AND j.line_id = p_line_id
          ORDER BY j.priority DESC, j.seq LIMIT 1)
         UNION ALL
         SELECT n.priority, n.seq FROM firsts CROSS JOIN LATERAL (
-            SELECT j.priority, j.seq FROM redrive.jobs j
+            SELECT j.priority, j.seq FROM redrive.job_states j
             WHERE j.state = 2 AND j.line_id = p_line_id AND j.priority < firsts.priority
             ORDER BY j.priority DESC, j.seq LIMIT 1) n)
     SELECT min(seq) FROM firsts
@@ -309,7 +309,7 @@ BEGIN
     LOOP
         taken := true;
         SELECT s.seq, j.state, s.id INTO add_job.seq, add_job.state, add_job.id
-        FROM redrive.specs s JOIN redrive.jobs j ON j.seq = s.seq
+        FROM redrive.specs s JOIN redrive.job_states j ON j.seq = s.seq
         WHERE s.id = p_id AND s.tenant_id = p_tenant_id;
         IF FOUND THEN
             RETURN;
@@ -320,7 +320,7 @@ BEGIN
             ON CONFLICT DO NOTHING;
             SELECT h.seq, h.state, h.id INTO add_job.seq, add_job.state, add_job.id
             FROM (SELECT k.seq, j.state, s.id FROM redrive.keys k
-                  JOIN redrive.jobs j ON j.seq = k.seq JOIN redrive.specs s ON s.seq = k.seq
+                  JOIN redrive.job_states j ON j.seq = k.seq JOIN redrive.specs s ON s.seq = k.seq
                   WHERE k.tenant_id = p_tenant_id AND k.unique_key = p_unique_key
                     AND (p_unique_forever OR k.unique_forever OR j.state < 5)
                   UNION ALL
@@ -352,7 +352,7 @@ BEGIN
     IF p_unique_key IS NOT NULL THEN
         INSERT INTO redrive.keys VALUES (p_tenant_id, p_unique_key, own, p_unique_forever);
     END IF;
-    INSERT INTO redrive.jobs (seq, process_after_ms, updated_ms, line_id, priority, attempts, state,
+    INSERT INTO redrive.job_states (seq, process_after_ms, updated_ms, line_id, priority, attempts, state,
                               has_key, deadline_ms)
     VALUES (own, p_process_after_ms, p_now_ms, p_line_id, p_priority, 0, add_job.state,
             p_unique_key IS NOT NULL, p_deadline_ms);

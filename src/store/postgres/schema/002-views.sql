@@ -6,17 +6,28 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_tem
     SELECT to_timestamp(nullif(ms, 0) / 1000.0)
 $$;
 
+-- A payload as jsonb, for the views. What jsonb cannot hold (a \u0000, half of a surrogate pair, a number out
+-- of its range) is shown as a string that has the text; the payload itself stays as it was submitted, in specs.
+CREATE FUNCTION redrive.as_json(payload text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN payload::jsonb;
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN to_jsonb(payload);
+END
+$$;
+
 -- Jobs that wait for another attempt. retry_count is the number of failures so far.
 CREATE VIEW redrive.retry_queue AS
 SELECT s.id AS sample_id,
-       s.payload AS payload,
+       redrive.as_json(s.payload) AS payload,
        h.error_message AS error_msg,
        j.attempts AS retry_count,
        redrive.at(j.process_after_ms) AS process_after,
        l.task AS task_name,
        l.queue AS queue,
        t.name AS tenant
-FROM redrive.jobs j
+FROM redrive.job_states j
 JOIN redrive.lines l ON l.line_id = j.line_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 JOIN redrive.specs s ON s.seq = j.seq
@@ -25,14 +36,14 @@ WHERE j.state = 1;
 
 CREATE VIEW redrive.final_results AS
 SELECT s.id AS sample_id,
-       s.payload AS payload,
+       redrive.as_json(s.payload) AS payload,
        r.result AS result,
        j.attempts - 1 AS retry_count,
        redrive.at(j.finished_ms) AS completed_at,
        l.task AS task_name,
        l.queue AS queue,
        t.name AS tenant
-FROM redrive.jobs j
+FROM redrive.job_states j
 JOIN redrive.lines l ON l.line_id = j.line_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 JOIN redrive.specs s ON s.seq = j.seq
@@ -41,7 +52,7 @@ WHERE j.state = 5;
 
 CREATE VIEW redrive.dead_letter_queue AS
 SELECT s.id AS sample_id,
-       s.payload AS payload,
+       redrive.as_json(s.payload) AS payload,
        h.error_message AS error_msg,
        j.attempts AS retry_count,
        redrive.at(j.finished_ms) AS failed_at,
@@ -54,7 +65,7 @@ SELECT s.id AS sample_id,
        l.task AS task_name,
        l.queue AS queue,
        t.name AS tenant
-FROM redrive.jobs j
+FROM redrive.job_states j
 JOIN redrive.lines l ON l.line_id = j.line_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 JOIN redrive.specs s ON s.seq = j.seq
@@ -74,11 +85,11 @@ SELECT j.seq AS id,
        s.max_attempts AS max_attempts,
        h.error_message AS last_error,
        h.stacktrace AS error_stacktrace,
-       s.payload AS input_data,
+       redrive.as_json(s.payload) AS input_data,
        redrive.at(j.finished_ms) AS created_at,
        redrive.at(j.updated_ms) AS updated_at,
        t.name AS tenant
-FROM redrive.jobs j
+FROM redrive.job_states j
 JOIN redrive.lines l ON l.line_id = j.line_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 JOIN redrive.specs s ON s.seq = j.seq
@@ -101,12 +112,15 @@ SELECT s.id AS id,
        j.worker AS worker,
        l.queue AS queue,
        t.name AS tenant
-FROM redrive.jobs j
+FROM redrive.job_states j
 JOIN redrive.lines l ON l.line_id = j.line_id
 JOIN redrive.tenants t ON t.tenant_id = l.tenant_id
 JOIN redrive.specs s ON s.seq = j.seq
 JOIN redrive.states n ON n.state = j.state
 LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n;
+
+-- The same by the name that other systems give to it.
+CREATE VIEW redrive.jobs AS SELECT * FROM redrive.jobs_by_status;
 
 -- Every attempt: those that the history holds, and the one that the job's own row tells of (it is
 -- running, or was a success at the first attempt). attempt 0: the start was taken back, or, without
@@ -126,7 +140,7 @@ UNION ALL
 SELECT s.id, coalesce(j.epoch, 0), j.attempts, redrive.at(j.started_ms),
        CASE WHEN j.state = 5 THEN redrive.at(j.finished_ms) END,
        j.worker, n.name, 'success', NULL, NULL, NULL, 0, 0, 'none', NULL, t.name
-FROM redrive.jobs j
+FROM redrive.job_states j
 JOIN redrive.specs s ON s.seq = j.seq
 JOIN redrive.tenants t ON t.tenant_id = s.tenant_id
 JOIN redrive.states n ON n.state = j.state

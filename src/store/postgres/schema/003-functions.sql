@@ -182,10 +182,10 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     now_ms bigint := extract(epoch FROM clock_timestamp()) * 1000;
-    job redrive.jobs;
+    job redrive.job_states;
 BEGIN
     SELECT j.* INTO job FROM redrive.tenants t JOIN redrive.specs s ON s.tenant_id = t.tenant_id
-    JOIN redrive.jobs j ON j.seq = s.seq
+    JOIN redrive.job_states j ON j.seq = s.seq
     WHERE t.name = coalesce(nullif(tenant, ''), 'default') AND s.id = id FOR UPDATE OF j;
     IF NOT FOUND THEN
         RETURN NULL;
@@ -208,7 +208,7 @@ BEGIN
             job.held_ms := coalesce(job.held_ms, 0) + greatest(now_ms - job.held_since_ms, 0);
         END IF;
     END IF;
-    UPDATE redrive.jobs j SET state = 8, updated_ms = now_ms, finished_ms = now_ms, token = NULL,
+    UPDATE redrive.job_states j SET state = 8, updated_ms = now_ms, finished_ms = now_ms, token = NULL,
         lease_until_ms = NULL, permit_generation = NULL, permit_probe = NULL, by_limit = NULL,
         held_since_ms = NULL, held_ms = job.held_ms, history_n = job.history_n
     WHERE j.seq = job.seq;
@@ -226,4 +226,4 @@ $$;
 
 -- Functions are everybody's unless somebody says otherwise.
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA redrive FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION redrive.at(bigint) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION redrive.at(bigint), redrive.as_json(text) TO PUBLIC;

@@ -11,18 +11,18 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     now_ms bigint := extract(epoch FROM clock_timestamp()) * 1000;
-    job redrive.jobs;
+    job redrive.job_states;
     line redrive.lines;
     created_ms bigint;
     life bytea;
 BEGIN
     tenant := coalesce(nullif(tenant, ''), 'default');
     SELECT j.* INTO job FROM redrive.tenants t JOIN redrive.specs s ON s.tenant_id = t.tenant_id
-    JOIN redrive.jobs j ON j.seq = s.seq WHERE t.name = tenant AND s.id = id;
+    JOIN redrive.job_states j ON j.seq = s.seq WHERE t.name = tenant AND s.id = id;
     IF job.state IN (0, 1, 2, 4) THEN
         -- One that was started meanwhile is let go again, with the subtransaction that has locked it.
         BEGIN
-            SELECT j.* INTO job FROM redrive.jobs j WHERE j.seq = job.seq FOR UPDATE;
+            SELECT j.* INTO job FROM redrive.job_states j WHERE j.seq = job.seq FOR UPDATE;
             IF job.state = 3 THEN
                 RAISE EXCEPTION USING ERRCODE = 'RD001';
             END IF;
@@ -56,7 +56,7 @@ BEGIN
             job.held_ms := coalesce(job.held_ms, 0) + greatest(now_ms - job.held_since_ms, 0);
         END IF;
     END IF;
-    UPDATE redrive.jobs j SET state = 8, updated_ms = now_ms, finished_ms = now_ms, by_limit = NULL,
+    UPDATE redrive.job_states j SET state = 8, updated_ms = now_ms, finished_ms = now_ms, by_limit = NULL,
         held_since_ms = NULL, held_ms = job.held_ms
     WHERE j.seq = job.seq;
     IF job.has_key THEN

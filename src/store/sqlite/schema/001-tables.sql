@@ -1,7 +1,7 @@
 -- The tables of a store.
 --
--- A life writes as little as can be: one row of jobs and one of specs at submit, the row of jobs
--- again at start and at settle. What never changes stands in specs, so that a large payload is
+-- A life writes as little as can be: a row of job_states and one of specs at submit, the first again
+-- at start and at settle. What never changes stands in specs, so that a large payload is
 -- written once; what few jobs have (results, errors) stands in rows of its own. Times are
 -- milliseconds since 1970 UTC, 0 means never; the views show them as text.
 
@@ -52,7 +52,7 @@ CREATE TABLE lines (
 -- again by each move. NOT NULL is a step of its own for each column in every write, so only what
 -- the store cannot live without has it; the one writer there is writes numbers only, and STRICT
 -- holds it to that in a single step.
-CREATE TABLE jobs (
+CREATE TABLE job_states (
     seq              INTEGER PRIMARY KEY,
     state            INTEGER NOT NULL,
     rank             INTEGER NOT NULL,  -- see jobs_by_rank
@@ -76,7 +76,7 @@ CREATE TABLE jobs (
 -- ready jobs; time-locked ones by when they are due, running ones by the end of the lease, ended
 -- ones by the end; parked ones have 0. The rowid, seq, is the last column of each index. One index
 -- and not several, because an update opens every index that speaks of the state.
-CREATE INDEX jobs_by_rank ON jobs (state, rank);
+CREATE INDEX jobs_by_rank ON job_states (state, rank);
 
 -- What few jobs have stands beside them, because an update opens every index of its table that
 -- speaks of the state, whether the row is in it or not.

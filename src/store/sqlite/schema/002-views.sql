@@ -11,7 +11,7 @@ SELECT s.id AS sample_id,
        l.task AS task_name,
        l.queue AS queue,
        t.name AS tenant
-FROM jobs j
+FROM job_states j
 JOIN lines l ON l.line_id = j.line_id
 JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
@@ -27,7 +27,7 @@ SELECT s.id AS sample_id,
        l.task AS task_name,
        l.queue AS queue,
        t.name AS tenant
-FROM jobs j
+FROM job_states j
 JOIN lines l ON l.line_id = j.line_id
 JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
@@ -49,7 +49,7 @@ SELECT s.id AS sample_id,
        l.task AS task_name,
        l.queue AS queue,
        t.name AS tenant
-FROM jobs j
+FROM job_states j
 JOIN lines l ON l.line_id = j.line_id
 JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
@@ -73,7 +73,7 @@ SELECT j.seq AS id,
        strftime('%Y-%m-%d %H:%M:%f', j.rank / 1000.0, 'unixepoch') AS created_at,
        strftime('%Y-%m-%d %H:%M:%f', j.updated_ms / 1000.0, 'unixepoch') AS updated_at,
        t.name AS tenant
-FROM jobs j
+FROM job_states j
 JOIN lines l ON l.line_id = j.line_id
 JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
@@ -96,12 +96,15 @@ SELECT s.id AS id,
        j.worker AS worker,
        l.queue AS queue,
        t.name AS tenant
-FROM jobs j
+FROM job_states j
 JOIN lines l ON l.line_id = j.line_id
 JOIN tenants t ON t.tenant_id = l.tenant_id
 JOIN specs s ON s.seq = j.seq
 JOIN states n ON n.state = j.state
 LEFT JOIN history h ON h.history_id = j.error_at;
+
+-- The same by the name that other systems give to it.
+CREATE VIEW jobs AS SELECT * FROM jobs_by_status;
 
 -- Every attempt: those that the history holds, and the one that the job's own row tells of (it is
 -- running, or was a success at the first attempt). attempt 0: the start was taken back, or, without
@@ -125,7 +128,7 @@ SELECT s.id, j.epoch, j.attempts,
        strftime('%Y-%m-%d %H:%M:%f', j.started_ms / 1000.0, 'unixepoch'),
        strftime('%Y-%m-%d %H:%M:%f', iif(j.state = 5, j.rank, NULL) / 1000.0, 'unixepoch'),
        j.worker, n.name, 'success', NULL, NULL, NULL, 0, 0, 'none', NULL, t.name
-FROM jobs j
+FROM job_states j
 JOIN specs s ON s.seq = j.seq
 JOIN tenants t ON t.tenant_id = s.tenant_id
 JOIN states n ON n.state = j.state

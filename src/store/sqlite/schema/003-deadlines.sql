@@ -5,7 +5,7 @@ CREATE TABLE deadlines (
     seq         INTEGER NOT NULL,
     PRIMARY KEY (deadline_ms, seq)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO deadlines SELECT s.deadline_ms, s.seq FROM specs s JOIN jobs j USING (seq)
+INSERT INTO deadlines SELECT s.deadline_ms, s.seq FROM specs s JOIN job_states j USING (seq)
 WHERE s.deadline_ms > 0 AND j.state < 5;
 
 -- The definitions of tasks, as processes that work have published them.

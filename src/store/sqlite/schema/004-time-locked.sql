@@ -6,5 +6,5 @@ CREATE TABLE time_locked (
     seq              INTEGER NOT NULL,
     PRIMARY KEY (line_id, process_after_ms, seq)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO time_locked SELECT line_id, process_after_ms, seq FROM jobs
+INSERT INTO time_locked SELECT line_id, process_after_ms, seq FROM job_states
 WHERE state IN (0, 1) ORDER BY 1, 2, 3;
