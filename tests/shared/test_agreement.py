@@ -248,3 +248,18 @@ def test_rolling_restart_loses_nothing(durable, tmp_path):
         assert settled(rig) >= 24
     finally:
         rig.close()
+
+
+# ---- Metrics -------------------------------------------------------------------------------------
+
+def test_servers_export_the_same_figures_of_the_store_and_their_own_histograms(fleet):
+    """So that a maximum over servers counts each job once, and a sum over histograms too."""
+    fleet.configure("tasks: {quick: {run: {exec: ['true']}}}\n")
+    servers = [fleet.serve().ready() for _ in range(2)]
+    fleet.submit("quick", [{}] * 20)
+    for server in servers:
+        wait_for(lambda: server.metrics_sum("redrive_jobs_finished_total", outcome="completed") == 20, "all jobs")
+        assert server.metrics_sum("redrive_attempts_started_total") == 20
+        assert server.metrics_sum("redrive_jobs", state="completed") == 20
+    for name in ("redrive_attempt_duration_seconds_count", "redrive_queue_wait_seconds_count"):
+        assert sum(server.metrics_sum(name, task="quick") for server in servers) == 20
