@@ -22,7 +22,7 @@ void work_tally_release(struct work_tally *tally)
 static void count(struct work_counts *counts, const struct engine_event *event, bool is_own)
 {
     counts->ran += is_own && event->ran && event->kind != ENGINE_EVENT_RELEASED;
-    counts->succeeded += event->kind == ENGINE_EVENT_COMPLETED;
+    counts->completed += event->kind == ENGINE_EVENT_COMPLETED;
     counts->retried += event->kind == ENGINE_EVENT_RETRYING;
     counts->dead += event->kind == ENGINE_EVENT_DEAD;
     counts->failed += event->kind == ENGINE_EVENT_FAILED;
@@ -85,9 +85,9 @@ void work_summary_text(const struct work_counts *c, const struct work_left *left
 {
     char took[DURATION_TEXT_MAX], at[CLOCK_TEXT_MAX];
     buf_printf(out,
-               "ran %" PRIu64 " in %s: %" PRIu64 " succeeded, %" PRIu64 " retried, %" PRIu64
+               "ran %" PRIu64 " in %s: %" PRIu64 " completed, %" PRIu64 " retried, %" PRIu64
                " dead, %" PRIu64 " failed, %" PRIu64 " released\n",
-               c->ran, duration_format(took_ms, took), c->succeeded, c->retried, c->dead, c->failed,
+               c->ran, duration_format(took_ms, took), c->completed, c->retried, c->dead, c->failed,
                c->released);
     if (!left)
         return;
@@ -107,7 +107,7 @@ void work_summary_json(const struct work_counts *c, const struct work_left *left
     json_writer_init(&w, out);
     json_begin_object(&w);
     json_field_int(&w, "ran", (int64_t)c->ran);
-    json_field_int(&w, "succeeded", (int64_t)c->succeeded);
+    json_field_int(&w, "completed", (int64_t)c->completed);
     json_field_int(&w, "retried", (int64_t)c->retried);
     json_field_int(&w, "dead", (int64_t)c->dead);
     json_field_int(&w, "failed", (int64_t)c->failed);

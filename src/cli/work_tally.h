@@ -10,7 +10,7 @@
 
 struct work_counts {
     uint64_t ran; /* runs that have ended; released ones have not */
-    uint64_t succeeded;
+    uint64_t completed;
     uint64_t retried;
     uint64_t dead;
     uint64_t failed;

@@ -60,7 +60,7 @@ def test_first_two_minutes_go_as_they_are_told(place):
     for command, shown in commands:
         if command.startswith("redrive work  "):
             command = "redrive work --until-idle --log-level error"
-            shown = ["ran 1 in 9ms: 1 succeeded, 0 retried, 0 dead, 0 failed, 0 released",
+            shown = ["ran 1 in 9ms: 1 completed, 0 retried, 0 dead, 0 failed, 0 released",
                      "left: 0 waiting for their time, 0 parked"]
         told = sorted(map(plain, shown))  # the log and the answer are two streams
         said = sorted(map(plain, shell(place, command).splitlines()))

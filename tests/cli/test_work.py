@@ -163,7 +163,7 @@ def test_until_idle_runs_what_is_ready_and_says_so(bench):
     assert summary.pop("next_ready_time").endswith("Z")
     assert summary == {
         "ran": 27,
-        "succeeded": 22,
+        "completed": 22,
         "retried": 5,
         "dead": 0,
         "failed": 0,
@@ -185,7 +185,7 @@ def test_exit_code_is_3_when_a_job_dies(bench):
     worker = bench.work("--until-idle")
     code, out = worker.wait()
     assert code == 3
-    assert "1 succeeded, 0 retried, 2 dead" in out
+    assert "1 completed, 0 retried, 2 dead" in out
     assert "2 jobs failed for good" in worker.log()
     assert "dead_letter" in worker.log() and "no use" in worker.log()
 
@@ -247,7 +247,7 @@ def test_closed_standard_error_does_not_matter(bench):
         ["sh", "-c", command], capture_output=True, text=True, timeout=LIMIT_S, env=clean_environment(), check=False
     )
     assert result.returncode == 0
-    assert json.loads(result.stdout)["succeeded"] == 3
+    assert json.loads(result.stdout)["completed"] == 3
 
 
 def test_standard_error_that_nobody_reads_does_not_matter(bench):
