@@ -22,7 +22,8 @@ void serve_advance(struct serve *serve)
 {
     if (!serve->is_stopping || serve->is_closing || serve->reload.is_under_way)
         return;
-    if (!list_empty(&serve->pools) || !serve_close_faktory(serve) || !serve_row_leave(serve))
+    if (!list_empty(&serve->pools) || serve->is_http_draining || !serve_close_faktory(serve) ||
+        !serve_row_leave(serve))
         return;
     serve->is_closing = true;
     uv_stop(&serve->loop);
@@ -33,6 +34,7 @@ static void close_handles(struct serve *serve)
     for (size_t i = 0; i < N_SIGNALS; i++)
         uv_close((uv_handle_t *)&serve->signals[i], NULL);
     uv_close((uv_handle_t *)&serve->row.timer, NULL);
+    uv_close((uv_handle_t *)&serve->drain, NULL);
     uv_close((uv_handle_t *)&serve->watchdog, NULL);
     uv_close((uv_handle_t *)&serve->async, NULL);
 }
@@ -60,6 +62,7 @@ static void stop(struct serve *serve, int64_t grace_ms)
         supervisor_stopping();
         serve_quiet_doors(serve);
     }
+    serve_drain_http(serve, grace_ms);
     serve_drain_faktory(serve, grace_ms);
     serve_stop_pools(serve, grace_ms);
     serve_advance(serve);
@@ -98,6 +101,8 @@ static int open_loop(struct serve *serve, struct redrive_err *err)
         if (uv_signal_start(&serve->signals[i], on_signal, SIGNALS[i]) < 0)
             rc = err_set(err, REDRIVE_E_IO, "cannot listen for signals");
     }
+    uv_timer_init(&serve->loop, &serve->drain);
+    serve->drain.data = serve;
     uv_timer_init(&serve->loop, &serve->watchdog);
     if (alive_ms > 0)
         uv_timer_start(&serve->watchdog, on_watchdog, 0, (uint64_t)alive_ms);
@@ -300,7 +305,9 @@ const struct command cmd_serve = {
         "with errors is refused, and the log says why. The store, the addresses and the log need a "
         "restart.\n"
         "\n"
-        "SIGINT or SIGTERM lets the jobs in hand end, for as long as --grace says; the second "
+        "SIGINT or SIGTERM hands out no more work and lets the jobs in hand end, those of remote "
+        "workers too, for as long as --grace says; /ready answers 503 meanwhile, for listen.drain "
+        "at least. The second "
         "one stops them at once. A job that was stopped is released, and has not used an "
         "attempt.",
     .options = OPTIONS,

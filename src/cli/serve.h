@@ -94,6 +94,10 @@ struct serve {
     int n_signals;    /* to stop, that have come */
     bool is_stopping;
     bool is_faktory_draining;
+    uv_timer_t drain; /* looks whether HTTP can be closed */
+    bool is_http_draining;
+    int64_t drain_least_ms; /* monotonic: not before */
+    int64_t drain_most_ms;  /* not after */
     bool is_faktory_closing;
     bool is_closing;
 
@@ -178,8 +182,11 @@ bool serve_row_leave(struct serve *serve);
 int serve_open_doors(struct serve *serve, struct redrive_err *err);
 /* Reads the certificate that the configuration names into serve->tls, or NULL. */
 int serve_load_tls(struct serve *serve, struct redrive_err *err);
-/* Lets nobody more in, and has workers fetch no more. */
+/* Hands out no more work, and says so to /ready and to workers. Clients can still connect. */
 void serve_quiet_doors(struct serve *serve);
+/* Closes HTTP when `listen.drain` is over and workers have settled what they have in hand, or the
+ * grace is over; then serve_advance is called. To be called again for a shorter grace. */
+void serve_drain_http(struct serve *serve, int64_t grace_ms);
 /* How many clients each server may let in at one time: as many as the configuration says, and the
  * limit on open files allows. */
 uint32_t serve_clients_allowed(const struct config *config);

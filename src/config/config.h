@@ -214,8 +214,9 @@ struct config {
     struct {
         const char *http; /* host:port or unix:PATH; NULL: closed */
         const char *faktory;
-        const char *metrics;                 /* of `redrive work` */
-        uint32_t max_connections;            /* of each */
+        const char *metrics;      /* of `redrive work` */
+        uint32_t max_connections; /* of each */
+        int64_t drain_ms; /* between the signal to stop and the end of listening, at least */
         uint32_t max_per_address;            /* connections of one address, of each; 0: not said */
         enum config_socket_mode socket_mode; /* of the file of a Unix socket */
         struct config_tls tls;

@@ -79,6 +79,11 @@ static const struct field LISTEN_FIELDS[] = {
      .max = 1e6,
      .help = "clients of one address that each door lets in at one time; three quarters of all, "
              "unless given"},
+    {.name = "drain",
+     .type = &TYPE_DURATION,
+     IN(listen, drain_ms),
+     .default_text = "0s",
+     .help = "how long `/ready` answers 503 before HTTP is closed at a stop"},
     {.name = "socket_mode",
      .type = &TYPE_WORD,
      IN(listen, socket_mode),

@@ -1,9 +1,12 @@
 /* faktory_access.c - passwords in force, and what a client that knows one may do. */
 #include "doors/faktory_int.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "doors/address_counts.h"
+#include "doors/audit.h"
 #include "doors/auth.h"
 #include "doors/faktory_line.h"
 #include "engine/engine.h"
@@ -42,13 +45,47 @@ void faktory_conn_let_in(struct faktory_conn *conn, struct faktory_passwords *se
         faktory_conn_close(conn);
 }
 
+/* ---- The log --------------------------------------------------------------------------------- */
+
+static struct audit audit_of(const struct faktory_conn *conn, const char *action,
+                             char client[ADDRESS_TEXT_MAX])
+{
+    struct sockaddr_storage address = {0};
+    int size = sizeof address;
+    (void)uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &size);
+    return (struct audit){
+        .door = "faktory",
+        .token = conn->password ? conn->password->name : "",
+        .tenant = conn->tenant,
+        .client = address_text((const struct sockaddr *)&address, client),
+        .action = action,
+    };
+}
+
+static void faktory_audit_action(const struct faktory_conn *conn, struct str verb)
+{
+    char client[ADDRESS_TEXT_MAX], action[64];
+    (void)snprintf(action, sizeof action, "%.*s", FAKTORY_QUOTE(verb));
+    const struct audit what = audit_of(conn, action, client);
+    audit_action(conn->server->options.log, &what, "asked");
+}
+
+void faktory_audit_refusal(struct faktory_conn *conn, struct str verb, const char *why)
+{
+    char client[ADDRESS_TEXT_MAX], action[64];
+    (void)snprintf(action, sizeof action, "%.*s", FAKTORY_QUOTE(verb));
+    const struct audit what = audit_of(conn, action, client);
+    audit_refusal(conn->server->options.log, &conn->server->refusals, &what, why);
+}
+
 bool faktory_conn_may(struct faktory_conn *conn, enum config_scope scope, struct str verb)
 {
-    if (conn->scopes & scope)
+    if (conn->scopes & scope) {
+        if (scope == CONFIG_SCOPE_ADMIN)
+            faktory_audit_action(conn, verb);
         return true;
-    log_event(conn->server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_denied",
-              LOG_S("password", conn->password ? conn->password->name : ""), LOG_STR("verb", verb),
-              LOG_S("scope", auth_scope_name(scope)));
+    }
+    faktory_audit_refusal(conn, verb, "the password lacks the scope");
     faktory_put_error(faktory_conn_reply(conn), "%.*s needs the scope '%s'", FAKTORY_QUOTE(verb),
                       auth_scope_name(scope));
     return false;

@@ -71,8 +71,7 @@ static void on_compared(uv_work_t *work, int status)
         faktory_conn_let_in(conn, server->passwords, password);
         welcome(conn, str_of(check->wid));
     } else if (!password) {
-        log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_wrong_password",
-                  LOG_S("worker", check->wid));
+        faktory_audit_refusal(conn, STR("HELLO"), "the password is not known");
         faktory_put_error(&conn->out, "Invalid password");
         faktory_conn_end(conn);
     }

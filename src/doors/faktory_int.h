@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "base/log_pace.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/list.h"
@@ -146,6 +147,7 @@ struct faktory_server {
     struct faktory_passwords *passwords; /* in force; NULL: none are needed */
     struct map tenants;                  /* the names of those that have come in */
     struct tls_identity *tls;            /* NULL: without TLS */
+    struct log_pace refusals;
     uv_tcp_t listener;
     uint16_t port;
     uv_tcp_t spare;       /* takes a client in whom there is no memory for, and closes it */
@@ -213,6 +215,8 @@ void faktory_conn_let_in(struct faktory_conn *conn, struct faktory_passwords *se
 /* Whether the client may do what needs the scope; otherwise it has its answer, and the log a line.
  */
 bool faktory_conn_may(struct faktory_conn *conn, enum config_scope scope, struct str verb);
+/* Logs that a client was turned away. */
+void faktory_audit_refusal(struct faktory_conn *conn, struct str verb, const char *why);
 
 /* ---- faktory_accept.c ------------------------------------------------------------------------ */
 

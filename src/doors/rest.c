@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "doors/address_counts.h"
+#include "doors/audit.h"
 #include "doors/bulk_runs.h"
 #include "doors/checkup.h"
 #include "doors/claim_waits.h"
@@ -140,25 +142,58 @@ static const char *foreign_detail(enum auth_verdict verdict)
     }
 }
 
+static struct audit audit_of(struct rest_call *call)
+{
+    const char *action = arena_printf(http_arena(call->request), "%s %s",
+                                      http_method_name(call->route->method), call->route->path);
+    return (struct audit){
+        .door = "http",
+        .token = call->principal.name,
+        .tenant = call->principal.tenant,
+        .client = call->client,
+        .action = action ? action : call->route->path,
+        .target = call->params[0],
+    };
+}
+
+/* The line comes after the error has been set, and before the answer, with which the call goes. */
+static void log_refusal(struct rest_call *call, const struct redrive_err *err)
+{
+    const struct audit what = audit_of(call);
+    audit_refusal(call->rest->log, &call->rest->refusals, &what, err->message);
+}
+
+void rest_audit(struct rest_call *call, int status)
+{
+    if (!call->route || call->route->scope != CONFIG_SCOPE_ADMIN || call->is_refused)
+        return;
+    const struct audit what = audit_of(call);
+    audit_action(call->rest->log, &what, status < 400 ? "done" : "failed");
+}
+
 static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
 {
     struct redrive_err err;
+    call->is_refused = true;
     if (verdict == AUTH_NO_TOKEN) {
         err_set(&err, REDRIVE_E_DENIED, "this needs a token");
         err_hint(&err, "send the header Authorization: Bearer TOKEN");
         rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\"");
+        log_refusal(call, &err);
         rest_fail_as(call, 401, &err, NULL);
         return;
     }
     if (verdict == AUTH_WRONG_TOKEN) {
         err_set(&err, REDRIVE_E_DENIED, "the token is not known");
         rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\", error=\"invalid_token\"");
+        log_refusal(call, &err);
         rest_fail_as(call, 401, &err, NULL);
         return;
     }
     err_set(&err, REDRIVE_E_DENIED, "without tokens only programs of this machine are served");
     err_detail(&err, "%s", foreign_detail(verdict));
     err_hint(&err, "add tokens to the configuration");
+    log_refusal(call, &err);
     rest_fail(call, &err, NULL);
 }
 
@@ -172,6 +207,8 @@ static void refuse_scope(struct rest_call *call)
     err_set(&err, REDRIVE_E_DENIED, "the token '%s' lacks the scope %s", call->principal.name,
             scope);
     rest_header(call, "WWW-Authenticate", challenge ? challenge : "Bearer");
+    call->is_refused = true;
+    log_refusal(call, &err);
     rest_fail_as(call, 403, &err, NULL);
 }
 
@@ -235,6 +272,15 @@ static bool takes_body(const struct rest_route *route)
     return route->scope != 0 && route->method != HTTP_GET;
 }
 
+/* On the server's thread, which alone can tell. */
+static const char *client_text(struct http_request *request)
+{
+    char text[ADDRESS_TEXT_MAX];
+    const char *copy =
+        arena_dup(http_arena(request), str_of(address_text(http_client(request), text)));
+    return copy ? copy : "";
+}
+
 enum http_admission rest_admit(struct http_request *request, void *ctx)
 {
     struct rest *rest = ctx;
@@ -246,6 +292,7 @@ enum http_admission rest_admit(struct http_request *request, void *ctx)
     call->rest = rest;
     call->request = request;
     call->config = take_config(rest, request);
+    call->client = client_text(request);
     enum http_method method = http_method(request);
     struct match match = find_route(rest->tables, without_version(http_raw_path(request)),
                                     method == HTTP_HEAD ? HTTP_GET : method);

@@ -59,6 +59,7 @@ struct rest_call {
     const struct config *config; /* as it was when the request came */
     const struct rest_route *route;
     struct principal principal;         /* empty when the route is for anybody */
+    const char *client;                 /* its address, for the log */
     struct str params[REST_MAX_PARAMS]; /* the placeholders of the path, decoded, in order */
 
     /* Of rest_*.c that everybody shares. */
@@ -68,6 +69,7 @@ struct rest_call {
     struct json_writer writer;
     struct http_header headers[REST_MAX_HEADERS];
     size_t n_headers;
+    bool is_refused; /* its token, or the lack of one */
     void (*then)(struct rest_call *call, struct op *op);
 };
 

@@ -31,6 +31,7 @@ void rest_header(struct rest_call *call, const char *name, const char *value)
 static bool reply(struct rest_call *call, int status, const char *content_type)
 {
     struct buf body = call->body;
+    rest_audit(call, status);
     call->body = (struct buf){0};
     const bool is_given = http_reply(call->request, status, content_type, buf_str(&body),
                                      call->headers, call->n_headers);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/log_pace.h"
 #include "doors/rest.h"
 
 struct rest_reader {
@@ -24,6 +25,7 @@ struct rest {
     pthread_mutex_t config_lock; /* guards which configuration it is; each request holds its own */
     struct config *config;
     atomic_bool ready;
+    struct log_pace refusals; /* of the server's thread */
 
     struct bells *bells;
     struct checkup *checkup;
@@ -37,6 +39,9 @@ struct rest {
     struct list waiting; /* calls for the readers */
     bool stopping;
 };
+
+/* Logs what an administrator did, or tried; before the answer is given. */
+void rest_audit(struct rest_call *call, int status);
 
 /* Whether the store is known to be away; then `err` says why, and is one of 503. */
 bool rest_is_away(const struct rest_call *call, struct redrive_err *err);

@@ -144,6 +144,12 @@ static void post_claim(struct rest_call *call)
     struct arena *arena = http_arena(call->request);
     struct redrive_err err = {0};
     struct claim_body body;
+    if (!rest_is_ready(call)) {
+        err_set(&err, REDRIVE_E_STOPPING, "takes no work now");
+        err_hint(&err, "settle what is in hand, and claim at another server");
+        rest_fail(call, &err, NULL);
+        return;
+    }
     if (claim_body_read(http_body(call->request), arena, &body, &err) < 0) {
         kit_fail(call, &err, body.field);
         return;

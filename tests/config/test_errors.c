@@ -51,9 +51,8 @@ static const struct bad {
     {"store: \"sqlite:\"\n", "redrive.yaml:1: store: is not a store", NULL, NULL},
     {"store: postgres:db\n", "redrive.yaml:1: store: is not a store", NULL, NULL},
     {"listen: 7070\n", "redrive.yaml:1: listen: found a plain value",
-     "expected a map of http, faktory, metrics, max_connections, max_per_address, socket_mode, "
-     "tls, "
-     "insecure",
+     "expected a map of http, faktory, metrics, max_connections, max_per_address, drain, "
+     "socket_mode, tls, insecure",
      NULL},
     {"listen: {http: 7070}\n", "redrive.yaml:1: listen.http: '7070' is not understood",
      "expected an address such as 127.0.0.1:7070 or [::1]:7070, unix: and the path of a socket, or "

@@ -18,6 +18,7 @@ static const struct sample {
     {"listen.metrics", "127.0.0.1:7071", "listen.metrics", NULL},
     {"listen.max_connections", "500", "listen.max_connections", NULL},
     {"listen.max_per_address", "50", "listen.max_per_address", NULL},
+    {"listen.drain", "5s", "listen.drain", NULL},
     {"listen.socket_mode", "0660", "listen.socket_mode", NULL},
     {"listen.tls.cert", "a.pem", "listen.tls.cert", NULL},
     {"listen.tls.key", "a.key", "listen.tls.key", NULL},

@@ -314,6 +314,88 @@ def test_many_reloads_leave_everything_in_order(bench):
     assert server.stop() == 0
 
 
+# ---- Who did what ------------------------------------------------------------------------------
+
+
+def test_admin_actions_and_refusals_are_logged_with_the_token(bench):
+    bench.configure(
+        f"tokens: [{{name: ops, hash: '{token_hash('secret')}', scopes: [admin, read]}}, "
+        f"{{name: eye, hash: '{token_hash('look')}', scopes: [read]}}]\n"
+    )
+    server = bench.serve().ready()
+
+    def ask(method, path, token):
+        connection = server.connect()
+        connection.request(method, path, headers={"Authorization": f"Bearer {token}"})
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    assert ask("POST", "/queues/mail/pause", "secret") == 200
+    assert ask("DELETE", "/v1/jobs/none", "secret") == 404
+    assert ask("GET", "/jobs", "secret") == 200
+    client = r"tenant=default client=127\.0\.0\.1"
+    assert server.logged(rf'admin_action door=http token=ops {client} action="POST /queues/{{queue}}/pause" target=mail result=done')
+    assert server.logged(rf'admin_action door=http token=ops {client} action="DELETE /jobs/{{id}}" target=none result=failed')
+    assert len(re.findall("admin_action door", server.log())) == 2
+
+    assert ask("POST", "/queues/mail/resume", "look") == 403
+    assert server.logged(r"access_refused door=http token=eye client=127\.0\.0\.1 .*lacks the scope admin")
+    for _ in range(200):
+        assert ask("GET", "/jobs", "wrong-one") == 401
+    assert len(re.findall("access_refused", server.log())) < 100
+    more = r"token is not known.* more=[1-9]"
+    wait_for(lambda: ask("GET", "/jobs", "wrong-one") == 401 and server.logged(more), "a line with a count")
+    assert "wrong-one" not in server.log()
+
+
+# ---- Draining ----------------------------------------------------------------------------------
+
+
+def post(server, path, body):
+    connection = server.connect()
+    try:
+        connection.request("POST", path, json.dumps(body))
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def test_remote_workers_can_settle_while_the_server_stops(bench):
+    server = bench.serve().ready()
+    bench.enqueue("mail")
+    bench.enqueue("mail")
+    (job,) = post(server, "/claim", {"queues": ["default"], "n": 1, "worker": "w"})[1]["jobs"]
+    server.signal(signal.SIGTERM)
+    wait_for(lambda: server.get("/ready")[0] == 503, "it is not ready")
+    assert post(server, "/claim", {"queues": ["default"], "n": 1, "worker": "w"})[0] == 503
+    mine = {"id": job["id"], "token": job["token"]}
+    assert post(server, "/extend", {"items": [{**mine, "lease": "30s"}]})[1]["items"][0]["status"] == 200
+    assert post(server, "/settle", {"items": [{**mine, "status": "SUCCESS"}]})[1]["items"][0]["status"] == 200
+    assert server.wait() == 0
+    assert bench.state(job["id"]) == "completed"
+
+
+def test_ready_is_503_for_a_while_before_the_end(bench):
+    bench.configure(listen="{http: '127.0.0.1:0', faktory: 'off', drain: 1h}")
+    server = bench.serve().ready()
+    server.signal(signal.SIGTERM)
+    wait_for(lambda: server.get("/ready")[0] == 503, "it is not ready")
+    for _ in range(20):
+        assert server.get("/ready")[0] == 503
+        assert server.get("/jobs")[0] == 200
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0
+
+
+def test_draining_ends_with_the_grace(bench):
+    server = bench.serve("--grace", "300ms").ready()
+    bench.enqueue("mail")
+    assert len(post(server, "/claim", {"queues": ["default"], "n": 1, "worker": "w"})[1]["jobs"]) == 1
+    assert server.stop() == 0
+
+
 # ---- Many connections --------------------------------------------------------------------------
 
 
