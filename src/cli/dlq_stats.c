@@ -15,7 +15,6 @@
 #include "store/job_json.h"
 
 #define OUTPUT_MAX (64u * 1024 * 1024)
-#define PAGE_JOBS  100
 
 /* ---- stats -------------------------------------------------------------------------------- */
 
@@ -50,33 +49,24 @@ struct stats {
     struct tally counts[N_COUNTS];
 };
 
-static void count_job(struct stats *stats, const struct job *job)
+static void count_cause(void *ctx, const struct cause_count *cause)
 {
-    const struct job_status *s = &job->status;
-    stats->total++;
+    struct stats *stats = ctx;
+    const uint64_t n = cause->count;
+    stats->total += n;
     /* What never ran has no error. */
-    bool has_error = s->error.class_ != REDRIVE_CLASS_SUCCESS;
+    bool has_error = cause->class_ != REDRIVE_CLASS_SUCCESS;
     tally_add(&stats->counts[BY_CLASS],
-              has_error ? str_of(redrive_class_name(s->error.class_)) : STR("none"));
-    tally_add(&stats->counts[BY_REASON], str_of(redrive_reason_name(s->reason)));
-    tally_add(&stats->counts[BY_TASK], job->spec.task);
-    tally_add(&stats->counts[BY_TYPE], s->error.type.len > 0 ? s->error.type : STR("none"));
+              has_error ? str_of(redrive_class_name(cause->class_)) : STR("none"), n);
+    tally_add(&stats->counts[BY_REASON], str_of(redrive_reason_name(cause->reason)), n);
+    tally_add(&stats->counts[BY_TASK], cause->task, n);
+    tally_add(&stats->counts[BY_TYPE], cause->type.len > 0 ? cause->type : STR("none"), n);
 }
 
-static int count_jobs(struct store *store, struct job_filter *filter, struct stats *stats,
+static int count_jobs(struct store *store, const struct job_filter *filter, struct stats *stats,
                       struct redrive_err *err)
 {
-    struct job_page page = {0};
-    int rc;
-    filter->limit = PAGE_JOBS;
-    do {
-        rc = store_ops(store)->list(store, filter, &page, err);
-        for (size_t i = 0; rc == 0 && i < page.n; i++)
-            count_job(stats, &page.jobs[i]);
-        if (page.n > 0)
-            filter->after_seq = page.jobs[page.n - 1].status.seq;
-    } while (rc == 0 && page.more);
-    job_page_release(&page);
+    int rc = store_ops(store)->causes(store, filter, count_cause, stats, err);
     for (size_t i = 0; rc == 0 && i < N_COUNTS; i++)
         rc = tally_sort(&stats->counts[i]) < 0 ? err_nomem(err) : 0;
     return rc;
@@ -165,7 +155,7 @@ static int run_stats(struct cli *cli, struct redrive_err *err)
 const struct command dlq_stats = {
     .name = "stats",
     .summary = "count dead letters by class, reason, task and type",
-    .description = "Reads every dead letter that matches.",
+    .description = "They are counted where they are kept; no payload is read.",
     .options = STATS_OPTIONS,
     .options_size = sizeof(struct stats_options),
     .examples =

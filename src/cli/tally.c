@@ -19,11 +19,11 @@ void tally_release(struct tally *t)
     *t = (struct tally){0};
 }
 
-void tally_add(struct tally *t, struct str name)
+void tally_add(struct tally *t, struct str name, uint64_t n)
 {
     uint64_t *count = map_get(&t->counts, name);
     if (count) {
-        (*count)++;
+        *count += n;
         return;
     }
     count = malloc(sizeof *count);
@@ -32,7 +32,7 @@ void tally_add(struct tally *t, struct str name)
         t->failed = true;
         return;
     }
-    *count = 1;
+    *count = n;
 }
 
 static int by_count(const void *left, const void *right)

@@ -22,7 +22,8 @@ struct tally {
 void tally_init(struct tally *t);
 void tally_release(struct tally *t);
 
-void tally_add(struct tally *t, struct str name);
+/* It came n times more. */
+void tally_add(struct tally *t, struct str name, uint64_t n);
 
 /* Makes the rows, the most frequent first, then by name; 0 or REDRIVE_E_NOMEM. They live until
  * release; nothing may be added meanwhile. */

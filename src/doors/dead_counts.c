@@ -5,9 +5,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-/* Jobs that are read at a time. */
-#define READ_JOBS 100
-
 struct count {
     struct str name;
     uint64_t n;
@@ -35,51 +32,39 @@ void dead_counts_release(struct dead_counts *counts)
     arena_release(&counts->arena);
 }
 
-static bool add(struct dead_counts *counts, enum dead_by by, struct str name)
+static void add(struct dead_counts *counts, enum dead_by by, struct str name, uint64_t n)
 {
     struct count *count = map_get(&counts->by[by], name);
     if (!count) {
         count = arena_alloc(&counts->arena, sizeof *count);
         const char *copy = arena_dup(&counts->arena, name);
-        if (!count || !copy || map_put(&counts->by[by], name, count) < 0)
-            return false;
-        count->name = (struct str){copy, name.len};
+        if (!count || !copy || map_put(&counts->by[by], name, count) < 0) {
+            counts->failed = true;
+            return;
+        }
+        *count = (struct count){.name = {copy, name.len}};
     }
-    count->n++;
-    return true;
+    count->n += n;
 }
 
 /* What never ran has no error. */
-static bool add_job(struct dead_counts *counts, const struct job *job)
+static void add_cause(void *ctx, const struct cause_count *cause)
 {
-    const struct job_status *s = &job->status;
-    const bool has_error = s->error.class_ != REDRIVE_CLASS_SUCCESS;
-    counts->total++;
-    return add(counts, DEAD_BY_CLASS,
-               has_error ? str_of(redrive_class_name(s->error.class_)) : STR("none")) &&
-           add(counts, DEAD_BY_REASON, str_of(redrive_reason_name(s->reason))) &&
-           add(counts, DEAD_BY_TASK, job->spec.task) &&
-           add(counts, DEAD_BY_TYPE, s->error.type.len > 0 ? s->error.type : STR("none"));
+    struct dead_counts *counts = ctx;
+    const bool has_error = cause->class_ != REDRIVE_CLASS_SUCCESS;
+    counts->total += cause->count;
+    add(counts, DEAD_BY_CLASS, has_error ? str_of(redrive_class_name(cause->class_)) : STR("none"),
+        cause->count);
+    add(counts, DEAD_BY_REASON, str_of(redrive_reason_name(cause->reason)), cause->count);
+    add(counts, DEAD_BY_TASK, cause->task, cause->count);
+    add(counts, DEAD_BY_TYPE, cause->type.len > 0 ? cause->type : STR("none"), cause->count);
 }
 
 int dead_counts_read(struct dead_counts *counts, struct store *store,
                      const struct job_filter *filter, struct redrive_err *err)
 {
-    struct job_filter rest = *filter;
-    struct job_page page = {0};
-    int rc;
-    rest.order = ORDER_OLDEST;
-    rest.limit = READ_JOBS;
-    do {
-        rc = store_ops(store)->list(store, &rest, &page, err);
-        for (size_t i = 0; rc == 0 && i < page.n; i++)
-            if (!add_job(counts, &page.jobs[i]))
-                rc = err_nomem(err);
-        if (page.n > 0)
-            rest.after_seq = page.jobs[page.n - 1].status.seq;
-    } while (rc == 0 && page.more);
-    job_page_release(&page);
-    return rc;
+    int rc = store_ops(store)->causes(store, filter, add_cause, counts, err);
+    return rc == 0 && counts->failed ? err_nomem(err) : rc;
 }
 
 static int larger_first(const void *a, const void *b)

@@ -18,12 +18,13 @@ struct dead_counts {
     uint64_t total;
     struct map by[DEAD_BY_COUNT]; /* name → struct of dead_counts.c, in the arena */
     struct arena arena;
+    bool failed; /* there was no memory for a name */
 };
 
 void dead_counts_init(struct dead_counts *counts);
 void dead_counts_release(struct dead_counts *counts);
 
-/* Reads every dead letter that matches. */
+/* Counts the dead letters that match, where they are kept. */
 int dead_counts_read(struct dead_counts *counts, struct store *store,
                      const struct job_filter *filter, struct redrive_err *err);
 

@@ -177,6 +177,7 @@ const struct store_ops STORE_MEMORY = {
     .parked_counts = memory_parked_counts,
     .running_counts = memory_running_counts,
     .groups = memory_groups,
+    .causes = memory_causes,
     .shared_list = memory_shared_list,
     .held_keys = memory_held_keys,
     .counters_list = memory_counters_list,

@@ -204,6 +204,9 @@ int memory_parked_counts(struct store *store, struct str tenant, struct lane_pag
                          struct redrive_err *err);
 int memory_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
                           struct redrive_err *err);
+int memory_causes(struct store *store, const struct job_filter *filter,
+                  void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                  struct redrive_err *err);
 int memory_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                   struct redrive_err *err);
 

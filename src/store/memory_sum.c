@@ -257,3 +257,21 @@ int memory_groups(struct store *store, const struct job_filter *filter, struct g
     memory_unlook(m);
     return rc;
 }
+
+int memory_causes(struct store *store, const struct job_filter *filter,
+                  void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                  struct redrive_err *err)
+{
+    struct memory *m = memory_of(store);
+    const struct mem_state *state = memory_look(m);
+    (void)err;
+    for (size_t i = 0; i < state->jobs.n; i++) {
+        const struct job *job = job_at(state, i);
+        const struct cause_count cause = {job->spec.task, job->status.reason,
+                                          job->status.error.class_, job->status.error.type, 1};
+        if (memory_matches(filter, job))
+            add(ctx, &cause);
+    }
+    memory_unlook(m);
+    return 0;
+}

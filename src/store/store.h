@@ -411,6 +411,15 @@ struct group_page {
 };
 void group_page_release(struct group_page *page);
 
+/* How many jobs have ended, or failed so far, of the same cause. */
+struct cause_count {
+    struct str task;
+    enum redrive_reason reason;
+    enum redrive_class class_; /* of the last error */
+    struct str type;           /* of the last error; may be empty */
+    uint64_t count;
+};
+
 /* ---- What processes share ---------------------------------------------------------------------
  *
  * Small rows that every process keeps a copy of. Each put compares and sets: it is refused with
@@ -698,6 +707,12 @@ struct store_ops {
     /* Of the jobs that match, up to filter->limit groups, the largest first, then the latest seen,
      * then the highest seq of an example. Order and keyset of the filter have no say. */
     int (*groups)(struct store *store, const struct job_filter *filter, struct group_page *ret,
+                  struct redrive_err *err);
+    /* Of the jobs that match, how many there are of each cause: `add` is called for each, perhaps
+     * several times for the same one, with strings that live as long as the call. It may not use
+     * the store. No payload is moved. Order, keyset and limit of the filter have no say. */
+    int (*causes)(struct store *store, const struct job_filter *filter,
+                  void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
                   struct redrive_err *err);
     /* By tenant, then key; as bytes. An absent tenant: all of them, here and in the others. */
     int (*shared_list)(struct store *store, enum shared_kind kind, struct str tenant,

@@ -68,7 +68,8 @@ static void a_store_has_every_slot(void **state)
     assert_true(ops->unpark && ops->settle && ops->extend && ops->promote_due && ops->expired);
     assert_true(ops->change && ops->sweep && ops->sweep_tasks && ops->shared_put &&
                 ops->counters_add);
-    assert_true(ops->list && ops->lookup && ops->history && ops->queues && ops->groups);
+    assert_true(ops->list && ops->lookup && ops->history && ops->queues && ops->groups &&
+                ops->causes);
     assert_true(ops->shared_list && ops->counters_list && ops->wait && ops->overdue);
     assert_true(ops->credit_pause && ops->facts && ops->verify);
     assert_true(ops->lines && ops->parked_counts && ops->running_counts);

@@ -232,6 +232,46 @@ static void of_ends_at_the_same_time_the_higher_seq_is_the_example(void **state)
     assert_int_equal(k->groups.groups[0].example.status.seq, higher);
 }
 
+struct causes {
+    uint64_t total;
+    uint64_t mails;
+    uint64_t exhausted;
+    uint64_t network;
+    uint64_t of_type;
+};
+
+static void add_cause(void *ctx, const struct cause_count *cause)
+{
+    struct causes *sum = ctx;
+    sum->total += cause->count;
+    sum->mails += str_is(cause->task, "mail") ? cause->count : 0;
+    sum->exhausted += cause->reason == REDRIVE_REASON_EXHAUSTED ? cause->count : 0;
+    sum->network += cause->class_ == REDRIVE_CLASS_NETWORK ? cause->count : 0;
+    sum->of_type += str_is(cause->type, "ConnectError") ? cause->count : 0;
+}
+
+static void causes_are_of_the_jobs_that_match(void **state)
+{
+    struct kit *k = *state;
+    struct causes sum = {0};
+    struct job_filter filter = {.states = STATE_BIT(DEAD_LETTER)};
+    kit_fill_views(k);
+    kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &(struct job_spec){.tenant = STR("other")});
+    assert_int_equal(store_ops(k->store)->causes(k->store, &filter, add_cause, &sum, NULL), 0);
+    assert_int_equal(sum.total, 2);
+    assert_int_equal(sum.mails, 1);
+    assert_int_equal(sum.network, 1);
+    assert_int_equal(sum.of_type, 1);
+    assert_true(sum.exhausted >= 1);
+    sum = (struct causes){0};
+    filter.tenant = STR("other");
+    assert_int_equal(store_ops(k->store)->causes(k->store, &filter, add_cause, &sum, NULL), 0);
+    assert_int_equal(sum.total, 1);
+    filter.task = STR("none");
+    assert_int_equal(store_ops(k->store)->causes(k->store, &filter, add_cause, &sum, NULL), 0);
+    assert_int_equal(sum.total, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +285,7 @@ int main(void)
         F(the_oldest_and_the_next_are_known),
         F(alike_errors_are_grouped_the_largest_group_first),
         F(groups_are_of_the_jobs_that_match),
+        F(causes_are_of_the_jobs_that_match),
         F(of_ends_at_the_same_time_the_higher_seq_is_the_example),
     };
     return cmocka_run_group_tests_name("store sums", tests, NULL, NULL);

@@ -211,6 +211,13 @@ static int wrap_groups(struct store *store, const struct job_filter *filter, str
     HAND_ON(groups, filter, ret, err);
 }
 
+static int wrap_causes(struct store *store, const struct job_filter *filter,
+                       void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                       struct redrive_err *err)
+{
+    HAND_ON(causes, filter, add, ctx, err);
+}
+
 static int wrap_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
                             struct shared_page *ret, struct redrive_err *err)
 {
@@ -275,6 +282,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .parked_counts = wrap_parked_counts,
                 .running_counts = wrap_running_counts,
                 .groups = wrap_groups,
+                .causes = wrap_causes,
                 .shared_list = wrap_shared_list,
                 .counters_list = wrap_counters_list,
                 .facts = wrap_facts,

@@ -366,3 +366,45 @@ int postgres_groups(struct store *store, const struct job_filter *filter, struct
     buf_release(&sql);
     return rc;
 }
+
+int postgres_causes(struct store *store, const struct job_filter *filter,
+                    void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                    struct redrive_err *err)
+{
+    struct buf sql;
+    struct arena arena;
+    const PGresult *result = NULL;
+    enum source source;
+    int rc = choose_source(store, filter, 0, &source, err);
+    if (rc != 0)
+        return rc;
+    buf_init(&sql, SQL_MAX);
+    (void)buf_puts(&sql, "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.line_id, "
+                         "coalesce(j.reason, 0) AS reason, coalesce(j.error_class, 0) AS class, "
+                         "h.error_type AS type, count(*) AS n");
+    if (source == SOURCE_TENANT)
+        add_from_tenant(&sql, &store->args, filter, false);
+    else
+        (void)buf_puts(&sql, FROM_JOBS);
+    add_conditions(&sql, &store->args, filter, source);
+    (void)buf_puts(&sql, " GROUP BY 1, 2, 3, 4) c JOIN redrive.lines l ON l.line_id = c.line_id");
+    rc = buf_failed(&sql) ? err_nomem(err)
+                          : pg_read(store, STATEMENT_COUNT, buf_cstr(&sql), &result, err);
+    buf_release(&sql);
+    arena_init(&arena);
+    for (int i = 0; rc == 0 && i < PQntuples(result); i++) {
+        const struct cause_count cause = {
+            .task = pg_get_text(result, i, 0, &arena),
+            .reason = (enum redrive_reason)pg_get_int(result, i, 1),
+            .class_ = (enum redrive_class)pg_get_int(result, i, 2),
+            .type = pg_get_text(result, i, 3, &arena),
+            .count = (uint64_t)pg_get_int(result, i, 4),
+        };
+        if (arena.failed)
+            rc = err_nomem(err);
+        else
+            add(ctx, &cause);
+    }
+    arena_release(&arena);
+    return rc;
+}

@@ -142,6 +142,7 @@ const struct store_ops STORE_POSTGRES = {
     .parked_counts = postgres_parked_counts,
     .running_counts = postgres_running_counts,
     .groups = postgres_groups,
+    .causes = postgres_causes,
     .shared_list = postgres_shared_list,
     .held_keys = postgres_held_keys,
     .counters_list = postgres_counters_list,

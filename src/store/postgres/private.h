@@ -386,6 +386,9 @@ int postgres_parked_counts(struct store *store, struct str tenant, struct lane_p
                            struct redrive_err *err);
 int postgres_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
                             struct redrive_err *err);
+int postgres_causes(struct store *store, const struct job_filter *filter,
+                    void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                    struct redrive_err *err);
 int postgres_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                     struct redrive_err *err);
 int postgres_shared_list(struct store *store, enum shared_kind kind, struct str tenant,

@@ -39,8 +39,9 @@ static struct group_count *group_of(struct groups *g, uint64_t fingerprint)
 }
 
 /* Jobs come by seq, so that the later of two of the same time is the higher. */
-static int group_row(struct groups *g, const struct row *row, struct redrive_err *err)
+static int group_row(void *ctx, const struct row *row, struct redrive_err *err)
 {
+    struct groups *g = ctx;
     struct group_count *group = group_of(g, row->job.status.fingerprint);
     const int64_t ended_ms = row->job.status.finished_ms;
     if (!group)
@@ -55,8 +56,10 @@ static int group_row(struct groups *g, const struct row *row, struct redrive_err
     return 0;
 }
 
-static int collect(struct store *store, const struct job_filter *filter, struct groups *g,
-                   struct redrive_err *err)
+/* Calls `each` with the row of every job that matches, and has the flags, by seq. */
+static int walk_rows(struct store *store, const struct job_filter *filter, unsigned flags,
+                     int (*each)(void *ctx, const struct row *row, struct redrive_err *err),
+                     void *ctx, struct redrive_err *err)
 {
     struct buf lines;
     bool none = false;
@@ -64,7 +67,7 @@ static int collect(struct store *store, const struct job_filter *filter, struct 
     int rc = rd_walk_lines(store, filter, &lines, &none, err);
     struct walk walk = {
         .states = filter->states ? filter->states & STATES_ALL : STATES_ALL,
-        .flags = WALK_FINGERPRINT,
+        .flags = flags,
         .lines = buf_str(&lines),
         .is_over = none,
     };
@@ -80,7 +83,7 @@ static int collect(struct store *store, const struct job_filter *filter, struct 
             rc = rd_row_unpack(store, rd_reply_int(reply, at), rd_reply_str(reply, at + 1), &row,
                                err);
             if (rc == 0 && rd_row_matches(filter, &row))
-                rc = group_row(g, &row, err);
+                rc = each(ctx, &row, err);
         }
         if (reply)
             freeReplyObject(reply);
@@ -161,7 +164,7 @@ int redis_groups(struct store *store, const struct job_filter *filter, struct gr
     map_init(&g.by_fingerprint, rng_system_seed());
     int rc = rd_unit_write(store, err);
     if (rc == 0)
-        rc = collect(store, filter, &g, err);
+        rc = walk_rows(store, filter, WALK_FINGERPRINT, group_row, &g, err);
     if (rc == 0) {
         if (g.n > 0)
             qsort(g.all, g.n, sizeof(struct group_count *), largest_first);
@@ -173,4 +176,32 @@ int redis_groups(struct store *store, const struct job_filter *filter, struct gr
     if (rc != 0)
         group_page_release(ret);
     return rc;
+}
+
+/* ---- Causes -----------------------------------------------------------------------------------
+ */
+
+struct cause_reader {
+    void (*add)(void *ctx, const struct cause_count *cause);
+    void *ctx;
+};
+
+static int tell_cause(void *ctx, const struct row *row, struct redrive_err *err)
+{
+    const struct cause_reader *reader = ctx;
+    const struct job_status *s = &row->job.status;
+    const struct cause_count cause = {row->job.spec.task, s->reason, s->error.class_, s->error.type,
+                                      1};
+    (void)err;
+    reader->add(reader->ctx, &cause);
+    return 0;
+}
+
+int redis_causes(struct store *store, const struct job_filter *filter,
+                 void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                 struct redrive_err *err)
+{
+    struct cause_reader reader = {add, ctx};
+    int rc = rd_unit_write(store, err);
+    return rc == 0 ? walk_rows(store, filter, 0, tell_cause, &reader, err) : rc;
 }

@@ -282,6 +282,7 @@ const struct store_ops STORE_REDIS = {
     .parked_counts = redis_parked_counts,
     .running_counts = redis_running_counts,
     .groups = redis_groups,
+    .causes = redis_causes,
     .shared_list = redis_shared_list,
     .held_keys = redis_held_keys,
     .counters_list = redis_counters_list,

@@ -576,6 +576,9 @@ int redis_parked_counts(struct store *store, struct str tenant, struct lane_page
                         struct redrive_err *err);
 int redis_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
                          struct redrive_err *err);
+int redis_causes(struct store *store, const struct job_filter *filter,
+                 void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                 struct redrive_err *err);
 int redis_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                  struct redrive_err *err);
 

@@ -413,3 +413,54 @@ int sqlite_groups(struct store *store, const struct job_filter *filter, struct g
         group_page_release(ret);
     return rc;
 }
+
+/* ---- Causes -----------------------------------------------------------------------------------
+ */
+
+static int count_causes(struct store *store, const struct job_filter *filter,
+                        void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                        struct redrive_err *err)
+{
+    struct buf sql;
+    sqlite3_stmt *st = NULL;
+    bool is_small;
+    int rc = is_small_tenant(store, filter, 0, &is_small, err);
+    buf_init(&sql, SQL_LIST_MAX);
+    buf_puts(&sql,
+             "SELECT l.task, c.reason, c.class, c.type, c.n FROM (SELECT j.line_id AS line_id, "
+             "j.reason AS reason, j.error_class AS class, h.error_type AS type, "
+             "count(*) AS n");
+    buf_puts(&sql, is_small ? OF_TENANT : " FROM job_states j" JOB_SIDES " WHERE 1");
+    add_conditions(&sql, filter, is_small);
+    buf_puts(&sql, " GROUP BY 1, 2, 3, 4) c JOIN lines l ON l.line_id = c.line_id");
+    if (rc == 0)
+        rc = prepare(store, &sql, filter, &st, err);
+    while (rc == 0) {
+        rc = sql_step(store, st, err);
+        if (rc <= 0)
+            break;
+        const struct cause_count cause = {
+            .task = column_str(st, 0),
+            .reason = (enum redrive_reason)sqlite3_column_int(st, 1),
+            .class_ = (enum redrive_class)sqlite3_column_int(st, 2),
+            .type = column_str(st, 3),
+            .count = (uint64_t)sqlite3_column_int64(st, 4),
+        };
+        add(ctx, &cause);
+        rc = 0;
+    }
+    sqlite3_finalize(st);
+    buf_release(&sql);
+    return rc;
+}
+
+int sqlite_causes(struct store *store, const struct job_filter *filter,
+                  void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                  struct redrive_err *err)
+{
+    int rc = view_begin(store, err);
+    if (rc == 0)
+        rc = count_causes(store, filter, add, ctx, err);
+    view_end(store);
+    return rc;
+}

@@ -350,6 +350,7 @@ const struct store_ops STORE_SQLITE = {
     .parked_counts = sqlite_parked_counts,
     .running_counts = sqlite_running_counts,
     .groups = sqlite_groups,
+    .causes = sqlite_causes,
     .shared_list = sqlite_shared_list,
     .held_keys = sqlite_held_keys,
     .counters_list = sqlite_counters_list,

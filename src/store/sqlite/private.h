@@ -295,6 +295,9 @@ int sqlite_parked_counts(struct store *store, struct str tenant, struct lane_pag
                          struct redrive_err *err);
 int sqlite_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
                           struct redrive_err *err);
+int sqlite_causes(struct store *store, const struct job_filter *filter,
+                  void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
+                  struct redrive_err *err);
 int sqlite_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
                   struct redrive_err *err);
 int sqlite_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
