@@ -74,14 +74,6 @@ static int is_there(const char *path, bool force, struct redrive_err *err)
     return REDRIVE_E_EXISTS;
 }
 
-/* mkstemp keeps the file to its owner; it gets what a new file would have. */
-static void use_umask(int fd)
-{
-    mode_t mask = umask(0);
-    (void)umask(mask);
-    (void)fchmod(fd, 0666 & ~mask);
-}
-
 int export_file_open(struct export_file *f, const char *path, bool force, struct redrive_err *err)
 {
     *f = (struct export_file){.path = path, .force = force};
@@ -101,7 +93,7 @@ int export_file_open(struct export_file *f, const char *path, bool force, struct
         return rc;
     }
     watch_signals(f->temporary);
-    use_umask(fd);
+    /* As mkostemp made it, it is for its owner alone, like the store: payloads may be private. */
     f->file = fdopen(fd, "w");
     if (f->file)
         return 0;

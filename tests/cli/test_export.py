@@ -89,9 +89,7 @@ def test_file_is_written_whole(full):
     assert result.stderr == "4 jobs written to dead.csv\n"
     path = full.directory / "dead.csv"
     assert len(read_csv(path.read_bytes().decode())) == 4
-    umask = os.umask(0)
-    os.umask(umask)
-    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+    assert path.stat().st_mode & 0o777 == 0o600
     assert sorted(p.name for p in full.directory.iterdir() if "dead" in p.name) == ["dead.csv"]
 
 
