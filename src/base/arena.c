@@ -87,6 +87,12 @@ char *arena_dup(struct arena *arena, struct str s)
     return copy;
 }
 
+struct str arena_str(struct arena *arena, struct str s)
+{
+    const char *copy = arena_dup(arena, s);
+    return copy ? (struct str){copy, s.len} : (struct str){0};
+}
+
 char *arena_printf(struct arena *arena, const char *format, ...)
 {
     va_list args;

@@ -28,6 +28,9 @@ void *arena_array(struct arena *arena, size_t n, size_t size);
 
 /* A terminated copy, or NULL. */
 char *arena_dup(struct arena *arena, struct str s);
+/* The same as a slice, which is absent without memory: never a length without bytes, so that it may
+ * be read before `failed` is looked at. The copy of an absent string is an empty one. */
+struct str arena_str(struct arena *arena, struct str s);
 char *arena_printf(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

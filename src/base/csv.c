@@ -175,7 +175,7 @@ static int take_header(struct csv *csv)
         if (csv->cells[i].len == 0 || is_repeated(csv, i))
             return refuse_header(csv, i);
         if (names)
-            names[i] = (struct str){arena_dup(&csv->header, csv->cells[i]), csv->cells[i].len};
+            names[i] = arena_str(&csv->header, csv->cells[i]);
     }
     if (csv->header.failed)
         return err_nomem(&csv->broken);

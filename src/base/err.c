@@ -97,6 +97,17 @@ void err_hint(struct redrive_err *err, const char *format, ...)
         WRITE_TEXT(err->hint, format);
 }
 
+int err_full(struct redrive_err *err, int code, const char *format, ...)
+{
+    if (code == REDRIVE_E_NOMEM)
+        return err_nomem(err);
+    if (!err)
+        return code;
+    err_set(err, code, "%s", "");
+    WRITE_TEXT(err->message, format);
+    return code;
+}
+
 int err_nomem(struct redrive_err *err)
 {
     return err_set(err, REDRIVE_E_NOMEM, "%s", redrive_err_text(REDRIVE_E_NOMEM));

@@ -22,4 +22,9 @@ void err_hint(struct redrive_err *err, const char *format, ...)
 /* "out of memory", said the same way everywhere. */
 int err_nomem(struct redrive_err *err);
 
+/* About a buffer that has failed with `code`: the message is for one that is full
+ * (REDRIVE_E_TOO_BIG); out of memory is called that. */
+int err_full(struct redrive_err *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 #endif

@@ -77,7 +77,7 @@ static void flush(struct feed *feed)
 
 static struct str copy(struct feed *feed, struct str s)
 {
-    return s.ptr ? (struct str){arena_dup(&feed->arena, s), s.len} : s;
+    return s.ptr ? arena_str(&feed->arena, s) : s;
 }
 
 static void gather(struct feed *feed, const struct record *record)

@@ -85,7 +85,7 @@ static int write_definition(const struct set_options *options, struct buf *out,
     json_key(&w, "payload");
     json_put_raw(&w, str_of(options->payload));
     json_end_object(&w);
-    return buf_failed(out) ? err_set(err, buf_failed(out), "the entry is too long") : 0;
+    return buf_failed(out) ? err_full(err, buf_failed(out), "the entry is too long") : 0;
 }
 
 static int say_set(struct cli *cli, const struct cron_put_op *op, struct redrive_err *err)

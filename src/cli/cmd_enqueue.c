@@ -400,7 +400,7 @@ static int run_enqueue(struct cli *cli, struct redrive_err *err)
     spec.policy = buf_str(&policy);
     int rc = check_options(cli, o, argument, err);
     if (rc == 0 && buf_failed(&policy))
-        rc = err_set(err, buf_failed(&policy), "--retry: over %u bytes", POLICY_MAX_BYTES);
+        rc = err_full(err, buf_failed(&policy), "--retry: over %u bytes", POLICY_MAX_BYTES);
     if (rc == 0)
         rc = read_times(cli, o, &spec, err);
     if (rc == 0)

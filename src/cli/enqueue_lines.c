@@ -134,7 +134,7 @@ static int add(struct feed *f, struct redrive_err *err)
         return 0;
     struct job_spec *spec = &f->specs[f->n];
     *spec = *f->pattern;
-    spec->payload = (struct str){arena_dup(&f->arena, text), text.len};
+    spec->payload = arena_str(&f->arena, text);
     f->numbers[f->n++] = f->number;
     f->bytes += text.len;
     return f->n == ENQUEUE_BATCH || f->bytes >= BATCH_MAX_BYTES ? flush(f, err) : 0;

@@ -88,7 +88,7 @@ static void read_dotenv(struct loading *l)
     const struct node where = {.style = NODE_SETTING, .source = path};
     if (rc == 0) {
         env_gather_dotenv(&l->layers, buf_str(&text), path, &l->variables);
-        l->references.dotenv = (struct str){arena_dup(&l->document, buf_str(&text)), text.len};
+        l->references.dotenv = arena_str(&l->document, buf_str(&text));
     } else if (rc == REDRIVE_E_IO)
         err_detail(bind_warning(&l->binder, &where, "is not a file"), "%s", why.message);
     else if (rc != REDRIVE_E_NOT_FOUND)

@@ -21,7 +21,7 @@ static int decode(struct builder *b, struct json_string s, struct str *ret)
     } else if (memchr(buf_cstr(&decoded), 0, decoded.len)) {
         rc = json_fail(&b->reader, REDRIVE_E_PARSE, "text holds a NUL character");
     } else {
-        *ret = (struct str){arena_dup(b->arena, buf_str(&decoded)), decoded.len};
+        *ret = arena_str(b->arena, buf_str(&decoded));
         if (!ret->ptr)
             rc = REDRIVE_E_NOMEM;
     }
@@ -43,7 +43,7 @@ static int read_scalar(struct builder *b, int type, struct node *node)
     int rc = json_skip(&b->reader, &raw);
     if (rc < 0)
         return rc;
-    node->text = (struct str){arena_dup(b->arena, raw), raw.len};
+    node->text = arena_str(b->arena, raw);
     return node->text.ptr ? 0 : REDRIVE_E_NOMEM;
 }
 

@@ -59,7 +59,7 @@ static int add_scalar(struct builder *b, const yaml_event_t *event)
     struct str text = {(const char *)event->data.scalar.value, event->data.scalar.length};
     if (memchr(text.ptr, 0, text.len))
         return fail(b, REDRIVE_E_PARSE, "text holds a NUL character");
-    struct str copy = {arena_dup(b->arena, text), text.len};
+    struct str copy = arena_str(b->arena, text);
     if (!copy.ptr)
         return err_nomem(b->err);
 

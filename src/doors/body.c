@@ -158,7 +158,7 @@ static int read_text(struct body *b, const struct member *m, size_t max, struct 
     else if (rc == 0 && text.len > 0 && memchr(text.data, '\0', text.len))
         rc = wrong(b, m, REDRIVE_E_INVALID, "it has a NUL character");
     else if (rc == 0)
-        *ret = (struct str){arena_dup(b->arena, buf_str(&text)), text.len};
+        *ret = arena_str(b->arena, buf_str(&text));
     buf_release(&text);
     if (rc == 0 && b->arena->failed)
         rc = err_nomem(b->err);

@@ -123,7 +123,7 @@ static void own_strings(struct bulk_run *run)
                                    &f->user,   &f->unique_key, &f->error_type, &f->text};
     for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
         if (strings[i]->ptr)
-            strings[i]->ptr = arena_dup(&run->arena, *strings[i]);
+            *strings[i] = arena_str(&run->arena, *strings[i]);
 }
 
 int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int64_t *ret_id,
@@ -138,7 +138,7 @@ int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int
     run->matched = spec->matched;
     arena_init(&run->arena);
     if (spec->filter.ptr)
-        run->filter = (struct str){arena_dup(&run->arena, spec->filter), spec->filter.len};
+        run->filter = arena_str(&run->arena, spec->filter);
     own_strings(run);
     if (run->arena.failed) {
         run_free(run);

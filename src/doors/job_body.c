@@ -164,7 +164,7 @@ static void give_ids(struct job_body *body, struct str key, struct arena *arena)
             continue;
         spec->id = body->is_array
                        ? str_of(arena_printf(arena, "%.*s/%zu", (int)key.len, key.ptr, i))
-                       : (struct str){arena_dup(arena, key), key.len};
+                       : arena_str(arena, key);
     }
 }
 

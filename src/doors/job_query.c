@@ -265,7 +265,7 @@ static int add_text(struct job_query *q, struct json_reader *r, struct str name,
         return json_error(r, err);
     buf_init(&text, JSON_MAX_BYTES);
     int rc = json_unescape(s, &text);
-    struct str value = {arena_dup(q->arena, buf_str(&text)), text.len};
+    struct str value = arena_str(q->arena, buf_str(&text));
     buf_release(&text);
     if (rc < 0 || !value.ptr)
         return err_nomem(err);

@@ -45,8 +45,9 @@ bool rest_send(struct rest_call *call, int status)
     if (code == 0)
         return reply(call, status, "application/json");
     struct redrive_err err;
-    err_set(&err, code == REDRIVE_E_TOO_BIG ? REDRIVE_E_INTERNAL : code, "the answer is too long");
-    err_hint(&err, "ask for less: a page, or fewer fields");
+    err_full(&err, code == REDRIVE_E_TOO_BIG ? REDRIVE_E_INTERNAL : code, "the answer is too long");
+    if (code == REDRIVE_E_TOO_BIG)
+        err_hint(&err, "ask for less: a page, or fewer fields");
     rest_fail(call, &err, NULL);
     return false;
 }

@@ -39,7 +39,7 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
     metrics_write_process(&process, out);
     if (rc < 0 || arena->failed)
         return err_nomem(err);
-    return buf_failed(out) ? err_set(err, buf_failed(out), "there are too many metrics") : 0;
+    return buf_failed(out) ? err_full(err, buf_failed(out), "there are too many metrics") : 0;
 }
 
 static void get_metrics(struct rest_call *call)

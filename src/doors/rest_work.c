@@ -125,7 +125,7 @@ static struct str line_key(struct str tenant, const struct claim_body *body, str
     buf_add_str(&key, tenant);
     add_names(&key, &body->queues);
     add_names(&key, &body->tasks);
-    struct str text = {arena_dup(arena, buf_str(&key)), key.len};
+    struct str text = arena_str(arena, buf_str(&key));
     buf_release(&key);
     return text;
 }

@@ -162,11 +162,6 @@ static size_t add_up(struct run_time *rows, size_t n)
     return kept;
 }
 
-static struct str copy(struct arena *arena, struct str s)
-{
-    return (struct str){arena_dup(arena, s), s.len};
-}
-
 size_t run_times_read(struct run_times *times, struct str tenant, struct arena *arena,
                       struct run_time **ret)
 {
@@ -178,8 +173,8 @@ size_t run_times_read(struct run_times *times, struct str tenant, struct arena *
         if (!rows || (tenant.ptr && !str_eq(tenant, entry->tenant)))
             continue;
         rows[n] = entry->time;
-        rows[n].queue = copy(arena, entry->time.queue);
-        rows[n].task = copy(arena, entry->time.task);
+        rows[n].queue = arena_str(arena, entry->time.queue);
+        rows[n].task = arena_str(arena, entry->time.task);
         n++;
     }
     pthread_mutex_unlock(&times->mutex);

@@ -199,7 +199,7 @@ static void tell(struct look *l, const struct config_alert *alert, const struct 
     job_write_time(&w, "since", state->since_ms);
     job_write_time(&w, "at", e->now_ms);
     json_end_object(&w);
-    event->json = (struct str){arena_dup(&e->arena, buf_str(&l->text)), l->text.len};
+    event->json = arena_str(&e->arena, buf_str(&l->text));
     e->n_fired++;
 }
 

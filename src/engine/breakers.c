@@ -15,7 +15,7 @@ void breaker_page_release(struct breaker_page *page)
 
 static struct str keep(struct arena *arena, struct str s)
 {
-    return (struct str){arena_dup(arena, s), s.len};
+    return arena_str(arena, s);
 }
 
 static int read_row(const struct shared_row *row, int64_t now_ms, struct arena *arena,

@@ -44,7 +44,7 @@ struct engine_event event_of(const struct engine *e, enum engine_event_kind kind
 
 static struct str keep(struct engine *e, struct str s)
 {
-    return s.ptr ? (struct str){arena_dup(&e->arena, s), s.len} : s;
+    return s.ptr ? arena_str(&e->arena, s) : s;
 }
 
 void event_add(struct engine *e, const struct engine_event *event)
@@ -173,8 +173,7 @@ static void count(struct tally *t, int64_t n, struct str tenant, const char *nam
     struct counter *counter = buf_failed(&t->key) ? NULL : map_get(&t->map, buf_str(&t->key));
     if (!counter && !buf_failed(&t->key)) {
         counter = arena_alloc(&t->e->arena, sizeof *counter);
-        struct str text = {arena_dup(&t->e->arena, (struct str){t->key.data, label_len}),
-                           label_len};
+        struct str text = arena_str(&t->e->arena, (struct str){t->key.data, label_len});
         if (counter && map_put(&t->map, buf_str(&t->key), counter) == 0)
             *counter = (struct counter){.tenant = tenant, .name = str_of(name), .label = text};
         else
@@ -215,7 +214,7 @@ int events_count(struct engine *e, struct redrive_err *err)
     int rc = 0;
     if (e->n_events == 0)
         return 0;
-    const struct group *groups = gather(e, &slots);
+    const struct group *groups = e->arena.failed ? NULL : gather(e, &slots);
     if (!groups)
         return err_nomem(err);
     map_init(&t.map, e->lanes.breakers.seed);

@@ -39,8 +39,11 @@ struct decision facts_decide(struct engine *e, const struct job *job, const stru
     if (spec->policy.len == 0 || decision.state == REDRIVE_STATE_COMPLETED)
         return decision;
     /* It was checked when the job came in; if the rules have changed since, the task's hold. */
-    if (policy_parse_json(spec->policy, &task->retry, &box, NULL) == 0)
+    const int rc = policy_parse_json(spec->policy, &task->retry, &box, NULL);
+    if (rc == 0)
         decision = decide(&facts, outcome, policy_box_get(box), e->classifier);
+    else if (rc == REDRIVE_E_NOMEM)
+        e->arena.failed = true; /* the unit fails: this decision is not the job's own */
     policy_box_free(box);
     return decision;
 }

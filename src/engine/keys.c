@@ -88,7 +88,7 @@ static int finish(struct buf *out, struct arena *arena, struct str *ret, struct 
         if ((unsigned char)out->data[i] < 0x20)
             out->data[i] = '_';
     if (rc == 0) {
-        *ret = (struct str){arena_dup(arena, buf_str(out)), out->len};
+        *ret = arena_str(arena, buf_str(out));
         if (!ret->ptr)
             rc = REDRIVE_E_NOMEM;
     }

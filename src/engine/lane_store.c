@@ -61,8 +61,7 @@ static struct shared_row row_of(struct engine *e, const struct lane *lane, struc
 {
     buf_reset(scratch);
     lane_encode(lane, scratch);
-    struct str value = buf_str(scratch);
-    value.ptr = arena_dup(&e->arena, value);
+    const struct str value = arena_str(&e->arena, buf_str(scratch));
     return (struct shared_row){
         .kind = lane->kind,
         .tenant = str_of(lane->tenant),

@@ -33,7 +33,7 @@ struct counting {
 
 static struct str keep(struct arena *arena, struct str s)
 {
-    return s.ptr ? (struct str){arena_dup(arena, s), s.len} : s;
+    return s.ptr ? arena_str(arena, s) : s;
 }
 
 static void add(struct counting *c, enum stats_label group, struct str key, struct stats_row row,

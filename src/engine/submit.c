@@ -337,7 +337,7 @@ static int batch_flush(struct engine *e, struct submit_batch *batch, struct redr
     int rc = n == 0 ? 0 : e->ops->submit(e->store, batch->specs, n, results, &e->arena, err);
     for (size_t i = 0; i < n && rc >= 0; i++) {
         /* The answer is read when the unit's memory is gone. */
-        results[i].id.ptr = arena_dup(&batch->items[i].op->result, results[i].id);
+        results[i].id = arena_str(&batch->items[i].op->result, results[i].id);
         if (!results[i].id.ptr)
             return err_nomem(err);
         rc = note_result(e, &batch->specs[i], batch->items[i].answer, &results[i], err);

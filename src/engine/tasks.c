@@ -145,8 +145,8 @@ static int publish_one(struct engine *e, const struct config_task *task,
     json_writer_init(&w, &value);
     task_write_json(task, &w);
     if (buf_failed(&value)) {
-        rc =
-            err_set(err, buf_failed(&value), "the definition of task '%s' is too long", task->name);
+        rc = err_full(err, buf_failed(&value), "the definition of task '%s' is too long",
+                      task->name);
     } else if (!there || !str_eq(there->value, buf_str(&value))) {
         const struct shared_row row = {
             .kind = SHARED_TASK,

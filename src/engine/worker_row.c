@@ -290,9 +290,9 @@ static bool parse_row(const struct shared_row *row, int64_t now_ms, struct arena
     info->p50_ms = quantile_get(&ret->run_time, 0.5);
     info->p90_ms = quantile_get(&ret->run_time, 0.9);
     info->p99_ms = quantile_get(&ret->run_time, 0.99);
-    info->name = (struct str){arena_dup(arena, row->key), row->key.len};
-    info->tenant = (struct str){arena_dup(arena, row->tenant), row->tenant.len};
-    info->host = (struct str){arena_dup(arena, buf_str(&host)), host.len};
+    info->name = arena_str(arena, row->key);
+    info->tenant = arena_str(arena, row->tenant);
+    info->host = arena_str(arena, buf_str(&host));
     buf_release(&host);
     return whole;
 }

@@ -352,6 +352,7 @@ struct pool_status pool_status(const struct pool *pool)
         .places = pool->places,
         .ended = pool->n_ended,
         .failed = pool->n_failed,
+        .left = pool->n_left,
         .stopping = pool->is_stopping,
     };
 }

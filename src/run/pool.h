@@ -94,6 +94,8 @@ struct pool_status {
     size_t places;   /* for how many there is room */
     uint64_t ended;  /* runs so far */
     uint64_t failed; /* of these, without success */
+    uint64_t left;   /* jobs of it that stay running until their leases end: not taken for want of
+                      * memory, or the store did not take their outcome */
     bool stopping;
 };
 struct pool_status pool_status(const struct pool *pool);

@@ -113,6 +113,8 @@ struct pool {
     uint32_t places;
     size_t running;
     size_t n_jobs;
+    uint64_t
+        n_left; /* jobs that were claimed and stay running: no memory, or their end was refused */
     size_t n_calls;    /* under way */
     size_t n_settling; /* of these, settlements */
     size_t n_runners;

@@ -123,6 +123,7 @@ void pool_job_take(struct pool_task *task, const struct job *claimed)
         log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), "job_not_taken",
                   LOG_STR("job_id", claimed->spec.id), LOG_S("task", task->config->name),
                   LOG_S("error", "out of memory: it is taken back when its lease ends"));
+        pool->n_left++;
         return;
     }
     pool->n_jobs++;

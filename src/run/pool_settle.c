@@ -56,6 +56,7 @@ static void give_up(struct pool_settlement *s, int code)
         struct pool_job *job = LIST_ENTRY(link, struct pool_job, queue);
         list_remove(link);
         tell(job, LOG_LEVEL_ERROR, "settlement_lost", code);
+        s->call.pool->n_left++;
         pool_job_over(job);
     }
 }

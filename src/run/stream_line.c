@@ -33,7 +33,7 @@ int stream_line_write(const struct run_request *request, struct buf *out, struct
     json_put_raw(&w, payload);
     json_end_object(&w);
     if (buf_failed(out))
-        return err_set(err, buf_failed(out), "the job does not fit in a line");
+        return err_full(err, buf_failed(out), "the job does not fit in a line");
     join_lines(out->data + start, out->len - start);
     return buf_putc(out, '\n');
 }

@@ -127,6 +127,6 @@ int url_expand(const char *url, const struct run_request *request, struct buf *o
     }
     buf_release(&value);
     if (rc == 0 && buf_failed(out))
-        rc = err_set(err, buf_failed(out), "the URL is too long");
+        rc = err_full(err, buf_failed(out), "the URL is too long");
     return rc;
 }

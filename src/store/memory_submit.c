@@ -102,7 +102,7 @@ int memory_submit(struct store *store, const struct job_spec *specs, size_t n,
             .code = code,
             .seq = holder.seq,
             .state = holder.state,
-            .id = {arena_dup(arena, holder.id), holder.id.len},
+            .id = arena_str(arena, holder.id),
         };
     }
     return arena->failed ? err_nomem(err) : 0;

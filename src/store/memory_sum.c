@@ -12,8 +12,8 @@ static struct queue_count *queue_of(struct queue_page *page, struct str tenant, 
         if (str_eq(page->queues[i].queue, queue) && str_eq(page->queues[i].tenant, tenant))
             return &page->queues[i];
     struct queue_count *q = &page->queues[page->n++];
-    q->tenant = (struct str){arena_dup(&page->arena, tenant), tenant.len};
-    q->queue = (struct str){arena_dup(&page->arena, queue), queue.len};
+    q->tenant = arena_str(&page->arena, tenant);
+    q->queue = arena_str(&page->arena, queue);
     return q;
 }
 
@@ -69,7 +69,7 @@ int memory_queues(struct store *store, struct str tenant, struct queue_page *ret
 
 static struct str own_copy(struct arena *arena, struct str s)
 {
-    return (struct str){arena_dup(arena, s), s.len};
+    return arena_str(arena, s);
 }
 
 static int line_by_name(const void *left, const void *right)

@@ -138,6 +138,6 @@ void mem_table_copy_out(const struct mem_kind *kind, void *to, const void *row, 
     for (size_t i = 0; i < kind->n_strs; i++) {
         struct str *s = str_at(to, kind->strs[i]);
         if (s->ptr)
-            s->ptr = arena_dup(arena, *s);
+            *s = arena_str(arena, *s);
     }
 }

@@ -53,8 +53,9 @@ int lines_get(struct lines *lines, struct str tenant, struct str queue, struct s
 {
     struct str key;
     *ret = NULL;
-    if (line_key(lines, tenant, queue, task, &key) != 0)
-        return err_set(err, REDRIVE_E_TOO_BIG, "the names of a job are too long");
+    const int rc = line_key(lines, tenant, queue, task, &key);
+    if (rc != 0)
+        return err_full(err, rc, "the names of a job are too long");
     *ret = map_get(&lines->by_name, key);
     return 0;
 }

@@ -116,8 +116,8 @@ int sweep_walk_tell(struct sweep_walk *walk, const struct sweep_own *job, struct
     if (!walk->own)
         walk->own = arena_array(walk->arena, walk->limit, sizeof *walk->own);
     struct sweep_own own = *job;
-    own.task.ptr = arena_dup(walk->arena, job->task);
-    own.policy.ptr = arena_dup(walk->arena, job->policy);
+    own.task = arena_str(walk->arena, job->task);
+    own.policy = arena_str(walk->arena, job->policy);
     if (!walk->own || !own.task.ptr || !own.policy.ptr)
         return err_nomem(err);
     walk->own[walk->n_own++] = own;

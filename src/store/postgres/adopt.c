@@ -49,7 +49,7 @@ static int take_key(struct store *store, const struct job *job, int64_t seq,
 static bool own(struct arena *arena, struct str *s)
 {
     if (s->ptr)
-        s->ptr = arena_dup(arena, *s);
+        *s = arena_str(arena, *s);
     return !arena->failed;
 }
 

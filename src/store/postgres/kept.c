@@ -60,7 +60,7 @@ bool pg_kept_get(struct store *store, int64_t seq, uint64_t token, struct row *r
     const struct str worker = {kept->worker, kept->worker_len};
     *ret = kept->row;
     ret->line = line;
-    ret->s.worker = (struct str){arena_dup(&store->arena, worker), worker.len};
+    ret->s.worker = arena_str(&store->arena, worker);
     return ret->s.worker.ptr != NULL;
 }
 

@@ -159,7 +159,7 @@ static int settle_one(struct store *store, const struct settle_move *move, struc
         s->process_after_ms = later(store->now_ms, d->delay_ms);
     int rc = remember(store, move, row, ended_ms, err);
     if (rc == 0 && move->result.ptr) {
-        row->result = (struct str){arena_dup(&store->arena, move->result), move->result.len};
+        row->result = arena_str(&store->arena, move->result);
         if (!row->result.ptr)
             rc = err_nomem(err);
     }

@@ -37,7 +37,7 @@ static void read_status(const PGresult *r, int i, struct arena *arena, struct jo
 
 static struct str own(struct arena *arena, struct str s)
 {
-    return (struct str){arena_dup(arena, s), s.len};
+    return arena_str(arena, s);
 }
 
 int pg_job_read(struct store *store, const PGresult *r, int i, struct arena *arena, struct job *ret,

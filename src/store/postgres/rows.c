@@ -239,7 +239,7 @@ int pg_row_ended(struct store *store, struct row *row, const struct job_attempt 
                                    &end->attempt.error.stacktrace};
     for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
         if (strings[i]->ptr)
-            strings[i]->ptr = arena_dup(&store->arena, *strings[i]);
+            *strings[i] = arena_str(&store->arena, *strings[i]);
     if (store->arena.failed)
         return err_nomem(err);
     store->n_ends++;

@@ -92,7 +92,7 @@ int postgres_shared_list(struct store *store, enum shared_kind kind, struct str 
     for (size_t i = 0; ret->rows && i < n; i++) {
         struct str value = pg_get_raw(result, (int)i, 3);
         if (value.ptr)
-            value.ptr = arena_dup(&ret->arena, value);
+            value = arena_str(&ret->arena, value);
         ret->rows[ret->n++] = (struct shared_row){
             .kind = kind,
             .tenant = pg_get_text(result, (int)i, 0, &ret->arena),

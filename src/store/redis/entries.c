@@ -11,7 +11,7 @@ static struct str seq_key(const int64_t *seq)
 
 struct str rd_unit_dup(struct store *store, struct str s)
 {
-    return s.len > 0 ? (struct str){arena_dup(&store->arena, s), s.len} : (struct str){0};
+    return s.len > 0 ? arena_str(&store->arena, s) : (struct str){0};
 }
 
 struct entry *rd_entry_known(struct store *store, int64_t seq)

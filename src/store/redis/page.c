@@ -11,7 +11,7 @@ void rd_page_start(struct page_maker *maker, struct store *store, struct job_pag
 
 struct str rd_page_dup(struct arena *arena, struct str s)
 {
-    return s.len > 0 ? (struct str){arena_dup(arena, s), s.len} : (struct str){0};
+    return s.len > 0 ? arena_str(arena, s) : (struct str){0};
 }
 
 /* Arrays of pages live in their arenas, so that growing leaves the old one there until the end. */

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "store/sqlite/private.h"
 #include "store/sqlite/schema.h"
+#include "store/sqlite/vfs.h"
 
 #define APPLICATION_ID  0x52647276 /* "Rdrv", in the header of the file */
 #define BUSY_DEFAULT_MS 5000
@@ -151,8 +152,10 @@ static int read_any_version(struct store *store, int64_t *ret, struct redrive_er
         rc = read_number(store, "PRAGMA user_version", ret, err);
     if (rc == 0)
         rc = read_number(store, "SELECT count(*) FROM sqlite_schema", &tables, err);
-    if (is_own_look && !sqlite3_get_autocommit(store->db))
-        (void)run_script(store, "ROLLBACK", NULL);
+    if (is_own_look && !sqlite3_get_autocommit(store->db)) {
+        const int ended = run_script(store, "ROLLBACK", rc == 0 ? err : NULL);
+        rc = rc == 0 ? ended : rc;
+    }
     if (rc != 0)
         return rc;
     if (application != APPLICATION_ID && (application != 0 || *ret != 0 || tables != 0)) {
@@ -275,7 +278,7 @@ int sqlite_open(struct str place, const struct store_options *options, struct st
         const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
         const int64_t busy_wait_ms =
             options->busy_wait_ms > 0 ? options->busy_wait_ms : BUSY_DEFAULT_MS;
-        int opened = sqlite3_open_v2(store->path, &store->db, flags, NULL);
+        int opened = sqlite3_open_v2(store->path, &store->db, flags, vfs_name());
         if (opened != SQLITE_OK) {
             rc = sql_error(store, opened, err);
         } else {

@@ -81,9 +81,9 @@ int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct 
     if (spec_sum(seq, &ret->spec) != (uint64_t)sqlite3_column_int64(st, COLUMN_SUM))
         return arena->failed ? err_nomem(err)
                              : sql_damaged(store, seq, "it is not what was submitted", err);
-    ret->spec.tenant = (struct str){arena_dup(arena, line->tenant), line->tenant.len};
-    ret->spec.queue = (struct str){arena_dup(arena, line->queue), line->queue.len};
-    ret->spec.task = (struct str){arena_dup(arena, line->task), line->task.len};
+    ret->spec.tenant = arena_str(arena, line->tenant);
+    ret->spec.queue = arena_str(arena, line->queue);
+    ret->spec.task = arena_str(arena, line->task);
     return arena->failed ? err_nomem(err) : 0;
 }
 

@@ -68,8 +68,7 @@ static struct str blob_dup(sqlite3_stmt *st, int i, struct arena *arena)
         return (struct str){NULL, 0};
     const void *ptr = sqlite3_column_blob(st, i);
     struct str s = {ptr ? ptr : "", (size_t)sqlite3_column_bytes(st, i)};
-    s.ptr = arena_dup(arena, s);
-    return s;
+    return arena_str(arena, s);
 }
 
 int sqlite_shared_list(struct store *store, enum shared_kind kind, struct str tenant,

@@ -101,6 +101,9 @@ int sql_error(struct store *store, int rc, struct redrive_err *err)
 
 int sql_damaged(struct store *store, int64_t seq, const char *what, struct redrive_err *err)
 {
+    /* A value that SQLite had no memory for looks as if it were missing. */
+    if ((sqlite3_errcode(store->db) & 0xff) == SQLITE_NOMEM)
+        return err_nomem(err);
     err_set(err, REDRIVE_E_CORRUPT, "the store is damaged");
     err_detail(err, "%s: job %lld: %s", store->path, (long long)seq, what);
     err_hint(err, "stop all processes and restore a backup; sqlite3 .recover saves what is left");
@@ -142,6 +145,5 @@ struct str column_dup(sqlite3_stmt *st, int i, struct arena *arena)
     struct str s = column_str(st, i);
     if (!s.ptr)
         return s;
-    s.ptr = arena_dup(arena, s);
-    return s.ptr ? s : (struct str){NULL, 0};
+    return arena_str(arena, s);
 }
