@@ -219,6 +219,7 @@ enum redrive_on_open {
     XX(FIXED, "fixed")             \
     XX(IMMEDIATE, "immediate")     \
     XX(POLYNOMIAL, "polynomial")   \
+    XX(DELAYS, "delays")           \
     XX(CUSTOM, "custom")
 
 enum redrive_strategy {
@@ -228,14 +229,15 @@ enum redrive_strategy {
     REDRIVE_STRATEGY_COUNT
 };
 
-#define REDRIVE_JITTER_MAP(XX) \
-    XX(NONE, "none")           \
-    XX(FULL, "full")           \
-    XX(EQUAL, "equal")         \
-    XX(ADD, "add")             \
-    XX(SPREAD, "spread")       \
-    XX(STEP, "step")           \
-    XX(DECORRELATED, "decorrelated")
+#define REDRIVE_JITTER_MAP(XX)       \
+    XX(NONE, "none")                 \
+    XX(FULL, "full")                 \
+    XX(EQUAL, "equal")               \
+    XX(ADD, "add")                   \
+    XX(SPREAD, "spread")             \
+    XX(STEP, "step")                 \
+    XX(DECORRELATED, "decorrelated") \
+    XX(AUTO, "auto")
 
 enum redrive_jitter_mode {
 #define REDRIVE_XX(name, text) REDRIVE_JITTER_##name,
@@ -262,6 +264,8 @@ REDRIVE_API const char *redrive_jitter_name(enum redrive_jitter_mode mode);
  *   fixed        initial_delay
  *   immediate    0, whatever jitter and min_delay say
  *   polynomial   initial_delay + (n−1)^exponent seconds
+ *   delays       number n of a list, of which the last one repeats; neither max_delay nor min_delay
+ *                holds for it
  *   custom       what the callback returns
  * The delay is capped at max_delay, then jittered, then clamped to [min_delay, max_delay].
  */
@@ -277,6 +281,7 @@ typedef int64_t (*redrive_delay_fn)(uint32_t n, uint64_t seed, void *ctx) REDRIV
  *   spread        d · U(1 − max, 1 + max)
  *   step          d + U(0, step_ms) · n
  *   decorrelated  min(max_delay, U(initial_delay, 3 · previous delay)); the strategy has no say
+ *   auto          full for exponential and polynomial, none for the others
  */
 struct redrive_jitter {
     enum redrive_jitter_mode mode;
@@ -294,9 +299,13 @@ struct redrive_backoff {
     double backoff_factor; /* seconds */
     double exponent;
     struct redrive_jitter jitter;
+    const int64_t *delays_ms; /* strategy delays; borrowed */
+    size_t n_delays;          /* 1 to REDRIVE_DELAYS_MAX */
     redrive_delay_fn custom;
     void *custom_ctx;
 };
+
+#define REDRIVE_DELAYS_MAX 1000
 
 /* How one failure class is retried, where it differs from the rest of the policy. Begin with a copy
  * of the policy's backoff: a rule has no defaults of its own. */
@@ -342,7 +351,8 @@ REDRIVE_API int redrive_policy_profile(struct redrive_policy *policy, const char
                                        struct redrive_err *err);
 
 /* Refuses what cannot be meant: negative or NaN delays, a multiplier below 1, max_delay below
- * min_delay, more than REDRIVE_MAX_RETRIES retries, a custom strategy with no callback. */
+ * min_delay, more than REDRIVE_MAX_RETRIES retries, a custom strategy with no callback, a list of
+ * delays with nothing in it. */
 REDRIVE_API int redrive_policy_check(const struct redrive_policy *policy, struct redrive_err *err);
 
 /* The delay in ms before retry n = 1, 2, … of a job, by the policy's own backoff. `epoch` is 0 for

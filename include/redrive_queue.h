@@ -172,6 +172,13 @@ typedef int (*redrive_task_fn)(struct redrive_task_run *run, void *arg) REDRIVE_
 struct redrive_handle_options {
     uint32_t concurrency; /* runs at one time in this process, a thread each; 0: 1 */
     int64_t timeout_ms;   /* a run is told to end after so long; 0: never */
+    /* The delay before retry n of a job that this process has run, in place of the strategy of the
+     * job's policy; the policy's other fields hold, min_delay and max_delay too, and so does a rule
+     * for a failure class. NULL: as the policy says. Called from a thread of the queue while the
+     * store is in use: it must be quick, and must not call the queue. A job whose lease was lost is
+     * taken back by any process, and waits as its policy says. */
+    redrive_delay_fn delay;
+    void *delay_ctx; /* borrowed as long as the queue lives */
 };
 
 #define REDRIVE_CONCURRENCY_MAX 1024

@@ -1,6 +1,7 @@
 /* cmd_config.c - `redrive config`: is it right, and what is in force? */
 #include "cli/commands.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/duration.h"
@@ -22,25 +23,40 @@
  */
 struct lack {
     int64_t total_timeout_ms;
+    int64_t run_ms;    /* that each run was taken to last */
     uint32_t attempts; /* that fit; 0: all do */
     uint32_t of;
 };
 
-static struct lack lack_of(const struct redrive_policy *policy)
+static struct lack lack_of(const struct redrive_policy *policy, int64_t run_ms)
 {
-    struct lack lack = {.total_timeout_ms = policy->total_timeout_ms};
-    if (explain_fits(policy, &lack.attempts, &lack.of))
+    struct lack lack = {.total_timeout_ms = policy->total_timeout_ms, .run_ms = run_ms};
+    if (explain_fits(policy, run_ms, &lack.attempts, &lack.of))
         lack.attempts = 0;
     return lack;
 }
 
+/* What is lacking with runs that fail at once or, if that is enough, with runs that take all of
+ * the time that they have. */
+static struct lack lack_of_task(const struct config_task *task)
+{
+    const struct lack lack = lack_of(&task->retry, 0);
+    if (lack.attempts > 0 || task->run.kind == CONFIG_RUN_NONE)
+        return lack;
+    return lack_of(&task->retry, task->run.timeout_ms);
+}
+
 static void warn_of(struct cli *cli, const char *kind, const char *name, const struct lack *lack)
 {
-    char timeout[DURATION_TEXT_MAX];
+    char timeout[DURATION_TEXT_MAX], run[DURATION_TEXT_MAX], runs[64] = "";
     struct redrive_err warning;
+    if (lack->run_ms > 0)
+        (void)snprintf(runs, sizeof runs, " that run into run.timeout (%s)",
+                       duration_format(lack->run_ms, run));
     (void)err_set(&warning, REDRIVE_E_CONFIG,
-                  "%s%.60s: total_timeout of %s leaves time for about %u of %u attempts", kind,
-                  name, duration_format(lack->total_timeout_ms, timeout), lack->attempts, lack->of);
+                  "%s%.60s: total_timeout of %s leaves time for about %u of %u attempts%s", kind,
+                  name, duration_format(lack->total_timeout_ms, timeout), lack->attempts, lack->of,
+                  runs);
     err_detail(&warning, "a retry that would begin later is not made: the job ends with reason "
                          "deadline");
     err_hint(&warning, "raise total_timeout, or set it to 0s; `redrive policy explain` shows more");
@@ -50,14 +66,15 @@ static void warn_of(struct cli *cli, const char *kind, const char *name, const s
 /* Tasks that lack what the defaults lack are not named. Returns how many warnings there were. */
 static int64_t check_time(struct cli *cli, const struct config *config)
 {
-    const struct lack usual = lack_of(&config->defaults.retry);
+    const struct lack usual = lack_of(&config->defaults.retry, 0);
     int64_t n = usual.attempts > 0;
     if (n > 0)
         warn_of(cli, "defaults", "", &usual);
     for (size_t i = 0; i < config->n_tasks; i++) {
-        const struct lack lack = lack_of(&config->tasks[i].retry);
-        if (lack.attempts == 0 || (lack.attempts == usual.attempts && lack.of == usual.of &&
-                                   lack.total_timeout_ms == usual.total_timeout_ms))
+        const struct lack lack = lack_of_task(&config->tasks[i]);
+        if (lack.attempts == 0 ||
+            (lack.attempts == usual.attempts && lack.of == usual.of && lack.run_ms == 0 &&
+             lack.total_timeout_ms == usual.total_timeout_ms))
             continue;
         warn_of(cli, "task ", config->tasks[i].name, &lack);
         n++;

@@ -1,6 +1,9 @@
 /* cmd_policy.c - `redrive policy`: what a retry policy will do, before it does it. */
 #include "cli/commands.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/duration.h"
 #include "base/err.h"
 #include "base/json_writer.h"
@@ -8,6 +11,7 @@
 #include "cli/listing.h"
 #include "cli/load_config.h"
 #include "cli/table.h"
+#include "core/classify.h"
 #include "core/explain.h"
 #include "core/policy.h"
 #include "core/vocabulary.h"
@@ -22,7 +26,9 @@ static const char *const CLASSES[] = {REDRIVE_CLASS_MAP(XX) NULL};
 struct explain_options {
     const char *profile;
     const char *task;
-    int class_; /* index into CLASSES + 1 */
+    int class_;       /* index into CLASSES + 1; -1: not given */
+    const char *type; /* and what it derives from, behind commas */
+    int64_t run_ms;
 };
 
 static const struct option EXPLAIN_OPTIONS[] = {
@@ -40,8 +46,17 @@ static const struct option EXPLAIN_OPTIONS[] = {
      INTO_CHOICE(struct explain_options, class_),
      .choices = CLASSES + 1,
      .placeholder = "CLASS",
-     .default_text = "transient",
-     .help = "how every attempt fails"},
+     .help = "how every attempt fails: its class; transient unless --type is given"},
+    {.name = "type",
+     INTO_STRING(struct explain_options, type),
+     .placeholder = "TYPE[,BASE…]",
+     .help = "the type of its error, and after commas those that it derives from: the class is "
+             "found as for a job"},
+    {.name = "run-time",
+     INTO_DURATION(struct explain_options, run_ms),
+     .placeholder = "DURATION",
+     .default_text = "0s",
+     .help = "how long each attempt runs before it fails; counts for total_timeout"},
     {0},
 };
 
@@ -81,6 +96,7 @@ static void explain_as_json(struct explain *e, struct buf *out)
         json_field_int(&w, "attempts_usual", e->usual + 1);
         json_field_int(&w, "attempts_max", e->row.n + 1);
     }
+    json_field_cstr(&w, "class", redrive_class_name(e->class_));
     json_field_cstr(&w, "then", redrive_state_name(e->end.state));
     json_field_cstr(&w, "reason", redrive_reason_name(e->end.reason));
     json_end_object(&w);
@@ -148,21 +164,76 @@ static void explain_as_table(struct explain *e, const char *class_name, const st
     put_end(e, class_name, out);
 }
 
-static int print_explanation(struct cli *cli, const struct redrive_policy *policy, int class_,
+/* With a time-out for runs and one for all of them, how far a job comes that uses its runs up. */
+static void put_run_time(const struct config_task *task, struct buf *out)
+{
+    char total[DURATION_TEXT_MAX], run[DURATION_TEXT_MAX];
+    uint32_t attempts, of;
+    if (task->run.kind == CONFIG_RUN_NONE ||
+        explain_fits(&task->retry, task->run.timeout_ms, &attempts, &of))
+        return;
+    buf_printf(out,
+               "If each run takes its time-out, %s, total_timeout: %s leaves time for %u of %u "
+               "attempts.\n",
+               duration_format(task->run.timeout_ms, run),
+               duration_format(task->retry.total_timeout_ms, total), attempts, of);
+}
+
+static int print_explanation(struct cli *cli, struct explain *e, const struct config_task *task,
                              struct redrive_err *err)
 {
-    struct explain e;
     struct buf out;
-    explain_init(&e, policy, (enum redrive_class)class_);
     buf_init(&out, OUTPUT_MAX);
-    if (cli->globals->json)
-        explain_as_json(&e, &out);
-    else
-        explain_as_table(&e, CLASSES[class_], &cli->out, &out);
+    if (cli->globals->json) {
+        explain_as_json(e, &out);
+    } else {
+        explain_as_table(e, CLASSES[e->class_], &cli->out, &out);
+        if (e->run_ms == 0)
+            put_run_time(task, &out);
+    }
     return cli_print(cli, &out, err);
 }
 
-static int explain_task(struct cli *cli, const char *name, int class_, struct redrive_err *err)
+/* Names between commas, in `text`, which is cut up for it. */
+static size_t split_types(char *text, const char *types[REDRIVE_ERROR_TYPES_MAX])
+{
+    size_t n = 0;
+    char *rest = text;
+    for (char *type = strtok_r(text, ", ", &rest); type && n < REDRIVE_ERROR_TYPES_MAX;
+         type = strtok_r(NULL, ", ", &rest))
+        types[n++] = type;
+    return n;
+}
+
+static int explain_one(struct cli *cli, const struct config *config, const struct config_task *task,
+                       const struct explain_options *options, struct redrive_err *err)
+{
+    const char *types[REDRIVE_ERROR_TYPES_MAX];
+    struct redrive_failure failure = {.failed = true};
+    const struct classify_context names = {.task = task->name, .queue = task->queue};
+    struct classifier *classifier = NULL;
+    char *text = str_dup(str_of(options->type ? options->type : ""));
+    int rc = text ? classifier_new(config->classify, config->n_classify, &classifier, err)
+                  : err_nomem(err);
+    if (rc == 0) {
+        failure.error_types = types;
+        failure.n_error_types = split_types(text, types);
+        if (options->class_ >= 0)
+            failure.status = CLASSES[options->class_ + 1];
+        else if (failure.n_error_types == 0)
+            failure.status = CLASSES[REDRIVE_CLASS_TRANSIENT];
+        struct explain e;
+        explain_init_failure(&e, &task->retry, &failure, classifier, &names);
+        e.run_ms = options->run_ms;
+        rc = print_explanation(cli, &e, task, err);
+    }
+    classifier_free(classifier);
+    free(text);
+    return rc;
+}
+
+static int explain_task(struct cli *cli, const char *name, const struct explain_options *options,
+                        struct redrive_err *err)
 {
     struct config *config = NULL;
     const struct config_task *task = NULL;
@@ -170,7 +241,7 @@ static int explain_task(struct cli *cli, const char *name, int class_, struct re
     if (rc == 0)
         rc = load_config_task(config, name, &task, err);
     if (rc == 0)
-        rc = print_explanation(cli, &task->retry, class_, err);
+        rc = explain_one(cli, config, task, options, err);
     config_free(config);
     return rc;
 }
@@ -179,21 +250,20 @@ static int run_explain(struct cli *cli, struct redrive_err *err)
 {
     const struct explain_options *options = invocation_options(&cli->invocation);
     const char *task = cli->invocation.n_args > 0 ? cli->invocation.args[0] : options->task;
-    int class_ = options->class_ + 1;
 
     if (options->profile && task)
         return err_set(err, REDRIVE_E_USAGE, "--profile and a task exclude each other");
     if (cli->invocation.n_args > 0 && options->task)
         return err_set(err, REDRIVE_E_USAGE, "the task is given twice");
     if (!options->profile)
-        return explain_task(cli, task, class_, err);
+        return explain_task(cli, task, options, err);
 
     /* A profile is a schedule to start from: other settings change it here as they do in a file. */
     struct redrive_policy policy;
     int rc = redrive_policy_profile(&policy, options->profile, err);
     if (rc == 0)
         rc = load_config_flag("retry-profile", options->profile, err);
-    return rc < 0 ? rc : explain_task(cli, NULL, class_, err);
+    return rc < 0 ? rc : explain_task(cli, NULL, options, err);
 }
 
 static const struct command CMD_EXPLAIN = {
@@ -203,7 +273,8 @@ static const struct command CMD_EXPLAIN = {
     .description = "Lists every retry of a job that fails each time: how long it waits before it, "
                    "and how long it has waited in all. Where jitter makes a delay random, its "
                    "bounds are shown. Without a profile or a task it explains the defaults of the "
-                   "configuration.",
+                   "configuration. With the type of an error it also shows what class the "
+                   "configuration makes of it, and whether the policy retries it.",
     .options = EXPLAIN_OPTIONS,
     .options_size = sizeof(struct explain_options),
     .examples =
@@ -211,6 +282,7 @@ static const struct command CMD_EXPLAIN = {
             {"redrive policy explain --profile records", "2, 4, 8, 16, 32 minutes, then dead"},
             {"redrive policy explain thumbnail -c redrive.yaml", "a task of a configuration"},
             {"redrive policy explain --retry-max-retries 3", "try a setting out"},
+            {"redrive policy explain --type ConnectTimeout,HTTPError", "is this error retried?"},
             {0},
         },
     .run = run_explain,

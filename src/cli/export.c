@@ -72,7 +72,7 @@ static void put_csv(struct exporter *x, const struct job *job)
     csv_put_cstr(&w, redrive_state_name(s->state));
     csv_put_cstr(&w, job_reason_word(s));
     csv_put_int(&w, s->attempts);
-    csv_put_int(&w, job->spec.max_attempts);
+    csv_put_int(&w, job_max_attempts(job));
     csv_put_cstr(&w, failed ? redrive_class_name(s->error.class_) : NULL);
     csv_put_str(&w, s->error.type);
     csv_put_str(&w, s->error.message);

@@ -66,7 +66,7 @@ static void add_row(struct table *t, const struct job *job, bool with_tenant, bo
     table_addf(t, "%.*s", (int)job->spec.id.len, job->spec.id.ptr);
     table_addf(t, "%.*s", (int)job->spec.task.len, job->spec.task.ptr);
     table_add_styled(t, job_state_style(s->state), redrive_state_name(s->state));
-    table_addf(t, "%u/%d", s->attempts, job->spec.max_attempts);
+    table_addf(t, "%u/%u", s->attempts, job_max_attempts(job));
     int64_t since_ms = by_end ? s->finished_ms : s->created_ms;
     table_add(t, since_ms == 0 ? "-" : age_text(now_ms - since_ms, age));
     buf_reset(cell);

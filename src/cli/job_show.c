@@ -71,7 +71,7 @@ static void put_state(struct shower *s, const struct job *job)
         buf_puts(s->out, ", and its queue is paused: it starts after `redrive queues resume`");
     buf_putc(s->out, '\n');
     put_name(s, "Attempts");
-    buf_printf(s->out, "%u of %d", status->attempts, job->spec.max_attempts);
+    buf_printf(s->out, "%u of %u", status->attempts, job_max_attempts(job));
     if (status->epoch > 0)
         buf_printf(s->out, ", redriven %u time%s", status->epoch, status->epoch == 1 ? "" : "s");
     if (status->deferrals > 0)

@@ -156,10 +156,14 @@ void bind_suggest(struct redrive_err *err, struct str given, const char *const *
 
 /* ---- What is usually wrong with a value ---------------------------------------------------- */
 
-static bool wants_no_quotes(const struct field *field)
+/* A number or a truth value that is text only because of its quotes. */
+static bool is_plain_in_quotes(const struct node *node)
 {
-    return field->type == &TYPE_BOOL || field->type == &TYPE_INT || field->type == &TYPE_DOUBLE ||
-           field->type == &TYPE_COUNT;
+    double number;
+    if (node->type != NODE_SCALAR || node->style != NODE_QUOTED)
+        return false;
+    const struct node plain = {.type = NODE_SCALAR, .style = NODE_PLAIN, .text = node->text};
+    return node_truth(&plain) >= 0 || type_parse_number(node->text, &number);
 }
 
 struct redrive_err *bind_expected(struct binder *b, const struct field *field,
@@ -173,10 +177,11 @@ struct redrive_err *bind_expected(struct binder *b, const struct field *field,
     else if (field->secret)
         err = bind_error(b, node, "cannot be understood");
     else
-        err =
-            bind_error(b, node, "%s%s is not understood", node_show(node->text, shown),
-                       node->style == NODE_QUOTED && wants_no_quotes(field) ? ", in quotes," : "");
+        err = bind_error(b, node, "%s%s is not understood", node_show(node->text, shown),
+                         is_plain_in_quotes(node) ? ", in quotes," : "");
     err_detail(err, "expected %s", field->type->expects(field, expects));
+    if (is_plain_in_quotes(node) && !field->secret)
+        err_hint(err, "write %.*s, without quotes", (int)node->text.len, node->text.ptr);
     return err;
 }
 
@@ -243,7 +248,7 @@ static void unknown_key(struct binder *b, const struct table *table, const struc
         KEYS_MAX = 32
     };
     const char *names[KEYS_MAX];
-    char shown[NODE_SHOW_MAX], path[NODE_PATH_MAX], known[224];
+    char shown[NODE_SHOW_MAX], path[NODE_PATH_MAX], known[320];
 
     node_show(child->key, shown);
     node_path(child->parent, path);
@@ -328,7 +333,7 @@ void bind_table(struct binder *b, const struct table *table, const struct node *
             KEYS_MAX = 32
         };
         const char *names[KEYS_MAX];
-        char known[200];
+        char known[320];
         struct redrive_err *err = bind_error(b, map, "found %s", node_kind(map));
         list_names(table, names, known, sizeof known);
         err_detail(err, "expected a map of %s", known);

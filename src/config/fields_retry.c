@@ -103,17 +103,29 @@ static const char *const STRATEGIES[] = {
     [REDRIVE_STRATEGY_FIXED] = "fixed",
     [REDRIVE_STRATEGY_IMMEDIATE] = "immediate",
     [REDRIVE_STRATEGY_POLYNOMIAL] = "polynomial",
+    [REDRIVE_STRATEGY_DELAYS] = "delays",
     [REDRIVE_STRATEGY_CUSTOM] = NULL,
 };
 
 /* Said by a flag, a profile beats what a file says of the same things. */
-static const char *const SCHEDULE[] = {
-    "strategy",    "initial_delay",  "max_delay",     "min_delay",
-    "multiplier",  "backoff_factor", "exponent",      "jitter",
-    "max_retries", "max_attempts",   "total_timeout", "base_backoff_minutes",
-    NULL};
-static const char *const DOUBLING[] = {"strategy", "multiplier",    "max_delay",
-                                       "jitter",   "total_timeout", NULL};
+static const char *const SCHEDULE[] = {"strategy",
+                                       "initial_delay",
+                                       "max_delay",
+                                       "min_delay",
+                                       "multiplier",
+                                       "backoff_factor",
+                                       "exponent",
+                                       "jitter",
+                                       "max_retries",
+                                       "max_attempts",
+                                       "delays",
+                                       "total_timeout",
+                                       "base_backoff_minutes",
+                                       NULL};
+static const char *const DOUBLING[] = {"strategy", "multiplier",    "max_delay", "jitter",
+                                       "delays",   "total_timeout", NULL};
+/* Said by a flag, a strategy beats a list that a file has. */
+static const char *const LIST[] = {"delays", NULL};
 
 #define AT(member) .offset = offsetof(struct redrive_policy, member)
 
@@ -124,15 +136,16 @@ _Static_assert(offsetof(struct redrive_policy, backoff) ==
 _Static_assert(offsetof(struct redrive_policy, max_retries) ==
                    offsetof(struct redrive_class_rule, max_retries),
                "policy and class rule go on with max_retries");
-#define N_SHARED 10
+#define N_SHARED 11
 /* `on` is a key of its own in a file, where it stands beside `retry`. */
-#define N_IN_FILE 17
+#define N_IN_FILE 18
 
 static const struct field RETRY_FIELDS[] = {
     {.name = "strategy",
      .type = &TYPE_WORD,
      AT(backoff.strategy),
      .words = STRATEGIES,
+     .replaces = LIST,
      .default_text = "exponential",
      .help = "how the delay grows from retry to retry"},
     {.name = "initial_delay",
@@ -174,9 +187,14 @@ static const struct field RETRY_FIELDS[] = {
     {.name = "jitter",
      .type = &TYPE_JITTER,
      AT(backoff.jitter),
-     .default_text = "full",
+     .default_text = "auto",
      .help = "scatters delays, so that jobs which failed together do not return together; `true` "
-             "means `full`"},
+             "means `full`, and `auto` the same for exponential and polynomial alone"},
+    {.name = "delays",
+     .type = &TYPE_DELAYS,
+     AT(backoff),
+     .help = "each delay by itself, the last one repeated; chooses the strategy `delays`, and "
+             "`max_delay` and `min_delay` do not hold for it"},
     {.name = "max_retries",
      .type = &TYPE_INT,
      AT(max_retries),
@@ -194,7 +212,7 @@ static const struct field RETRY_FIELDS[] = {
     {.name = "total_timeout",
      .type = &TYPE_DURATION,
      AT(total_timeout_ms),
-     .default_text = "5m",
+     .default_text = "0s",
      .help = "no retry begins later than this after the first start; 0 switches it off"},
     {.name = "enable_dlq",
      .type = &TYPE_BOOL,
@@ -206,7 +224,7 @@ static const struct field RETRY_FIELDS[] = {
      AT(dlq_retention_days),
      .min = 0,
      .max = 36500,
-     .default_text = "7",
+     .default_text = "30",
      .help = "how many days a dead letter is kept; 0: until somebody removes it"},
     {.name = "retry_on",
      .type = &TYPE_MATCH,
@@ -250,11 +268,27 @@ static const struct node *blame(const struct node *map, const char *first, const
     return node ? node : map;
 }
 
+/* A list beside another strategy; false: it has been told. */
+static bool check_delays(struct binder *b, const struct node *map)
+{
+    const struct node *delays = node_find(map, STR("delays"));
+    const struct node *strategy = node_find(map, STR("strategy"));
+    if (!delays || !strategy || str_is(strategy->text, "delays"))
+        return true;
+    struct redrive_err *err = bind_error(b, delays, "is a strategy of its own");
+    err_detail(err, "'strategy' and 'delays' are given");
+    err_hint(err, "keep one of them");
+    return false;
+}
+
 static void check_backoff(struct binder *b, const struct node *map,
                           const struct redrive_backoff *backoff)
 {
     char one[DURATION_TEXT_MAX], other[DURATION_TEXT_MAX];
     struct redrive_err why;
+
+    if (!check_delays(b, map))
+        return;
 
     if (backoff->max_delay_ms < backoff->min_delay_ms) {
         struct redrive_err *err =
@@ -269,7 +303,8 @@ static void check_backoff(struct binder *b, const struct node *map,
         return;
     }
     if (backoff->initial_delay_ms > backoff->max_delay_ms &&
-        backoff->strategy != REDRIVE_STRATEGY_IMMEDIATE) {
+        backoff->strategy != REDRIVE_STRATEGY_IMMEDIATE &&
+        backoff->strategy != REDRIVE_STRATEGY_DELAYS) {
         struct redrive_err *warning = bind_warning(b, blame(map, "initial_delay", "max_delay"),
                                                    "initial_delay is above max_delay");
         err_detail(warning, "every delay will be %s", duration_format(backoff->max_delay_ms, one));

@@ -6,6 +6,7 @@
 #include "config/fields_alert.h"
 #include "config/fields_retry.h"
 #include "config/types.h"
+#include "core/policy.h"
 
 #define AT(member) .offset = offsetof(struct config, member)
 /* A member of a nameless struct inside struct config, counted from the start of that struct. */
@@ -321,7 +322,7 @@ void config_init(struct binder *b)
     config->listen.max_connections = 10000;
     config->log.level = LOG_LEVEL_INFO;
     config->log.format = LOG_TEXT;
-    redrive_policy_init(&config->defaults.retry);
+    policy_init_queue(&config->defaults.retry);
     redrive_breaker_config_init(&config->defaults.breaker.config);
     config->defaults.breaker.key = "{task}";
     config->health = HEALTH_THRESHOLDS_DEFAULT;

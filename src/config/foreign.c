@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "config/env.h"
 #include "config/types.h"
+#include "core/policy.h"
 
 /* Fills keys from a variable; false when its value makes no sense. */
 typedef bool foreign_fn(struct layers *layers, const struct variable *variable);
@@ -50,7 +51,7 @@ static void fill_schedule(struct layers *layers, const char *strategy, int64_t m
                           const struct variable *variable)
 {
     struct redrive_policy standard;
-    redrive_policy_init(&standard);
+    policy_init_queue(&standard);
     if (!fill_delay(layers, "retry.initial_delay", ms, variable))
         return;
     fill(layers, "retry.strategy", strategy, variable);

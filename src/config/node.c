@@ -140,7 +140,7 @@ const char *node_path(const struct node *node, char out[NODE_PATH_MAX])
     out[at] = '\0';
     for (; node->parent; node = node->parent) {
         if (node->parent->type == NODE_LIST) {
-            snprintf(step, sizeof step, "[%zu]", node->place);
+            snprintf(step, sizeof step, "[%zu]", node->place - 1);
         } else {
             char shown[NODE_SHOW_MAX];
             node_show(node->key, shown);

@@ -96,7 +96,8 @@ const char *node_kind(const struct node *node);
 /* ---- Showing ----------------------------------------------------------------------------- */
 
 #define NODE_PATH_MAX 96
-/* `tasks.enrich.retry.max_delay`, `classify[2]`; "" for the root. A long one loses its front. */
+/* `tasks.enrich.retry.max_delay`, `classify[0]` (the first); "" for the root. A long one loses its
+ * front. */
 const char *node_path(const struct node *node, char out[NODE_PATH_MAX]);
 
 #define NODE_WHERE_MAX 96

@@ -12,6 +12,7 @@
 #include "config/owned.h"
 #include "config/types.h"
 #include "config/zone.h"
+#include "core/policy.h"
 
 typedef void finish_fn(struct binder *b, const struct node *root, void *object);
 
@@ -71,17 +72,28 @@ static void copy_match(struct arena *arena, struct redrive_match *match)
     match->types = types;
 }
 
+static void copy_delays(struct arena *arena, struct redrive_backoff *backoff)
+{
+    int64_t *delays = arena_array(arena, backoff->n_delays, sizeof *delays);
+    if (delays && backoff->n_delays > 0)
+        memcpy(delays, backoff->delays_ms, backoff->n_delays * sizeof *delays);
+    backoff->delays_ms = delays;
+}
+
 /* Makes what a copied policy points to its own. */
 static void copy_parts(struct policy_box *box)
 {
     struct redrive_policy *policy = &box->policy;
     copy_match(&box->arena, &policy->retry_on);
     copy_match(&box->arena, &policy->give_up_on);
+    copy_delays(&box->arena, &policy->backoff);
     for (int class_ = 0; class_ < REDRIVE_CLASS_COUNT; class_++) {
         struct redrive_class_rule *rule =
             policy->on[class_] ? arena_alloc(&box->arena, sizeof *rule) : NULL;
-        if (rule)
+        if (rule) {
             *rule = *policy->on[class_];
+            copy_delays(&box->arena, &rule->backoff);
+        }
         policy->on[class_] = rule;
     }
 }
@@ -101,7 +113,7 @@ int policy_parse_json(struct str json, const struct redrive_policy *defaults,
     if (defaults)
         box->policy = *defaults;
     else
-        redrive_policy_init(&box->policy);
+        policy_init_queue(&box->policy);
     copy_parts(box);
     int rc = bind_json(&box->arena, json, &TABLE_POLICY_JSON, &box->policy, finish_rules, err);
     if (rc < 0) {
@@ -154,7 +166,7 @@ int task_parse_json(struct str name, struct str json, struct task_box **ret,
         .breaker = {.key = "{task}"},
         .lease_ms = 30000,
     };
-    redrive_policy_init(&box->task.retry);
+    policy_init_queue(&box->task.retry);
     redrive_breaker_config_init(&box->task.breaker.config);
     int rc = bind_json(&box->arena, json, &TABLE_TASK, &box->task, NULL, err);
     if (rc < 0) {

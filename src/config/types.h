@@ -15,6 +15,8 @@ extern const struct field_type TYPE_DURATION;   /* [int64_t] ms; max 0: DURATION
 extern const struct field_type TYPE_WORD;       /* [int or enum] one of `words` */
 extern const struct field_type TYPE_VOCABULARY; /* [int or enum] one of `vocabulary` */
 extern const struct field_type TYPE_STRINGS;    /* [struct config_strings] */
+extern const struct field_type TYPE_DELAYS;
+extern const struct field_type TYPE_DELAYS;     /* [struct redrive_backoff] a list of delays */
 extern const struct field_type TYPE_MATCH;      /* [struct redrive_match] classes and types */
 extern const struct field_type TYPE_JITTER;     /* [struct redrive_jitter] */
 extern const struct field_type TYPE_TEMPLATE;   /* [const char *] "{task}:{payload.host}" */

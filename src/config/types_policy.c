@@ -1,5 +1,5 @@
-/* The two values of a retry policy that are more than a number: jitter, and lists of what a
- * failure may be. */
+/* The values of a retry policy that are more than a number: jitter, lists of delays, and lists of
+ * what a failure may be. */
 #include "config/types.h"
 
 #include <ctype.h>
@@ -175,11 +175,62 @@ static void write_jitter(const struct field *field, const void *member, struct j
 static const char *expects_jitter(const struct field *field, char out[EXPECTS_MAX])
 {
     (void)field, (void)out;
-    return "true, false, none, full, equal, add, spread, step, decorrelated, "
+    return "true, false, auto, none, full, equal, add, spread, step, decorrelated, "
            "or a map of mode, min and max";
 }
 
 const struct field_type TYPE_JITTER = {FIELD_SCALAR, bind_jitter, write_jitter, expects_jitter};
+
+/* ---- An explicit list of delays ----------------------------------------------------------------
+ */
+
+/* [struct redrive_backoff] To give a list is to choose the strategy. */
+static void bind_delays(struct binder *b, const struct field *field, const struct node *node,
+                        void *member)
+{
+    static const struct field DELAY = {.name = "delays", .type = &TYPE_DURATION};
+    struct redrive_backoff *backoff = member;
+    const size_t n = node->n_children;
+
+    if (node->type != NODE_LIST || n == 0) {
+        bind_expected_list(b, field, node);
+        return;
+    }
+    if (n > REDRIVE_DELAYS_MAX) {
+        bind_error(b, node, "has %zu delays, over %d", n, REDRIVE_DELAYS_MAX);
+        return;
+    }
+    int64_t *delays = arena_array(b->arena, n, sizeof *delays);
+    if (!delays)
+        return;
+    size_t i = 0;
+    NODE_FOREACH (node, child)
+        bind_field(b, &DELAY, child, &delays[i++]);
+    backoff->strategy = REDRIVE_STRATEGY_DELAYS;
+    backoff->delays_ms = delays;
+    backoff->n_delays = n;
+}
+
+static void write_delays(const struct field *field, const void *member, struct json_writer *w)
+{
+    const struct redrive_backoff *backoff = member;
+    char text[DURATION_TEXT_MAX];
+    if (backoff->strategy != REDRIVE_STRATEGY_DELAYS)
+        return;
+    json_key(w, field->name);
+    json_begin_array(w);
+    for (size_t i = 0; i < backoff->n_delays; i++)
+        json_put_cstr(w, duration_format(backoff->delays_ms[i], text));
+    json_end_array(w);
+}
+
+static const char *expects_delays(const struct field *field, char out[EXPECTS_MAX])
+{
+    (void)field, (void)out;
+    return "a list of durations such as [5s, 30s, 2m, 10m]";
+}
+
+const struct field_type TYPE_DELAYS = {FIELD_PART, bind_delays, write_delays, expects_delays};
 
 /* ---- What a failure may be ------------------------------------------------------------------ */
 

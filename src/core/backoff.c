@@ -36,6 +36,12 @@ uint64_t backoff_seed(struct str job_id, uint32_t epoch)
     return rng_hash(job_id.ptr, job_id.len, epoch);
 }
 
+static double listed_ms(const struct redrive_backoff *b, uint32_t n)
+{
+    const size_t place = n < 1 ? 1 : n < b->n_delays ? n : b->n_delays;
+    return (double)b->delays_ms[place - 1];
+}
+
 /* Before cap and jitter. */
 static double plain_ms(const struct redrive_backoff *b, uint32_t n, uint64_t seed)
 {
@@ -46,6 +52,7 @@ static double plain_ms(const struct redrive_backoff *b, uint32_t n, uint64_t see
     case REDRIVE_STRATEGY_EXPONENTIAL: return initial * power(b->multiplier, before);
     case REDRIVE_STRATEGY_LINEAR: return initial + b->backoff_factor * 1000 * before;
     case REDRIVE_STRATEGY_POLYNOMIAL: return initial + power(before, b->exponent) * 1000;
+    case REDRIVE_STRATEGY_DELAYS: return listed_ms(b, n);
     case REDRIVE_STRATEGY_CUSTOM: return (double)b->custom(n, seed, b->custom_ctx);
     case REDRIVE_STRATEGY_FIXED:
     case REDRIVE_STRATEGY_IMMEDIATE:
@@ -68,16 +75,29 @@ static double decorrelated_ms(const struct redrive_backoff *b, uint32_t n, uint6
     return delay;
 }
 
-/* The delay for a draw of u between 0 and 1; d is capped already. */
-static double jittered_ms(const struct redrive_jitter *jitter, double d, uint32_t n, double u)
+static enum redrive_jitter_mode mode_of(const struct redrive_backoff *b)
 {
-    switch (jitter->mode) {
+    if (b->jitter.mode != REDRIVE_JITTER_AUTO)
+        return b->jitter.mode;
+    const bool grows =
+        b->strategy == REDRIVE_STRATEGY_EXPONENTIAL || b->strategy == REDRIVE_STRATEGY_POLYNOMIAL;
+    return grows ? REDRIVE_JITTER_FULL : REDRIVE_JITTER_NONE;
+}
+
+/* The delay for a draw of u between 0 and 1; d is capped already. */
+static double jittered_ms(const struct redrive_backoff *b, double d, uint32_t n, double u)
+{
+    const struct redrive_jitter *jitter = &b->jitter;
+    switch (mode_of(b)) {
     case REDRIVE_JITTER_FULL: return d * u;
     case REDRIVE_JITTER_EQUAL: return d / 2 + d / 2 * u;
     case REDRIVE_JITTER_ADD: return d + d * (jitter->min + (jitter->max - jitter->min) * u);
     case REDRIVE_JITTER_SPREAD: return d * (1 - jitter->max + 2 * jitter->max * u);
     case REDRIVE_JITTER_STEP: return d + (double)jitter->step_ms * u * n;
     case REDRIVE_JITTER_NONE:
+    case REDRIVE_JITTER_DECORRELATED:
+    case REDRIVE_JITTER_AUTO:
+    case REDRIVE_JITTER_COUNT:
     default: return d;
     }
 }
@@ -85,6 +105,8 @@ static double jittered_ms(const struct redrive_jitter *jitter, double d, uint32_
 static int64_t clamp_ms(const struct redrive_backoff *b, double ms)
 {
     int64_t delay = to_ms(ms);
+    if (b->strategy == REDRIVE_STRATEGY_DELAYS && b->jitter.mode != REDRIVE_JITTER_DECORRELATED)
+        return delay;
     if (delay > b->max_delay_ms)
         delay = b->max_delay_ms;
     return delay < b->min_delay_ms ? b->min_delay_ms : delay;
@@ -96,7 +118,7 @@ static double capped_ms(const struct redrive_backoff *b, uint32_t n, uint64_t se
     double cap = (double)b->max_delay_ms;
     if (!(ms > 0))
         return 0;
-    return ms < cap ? ms : cap;
+    return ms < cap || b->strategy == REDRIVE_STRATEGY_DELAYS ? ms : cap;
 }
 
 int64_t backoff_delay_ms(const struct redrive_backoff *b, uint32_t n, uint64_t seed)
@@ -106,9 +128,9 @@ int64_t backoff_delay_ms(const struct redrive_backoff *b, uint32_t n, uint64_t s
     if (b->jitter.mode == REDRIVE_JITTER_DECORRELATED)
         return clamp_ms(b, decorrelated_ms(b, n, seed));
     double d = capped_ms(b, n, seed);
-    if (b->jitter.mode == REDRIVE_JITTER_NONE)
+    if (mode_of(b) == REDRIVE_JITTER_NONE)
         return clamp_ms(b, d);
-    return clamp_ms(b, jittered_ms(&b->jitter, d, n, uniform(seed, n)));
+    return clamp_ms(b, jittered_ms(b, d, n, uniform(seed, n)));
 }
 
 void backoff_bounds_ms(const struct redrive_backoff *b, uint32_t n, int64_t *ret_min,
@@ -121,8 +143,8 @@ void backoff_bounds_ms(const struct redrive_backoff *b, uint32_t n, int64_t *ret
         *ret_max = clamp_ms(b, (double)b->initial_delay_ms * power(3, n));
     } else {
         double d = capped_ms(b, n, 0);
-        *ret_min = clamp_ms(b, jittered_ms(&b->jitter, d, n, 0));
-        *ret_max = clamp_ms(b, jittered_ms(&b->jitter, d, n, 1));
+        *ret_min = clamp_ms(b, jittered_ms(b, d, n, 0));
+        *ret_max = clamp_ms(b, jittered_ms(b, d, n, 1));
     }
 }
 

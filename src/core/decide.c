@@ -71,11 +71,25 @@ static bool is_worth_retrying(const struct redrive_policy *policy, enum redrive_
            is_not_the_jobs_doing(outcome, class_);
 }
 
-static void choose_delay(struct decision *d, const struct job_facts *job,
-                         const struct redrive_policy *policy, int64_t asked_ms)
+/* The delay that the policy has, or the program that runs the job in its place. */
+static int64_t own_delay_ms(enum redrive_class class_, const struct job_facts *job,
+                            const struct outcome *outcome, const struct redrive_policy *policy)
 {
+    struct redrive_backoff backoff = *policy_backoff(policy, class_);
+    if (outcome->delay && !policy->on[class_]) {
+        backoff.strategy = REDRIVE_STRATEGY_CUSTOM;
+        backoff.custom = outcome->delay;
+        backoff.custom_ctx = outcome->delay_ctx;
+    }
+    return backoff_delay_ms(&backoff, job->attempts, job->seed);
+}
+
+static void choose_delay(struct decision *d, const struct job_facts *job,
+                         const struct outcome *outcome, const struct redrive_policy *policy)
+{
+    const int64_t asked_ms = outcome->failure.retry_after_ms;
     uint32_t n = job->attempts;
-    int64_t own_ms = backoff_delay_ms(policy_backoff(policy, d->class_), n, job->seed);
+    int64_t own_ms = own_delay_ms(d->class_, job, outcome, policy);
     d->delay_ms = backoff_honour_asked_ms(own_ms, asked_ms, n, job->seed);
     if (asked_ms > own_ms && own_ms < BACKOFF_MAX_ASKED_MS)
         d->why = DELAY_ASKED;
@@ -109,7 +123,7 @@ static void decide_failure(struct decision *d, const struct job_facts *job,
         end(d, policy, REDRIVE_REASON_EXHAUSTED);
         return;
     }
-    choose_delay(d, job, policy, outcome->failure.retry_after_ms);
+    choose_delay(d, job, outcome, policy);
     int64_t total_timeout_ms;
     if (begins_too_late(job, policy, d->delay_ms, &total_timeout_ms)) {
         d->too_late = (struct too_late){d->delay_ms, d->why == DELAY_ASKED, total_timeout_ms};

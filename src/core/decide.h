@@ -43,7 +43,9 @@ struct outcome {
     enum ending ending;
     struct redrive_failure failure; /* ENDING_RAN; all zero: success */
     bool was_killed;                /* ENDING_RAN: its process had to die for another job */
-    int64_t snooze_ms;              /* ENDING_SNOOZED */
+    redrive_delay_fn delay; /* in place of the policy's strategy, where no class rule has one */
+    void *delay_ctx;
+    int64_t snooze_ms; /* ENDING_SNOOZED */
 };
 
 /* Why the delay is what it is, for the history. */

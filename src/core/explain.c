@@ -4,10 +4,22 @@
 #include "core/policy.h"
 #include "core/vocabulary.h"
 
+void explain_init_failure(struct explain *e, const struct redrive_policy *policy,
+                          const struct redrive_failure *failure,
+                          const struct classifier *classifier, const struct classify_context *names)
+{
+    *e = (struct explain){.policy = policy, .failure = *failure, .classifier = classifier};
+    if (names)
+        e->names = *names;
+    e->class_ = classify(classifier, failure, names).class_;
+    e->row.certain = true;
+}
+
 void explain_init(struct explain *e, const struct redrive_policy *policy, enum redrive_class class_)
 {
-    *e = (struct explain){.policy = policy, .class_ = class_};
-    e->row.certain = true;
+    const struct redrive_failure failure = {.status =
+                                                vocabulary_word(VOCABULARY_CLASS, (int)class_)};
+    explain_init_failure(e, policy, &failure, NULL, NULL);
 }
 
 /* What decide() says when the backoff gives exactly this delay. */
@@ -24,10 +36,12 @@ static struct decision decide_with_delay(const struct explain *e, uint32_t n, in
     };
     policy.on[e->class_] = &rule;
 
-    struct job_facts job = {.attempts = n, .elapsed_ms = elapsed_ms, .deadline_in_ms = INT64_MAX};
-    struct outcome outcome = {
-        .failure = {.status = vocabulary_word(VOCABULARY_CLASS, (int)e->class_)}};
-    return decide(&job, &outcome, &policy, NULL);
+    struct job_facts job = {.attempts = n,
+                            .elapsed_ms = elapsed_ms + n * e->run_ms,
+                            .deadline_in_ms = INT64_MAX,
+                            .names = e->names};
+    struct outcome outcome = {.failure = e->failure};
+    return decide(&job, &outcome, &policy, e->classifier);
 }
 
 /* A schedule that nobody waits for is not gone through to its end. */
@@ -70,11 +84,13 @@ bool explain_next(struct explain *e)
     return true;
 }
 
-bool explain_fits(const struct redrive_policy *policy, uint32_t *ret_attempts, uint32_t *ret_of)
+bool explain_fits(const struct redrive_policy *policy, int64_t run_ms, uint32_t *ret_attempts,
+                  uint32_t *ret_of)
 {
     for (int class_ = 0; class_ < REDRIVE_CLASS_COUNT && policy->total_timeout_ms > 0; class_++) {
         struct explain e;
         explain_init(&e, policy, (enum redrive_class)class_);
+        e.run_ms = run_ms;
         if (class_ == REDRIVE_CLASS_SUCCESS)
             continue;
         while (!e.usual_ended && e.row.n < FITS_MAX && explain_next(&e))

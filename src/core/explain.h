@@ -22,7 +22,11 @@ struct explain_row {
 
 struct explain {
     const struct redrive_policy *policy;
-    enum redrive_class class_;
+    struct redrive_failure failure;      /* how every run ends */
+    const struct classifier *classifier; /* may be NULL */
+    struct classify_context names;
+    enum redrive_class class_; /* what that is */
+    int64_t run_ms;            /* how long each run takes; counts for the total time-out */
     struct explain_row row;
 
     /* Once explain_next has returned false. */
@@ -34,16 +38,25 @@ struct explain {
     bool usual_ended;
 };
 
-/* A job that fails with `class_` every time, and takes no time in failing. The policy is borrowed
- * and has passed its check. */
+/* A job that fails with `class_` every time, and takes no time in failing, unless run_ms is set
+ * before the first explain_next. The policy is borrowed and has passed its check. */
 void explain_init(struct explain *e, const struct redrive_policy *policy,
                   enum redrive_class class_);
+
+/* The same for one that fails as `failure` says, which the classifier (NULL: the built-in table)
+ * makes a class of. All is borrowed. */
+void explain_init_failure(struct explain *e, const struct redrive_policy *policy,
+                          const struct redrive_failure *failure,
+                          const struct classifier *classifier,
+                          const struct classify_context *names);
 
 /* Moves to the next retry; false at the end. */
 bool explain_next(struct explain *e);
 
 /* Whether the total time-out leaves room for all retries of a job that fails as some class that
- * the policy tries again; if not, how many attempts fit for that class, of how many. */
-bool explain_fits(const struct redrive_policy *policy, uint32_t *ret_attempts, uint32_t *ret_of);
+ * the policy tries again, each time after `run_ms`; if not, how many attempts fit for that class,
+ * of how many. */
+bool explain_fits(const struct redrive_policy *policy, int64_t run_ms, uint32_t *ret_attempts,
+                  uint32_t *ret_of);
 
 #endif

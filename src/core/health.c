@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/elapsed.h"
+#include "core/vocabulary.h"
 
 /* A weight that falls to 1/e in a minute, or an hour, has halved after ln 2 of it. */
 #define RECENT_HALF_LIFE_MS   41589
@@ -25,11 +26,13 @@ static double faded(int64_t elapsed_ms)
     return elapsed_ms == 0 ? 1 : exp2(-(double)elapsed_ms / RECENT_HALF_LIFE_MS);
 }
 
-void health_record(struct health *h, bool success, double latency_ms, int64_t now_ms)
+void health_record(struct health *h, enum redrive_class class_, double latency_ms, int64_t now_ms)
 {
+    const bool success = class_ == REDRIVE_CLASS_SUCCESS;
+    const bool failure = !success && !class_blames_the_job(class_);
     double left = faded(elapsed_take(&h->updated_ms, now_ms));
     h->events = h->events * left + 1;
-    h->failures = h->failures * left + !success;
+    h->failures = h->failures * left + failure;
     if (success && latency_ms >= 0) {
         quantile_add(&h->recent, latency_ms, now_ms);
         quantile_add(&h->baseline, latency_ms, now_ms);

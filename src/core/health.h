@@ -4,7 +4,8 @@
  *
  * success rate    of about the last minute: each event's weight falls to 1/e in that time. When
  *                 nothing happens, what weight is missing to one whole event counts as success,
- *                 so that an idle system drifts back to 1.
+ *                 so that an idle system drifts back to 1. Jobs that fail by their own fault, of
+ *                 class validation or permanent, say nothing against the system.
  * latency factor  min(1, baseline p90 / recent p90): recent fades over a minute, the baseline
  *                 over an hour. Only successes count: a refused connection is fast, and an hour of
  *                 them must not make normal times look slow. 1 with less than 20 recent ones.
@@ -41,9 +42,9 @@ extern const struct health_thresholds HEALTH_THRESHOLDS_DEFAULT; /* 0.8 and 0.5 
 
 void health_init(struct health *h, int64_t now_ms);
 
-/* One attempt has ended. The latency of a failure is ignored, and so is one that is negative or
- * not a number. */
-void health_record(struct health *h, bool success, double latency_ms, int64_t now_ms);
+/* One attempt has ended with this class. A failure of the job's own making (bad input) is an event
+ * that lowers nothing. Only the latency of a success counts, if it is a number and not negative. */
+void health_record(struct health *h, enum redrive_class class_, double latency_ms, int64_t now_ms);
 
 /* Fills in all of `ret`. NULL thresholds are the default ones. */
 void health_read(const struct health *h, const struct health_thresholds *thresholds,

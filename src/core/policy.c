@@ -30,6 +30,14 @@ void redrive_policy_init(struct redrive_policy *policy)
     };
 }
 
+void policy_init_queue(struct redrive_policy *policy)
+{
+    redrive_policy_init(policy);
+    policy->backoff.jitter.mode = REDRIVE_JITTER_AUTO;
+    policy->total_timeout_ms = 0;
+    policy->dlq_retention_days = 30;
+}
+
 static int check_jitter(const struct redrive_jitter *jitter, const char *where,
                         struct redrive_err *err)
 {
@@ -49,9 +57,24 @@ static int check_jitter(const struct redrive_jitter *jitter, const char *where,
     case REDRIVE_JITTER_NONE:
     case REDRIVE_JITTER_FULL:
     case REDRIVE_JITTER_EQUAL:
+    case REDRIVE_JITTER_AUTO:
     case REDRIVE_JITTER_DECORRELATED: break;
     default: rc = err_set(err, REDRIVE_E_INVALID, "%sjitter.mode is unknown", where);
     }
+    return rc;
+}
+
+static int check_delays(const struct redrive_backoff *b, const char *where, struct redrive_err *err)
+{
+    if (b->n_delays == 0 || !b->delays_ms)
+        return err_set(err, REDRIVE_E_INVALID, "%sstrategy delays has no list of delays", where);
+    if (b->n_delays > REDRIVE_DELAYS_MAX)
+        return err_set(err, REDRIVE_E_RANGE, "%sthere are over %d delays", where,
+                       REDRIVE_DELAYS_MAX);
+    int rc = 0;
+    for (size_t i = 0; i < b->n_delays && rc == 0; i++)
+        rc = RANGES_CHECK(where, err,
+                          {"delays (ms)", (double)b->delays_ms[i], 0, (double)DURATION_MAX_MS});
     return rc;
 }
 
@@ -65,13 +88,17 @@ int backoff_check(const struct redrive_backoff *b, const char *where, struct red
         return REDRIVE_E_INVALID;
     }
 
+    int rc = b->strategy == REDRIVE_STRATEGY_DELAYS ? check_delays(b, where, err) : 0;
+    if (rc < 0)
+        return rc;
+
     const double longest = (double)DURATION_MAX_MS;
-    int rc = RANGES_CHECK(
-        where, err, {"initial_delay (ms)", (double)b->initial_delay_ms, 0, longest},
-        {"min_delay (ms)", (double)b->min_delay_ms, 0, longest},
-        {"max_delay (ms)", (double)b->max_delay_ms, 0, longest},
-        {"multiplier", b->multiplier, 1, 1000},
-        {"backoff_factor", b->backoff_factor, 0, longest / 1000}, {"exponent", b->exponent, 0, 10});
+    rc = RANGES_CHECK(where, err, {"initial_delay (ms)", (double)b->initial_delay_ms, 0, longest},
+                      {"min_delay (ms)", (double)b->min_delay_ms, 0, longest},
+                      {"max_delay (ms)", (double)b->max_delay_ms, 0, longest},
+                      {"multiplier", b->multiplier, 1, 1000},
+                      {"backoff_factor", b->backoff_factor, 0, longest / 1000},
+                      {"exponent", b->exponent, 0, 10});
     if (rc < 0)
         return rc;
     if (b->max_delay_ms < b->min_delay_ms) {
@@ -130,6 +157,15 @@ int32_t policy_max_retries(const struct redrive_policy *policy, enum redrive_cla
 {
     const struct redrive_class_rule *rule = policy->on[class_];
     return rule && rule->max_retries >= 0 ? rule->max_retries : policy->max_retries;
+}
+
+uint32_t policy_max_attempts(const struct redrive_policy *policy)
+{
+    int32_t most = policy->max_retries;
+    for (int c = 0; c < REDRIVE_CLASS_COUNT; c++)
+        if (policy->on[c] && policy->on[c]->max_retries > most)
+            most = policy->on[c]->max_retries;
+    return (uint32_t)most + 1;
 }
 
 const struct redrive_backoff *policy_backoff(const struct redrive_policy *policy,

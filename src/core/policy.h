@@ -23,12 +23,20 @@ const struct policy_profile *policy_profiles(size_t *ret_n);
 /* NULL when there is none of that name. */
 const struct policy_profile *policy_profile_find(struct str name);
 
+/* The defaults of the durable queue, which differ from those of redrive_policy_init: no total
+ * time-out, jitter only where delays grow by a factor, dead letters kept for 30 days. */
+void policy_init_queue(struct redrive_policy *policy);
+
 /* Checks one backoff; `where` opens the messages ("on.network: "), "" for the policy's own. */
 int backoff_check(const struct redrive_backoff *backoff, const char *where,
                   struct redrive_err *err);
 
 /* How many retries a job may have when its last failure was of this class. */
 int32_t policy_max_retries(const struct redrive_policy *policy, enum redrive_class class_);
+
+/* The most attempts that there can be, whatever the classes of the failures are: what people and
+ * handlers are shown. */
+uint32_t policy_max_attempts(const struct redrive_policy *policy);
 
 /* The backoff for a failure of this class. */
 const struct redrive_backoff *policy_backoff(const struct redrive_policy *policy,

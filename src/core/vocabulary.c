@@ -72,6 +72,11 @@ bool class_is_retried(enum redrive_class class_)
     return CLASS_FACTS[class_].retried;
 }
 
+bool class_blames_the_job(enum redrive_class class_)
+{
+    return class_ == REDRIVE_CLASS_PERMANENT || class_ == REDRIVE_CLASS_VALIDATION;
+}
+
 bool class_counts_for_breaker(enum redrive_class class_)
 {
     return CLASS_FACTS[class_].counts;

@@ -36,6 +36,8 @@ const char *vocabulary_word(enum vocabulary which, int number);
 
 /* Facts of the class table. */
 bool class_is_retried(enum redrive_class class_);
+/* A failure of the job's own making: bad input, or work that can never be done. */
+bool class_blames_the_job(enum redrive_class class_);
 bool class_counts_for_breaker(enum redrive_class class_);
 enum redrive_severity class_severity(enum redrive_class class_);
 

@@ -236,7 +236,7 @@ static void write_failure(struct json_writer *w, const struct job *job)
 {
     const struct job_status *s = &job->status;
     int64_t retry_count = (int64_t)s->attempts - 2;
-    int64_t remaining = job->spec.max_attempts - 1 - retry_count;
+    int64_t remaining = (int64_t)job_max_attempts(job) - 1 - retry_count;
     json_key(w, "failure");
     json_begin_object(w);
     json_field_int(w, "retry_count", retry_count);
@@ -309,7 +309,7 @@ static void write_common(struct json_writer *w, const struct job *job, const str
     if (!given->queue)
         json_field_string(w, "queue", job->spec.queue);
     if (!given->retry)
-        json_field_int(w, "retry", job->spec.max_attempts - 1);
+        json_field_int(w, "retry", (int64_t)job_max_attempts(job) - 1);
     if (!given->created_at)
         write_time(w, "created_at", job->status.created_ms);
     write_time(w, "enqueued_at", enqueued_ms(job));

@@ -76,7 +76,7 @@ void view_claimed(struct json_writer *w, const struct job *job)
     json_field_string(w, "queue", spec->queue);
     job_write_value(w, "payload", spec->payload);
     json_field_int(w, "attempt", job->status.attempts);
-    json_field_int(w, "max_attempts", spec->max_attempts);
+    json_field_int(w, "max_attempts", job_max_attempts(job));
     json_field_int(w, "epoch", job->status.epoch);
     json_field_cstr(w, "token", lease_token_write(job->status.token, token));
     job_write_time(w, "lease_until", job->status.lease_until_ms);

@@ -6,6 +6,7 @@
 #include "base/duration.h"
 #include "base/err.h"
 #include "core/classify.h"
+#include "core/policy.h"
 #include "engine/private.h"
 #include "engine/store_time.h"
 #include "engine/retention.h"
@@ -21,7 +22,7 @@ static void init_builtin(struct config_task *task)
         .lease_ms = 30000,
         .heartbeat_ms = 10000,
     };
-    redrive_policy_init(&task->retry);
+    policy_init_queue(&task->retry);
     redrive_breaker_config_init(&task->breaker.config);
 }
 

@@ -38,7 +38,7 @@ struct engine_event event_of(const struct engine *e, enum engine_event_kind kind
         .queue = job->spec.queue,
         .worker = job->status.worker,
         .attempt = job->status.attempts,
-        .max_attempts = job->spec.max_attempts,
+        .max_attempts = job_max_attempts(job),
     };
 }
 
@@ -322,7 +322,7 @@ void events_publish(struct engine *e)
         if (event->ran && (success || event->class_ != REDRIVE_CLASS_SUCCESS)) {
             e->runs++;
             e->failed_runs += !success;
-            health_record(&e->health, success, (double)event->run_ms, event->at_ms);
+            health_record(&e->health, event->class_, (double)event->run_ms, event->at_ms);
             quantile_add(&e->run_time, (double)event->run_ms, event->at_ms);
         }
         if (event->kind == ENGINE_EVENT_BREAKER)

@@ -50,7 +50,7 @@ struct engine_event {
     struct str queue;
     struct str worker;
     uint32_t attempt;
-    int32_t max_attempts;
+    uint32_t max_attempts;
     bool ran;                  /* an attempt has ended with it */
     int64_t run_ms;            /* how long that attempt took */
     int64_t wait_ms;           /* STARTED: since the job was due */

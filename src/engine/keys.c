@@ -111,6 +111,20 @@ int key_of_breaker(const struct config_task *task, const struct job_spec *spec, 
     return finish(&out, arena, ret, err);
 }
 
+/* A job that does not say whose it is belongs to no user or project, and shares with no other. */
+static bool is_limited(const struct config_limits *limits, const struct job_spec *spec)
+{
+    if (limits->rate.count == 0 && limits->concurrency == 0)
+        return false;
+    switch (limits->per) {
+    case CONFIG_PER_USER: return spec->user.len > 0;
+    case CONFIG_PER_PROJECT: return spec->project.len > 0;
+    case CONFIG_PER_TASK:
+    case CONFIG_PER_KEY:
+    default: return true;
+    }
+}
+
 /* Limits have names of their own, apart from those of breakers: a lane is looked up by name. */
 int key_of_limit(const struct config_task *task, const struct job_spec *spec, struct arena *arena,
                  struct str *ret, struct redrive_err *err)
@@ -118,7 +132,7 @@ int key_of_limit(const struct config_task *task, const struct job_spec *spec, st
     const struct config_limits *limits = &task->limits;
     struct buf out;
     *ret = (struct str){0};
-    if (limits->rate.count == 0 && limits->concurrency == 0)
+    if (!is_limited(limits, spec))
         return 0;
     buf_init(&out, KEY_MAX_LEN);
     switch (limits->per) {

@@ -90,7 +90,7 @@ static int read_policy(const struct config_task *task, struct job_spec *spec,
         }
         policy = policy_box_get(box);
     }
-    spec->max_attempts = policy->max_retries + 1;
+    spec->max_attempts = (int32_t)policy_max_attempts(policy);
     policy_box_free(box);
     return 0;
 }

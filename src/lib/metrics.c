@@ -34,7 +34,7 @@ void metrics_attempt(struct redrive_handler *h, const struct decision *d, int64_
     if (d->state == REDRIVE_STATE_CANCELLED)
         return;
     bool succeeded = d->class_ == REDRIVE_CLASS_SUCCESS;
-    health_record(&h->health, succeeded, took_ms, now_ms);
+    health_record(&h->health, d->class_, took_ms, now_ms);
     h->counts.failures_by_class[d->class_] += !succeeded;
     h->counts.unclassified += d->unclassified;
 }

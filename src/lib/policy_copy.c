@@ -18,6 +18,20 @@ static void pack_match(struct pack *p, struct redrive_match *match)
     match->types = copy;
 }
 
+static void pack_delays(struct pack *p, struct redrive_backoff *backoff)
+{
+    backoff->delays_ms =
+        pack_bytes(p, backoff->delays_ms, backoff->n_delays * sizeof(int64_t), alignof(int64_t));
+}
+
+static void pack_rule(struct pack *p, const struct redrive_class_rule **rule)
+{
+    struct redrive_class_rule scratch = **rule;
+    struct redrive_class_rule *copy = pack_bytes(p, *rule, sizeof **rule, alignof(max_align_t));
+    pack_delays(p, copy ? &copy->backoff : &scratch.backoff);
+    *rule = copy;
+}
+
 /* The policy comes first in its block. */
 static void pack_policy(struct pack *p, const struct redrive_policy *policy)
 {
@@ -27,8 +41,8 @@ static void pack_policy(struct pack *p, const struct redrive_policy *policy)
         copy = &scratch;
     for (int c = 0; c < REDRIVE_CLASS_COUNT; c++)
         if (policy->on[c])
-            copy->on[c] = pack_bytes(p, policy->on[c], sizeof *policy->on[c],
-                                     alignof(struct redrive_class_rule));
+            pack_rule(p, &copy->on[c]);
+    pack_delays(p, &copy->backoff);
     pack_match(p, &copy->retry_on);
     pack_match(p, &copy->give_up_on);
 }

@@ -298,6 +298,8 @@ int redrive_queue_handle(struct redrive_queue *q, const char *task, redrive_task
     h->fn = fn;
     h->arg = arg;
     h->timeout_ms = timeout_ms;
+    h->delay = options ? options->delay : NULL;
+    h->delay_ctx = options ? options->delay_ctx : NULL;
     pthread_mutex_lock(&q->mutex);
     rc = add_handler(q, h, err);
     pthread_mutex_unlock(&q->mutex);

@@ -82,6 +82,8 @@ struct queue_handler {
     redrive_task_fn fn;
     void *arg;
     int64_t timeout_ms;
+    redrive_delay_fn delay; /* NULL: the policy's strategy */
+    void *delay_ctx;
     const struct config_task *config; /* its lease and heartbeat */
     int64_t next_beat_ms;             /* of the thread that called work */
     bool wants;                       /* guarded */

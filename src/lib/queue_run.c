@@ -17,7 +17,7 @@ bool queue_run_init(struct redrive_task_run *run, struct queue_place *place, con
     atomic_store(&run->is_lost, false);
     atomic_store(&run->is_cancelled, false);
     run->attempt = job->status.attempts;
-    run->max_attempts = spec->max_attempts > 0 ? (uint32_t)spec->max_attempts : 0;
+    run->max_attempts = job_max_attempts(job);
     run->deadline_ms = spec->deadline_ms;
     run->timeout_at_ms = QUEUE_NEVER;
     char *at = malloc(spec->id.len + spec->queue.len + spec->tenant.len + spec->payload.len + 4);
@@ -78,6 +78,8 @@ void queue_run_call(struct redrive_task_run *run)
     else if (!run->has_failure)
         failure_of_return(code, &run->failure, run->said, sizeof run->said);
     run->outcome.failure = run->failure;
+    run->outcome.delay = h->delay;
+    run->outcome.delay_ctx = h->delay_ctx;
     if (!run->failure.message && run->said[0])
         run->outcome.failure.message = run->said;
 }

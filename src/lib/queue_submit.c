@@ -173,7 +173,7 @@ static void lay_out(const struct job *job, struct pack *p, struct redrive_job_st
         .state = status->state,
         .reason = status->reason,
         .attempts = status->attempts,
-        .max_attempts = spec->max_attempts > 0 ? (uint32_t)spec->max_attempts : 0,
+        .max_attempts = job_max_attempts(job),
         .epoch = status->epoch,
         .class_ = status->error.class_,
         .task = pack_text(p, spec->task),

@@ -4,19 +4,10 @@
 #include <stdlib.h>
 
 #include "base/str.h"
+#include "core/policy.h"
 #include "lib/failure.h"
 
 #define ROW_TEXT_MAX 255
-
-/* The most that the policy allows after any class of failure. */
-static uint32_t most_attempts(const struct redrive_policy *policy)
-{
-    int32_t most = policy->max_retries;
-    for (int c = 0; c < REDRIVE_CLASS_COUNT; c++)
-        if (policy->on[c] && policy->on[c]->max_retries > most)
-            most = policy->on[c]->max_retries;
-    return (uint32_t)most + 1;
-}
 
 void run_init(struct redrive_run *run, struct redrive_handler *h, const struct redrive_job *job)
 {
@@ -30,7 +21,7 @@ void run_init(struct redrive_run *run, struct redrive_handler *h, const struct r
     if (!job->service)
         run->job.service = job->task;
     run->policy = job->policy ? job->policy : h->policy;
-    run->max_attempts = most_attempts(run->policy);
+    run->max_attempts = policy_max_attempts(run->policy);
     run->state = REDRIVE_STATE_QUEUED;
     run->deadline_at_ms = NEVER;
     atomic_init(&run->cancelled, false);

@@ -30,7 +30,7 @@ static struct pool_job *job_new(struct pool_task *task, const struct job *job)
         .queue = str_pack(&at, spec->queue),
         .tenant = str_pack(&at, spec->tenant),
         .attempt = job->status.attempts,
-        .max_attempts = spec->max_attempts > 0 ? (uint32_t)spec->max_attempts : 0,
+        .max_attempts = job_max_attempts(job),
         .payload = {str_pack(&at, spec->payload), spec->payload.len},
         .timeout_ms = task->config->run.timeout_ms,
     };

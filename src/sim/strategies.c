@@ -1,5 +1,7 @@
 #include "sim/strategies.h"
 
+#include "core/policy.h"
+
 #define LONGEST_MS (INT64_C(7) * 24 * 3600 * 1000)
 
 #define EXPONENTIAL(jitter_mode)                                                       \
@@ -59,7 +61,7 @@ struct strategy strategy_of_config(const struct strategy_config *configured)
 uint32_t strategy_attempts(const struct strategy *strategy, uint32_t attempts)
 {
     if (strategy->configured)
-        return (uint32_t)strategy->configured->policy->max_retries + 1;
+        return policy_max_attempts(strategy->configured->policy);
     return attempts;
 }
 

@@ -38,7 +38,7 @@ struct job_spec {
     struct str breaker_key;   /* which breaker it meets; absent: none */
     struct str limit_key;     /* which limit it falls under; absent: none */
     int32_t priority;         /* -100 … 100 */
-    int32_t max_attempts;     /* for display; the policy decides */
+    int32_t max_attempts;     /* by the policy of that time; the policy in force decides */
     int64_t process_after_ms; /* for submit; from then on the status has it, and reads give 0 */
     int64_t deadline_ms;
 };
@@ -74,6 +74,14 @@ struct job {
     struct job_spec spec;
     struct job_status status;
 };
+
+/* The attempts that people and handlers are told of. A policy that allows more than when the job
+ * was submitted shows by the attempts that there were. */
+static inline uint32_t job_max_attempts(const struct job *job)
+{
+    const uint32_t most = job->spec.max_attempts > 0 ? (uint32_t)job->spec.max_attempts : 0;
+    return job->status.attempts > most ? job->status.attempts : most;
+}
 
 /* One attempt, for the history; store.h says which have a row. */
 struct job_attempt {

@@ -107,7 +107,7 @@ static void write_status(struct json_writer *w, const struct job *job)
     json_field_cstr(w, "state", redrive_state_name(s->state));
     json_field_cstr(w, "reason", job_reason_word(s));
     json_field_int(w, "attempts", s->attempts);
-    json_field_int(w, "max_attempts", job->spec.max_attempts);
+    json_field_int(w, "max_attempts", job_max_attempts(job));
     json_field_int(w, "deferrals", s->deferrals);
     json_field_int(w, "epoch", s->epoch);
     job_write_time(w, "process_after", s->process_after_ms);

@@ -109,12 +109,15 @@ def test_what_is_shown_can_be_read_again(redrive, tmp_path):
 
 def test_a_policy_without_time_for_its_attempts_is_a_warning(redrive, tmp_path):
     config = tmp_path / "redrive.yaml"
-    config.write_text("tasks: {call: {retry: {max_retries: 25, max_delay: 1h}}}\n")
+    config.write_text("tasks: {call: {retry: {max_retries: 25, max_delay: 1h, total_timeout: 5m}}}\n")
     result = redrive("config", "check", "-c", str(config), cwd=tmp_path)
     assert result.returncode == 0
     assert re.search(r"task call: total_timeout of 5m leaves time for about \d+ of 26 attempts", result.stderr)
     config.write_text("tasks: {call: {retry: {max_retries: 25, max_delay: 1h, total_timeout: 0s}}}\n")
     assert redrive("config", "check", "-c", str(config), cwd=tmp_path).stderr == ""
+    config.write_text("tasks: {call: {run: {exec: [sh], timeout: 2m}, retry: {strategy: fixed, total_timeout: 5m}}}\n")
+    result = redrive("config", "check", "-c", str(config), cwd=tmp_path)
+    assert "leaves time for about 3 of 6 attempts that run into run.timeout (2m)" in result.stderr
 
 
 def test_a_variable_that_nobody_knows_is_a_warning(redrive, tmp_path):

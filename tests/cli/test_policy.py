@@ -59,7 +59,7 @@ def test_table_says_how_it_ends(redrive):
 
 def test_classes_that_are_not_retried_end_at_once(redrive):
     answer = explain(redrive, "--profile", "records", "--class", "validation")
-    assert answer == {"retries": [], "then": "dead_letter", "reason": "not_retriable"}
+    assert answer == {"retries": [], "class": "validation", "then": "dead_letter", "reason": "not_retriable"}
     page = redrive.output("policy", "explain", "--profile", "records", "--class", "validation")
     assert page.endswith("After 1 attempt that failed as validation: dead_letter (not_retriable).\n")
 
@@ -73,7 +73,7 @@ def test_total_timeout_shows_what_is_not_certain(redrive):
 
 
 def test_time_that_ends_it_before_the_attempts_do_is_named(redrive):
-    flags = ["policy", "explain", "--retry-max-retries", "25", "--retry-max-delay", "1h"]
+    flags = ["policy", "explain", "--retry-max-retries", "25", "--retry-max-delay", "1h", "--retry-total-timeout", "5m"]
     answer = json.loads(redrive.output(*flags, "--json"))
     assert answer["reason"] == "deadline"
     assert answer["attempts_min"] <= answer["attempts_usual"] < answer["attempts_max"] == 26
@@ -82,8 +82,31 @@ def test_time_that_ends_it_before_the_attempts_do_is_named(redrive):
     assert "goes beyond total_timeout: 5m. Of 26 attempts" in page
     assert "exhausted" not in page
     assert "exhausted" in redrive.output(*flags, "--retry-total-timeout", "0s")
-    page = redrive.output("policy", "explain", "--class", "rate_limited")
+    page = redrive.output("policy", "explain", "--class", "rate_limited", "--retry-total-timeout", "5m")
     assert "(Retry-After) and that goes beyond total_timeout: 5m" in page
+
+
+def test_type_of_an_error_is_explained(redrive, tmp_path):
+    config = tmp_path / "redrive.yaml"
+    config.write_text(
+        "tasks:\n  call: {retry: {delays: [5s, 30s, 2m], max_attempts: 5, retry_on: [HTTPError]}}\n"
+        "classify: [{error_type: HTTPError, class: network}]\n"
+    )
+    answer = explain(redrive, "call", "-c", str(config), "--type", "ConnectTimeout,HTTPError")
+    assert answer["class"] == "network"
+    assert [retry["delay_ms"] for retry in answer["retries"]] == [5000, 30000, 120000, 120000]
+    answer = explain(redrive, "call", "-c", str(config), "--type", "ValueError")
+    assert (answer["class"], answer["retries"], answer["reason"]) == ("validation", [], "not_retriable")
+    answer = explain(redrive, "call", "-c", str(config), "--type", "HTTPError", "--class", "permanent")
+    assert (answer["class"], len(answer["retries"])) == ("permanent", 4)
+
+
+def test_time_of_runs_counts(redrive, tmp_path):
+    config = tmp_path / "redrive.yaml"
+    config.write_text("tasks: {call: {run: {exec: [sh]}, retry: {strategy: fixed, initial_delay: 1s, total_timeout: 5m}}}\n")
+    page = redrive.output("policy", "explain", "call", "-c", str(config))
+    assert page.endswith("If each run takes its time-out, 5m, total_timeout: 5m leaves time for 1 of 6 attempts.\n")
+    assert len(explain(redrive, "call", "-c", str(config), "--run-time", "100s")["retries"]) == 2
 
 
 def test_tasks_of_a_configuration_are_explained(redrive, tmp_path):

@@ -122,7 +122,7 @@ static void the_manual_shows_the_delays_it_promises(void **state)
     const struct redrive_policy *p = &config_task(s->config, STR("report"))->retry;
     for (uint32_t i = 1; i <= 5; i++)
         assert_int_equal(redrive_policy_delay(p, i, "x", 0), (2 << (i - 1)) * 60000);
-    assert_int_equal(p->dlq_retention_days, 30);
+    assert_int_equal(p->dlq_retention_days, 90);
     p = &config_task(s->config, STR("sync"))->retry;
     assert_int_equal(p->max_retries, 8);
     assert_int_equal(p->on[REDRIVE_CLASS_NETWORK]->max_retries, 20);

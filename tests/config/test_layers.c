@@ -80,7 +80,7 @@ static void a_louder_alternative_takes_the_other_away(void **state)
     FLAGS(s, {"retry-initial-delay", "3s"});
     sandbox_good(s, "retry: {base_backoff_minutes: 2}\n");
     check_dumped(s, "defaults.retry.initial_delay", "3s");
-    check_dumped(s, "defaults.retry.jitter", "full");
+    check_dumped(s, "defaults.retry.jitter", "auto");
 }
 
 static void two_alternatives_said_equally_loud_are_refused(void **state)

@@ -1,6 +1,7 @@
 /* What each section of a good file becomes. */
 #include "sandbox.h"
 
+#include "core/policy.h"
 #include "core/vocabulary.h"
 
 static const struct config_task *task(const struct sandbox *s, const char *name)
@@ -17,11 +18,12 @@ static void built_in_defaults_hold(void **state)
     struct redrive_policy policy;
     struct redrive_breaker_config breaker;
 
-    redrive_policy_init(&policy);
+    policy_init_queue(&policy);
     redrive_breaker_config_init(&breaker);
     assert_int_equal(c->defaults.retry.backoff.strategy, policy.backoff.strategy);
     assert_int_equal(c->defaults.retry.backoff.jitter.mode, policy.backoff.jitter.mode);
-    assert_int_equal(c->defaults.retry.total_timeout_ms, policy.total_timeout_ms);
+    assert_int_equal(c->defaults.retry.total_timeout_ms, 0);
+    assert_int_equal(c->defaults.retry.dlq_retention_days, 30);
     assert_int_equal(c->defaults.breaker.config.window_ms, breaker.window_ms);
     assert_int_equal(c->defaults.breaker.config.probe_lease_ms, breaker.probe_lease_ms);
     assert_string_equal(c->defaults.breaker.key, "{task}");
@@ -86,7 +88,8 @@ static void every_strategy_but_custom_can_be_named(void **state)
     const char *const *words = vocabulary_words(VOCABULARY_STRATEGY, &n);
     for (size_t i = 0; i < n; i++) {
         char text[64];
-        snprintf(text, sizeof text, "retry: {strategy: %s}\n", words[i]);
+        snprintf(text, sizeof text, "retry: {strategy: %s%s}\n", words[i],
+                 i == REDRIVE_STRATEGY_DELAYS ? ", delays: [1s]" : "");
         int rc = sandbox_load_text(s, text);
         if (i == REDRIVE_STRATEGY_CUSTOM)
             assert_int_equal(rc, REDRIVE_E_CONFIG);
@@ -183,6 +186,22 @@ static void lists_hold_classes_and_types(void **state)
     assert_int_equal(s->config->n_warnings, 0);
 }
 
+static void a_list_of_delays_is_a_strategy(void **state)
+{
+    struct sandbox *s = *state;
+    sandbox_good(s, "tasks:\n  a:\n    retry: {delays: [5s, 30s, 2m, 10m]}\n"
+                    "    on: {network: {strategy: fixed}, database: {delays: [1s]}}\n"
+                    "  b: {retry: {strategy: delays, delays: [0s]}}\n");
+    const struct redrive_policy *policy = &task(s, "a")->retry;
+    assert_int_equal(policy->backoff.strategy, REDRIVE_STRATEGY_DELAYS);
+    assert_int_equal(policy->backoff.n_delays, 4);
+    assert_int_equal(policy->backoff.delays_ms[3], 600000);
+    assert_int_equal(policy->on[REDRIVE_CLASS_NETWORK]->backoff.strategy, REDRIVE_STRATEGY_FIXED);
+    assert_int_equal(policy->on[REDRIVE_CLASS_DATABASE]->backoff.delays_ms[0], 1000);
+    assert_int_equal(task(s, "b")->retry.backoff.n_delays, 1);
+    assert_int_equal(s->config->n_warnings, 0);
+}
+
 static void all_is_a_list_of_every_failure_class(void **state)
 {
     struct sandbox *s = *state;
@@ -200,7 +219,7 @@ static void a_type_that_looks_like_a_misspelt_class_is_worth_a_warning(void **st
     sandbox_good(s, "retry:\n  retry_on: [netwrok, Transient, timeout]\n");
     assert_int_equal(s->config->n_warnings, 1);
     assert_string_equal(
-        sandbox_warning(s, "redrive.yaml:2: retry.retry_on[1]: 'netwrok' is taken for the name of "
+        sandbox_warning(s, "redrive.yaml:2: retry.retry_on[0]: 'netwrok' is taken for the name of "
                            "an error type")
             ->hint,
         "did you mean 'network'?");
@@ -542,8 +561,8 @@ static void unknown_tasks_are_warned_of_or_refused(void **state)
     assert_string_equal(
         sandbox_warning(s, "redrive.yaml:2: cron.a.task: task 'enrihc' is not declared")->hint,
         "did you mean 'enrich'?");
-    sandbox_warning(s, "redrive.yaml:3: alerts[1].task: task 'x' is not declared");
-    sandbox_warning(s, "redrive.yaml:4: classify[1].task: task 'y' is not declared");
+    sandbox_warning(s, "redrive.yaml:3: alerts[0].task: task 'x' is not declared");
+    sandbox_warning(s, "redrive.yaml:4: classify[0].task: task 'y' is not declared");
 
     static const struct config_setting strict = {"strict-tasks", "true"};
     s->flags = &strict;
@@ -651,6 +670,7 @@ int main(void)
         IN_SANDBOX(a_profile_of_a_task_beats_the_defaults_and_yields_to_its_keys),
         IN_SANDBOX(base_backoff_minutes_doubles_without_end),
         IN_SANDBOX(lists_hold_classes_and_types),
+        IN_SANDBOX(a_list_of_delays_is_a_strategy),
         IN_SANDBOX(all_is_a_list_of_every_failure_class),
         IN_SANDBOX(a_type_that_looks_like_a_misspelt_class_is_worth_a_warning),
         IN_SANDBOX(class_rules_start_from_the_task_and_inherit_from_the_defaults),

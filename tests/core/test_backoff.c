@@ -74,6 +74,8 @@ static void huge_numbers_saturate(void **state)
             for (int i = 0; i < 3; i++) {
                 struct redrive_backoff b = plain((enum redrive_strategy)s);
                 b.max_delay_ms = DURATION_MAX_MS;
+                b.delays_ms = &b.max_delay_ms;
+                b.n_delays = 1;
                 b.initial_delay_ms = DURATION_MAX_MS;
                 b.multiplier = 1000;
                 b.exponent = 10;
@@ -196,6 +198,54 @@ static void full_jitter_at_the_cap_stays_uniform(void **state)
     assert_true(at_cap < 100);
 }
 
+static void listed_delays_are_given_as_they_are_and_the_last_repeats(void **state)
+{
+    (void)state;
+    static const int64_t LIST_MS[] = {5000, 30000, 0, 600000};
+    struct redrive_backoff b = {.strategy = REDRIVE_STRATEGY_DELAYS,
+                                .min_delay_ms = 100,
+                                .max_delay_ms = 60000,
+                                .multiplier = 1,
+                                .delays_ms = LIST_MS,
+                                .n_delays = 4};
+    static const int64_t EXPECTED[] = {5000, 5000, 30000, 0, 600000, 600000};
+    for (uint32_t n = 0; n < 6; n++)
+        assert_int_equal(backoff_delay_ms(&b, n, 7), EXPECTED[n]);
+    assert_int_equal(backoff_delay_ms(&b, UINT32_MAX, 7), 600000);
+    b.jitter = (struct redrive_jitter){.mode = REDRIVE_JITTER_ADD, .min = 0.1, .max = 0.3};
+    int64_t least, most;
+    backoff_bounds_ms(&b, 4, &least, &most);
+    assert_int_equal(least, 660000);
+    assert_int_equal(most, 780000);
+    assert_int_equal(backoff_check(&b, "", NULL), 0);
+    b.n_delays = 0;
+    assert_int_equal(backoff_check(&b, "", NULL), REDRIVE_E_INVALID);
+    b.n_delays = REDRIVE_DELAYS_MAX + 1;
+    assert_int_equal(backoff_check(&b, "", NULL), REDRIVE_E_RANGE);
+    static const int64_t NEGATIVE[] = {1, -1};
+    b.delays_ms = NEGATIVE;
+    b.n_delays = 2;
+    assert_int_equal(backoff_check(&b, "", NULL), REDRIVE_E_RANGE);
+}
+
+static void auto_jitter_scatters_only_delays_that_grow_by_a_factor(void **state)
+{
+    (void)state;
+    static const int64_t LIST_MS[] = {1000};
+    struct redrive_policy policy;
+    policy_init_queue(&policy);
+    policy.backoff.delays_ms = LIST_MS;
+    policy.backoff.n_delays = 1;
+    for (int s = 0; s < REDRIVE_STRATEGY_CUSTOM; s++) {
+        int64_t least, most;
+        policy.backoff.strategy = (enum redrive_strategy)s;
+        backoff_bounds_ms(&policy.backoff, 2, &least, &most);
+        bool grows = s == REDRIVE_STRATEGY_EXPONENTIAL || s == REDRIVE_STRATEGY_POLYNOMIAL;
+        assert_int_equal(least < most, grows);
+        assert_in_range(backoff_delay_ms(&policy.backoff, 2, 99), least, most);
+    }
+}
+
 static void asked_delays_are_honoured_with_jitter_of_their_own(void **state)
 {
     (void)state;
@@ -233,6 +283,8 @@ int main(void)
         T(the_floor_of_min_delay_holds_after_jitter),
         T(jitter_never_exceeds_max_delay),
         T(full_jitter_at_the_cap_stays_uniform),
+        T(listed_delays_are_given_as_they_are_and_the_last_repeats),
+        T(auto_jitter_scatters_only_delays_that_grow_by_a_factor),
         T(asked_delays_are_honoured_with_jitter_of_their_own),
         T(the_public_delay_is_the_same_function),
     };

@@ -231,6 +231,29 @@ static void a_class_has_its_own_delay_and_limit(void **state)
     assert_int_equal(decide_http(4, 429, &policy).state, REDRIVE_STATE_RETRYING);
 }
 
+static int64_t three_seconds(uint32_t n, uint64_t seed, void *ctx)
+{
+    (void)seed;
+    return (int64_t)n * *(const int64_t *)ctx;
+}
+
+static void a_program_may_choose_the_delay_itself(void **state)
+{
+    (void)state;
+    struct redrive_policy policy = policy_of("tasks-network");
+    struct redrive_class_rule rule = {.backoff = policy.backoff, .max_retries = -1};
+    int64_t step_ms = 3000;
+    struct job_facts job = after_attempt(2);
+    struct outcome outcome = failed_with_http(503);
+    outcome.delay = three_seconds;
+    outcome.delay_ctx = &step_ms;
+    assert_int_equal(decide(&job, &outcome, &policy, NULL).delay_ms, 6000);
+    policy.backoff.max_delay_ms = 4000;
+    assert_int_equal(decide(&job, &outcome, &policy, NULL).delay_ms, 4000);
+    policy.on[REDRIVE_CLASS_TRANSIENT] = &rule;
+    assert_int_equal(decide(&job, &outcome, &policy, NULL).delay_ms, 10000);
+}
+
 static void an_asked_delay_is_a_floor_with_up_to_a_tenth_more(void **state)
 {
     (void)state;
@@ -474,6 +497,7 @@ int main(void)
         T(lists_may_name_a_type_that_the_error_derives_from),
         T(retry_on_may_list_all_failures),
         T(a_class_has_its_own_delay_and_limit),
+        T(a_program_may_choose_the_delay_itself),
         T(an_asked_delay_is_a_floor_with_up_to_a_tenth_more),
         T(a_retry_that_would_begin_too_late_is_not_scheduled),
         T(the_jobs_own_deadline_counts_too),

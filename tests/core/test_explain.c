@@ -97,11 +97,11 @@ static void the_end_is_that_of_the_usual_schedule(void **state)
     assert_in_range(e.usual, e.certain + 1, 24);
     assert_int_equal(e.end.reason, REDRIVE_REASON_DEADLINE);
     assert_int_equal(e.end.too_late.total_timeout_ms, policy.total_timeout_ms);
-    assert_false(explain_fits(&policy, &attempts, &of));
+    assert_false(explain_fits(&policy, 0, &attempts, &of));
     assert_int_equal(attempts, e.usual + 1);
     assert_int_equal(of, 26);
     policy.total_timeout_ms = 0;
-    assert_true(explain_fits(&policy, &attempts, &of));
+    assert_true(explain_fits(&policy, 0, &attempts, &of));
 }
 
 static void every_profile_has_time_for_its_attempts(void **state)
@@ -112,9 +112,50 @@ static void every_profile_has_time_for_its_attempts(void **state)
     const struct policy_profile *profiles = policy_profiles(&n);
     for (size_t i = 0; i < n; i++) {
         struct redrive_policy policy = profile(profiles[i].name);
-        if (!explain_fits(&policy, &attempts, &of))
+        if (!explain_fits(&policy, 0, &attempts, &of))
             fail_msg("%s: %u of %u", profiles[i].name, attempts, of);
     }
+}
+
+static void the_time_of_runs_counts(void **state)
+{
+    (void)state;
+    struct redrive_policy policy = profile("thumbnail");
+    uint32_t attempts = 0, of = 0;
+    policy.total_timeout_ms = 300000;
+    assert_true(explain_fits(&policy, 60000, &attempts, &of));
+    assert_false(explain_fits(&policy, 300000, &attempts, &of));
+    assert_int_equal(attempts, 1);
+    assert_int_equal(of, 3);
+    struct explain e;
+    explain_init(&e, &policy, REDRIVE_CLASS_TRANSIENT);
+    e.run_ms = 150000;
+    while (explain_next(&e))
+        ;
+    assert_int_equal(e.row.n, 1);
+    assert_int_equal(e.end.reason, REDRIVE_REASON_DEADLINE);
+}
+
+static void a_type_is_explained_by_the_rows_and_lists_that_name_it(void **state)
+{
+    (void)state;
+    const struct redrive_classify_row row = {
+        .source = REDRIVE_SOURCE_ERROR_TYPE, .pattern = "Own", .class_ = REDRIVE_CLASS_DATABASE};
+    const struct redrive_failure failure = {.error_type = "lib.Own"};
+    struct redrive_policy policy = profile("thumbnail");
+    struct classifier *classifier;
+    struct explain e;
+    assert_int_equal(classifier_new(&row, 1, &classifier, NULL), 0);
+    explain_init_failure(&e, &policy, &failure, classifier, NULL);
+    assert_int_equal(e.class_, REDRIVE_CLASS_DATABASE);
+    while (explain_next(&e))
+        ;
+    assert_int_equal(e.row.n, 2);
+    policy.give_up_on = (struct redrive_match){.types = (const char *const[]){"Own"}, .n_types = 1};
+    explain_init_failure(&e, &policy, &failure, classifier, NULL);
+    assert_false(explain_next(&e));
+    assert_int_equal(e.end.reason, REDRIVE_REASON_NOT_RETRIABLE);
+    classifier_free(classifier);
 }
 
 int main(void)
@@ -126,6 +167,8 @@ int main(void)
         T(classes_follow_their_own_rules),
         T(the_end_is_that_of_the_usual_schedule),
         T(every_profile_has_time_for_its_attempts),
+        T(the_time_of_runs_counts),
+        T(a_type_is_explained_by_the_rows_and_lists_that_name_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

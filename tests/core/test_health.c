@@ -24,7 +24,8 @@ static struct redrive_health read_at(const struct health *h, int64_t now_ms)
 static void record(struct health *h, int n, bool success, double latency_ms, int64_t now_ms)
 {
     for (int i = 0; i < n; i++)
-        health_record(h, success, latency_ms, now_ms);
+        health_record(h, success ? REDRIVE_CLASS_SUCCESS : REDRIVE_CLASS_NETWORK, latency_ms,
+                      now_ms);
 }
 
 static void an_idle_system_is_healthy(void **state)
@@ -89,13 +90,13 @@ static void health_falls_and_rises_with_the_work(void **state)
     int64_t now = START;
     health_init(&h, now);
     for (int i = 0; i < 3000; i++)
-        health_record(&h, true, 20, now += 100);
+        health_record(&h, REDRIVE_CLASS_SUCCESS, 20, now += 100);
     assert_string_equal(read_at(&h, now).status, "healthy");
     for (int i = 0; i < 1200; i++)
-        health_record(&h, false, 20, now += 100);
+        health_record(&h, REDRIVE_CLASS_NETWORK, 20, now += 100);
     assert_string_equal(read_at(&h, now).status, "unhealthy");
     for (int i = 0; i < 3000; i++)
-        health_record(&h, true, 20, now += 100);
+        health_record(&h, REDRIVE_CLASS_SUCCESS, 20, now += 100);
     assert_string_equal(read_at(&h, now).status, "healthy");
 }
 
@@ -124,16 +125,16 @@ static void work_slower_than_usual_lowers_the_score(void **state)
     int64_t now = START;
     health_init(&h, now);
     for (int i = 0; i < 36000; i++)
-        health_record(&h, true, 20, now += 100);
+        health_record(&h, REDRIVE_CLASS_SUCCESS, 20, now += 100);
     assert_true(read_at(&h, now).latency_factor == 1);
     for (int i = 0; i < 1800; i++) /* three minutes at four times the latency */
-        health_record(&h, true, 80, now += 100);
+        health_record(&h, REDRIVE_CLASS_SUCCESS, 80, now += 100);
     struct redrive_health r = read_at(&h, now);
     check_near(r.latency_factor, 0.25, 0.03);
     assert_string_equal(r.status, "unhealthy");
     assert_true(r.success_rate == 1);
     for (int i = 0; i < 3 * 36000; i++) /* after hours it is how things are */
-        health_record(&h, true, 80, now += 100);
+        health_record(&h, REDRIVE_CLASS_SUCCESS, 80, now += 100);
     assert_true(read_at(&h, now).latency_factor == 1);
 }
 
@@ -169,9 +170,9 @@ static void failures_say_nothing_about_latency(void **state)
     int64_t now = START;
     health_init(&h, now);
     for (int i = 0; i < 36000; i++) /* an hour of refused connections */
-        health_record(&h, false, 0.2, now += 100);
+        health_record(&h, REDRIVE_CLASS_NETWORK, 0.2, now += 100);
     for (int i = 0; i < 6000; i++)
-        health_record(&h, true, 100, now += 100);
+        health_record(&h, REDRIVE_CLASS_SUCCESS, 100, now += 100);
     assert_true(read_at(&h, now).latency_factor == 1);
     record(&h, 1000, true, -1, now);
     record(&h, 1000, true, NAN, now);
@@ -256,8 +257,8 @@ static void a_clock_that_goes_back_fades_nothing_and_stops_nothing(void **state)
     health_init(&h, START);
     record(&h, 10, false, 1, START);
     for (int i = 0; i < 1000; i++) {
-        health_record(&h, true, 1, START - ELAPSED_SLACK_MS);
-        health_record(&h, true, 1, START);
+        health_record(&h, REDRIVE_CLASS_SUCCESS, 1, START - ELAPSED_SLACK_MS);
+        health_record(&h, REDRIVE_CLASS_SUCCESS, 1, START);
     }
     check_near(read_at(&h, START).error_rate, 10.0 / 2010, 1e-12);
     const int64_t before = START - 7 * 86400000;
@@ -266,14 +267,33 @@ static void a_clock_that_goes_back_fades_nothing_and_stops_nothing(void **state)
     check_near(read_at(&h, before).error_rate, 1010.0 / 3010, 1e-12);
     record(&h, 1000, true, 1, before + 600000); /* time goes on from there */
     assert_true(read_at(&h, before + 600000).error_rate < 0.001);
-    health_record(&h, true, 1, INT64_MIN);
-    health_record(&h, true, 1, INT64_MAX);
+    health_record(&h, REDRIVE_CLASS_SUCCESS, 1, INT64_MIN);
+    health_record(&h, REDRIVE_CLASS_SUCCESS, 1, INT64_MAX);
     assert_true(read_at(&h, INT64_MIN).success_rate == 1);
+}
+
+static void bad_input_of_a_job_does_not_lower_it(void **state)
+{
+    (void)state;
+    struct health h;
+    struct redrive_health read;
+    health_init(&h, START);
+    health_record(&h, REDRIVE_CLASS_SUCCESS, 1, START);
+    for (int i = 0; i < 50; i++) {
+        health_record(&h, REDRIVE_CLASS_VALIDATION, 1, START);
+        health_record(&h, REDRIVE_CLASS_PERMANENT, 1, START);
+    }
+    health_read(&h, NULL, 0, 0, START, &read);
+    assert_true(read.health_score == 1 && read.error_rate == 0);
+    health_record(&h, REDRIVE_CLASS_AUTHENTICATION, 1, START);
+    health_read(&h, NULL, 0, 0, START, &read);
+    assert_true(read.health_score < 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(bad_input_of_a_job_does_not_lower_it),
         cmocka_unit_test(several_processes_count_as_one),
         cmocka_unit_test(latency_factors_weigh_by_the_work_behind_them),
         cmocka_unit_test(a_rate_is_right_from_the_first_seconds_on),

@@ -84,6 +84,15 @@ static void kill_jobs(struct watch *w, int n)
     }
 }
 
+/* Failures that are not the jobs' own fault, and that no breaker counts. */
+static void fail_jobs(struct watch *w, int n)
+{
+    for (int i = 0; i < n; i++) {
+        bed_submit(&w->bed, "mail", "{}");
+        bed_fail(&w->bed, bed_claim_one(&w->bed), "rate_limited");
+    }
+}
+
 static void remove_dead(struct watch *w)
 {
     struct purge_op op;
@@ -261,7 +270,7 @@ static void error_rate_and_health_come_from_the_workers(void **state)
     struct worker_op worker;
     (void)state;
     watch_init(&w, YAML "  - {when: \"error_rate > 0.1\"}\n  - {when: \"health_score < 0.5\"}\n");
-    kill_jobs(&w, 14);
+    fail_jobs(&w, 14);
     pass(&w, 0);
     assert_int_equal(w.told[true], 0);
     worker_op_init(&worker, STR("w1"), (struct str){0});
@@ -278,7 +287,7 @@ static void one_failure_is_no_rate_unless_the_rule_says_so(void **state)
     (void)state;
     watch_init(&w, YAML "  - {when: \"error_rate > 0.1\"}\n  - {when: \"health_score < 0.5\"}\n"
                         "  - {when: \"error_rate > 0.2\", min_runs: 1}\n");
-    kill_jobs(&w, 2);
+    fail_jobs(&w, 2);
     bed_submit(&w.bed, "mail", "{}");
     bed_succeed(&w.bed, bed_claim_one(&w.bed));
     worker_op_init(&worker, STR("w1"), (struct str){0});

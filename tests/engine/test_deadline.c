@@ -179,7 +179,7 @@ static void a_job_that_has_no_time_for_its_next_retry_says_so(void **state)
 {
     (void)state;
     struct bed bed;
-    bed_init(&bed, "tasks: {t: {}}\n");
+    bed_init(&bed, "tasks: {t: {retry: {total_timeout: 5m}}}\n");
     int64_t seq = bed_submit(&bed, "t", NULL);
     struct job job = *bed_claim_one(&bed);
     const struct outcome outcome = {

@@ -331,6 +331,26 @@ static void rate_limit_is_kept_to_the_token(void **state)
     bed_release(&bed);
 }
 
+static void jobs_without_a_user_are_not_one_user(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks:\n  mail: {limits: {rate: 60/min, burst: 1, per: user}}\n"
+                   "  scan: {limits: {concurrency: 1, per: project}}\n");
+    const struct job_spec mail = {.task = STR("mail")};
+    const struct job_spec scan = {.task = STR("scan"), .user = STR("ann")};
+    const struct job_spec owned = {.task = STR("scan"), .project = STR("p")};
+    for (int i = 0; i < 3; i++) {
+        bed_submit_spec(&bed, &mail);
+        bed_submit_spec(&bed, &scan);
+    }
+    assert_int_equal(bed_claim(&bed, 10), 6);
+    for (int i = 0; i < 3; i++)
+        bed_submit_spec(&bed, &owned);
+    assert_int_equal(bed_claim(&bed, 10), 1);
+    bed_release(&bed);
+}
+
 /* Somebody else was faster, every time. */
 static int refuse_starts(struct store *store, const struct start_move *moves, size_t n,
                          struct move_result *ret, struct redrive_err *err)
@@ -465,6 +485,7 @@ int main(void)
         T(reset_by_hand_lets_parked_jobs_go),
         T(concurrency_limit_holds_and_frees),
         T(rate_limit_is_kept_to_the_token),
+        T(jobs_without_a_user_are_not_one_user),
         T(start_that_the_store_refuses_costs_no_token),
         T(paused_queue_starts_nothing),
         T(long_queue_is_resumed_in_several_units),

@@ -60,6 +60,23 @@ static void waiting_jobs_go_by_the_new_policy(void **state)
     bed_release(&bed);
 }
 
+static void shown_attempts_are_never_less_than_there_were(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks: {call: {retry: {max_attempts: 2, strategy: immediate}}}\n");
+    int64_t seq = bed_submit(&bed, "call", "{}");
+    reload(&bed, "tasks: {call: {retry: {max_attempts: 3, strategy: immediate}}}\n");
+    for (int n = 0; n < 3; n++) {
+        assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "TRANSIENT_FAIL"), 0);
+        bed_tick(&bed);
+    }
+    const struct job job = bed_job(&bed, seq);
+    assert_int_equal(job.status.attempts, 3);
+    assert_int_equal(job_max_attempts(&job), 3);
+    bed_release(&bed);
+}
+
 static void new_jobs_go_by_the_new_definitions(void **state)
 {
     (void)state;
@@ -210,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(waiting_jobs_go_by_the_new_policy),
         T(new_jobs_go_by_the_new_definitions),
+        T(shown_attempts_are_never_less_than_there_were),
         T(classification_is_the_new_one),
         T(periodic_tasks_come_and_go),
         T(a_timetable_keeps_its_marks),

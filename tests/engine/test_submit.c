@@ -154,6 +154,24 @@ static void higher_priority_is_claimed_first(void **state)
     bed_release(&bed);
 }
 
+static void shown_attempts_are_the_most_that_any_class_allows(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, "tasks:\n  call:\n    retry: {strategy: immediate, max_retries: 1}\n"
+                   "    on: {network: {max_retries: 3}, database: {max_retries: 2}}\n");
+    int64_t seq = bed_submit(&bed, "call", "{}");
+    for (uint32_t n = 1; n <= 4; n++) {
+        const struct job *job = bed_claim_one(&bed);
+        assert_int_equal(job->status.attempts, n);
+        assert_int_equal(job_max_attempts(job), 4);
+        assert_int_equal(bed_fail(&bed, job, "network"), 0);
+        bed_tick(&bed);
+    }
+    assert_int_equal(bed_job(&bed, seq).status.reason, REDRIVE_REASON_EXHAUSTED);
+    bed_release(&bed);
+}
+
 static void a_policy_that_jobs_share_holds_for_each_of_them(void **state)
 {
     (void)state;
@@ -183,6 +201,7 @@ static void a_policy_that_jobs_share_holds_for_each_of_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(shown_attempts_are_the_most_that_any_class_allows),
         T(a_policy_that_jobs_share_holds_for_each_of_them),
         T(invalid_jobs_are_refused),
         T(payload_over_the_limit_is_refused),

@@ -222,9 +222,9 @@ static void dead_letters_are_kept_as_long_as_their_own_policy_says(void **state)
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 4);
     bed_pass(&bed, day_ms);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 3);
-    bed_pass(&bed, 4 * day_ms);
+    bed_pass(&bed, 27 * day_ms);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 2);
-    bed_pass(&bed, 171 * day_ms);
+    bed_pass(&bed, 148 * day_ms);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 2);
     bed_pass(&bed, 2 * day_ms);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 0);

@@ -485,7 +485,7 @@ static void health_of_the_store_weighs_workers_by_their_work(void **state)
     bed.engine = other;
     for (int i = 0; i < 10; i++) {
         bed_submit(&bed, "sms", "{\"host\":\"a\"}");
-        bed_fail(&bed, bed_claim_one(&bed), "PERMANENT_FAIL");
+        bed_fail(&bed, bed_claim_one(&bed), "rate_limited");
     }
     bed.engine = first;
     tell(first, "w1", 0, false);

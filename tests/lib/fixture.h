@@ -179,6 +179,13 @@ static inline int find_input_malformed(struct redrive_run *run, void *arg)
                                  });
 }
 
+/* Not retried, and not the job's own fault. */
+static inline int refuse_login(struct redrive_run *run, void *arg)
+{
+    (void)arg;
+    return redrive_run_fail(run, &(struct redrive_failure){.http_status = 401});
+}
+
 /* ---- Dead letters ---------------------------------------------------------------------------- */
 
 /* What a walk has seen. */

@@ -284,6 +284,12 @@ static void an_idle_handler_is_healthy_and_averages_nothing(void **state)
     fixture_release(&f);
 }
 
+static int run_out_of_space(struct redrive_run *run, void *arg)
+{
+    (void)run, (void)arg;
+    return -ENOSPC;
+}
+
 static void health_falls_with_failures_and_rises_with_time(void **state)
 {
     (void)state;
@@ -293,6 +299,9 @@ static void health_falls_with_failures_and_rises_with_time(void **state)
     fixture_new_handler(&f);
     for (int i = 0; i < 10; i++)
         redrive_call(f.handler, "t", find_input_malformed, NULL, NULL);
+    assert_string_equal(health_of(f.handler).status, "healthy"); /* the jobs' own fault */
+    for (int i = 0; i < 200; i++)
+        redrive_call(f.handler, "t", run_out_of_space, NULL, NULL);
     struct redrive_health health = health_of(f.handler);
     assert_string_equal(health.status, "unhealthy");
     assert_true(health.success_rate < 0.1);

@@ -193,6 +193,12 @@ static void purging_all_means_all_whatever_the_clock_says(void **state)
     redrive_handler_free(h);
 }
 
+static int be_refused(struct redrive_run *run, void *arg)
+{
+    (void)arg;
+    return redrive_run_fail(run, &(struct redrive_failure){.status = "authentication"});
+}
+
 static void health_is_called_what_the_options_say(void **state)
 {
     (void)state;
@@ -202,7 +208,7 @@ static void health_is_called_what_the_options_say(void **state)
     redrive_health_get(h, &health);
     assert_string_equal(health.status, "healthy");
     redrive_call(h, "convert", succeed, NULL, NULL);
-    redrive_call(h, "convert", die, NULL, NULL);
+    redrive_call(h, "convert", be_refused, NULL, NULL);
     redrive_health_get(h, &health);
     assert_string_equal(health.status, "unhealthy");
     redrive_handler_free(h);

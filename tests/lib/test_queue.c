@@ -181,6 +181,31 @@ static int fail_oddly(struct redrive_task_run *run, void *arg)
     return 42;
 }
 
+static int64_t wait_half_a_minute(uint32_t n, uint64_t seed, void *ctx)
+{
+    (void)seed;
+    atomic_fetch_add((atomic_uint *)ctx, n);
+    return 30 * 1000;
+}
+
+static void a_program_may_bring_its_own_strategy(void **state)
+{
+    const struct bed *bed = *state;
+    atomic_uint asked = 0;
+    const struct redrive_handle_options options = {.delay = wait_half_a_minute,
+                                                   .delay_ctx = &asked};
+    struct redrive_job_status job;
+    int64_t before_ms = clock_wall_ms();
+    submit(bed->queue, "t", "a");
+    assert_int_equal(redrive_queue_handle(bed->queue, "t", fail_oddly, NULL, &options, NULL), 0);
+    assert_int_equal(redrive_queue_work(bed->queue, REDRIVE_WORK_UNTIL_IDLE, NULL), 0);
+    assert_int_equal(redrive_queue_job(bed->queue, "a", &job, NULL), 0);
+    assert_int_equal(job.state, REDRIVE_STATE_RETRYING);
+    assert_int_equal(asked, 1);
+    assert_true(job.process_after_ms >= before_ms + 30 * 1000);
+    redrive_queue_job_release(&job);
+}
+
 static int fail_as_configured(struct redrive_task_run *run, void *arg)
 {
     (void)run, (void)arg;
@@ -640,6 +665,7 @@ int main(void)
         IN_BOTH(a_function_sees_its_job),
         IN_BOTH(a_failure_is_retried_until_it_is_a_dead_letter),
         IN_BOTH(what_a_failure_says_is_kept_and_decides),
+        IN_BOTH(a_program_may_bring_its_own_strategy),
         IN_BOTH(a_base_type_is_looked_for_in_the_lists_of_a_policy),
         IN_BOTH(a_run_that_is_out_of_time_is_told_and_has_timed_out),
         IN_BOTH(a_time_out_that_is_too_far_away_is_none),

@@ -278,7 +278,7 @@ static void a_cancelled_run_says_nothing_about_health(void **state)
     (void)state;
     struct fixture f;
     fixture_init(&f);
-    redrive_call(f.handler, "t", find_input_malformed, NULL, NULL);
+    redrive_call(f.handler, "t", refuse_login, NULL, NULL);
     struct job_thread t = {
         f.handler, {.id = "a", .task = "t"}, return_when_cancelled, &(int){-EINTR}};
     job_thread_start(&t);

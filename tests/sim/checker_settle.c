@@ -1,5 +1,6 @@
 #include "checker.h"
 
+#include "base/duration.h"
 #include "core/backoff.h"
 #include "faults.h"
 
@@ -61,6 +62,13 @@ static bool delay_bounds(struct checker *c, const struct sim_event *e, int64_t *
     bool immediate = backoff->strategy == REDRIVE_STRATEGY_IMMEDIATE;
     int64_t least = immediate ? 0 : backoff->min_delay_ms;
     int64_t most = immediate ? 0 : backoff->max_delay_ms;
+    /* Delays that were listed have no other bounds; the longest jitter adds a span for each retry.
+     */
+    if (backoff->strategy == REDRIVE_STRATEGY_DELAYS &&
+        backoff->jitter.mode != REDRIVE_JITTER_DECORRELATED) {
+        least = 0;
+        most = DURATION_MAX_MS;
+    }
     int64_t core_least = least;
     int64_t core_most = most;
 

@@ -36,6 +36,8 @@ static int64_t custom_delay(uint32_t n, uint64_t seed, void *ctx)
     return (int64_t)(rng_mix(seed ^ n) % 30000) - 1000;
 }
 
+static const int64_t DELAYS_MS[] = {0, 5000, 100, INT64_C(40) * 24 * 3600 * 1000, 30000};
+
 static void random_backoff(struct rng *rng, struct redrive_backoff *b)
 {
     *b = (struct redrive_backoff){
@@ -49,6 +51,8 @@ static void random_backoff(struct rng *rng, struct redrive_backoff *b)
                    .min = between(rng, 0, 0.5),
                    .max = between(rng, 0.5, 1),
                    .step_ms = any_span_ms(rng, 5)},
+        .delays_ms = DELAYS_MS,
+        .n_delays = 1 + (size_t)below(rng, 5),
         .custom = custom_delay,
     };
     b->max_delay_ms = b->min_delay_ms + any_span_ms(rng, 6);

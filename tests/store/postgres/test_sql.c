@@ -63,7 +63,8 @@ static void what_was_published_of_a_task_fills_the_job_in(void **state)
         .kind = SHARED_TASK,
         .tenant = STR("default"),
         .key = STR("mail"),
-        .value = STR("{\"queue\":\"post\",\"payload\":\"required\",\"retry\":{\"max_retries\":3},"
+        .value = STR("{\"queue\":\"post\",\"payload\":\"required\",\"retry\":{\"max_retries\":2},"
+                     "\"on\":{\"network\":{\"max_retries\":3},\"database\":{\"max_retries\":-1}},"
                      "\"breaker\":{\"key\":\"{service}:{payload.to.host}{payload.none}/{queue}\"},"
                      "\"limits\":{\"rate\":\"5/s\",\"per\":\"user\"}}")};
     assert_int_equal(kit_shared_put(k, &task), 0);
@@ -77,6 +78,8 @@ static void what_was_published_of_a_task_fills_the_job_in(void **state)
     check_str(job->spec.limit_key, "limit:user:mail:eva");
     check_str(job->spec.user, "eva");
     assert_int_equal(job->spec.max_attempts, 4);
+    check_answer(k, "SELECT redrive.submit('mail', '1', id => 'nobody', queue => 'own')", "nobody");
+    assert_int_equal(LIST(k, .queue = STR("own"), .limit = 1)->jobs[0].spec.limit_key.len, 0);
     check_refused(k, "redrive.submit('mail')", "the payload is missing");
     check_refused(k, "redrive.submit('mail', 'null')", "the payload is missing");
 }

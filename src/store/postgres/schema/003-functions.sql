@@ -110,7 +110,11 @@ BEGIN
             DETAIL = format('task ''%s'' says payload: required', task);
     END IF;
     queue := coalesce(nullif(queue, ''), definition ->> 'queue', 'default');
-    max_attempts := coalesce((definition #>> '{retry,max_retries}')::integer, 5) + 1;
+    -- The most that any class of failure allows.
+    SELECT max(n) + 1 INTO max_attempts
+    FROM (SELECT coalesce((definition #>> '{retry,max_retries}')::integer, 5) AS n
+          UNION ALL
+          SELECT (rule.value ->> 'max_retries')::integer FROM json_each(definition -> 'on') rule) AS limits;
     breaker_key := redrive.fill_in(
         CASE WHEN definition IS NULL THEN '{task}'
              ELSE coalesce(definition #>> '{breaker,key}', '') END,
@@ -118,8 +122,8 @@ BEGIN
     limits := definition -> 'limits';
     IF limits ->> 'rate' IS NOT NULL OR limits ->> 'concurrency' IS NOT NULL THEN
         limit_key := CASE limits ->> 'per'
-            WHEN 'user' THEN 'limit:user:' || task || ':' || coalesce(user_name, '')
-            WHEN 'project' THEN 'limit:project:' || task || ':' || coalesce(project, '')
+            WHEN 'user' THEN 'limit:user:' || task || ':' || nullif(user_name, '')
+            WHEN 'project' THEN 'limit:project:' || task || ':' || nullif(project, '')
             WHEN 'key' THEN 'limit:key:' || redrive.fill_in(coalesce(limits ->> 'key', ''), task,
                 queue, tenant, user_name, service, parsed)
             ELSE 'limit:task:' || task END;
