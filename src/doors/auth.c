@@ -47,6 +47,7 @@ static enum auth_verdict check_token(const struct config *config,
         .tenant = str_of(token->tenant),
         .scopes = token->scopes,
         .name = token->name,
+        .token = token,
     };
     return AUTH_OK;
 }
@@ -125,6 +126,22 @@ enum auth_verdict auth_check(const struct config *config, const struct http_requ
                              struct principal *ret)
 {
     return config->n_tokens > 0 ? check_token(config, request, ret) : check_neighbour(request, ret);
+}
+
+bool auth_still_holds(const struct config *in_force, const struct principal *principal,
+                      enum config_scope scope)
+{
+    const struct config_token *former = principal->token;
+    if (scope == 0)
+        return true;
+    if (!former)
+        return in_force->n_tokens == 0;
+    for (size_t i = 0; i < in_force->n_tokens; i++) {
+        const struct config_token *token = &in_force->tokens[i];
+        if (memcmp(token->hash, former->hash, sizeof token->hash) == 0)
+            return (token->scopes & scope) && str_is(principal->tenant, token->tenant);
+    }
+    return false;
 }
 
 const char *auth_scope_name(enum config_scope scope)

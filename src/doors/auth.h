@@ -19,6 +19,7 @@ struct principal {
     struct str tenant;
     uint32_t scopes; /* bits of enum config_scope */
     const char *name;
+    const struct config_token *token; /* NULL: it came in without */
 };
 
 enum auth_verdict {
@@ -34,6 +35,12 @@ enum auth_verdict {
 /* The principal's strings are the configuration's. */
 enum auth_verdict auth_check(const struct config *config, const struct http_request *request,
                              struct principal *ret);
+
+/* Whether one that was let in by a former configuration may still do what needs the scope: its
+ * token is there, of the same tenant and with the scope; or there were no tokens, and are none now.
+ * Scope 0: every client may. */
+bool auth_still_holds(const struct config *in_force, const struct principal *principal,
+                      enum config_scope scope);
 
 /* "read"; scopes that are none have no name. */
 const char *auth_scope_name(enum config_scope scope);

@@ -28,6 +28,11 @@ static struct claim_wait *wait_of(struct list *link)
     return LIST_ENTRY(link, struct claim_wait, link);
 }
 
+static bool may_wait(const struct claim_wait *wait)
+{
+    return !wait->may_wait || wait->may_wait(wait);
+}
+
 /* ---- Lines; the mutex is held ---------------------------------------------------------------- */
 
 /* NULL when there is no memory: then it does not wait. */
@@ -90,7 +95,7 @@ static void ask(struct claim_waits *all, struct list *asking)
 /* Nothing was there: sleeps in front of its line if it was first before, else at the end. */
 static bool may_sleep(struct claim_waits *all, struct claim_wait *wait, bool was_woken)
 {
-    if (all->closed || wait->is_late || wait->until_ms <= clock_monotonic_ms())
+    if (all->closed || wait->is_late || wait->until_ms <= clock_monotonic_ms() || !may_wait(wait))
         return false;
     if (!wait->line)
         wait->line = join(all, wait->key);
@@ -210,15 +215,18 @@ void claim_waits_ready(struct claim_waits *all)
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
-void claim_waits_close(struct claim_waits *all)
+/* Answers those that sleep and may not go on; when all is closed that is every one. */
+static void end_sleepers(struct claim_waits *all, bool closes)
 {
     struct list over;
     list_init(&over);
     pthread_mutex_lock(&all->mutex);
-    all->closed = true;
+    all->closed |= closes;
     MAP_FOREACH (&all->lines, slot) {
         struct claim_line *line = slot->value;
         LIST_FOREACH (&line->sleeping, link) {
+            if (!all->closed && may_wait(wait_of(link)))
+                continue;
             wait_of(link)->sleeps = false;
             list_remove(link);
             list_insert(&over, link);
@@ -231,6 +239,16 @@ void claim_waits_close(struct claim_waits *all)
         list_remove(link);
         finish(all, wait_of(link));
     }
+}
+
+void claim_waits_recheck(struct claim_waits *all)
+{
+    end_sleepers(all, false);
+}
+
+void claim_waits_close(struct claim_waits *all)
+{
+    end_sleepers(all, true);
 }
 
 int claim_waits_new(struct committer *committer, struct bells *bells, struct claim_waits **ret,

@@ -3,7 +3,8 @@
  * A claim that finds nothing goes into the line of those that ask for the same (tenant, queues,
  * tasks), and sleeps: it holds no thread. When jobs become ready, the first of each line asks
  * again, and the next one only if it was given something; so a thousand idle workers cost one claim
- * for each line and each time, not a thousand. When its time is over it is answered with nothing.
+ * for each line and each time, not a thousand. When its time is over it is answered with nothing,
+ * and so is one that may not wait any more.
  *
  * A claim belongs to these from claim_waits_add on until its `done` is called, which happens once,
  * on any thread.
@@ -24,6 +25,9 @@ struct claim_wait {
     struct str key;        /* those with the same key ask for the same; lives as long as this */
     int64_t until_ms;      /* clock_monotonic_ms; how long it may wait */
     void (*done)(struct claim_wait *wait);
+    /* False: it may not wait any more. NULL: it may. Called with a lock held: must not call back.
+     */
+    bool (*may_wait)(const struct claim_wait *wait);
 
     /* Of claim_waits.c. */
     struct claim_waits *all;
@@ -48,6 +52,9 @@ void claim_waits_end(struct claim_wait *wait);
 
 /* For the committer's on_ready: the first of each line asks again. */
 void claim_waits_ready(struct claim_waits *all);
+
+/* Those that sleep may have lost the right to wait: each is asked, and such a one is answered. */
+void claim_waits_recheck(struct claim_waits *all);
 
 /* Answers all that sleep; from now on none waits, but claims are still answered. */
 void claim_waits_close(struct claim_waits *all);

@@ -40,6 +40,7 @@ struct client {
     struct event_sink sink;
     struct event_filter filter; /* its strings are the client's */
     uint64_t next_id;
+    uint64_t n_checks; /* of the hub's, when it was last found to be allowed */
     bool is_new;
     bool wants_reset;
     int64_t quiet_since_ms;
@@ -60,6 +61,7 @@ struct event_hub {
     struct list clients; /* taken out by the thread only */
     size_t n_clients;
     uint64_t n_joined; /* ever */
+    uint64_t n_checks; /* how often all clients had to be looked at */
     bool is_stopping;
 };
 
@@ -227,6 +229,23 @@ static void drop(struct event_hub *hub, struct client *c)
     pthread_mutex_lock(&hub->mutex);
 }
 
+/* Without the mutex: who may listen is for others to say. */
+static bool may_listen(struct client *c, uint64_t n_checks)
+{
+    if (c->n_checks == n_checks)
+        return true;
+    c->n_checks = n_checks;
+    return !c->sink.may_listen || c->sink.may_listen(c->sink.ctx);
+}
+
+/* What has been gathered, if anything. False: the client has gone, or it was too much. */
+static bool write_out(const struct event_hub *hub, const struct client *c)
+{
+    if (buf_failed(&hub->out))
+        return false;
+    return hub->out.len == 0 || c->sink.write(buf_str(&hub->out), c->sink.ctx);
+}
+
 /* ---- The thread ------------------------------------------------------------------------------ */
 
 /* The mutex is held, but not while somebody is written to. True: there may be more to do. */
@@ -238,10 +257,11 @@ static bool serve_all(struct event_hub *hub)
         if (hub->is_stopping)
             return false;
         more |= gather(hub, c, clock_monotonic_ms());
-        if (hub->out.len == 0)
+        const uint64_t n_checks = hub->n_checks;
+        if (hub->out.len == 0 && c->n_checks == n_checks)
             continue;
         pthread_mutex_unlock(&hub->mutex);
-        bool is_there = !buf_failed(&hub->out) && c->sink.write(buf_str(&hub->out), c->sink.ctx);
+        const bool is_there = may_listen(c, n_checks) && write_out(hub, c);
         pthread_mutex_lock(&hub->mutex);
         /* Others may have joined meanwhile, behind the last one. */
         link_next = link->next;
@@ -277,10 +297,12 @@ static void *run(void *arg)
     while (!hub->is_stopping) {
         uint64_t seen = hub->next_id;
         uint64_t joined = hub->n_joined;
+        uint64_t checks = hub->n_checks;
         bool more = serve_all(hub);
         if (more)
             breathe(hub);
-        else if (!hub->is_stopping && hub->next_id == seen && hub->n_joined == joined)
+        else if (!hub->is_stopping && hub->next_id == seen && hub->n_joined == joined &&
+                 hub->n_checks == checks)
             wait_a_while(hub);
     }
     while (!list_empty(&hub->clients))
@@ -301,6 +323,14 @@ bool event_id_parse(struct str text, uint64_t *ret)
     }
     *ret = id;
     return text.len > 0;
+}
+
+void event_hub_recheck(struct event_hub *hub)
+{
+    pthread_mutex_lock(&hub->mutex);
+    hub->n_checks++;
+    pthread_cond_signal(&hub->wake);
+    pthread_mutex_unlock(&hub->mutex);
 }
 
 /* The mutex is held. */

@@ -42,10 +42,11 @@ void event_hub_free(struct event_hub *hub);
 /* An engine_event_fn whose context is the hub: costs a copy. */
 void event_hub_event(const struct engine_event *event, void *ctx);
 
-/* Where a client's events go. Both are called on the hub's thread, `close` last and once. */
+/* Where a client's events go. All are called on the hub's thread, `close` last and once. */
 struct event_sink {
     bool (*write)(struct str bytes, void *ctx); /* false: the client has gone, close it */
     void (*close)(void *ctx);
+    bool (*may_listen)(void *ctx); /* false: it may not any more, close it; NULL: it always may */
     void *ctx;
 };
 
@@ -59,6 +60,9 @@ struct event_filter {
  * memory, too many clients) the sink has not been touched. */
 int event_hub_join(struct event_hub *hub, const struct event_filter *filter, struct str last_id,
                    const struct event_sink *sink, struct redrive_err *err);
+
+/* Clients may have lost the right to listen: each is looked at before it is written to again. */
+void event_hub_recheck(struct event_hub *hub);
 
 /* Whether another one may join: REDRIVE_E_STOPPING if not. It may be different a moment later. */
 int event_hub_check_room(struct event_hub *hub, struct redrive_err *err);

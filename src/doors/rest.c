@@ -9,6 +9,7 @@
 #include "doors/bulk_runs.h"
 #include "doors/checkup.h"
 #include "doors/claim_waits.h"
+#include "doors/events.h"
 #include "doors/rest_routes.h"
 
 /* ---- Paths ---------------------------------------------------------------------------------- */
@@ -394,6 +395,18 @@ void rest_reload(struct rest *rest, const struct config *config)
     rest->config = config_hold(config);
     pthread_mutex_unlock(&rest->config_lock);
     config_free(former);
+    claim_waits_recheck(rest->claims);
+    if (rest->hub)
+        event_hub_recheck(rest->hub);
+}
+
+bool rest_still_admits(struct rest *rest, const struct principal *principal,
+                       enum config_scope scope)
+{
+    pthread_mutex_lock(&rest->config_lock);
+    const bool holds = auth_still_holds(rest->config, principal, scope);
+    pthread_mutex_unlock(&rest->config_lock);
+    return holds;
 }
 
 void rest_set_ready(struct rest *rest, bool ready)

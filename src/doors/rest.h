@@ -91,7 +91,8 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
 enum http_admission rest_admit(struct http_request *request, void *ctx);
 void rest_handle(struct http_request *request, void *ctx);
 /* The tokens and definitions of another configuration, from the next request on. Requests in hand
- * hold the one before; it goes with the last of them. */
+ * hold the one before; it goes with the last of them. Streams of events and claims that wait end,
+ * if their token is not there any more or may not do this any more. */
 void rest_reload(struct rest *rest, const struct config *config);
 /* Whether /ready says so; it does from the start. For whoever is about to stop. */
 void rest_set_ready(struct rest *rest, bool ready);
@@ -117,6 +118,10 @@ struct claim_waits *rest_claims(const struct rest_call *call);
 struct bulk_runs *rest_bulk_runs(const struct rest_call *call);
 /* Those who claim here; may be NULL. */
 struct remote_workers *rest_remote(const struct rest_call *call);
+
+/* Whether the configuration in force still lets a client do what it was let in for. Any thread. */
+bool rest_still_admits(struct rest *rest, const struct principal *principal,
+                       enum config_scope scope);
 
 /* ---- For rest_*.c -----------------------------------------------------------------------------
  */

@@ -1,6 +1,8 @@
 /* rest_watch.c - for those who look on: metrics, and a stream of events. */
 #include "doors/rest_routes.h"
 
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "doors/events.h"
 #include "doors/metrics.h"
@@ -56,25 +58,62 @@ static void get_metrics(struct rest_call *call)
 
 /* ---- /events --------------------------------------------------------------------------------- */
 
-static bool write_stream(struct str bytes, void *stream)
+/* One that listens. It outlives its request, and so holds the configuration that let it in. */
+struct listener {
+    struct rest *rest;
+    struct http_stream *stream;
+    struct config *config;
+    struct principal principal;
+    enum config_scope scope;
+};
+
+static bool write_stream(struct str bytes, void *ctx)
 {
-    return http_stream_write(stream, bytes);
+    const struct listener *listener = ctx;
+    return http_stream_write(listener->stream, bytes);
 }
 
-static void close_stream(void *stream)
+static bool may_listen(void *ctx)
 {
-    http_stream_close(stream);
+    const struct listener *listener = ctx;
+    return rest_still_admits(listener->rest, &listener->principal, listener->scope);
+}
+
+static void close_stream(void *ctx)
+{
+    struct listener *listener = ctx;
+    http_stream_close(listener->stream);
+    config_free(listener->config);
+    free(listener);
 }
 
 static void listen_to(struct event_hub *hub, struct rest_call *call,
                       const struct event_filter *filter)
 {
     const struct str last_id = http_header(call->request, "Last-Event-ID");
-    struct event_sink sink = {.write = write_stream, .close = close_stream};
-    sink.ctx = http_stream_open(call->request, 200, "text/event-stream");
+    struct listener *listener = malloc(sizeof *listener);
+    const struct event_sink sink = {
+        .write = write_stream,
+        .close = close_stream,
+        .may_listen = may_listen,
+        .ctx = listener,
+    };
+    if (!listener) {
+        struct redrive_err err;
+        err_nomem(&err);
+        rest_fail(call, &err, NULL);
+        return;
+    }
+    *listener = (struct listener){
+        .rest = call->rest,
+        .config = config_hold(call->config),
+        .principal = call->principal,
+        .scope = call->route->scope,
+    };
+    listener->stream = http_stream_open(call->request, 200, "text/event-stream");
     /* The answer has begun: one too many can only be ended. */
     if (event_hub_join(hub, filter, last_id, &sink, NULL) < 0)
-        http_stream_close(sink.ctx);
+        close_stream(listener);
 }
 
 static void get_events(struct rest_call *call)

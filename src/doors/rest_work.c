@@ -80,6 +80,22 @@ static void refuse_half_closed(struct rest_call *call)
     rest_fail(call, &err, NULL);
 }
 
+/* The configuration has been reloaded while it waited. */
+static void refuse_former(struct rest_call *call)
+{
+    struct redrive_err err = {0};
+    err_set(&err, REDRIVE_E_DENIED, "the token is not valid for this any more");
+    err_detail(&err, "the server's configuration has changed meanwhile");
+    rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\", error=\"invalid_token\"");
+    rest_fail_as(call, 401, &err, NULL);
+}
+
+static bool is_still_admitted(const struct claim_wait *wait)
+{
+    const struct rest_call *call = ((const struct polling *)(const void *)wait)->call;
+    return rest_still_admits(call->rest, &call->principal, call->route->scope);
+}
+
 static void claimed(struct claim_wait *wait)
 {
     struct polling *p = (struct polling *)(void *)wait;
@@ -89,6 +105,9 @@ static void claimed(struct claim_wait *wait)
     bool is_taken = true;
     if (claim.op.code < 0) {
         rest_fail(call, &claim.op.err, NULL);
+    } else if (!is_still_admitted(wait)) {
+        refuse_former(call);
+        is_taken = false;
     } else if (claim.n > 0 && http_gone(call->request)) {
         refuse_half_closed(call);
         is_taken = false;
@@ -175,6 +194,7 @@ static void post_claim(struct rest_call *call)
     p->wait.key = line_key(call->principal.tenant, &body, arena);
     p->wait.until_ms = clock_monotonic_ms() + body.wait_ms;
     p->wait.done = claimed;
+    p->wait.may_wait = is_still_admitted;
     claim_wait_init(rest_claims(call), &p->wait);
     tell_of_worker(call, &body);
     if (body.wait_ms > 0)

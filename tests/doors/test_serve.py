@@ -314,6 +314,63 @@ def test_many_reloads_leave_everything_in_order(bench):
     assert server.stop() == 0
 
 
+# ---- Tokens that are taken away while their clients wait ----------------------------------------
+
+
+def token_row(name, scopes, tenant="default"):
+    return f"{{name: {name}, hash: '{token_hash(name)}', scopes: [{scopes}], tenant: {tenant}}}"
+
+
+def test_streams_of_a_token_end_when_a_reload_takes_it_away(bench):
+    kept, gone, narrowed, moved = "kept", "gone", "narrowed", "moved"
+    bench.configure(f"tokens: [{', '.join(token_row(name, 'read, enqueue') for name in (kept, gone, narrowed, moved))}]\n")
+    server = bench.serve().ready()
+    ears = {name: Ear(server, token=name) for name in (kept, gone, narrowed, moved)}
+    bench.configure(
+        f"tokens: [{token_row(kept, 'read, enqueue, work')}, {token_row(narrowed, 'enqueue')}, "
+        f"{token_row(moved, 'read, enqueue', 'elsewhere')}]\n"
+    )
+    server.reload()
+    # The end comes at once, not with the next event.
+    for name in (gone, narrowed, moved):
+        assert b"event:" not in ears[name].answer.read(), name
+    job = push(server, "mail", kept)
+    assert ears[kept].next()[2]["job_id"] == job
+    for ear in ears.values():
+        ear.close()
+    assert server.stop() == 0
+
+
+def test_streams_without_a_token_end_when_tokens_come(bench):
+    server = bench.serve().ready()
+    ear = Ear(server)
+    bench.configure(f"tokens: [{token_row('eye', 'read')}]\n")
+    server.reload()
+    assert b"event:" not in ear.answer.read()
+    ear.close()
+
+
+def test_waiting_claims_of_a_token_end_when_a_reload_takes_it_away(bench):
+    bench.configure(f"tokens: [{token_row('ops', 'read, enqueue, work')}, {token_row('gone', 'work')}]\n")
+    server = bench.serve().ready()
+    claims = {}
+    for name in ("gone", "ops"):
+        claims[name] = server.connect()
+        body = {"worker": f"worker-of-{name}", "wait": 50, "n": 1}
+        claims[name].request("POST", "/claim", json.dumps(body), {"Content-Type": "application/json", **bearer(name)})
+        wait_for(lambda n=name: f"worker-of-{n}" in server.get("/workers", "ops")[1], "the claim waits")
+    bench.configure(f"tokens: [{token_row('ops', 'read, enqueue, work')}]\n")
+    server.reload()
+    answer = claims["gone"].getresponse()
+    assert (answer.status, answer.getheader("WWW-Authenticate")) == (401, 'Bearer realm="redrive", error="invalid_token"')
+    assert "not valid for this any more" in answer.read().decode()
+    job = push(server, "mail", "ops")
+    answer = claims["ops"].getresponse()
+    assert [one["id"] for one in json.loads(answer.read())["jobs"]] == [job]
+    for connection in claims.values():
+        connection.close()
+
+
 # ---- Who did what ------------------------------------------------------------------------------
 
 
