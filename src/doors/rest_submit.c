@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/percent.h"
 #include "doors/job_body.h"
 #include "doors/rest_kit.h"
 #include "doors/views.h"
@@ -70,6 +71,22 @@ static void write_answers(struct json_writer *w, const struct submission *s)
     json_end_object(w);
 }
 
+/* Where a job can be looked at: in an array there is more than one such place. */
+static void add_location(struct rest_call *call, const struct submission *s)
+{
+    struct buf path;
+    if (s->is_array)
+        return;
+    buf_init(&path, 4 * BODY_NAME_MAX);
+    buf_puts(&path, "/v1/jobs/");
+    percent_encode(s->submit.answers[0].id, &path);
+    const char *copy =
+        buf_failed(&path) ? NULL : arena_dup(http_arena(call->request), buf_str(&path));
+    if (copy)
+        rest_header(call, "Location", copy);
+    buf_release(&path);
+}
+
 /* What is sent is a copy; the request and all that is in its arena are gone afterwards. */
 static void submitted(struct rest_call *call, struct op *op)
 {
@@ -81,6 +98,7 @@ static void submitted(struct rest_call *call, struct op *op)
     } else if (refused < s->submit.n) {
         refuse(call, s, refused);
     } else {
+        add_location(call, s);
         write_answers(rest_json(call), s);
         rest_send(call, s->status);
     }

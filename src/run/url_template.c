@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/json.h"
+#include "base/percent.h"
 
 #define VALUE_MAX_BYTES 2048
 
@@ -18,19 +19,6 @@ bool url_host_is_made_by_jobs(const char *url)
     authority += 3;
     const size_t len = strcspn(authority, "/?#");
     return len == 0 || placeholder < authority + len;
-}
-
-static void encode(struct str value, struct buf *out)
-{
-    for (size_t i = 0; i < value.len; i++) {
-        unsigned char c = (unsigned char)value.ptr[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                        (c >= '0' && c <= '9') || (c != '\0' && strchr("-._~", c));
-        if (is_plain)
-            buf_putc(out, (char)c);
-        else
-            buf_printf(out, "%%%02X", c);
-    }
 }
 
 /* Leaves the reader at the value of the member; false when there is none. */
@@ -122,7 +110,7 @@ int url_expand(const char *url, const struct run_request *request, struct buf *o
         else if (is_dot_segment(buf_str(&value)))
             rc = err_set(err, REDRIVE_E_INVALID, "'%s' cannot stand for {%.*s} of the URL",
                          buf_cstr(&value), (int)(len < 64 ? len : 64), name.ptr);
-        encode(buf_str(&value), out);
+        percent_encode(buf_str(&value), out);
         url += len + 1 + (rc == 0);
     }
     buf_release(&value);

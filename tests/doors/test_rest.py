@@ -83,6 +83,19 @@ def test_the_same_key_is_the_same_job(api):
     assert api.problem(413, "POST", "/tasks/mail", b"1", headers=key)["field"] == "Idempotency-Key"
 
 
+def test_a_new_job_says_where_it_is(api):
+    for body in ({"task": "mail", "id": "a/b ü%"}, {"task": "mail", "id": "plain-1"}, {"task": "mail"}):
+        answer = api("POST", "/jobs", body)
+        assert answer.headers["Location"].startswith("/v1/jobs/")
+        assert api.ok("GET", answer.headers["Location"])["id"] == answer["id"]
+    again = api("POST", "/jobs", {"task": "mail", "id": "plain-1"})
+    assert (again.status, again["existed"], again.headers["Location"]) == (201, True, "/v1/jobs/plain-1")
+    answer = api("POST", "/tasks/mail", b"1")
+    assert api.ok("GET", answer.headers["Location"])["payload"] == 1
+    assert api("POST", "/jobs", [{"task": "mail"}]).headers["Location"] is None
+    assert api("POST", "/jobs", {"task": ""}).headers["Location"] is None
+
+
 def test_a_unique_key_has_one_live_job(api):
     first = api.submit(unique_key="k")
     assert api.submit(unique_key="k") == first
@@ -738,7 +751,7 @@ def documented_routes():
             path = found[1]
         elif found := re.fullmatch(r"    (get|post|put|patch|delete):", line):
             method = found[1].upper()
-        elif re.fullmatch(r"      x-redrive-scope: \w+", line):
+        elif re.fullmatch(r"      security: \[\{\w+: \[\]\}\]", line):
             routes.add((method, path))
     return routes
 
