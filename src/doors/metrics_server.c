@@ -20,12 +20,14 @@ struct metrics_server {
 static void reply_problem(struct http_request *request, int status, const struct redrive_err *err)
 {
     static const struct http_header CHALLENGE = {"WWW-Authenticate", "Bearer realm=\"redrive\""};
+    static const struct http_header ALLOW = {"Allow", "GET, HEAD"};
     struct json_writer w;
     struct buf text;
     buf_init(&text, 4096);
     json_writer_init(&w, &text);
     problem_write(&w, status, err, NULL);
-    http_reply(request, status, PROBLEM_CONTENT_TYPE, buf_str(&text), &CHALLENGE, status == 401);
+    http_reply(request, status, PROBLEM_CONTENT_TYPE, buf_str(&text),
+               status == 405 ? &ALLOW : &CHALLENGE, status == 401 || status == 405);
     buf_release(&text);
 }
 

@@ -61,21 +61,24 @@ struct match {
     const struct rest_route *route; /* NULL: none has the method */
     struct str params[REST_MAX_PARAMS];
     unsigned n_params;
-    uint32_t methods; /* that the path has, a bit each */
+    uint32_t methods; /* that the path has, a bit each; 0: no route fits so far */
 };
 
+/* What fits with fewer placeholders is another path, and hides the others with all their methods.
+ */
 static void try_route(const struct rest_route *route, struct str path, enum http_method method,
                       struct match *match)
 {
     struct str params[REST_MAX_PARAMS];
     unsigned n = 0;
-    if (!fits(route->path, path, params, &n))
+    if (!fits(route->path, path, params, &n) || (match->methods != 0 && n > match->n_params))
         return;
+    if (match->methods == 0 || n < match->n_params)
+        *match = (struct match){.n_params = n};
     match->methods |= 1u << route->method;
-    if (route->method != method || (match->route && match->n_params <= n))
+    if (route->method != method)
         return;
     match->route = route;
-    match->n_params = n;
     memcpy(match->params, params, n * sizeof params[0]);
 }
 

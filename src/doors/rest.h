@@ -7,7 +7,7 @@
  * A route is a row: method, path with {placeholders}, scope, function. From the tables come 404 (no
  * such path), 405 (with Allow), OPTIONS, HEAD, 401 and 403, and the test that docs/openapi.yaml
  * names every one. `/v1` in front of a path is accepted and means the same. Where two paths fit,
- * the one with fewer placeholders counts.
+ * the one with fewer placeholders counts, for every method.
  *
  * Reads (lists, one job, statistics) are done by a few reader threads with store handles of their
  * own, so that a slow list holds up nobody; writes are operations for the committer and answered

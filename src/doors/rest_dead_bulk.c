@@ -152,8 +152,8 @@ static int read_retry(struct rest_call *call, struct body *b, struct retry_body 
 {
     const struct str text = http_body(call->request);
     uint64_t given;
-    int rc = str_trim(text).len > 0 ? body_object(b, RETRY_MEMBERS, body, &given) : 0;
-    if (rc == 0 && str_trim(text).len > 0)
+    int rc = text.len > 0 ? body_object(b, RETRY_MEMBERS, body, &given) : 0;
+    if (rc == 0 && text.len > 0)
         rc = body_end(b);
     if (rc == 0)
         rc = read_rate(b, body->rate, rate);

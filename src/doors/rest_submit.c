@@ -143,6 +143,13 @@ static void post_jobs(struct rest_call *call)
     submit(call, body.specs, body.n, &pattern);
 }
 
+/* No body is no payload; one of nothing but space is no JSON, and is refused as such. */
+static struct str payload_of(struct str body)
+{
+    const struct str text = str_trim(body);
+    return text.len > 0 ? text : body;
+}
+
 static void post_task(struct rest_call *call)
 {
     static const struct submission PATTERN = {.body_is_payload = true, .status = 202};
@@ -152,7 +159,7 @@ static void post_task(struct rest_call *call)
         .tenant = call->principal.tenant,
         .task = call->params[0],
         .id = key,
-        .payload = str_trim(http_body(call->request)),
+        .payload = payload_of(http_body(call->request)),
     };
     if (key.ptr && job_body_check_key(key, &err) < 0)
         rest_fail(call, &err, "Idempotency-Key");

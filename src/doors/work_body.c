@@ -47,7 +47,7 @@ int claim_body_read(struct str text, struct arena *arena, struct claim_body *ret
     struct body b;
     uint64_t given;
     *ret = (struct claim_body){.n = 1};
-    if (str_trim(text).len == 0)
+    if (text.len == 0)
         return 0;
     body_open(&b, text, arena, 0, err);
     int rc = body_object(&b, CLAIM_MEMBERS, ret, &given);

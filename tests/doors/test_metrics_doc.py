@@ -158,6 +158,11 @@ def test_worker_exports_its_own_histograms(bench):
     assert worker.metric('redrive_queue_wait_seconds_count{queue="fast",task="quick"}') == 1
     assert worker.get("/jobs")[0] == 404
     assert worker.send("POST", "/metrics", {})[0] in (405, 413)
+    connection = http.client.HTTPConnection("127.0.0.1", worker.port(), timeout=20)
+    connection.request("DELETE", "/metrics")
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+    connection.close()
     assert len(re.findall(rf":{worker.port()}\b", worker.log())) == 1
     assert worker.stop() == 0
 

@@ -72,6 +72,17 @@ def test_v1_is_the_documented_form_and_the_other_one_means_the_same(api):  # noq
         assert api("OPTIONS", "/v1" + filled(path)).headers["Allow"] == api("OPTIONS", filled(path)).headers["Allow"]
 
 
+def test_allow_has_the_documented_methods_and_no_other(api):  # noqa: F811
+    for path, item in DOCUMENT["paths"].items():
+        expected = {method.upper() for method in METHODS if method in item} | {"OPTIONS"}
+        if "get" in item:
+            expected.add("HEAD")
+        for method in ("OPTIONS", "BREW"):
+            answer = api(method, "/v1" + filled(path))
+            assert answer.status == (204 if method == "OPTIONS" else 405), path
+            assert set(answer.headers["Allow"].split(", ")) == expected, path
+
+
 @pytest.fixture
 def guarded(start):  # noqa: F811
     """A server with a token for each scope."""

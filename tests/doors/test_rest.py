@@ -110,6 +110,32 @@ def test_the_body_of_a_task_is_its_payload(api):
     assert api.ok("POST", "/tasks/unheard%2Fof", status=202)["existed"] is False
 
 
+def test_a_body_of_nothing_but_space_is_refused(api):
+    """As on the command line, where the payload ' ' is; only no body at all is none."""
+    for blank in (b" ", b"\n", b" \t\r\n "):
+        problem = api.problem(400, "POST", "/tasks/mail", blank)
+        assert (problem["field"], "not JSON" in problem["detail"]) == ("payload", True)
+        for path in ("/jobs", "/claim", "/settle", "/extend", "/retry/dead-letters/retry"):
+            api.problem(400, "POST", path, blank)
+    assert api.ok("GET", "/jobs")["items"] == []
+    assert api.ok("POST", "/claim", b"")["jobs"] == []
+    assert api.ok("POST", "/tasks/mail", b"", status=202)["existed"] is False
+
+
+def test_a_key_that_is_there_twice_is_refused(api):
+    for path, body in (
+        ("/jobs", '{"task": "mail", "task": "once"}'),
+        ("/jobs", '[{"task": "mail", "payload": {"a": 1, "b": [{"c": 1, "c": 2}]}}]'),
+        ("/tasks/mail", '{"a": 1, "a": 1}'),
+        ("/tasks/mail", '{"a": 1, "\\u0061": 1}'),
+        ("/claim", '{"n": 1, "n": 2}'),
+        ("/settle", '{"items": [], "items": []}'),
+        ("/retry/dead-letters/retry", '{"all": true, "all": true}'),
+    ):
+        assert "expected each key once" in api.problem(400, "POST", path, body)["detail"], path
+    assert api.ok("GET", "/jobs")["items"] == []
+
+
 def test_a_job_waits_for_its_time(api):
     job_id = api.submit(delay="1h")
     job = api.ok("GET", f"/jobs/{job_id}")
