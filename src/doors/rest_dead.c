@@ -198,5 +198,10 @@ const struct rest_route REST_DEAD[] = {
     {HTTP_PATCH, LETTERS "/{id}", CONFIG_SCOPE_ADMIN, false, patch_letter},
     {HTTP_DELETE, LETTERS "/{id}", CONFIG_SCOPE_ADMIN, false, delete_letter},
     {HTTP_POST, LETTERS "/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_letter},
+    /* The same for every id, also one that is a word of the paths above. */
+    {HTTP_GET, LETTERS "/by-id/{id}", CONFIG_SCOPE_READ, true, get_letter},
+    {HTTP_PATCH, LETTERS "/by-id/{id}", CONFIG_SCOPE_ADMIN, false, patch_letter},
+    {HTTP_DELETE, LETTERS "/by-id/{id}", CONFIG_SCOPE_ADMIN, false, delete_letter},
+    {HTTP_POST, LETTERS "/by-id/{id}/retry", CONFIG_SCOPE_ADMIN, false, retry_letter},
     {0},
 };

@@ -766,6 +766,34 @@ def test_a_stored_entry_makes_jobs_of_its_tenant(start, tmp_path):
     assert api.of("blue").ok("GET", "/jobs")["items"] == []
 
 
+# -- Ids that are words of paths ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("job_id", ["stats", "groups", "retry", "retries", "by-id", "a/b", "v1", "{id}", "jobs"])
+def test_every_id_can_be_reached(api, job_id):
+    api.kill(id=job_id, payload=1)
+    name = urllib.parse.quote(job_id, safe="")
+    job, letter = f"/v1/jobs/{name}", f"/v1/retry/dead-letters/by-id/{name}"
+    assert api.ok("GET", job)["id"] == job_id
+    assert api.ok("GET", letter)["id"] == job_id
+    api.ok("PATCH", letter, {"payload": 2})
+    assert api.ok("GET", letter)["payload"] == 2
+    assert api.ok("POST", letter + "/retry") == {"id": job_id, "state": "queued"}
+    assert api.ok("DELETE", job)["state"] == "cancelled"
+    api.problem(404, "GET", letter)
+    api.kill(id=job_id + "-2")
+    assert api("DELETE", f"/v1/retry/dead-letters/by-id/{name}-2").status == 204
+    api.problem(404, "GET", f"{job}-2")
+
+
+def test_words_of_paths_are_no_ids(api):
+    """What removes or edits a job must not be reached by a slip."""
+    api.kill(id="stats")
+    for method, word in (("DELETE", "stats"), ("PATCH", "groups"), ("DELETE", "retries"), ("GET", "retry")):
+        api.problem(405, method, f"/retry/dead-letters/{word}")
+    assert api.ok("GET", "/retry/dead-letters/stats")["total_jobs"] == 1
+
+
 # -- Tenants ---------------------------------------------------------------------------------------
 
 
@@ -816,11 +844,11 @@ def test_a_tenant_sees_and_changes_its_own_only(tenants):
     for method, route in (("GET", "/jobs/{id}"), ("DELETE", "/jobs/{id}"), ("POST", "/jobs/{id}/retry")):
         for job_id in (dead, live, "running"):
             assert ask(method, route.replace("{id}", job_id), route).status == 404
-    letter = "/retry/dead-letters/{id}"
-    assert ask("GET", letter.replace("{id}", dead), letter).status == 404
-    assert ask("PATCH", letter.replace("{id}", dead), letter, {"payload": 1}).status == 404
-    assert ask("DELETE", letter.replace("{id}", dead), letter).status == 404
-    assert ask("POST", letter.replace("{id}", dead) + "/retry", letter + "/retry").status == 404
+    for letter in ("/retry/dead-letters/{id}", "/retry/dead-letters/by-id/{id}"):
+        assert ask("GET", letter.replace("{id}", dead), letter).status == 404
+        assert ask("PATCH", letter.replace("{id}", dead), letter, {"payload": 1}).status == 404
+        assert ask("DELETE", letter.replace("{id}", dead), letter).status == 404
+        assert ask("POST", letter.replace("{id}", dead) + "/retry", letter + "/retry").status == 404
     for path in ("/jobs", "/retry/dead-letters", "/retry/dead-letters/groups", "/queues", "/workers", "/cron"):
         assert ask("GET", path)["items"] == []
     for own in ask("GET", "/retry/circuit-breakers")["items"]:  # as the tasks declare them, and no more
