@@ -176,7 +176,8 @@ enum redrive_state {
     XX(DEADLINE, "deadline")           \
     XX(POISON, "poison")               \
     XX(BREAKER_OPEN, "breaker_open")   \
-    XX(MANUAL, "manual")
+    XX(MANUAL, "manual")               \
+    XX(DAMAGED, "damaged")
 
 enum redrive_reason {
 #define REDRIVE_XX(name, text) REDRIVE_REASON_##name,

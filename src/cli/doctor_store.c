@@ -10,6 +10,10 @@
 #include "cli/when.h"
 #include "core/vocabulary.h"
 #include "engine/store_time.h"
+#include "store/job_json.h"
+
+/* Jobs that are read at a time, whose payloads may be long. */
+#define WHOLE_PAGE 50
 
 /* A log is moved into place at 4 MB, or 16 MB (store/sqlite/checkpoint.h); one that is much longer
  * is held by a reader. */
@@ -60,6 +64,36 @@ static void check_whole(struct doctor *d)
         doctor_blame(d, "integrity", &err);
     else
         doctor_say(d, DOCTOR_OK, "integrity", "no damage found");
+}
+
+/* Jobs that are not what was submitted, the first of them by name. */
+static void check_jobs_whole(struct doctor *d)
+{
+    struct job_filter filter = {.limit = WHOLE_PAGE};
+    struct job_page page = {0};
+    struct redrive_err err = {0};
+    char first[256] = "";
+    uint64_t damaged = 0;
+    int rc = 0;
+    do {
+        rc = store_ops(d->store)->list(d->store, &filter, &page, &err);
+        for (size_t i = 0; i < page.n && rc == 0; i++) {
+            filter.after_seq = page.jobs[i].status.seq;
+            if (job_is_damaged(&page.jobs[i]) && damaged++ == 0)
+                (void)str_copy(first, sizeof first, page.jobs[i].spec.id);
+        }
+    } while (rc == 0 && page.more && page.n > 0);
+    job_page_release(&page);
+    if (rc < 0) {
+        doctor_blame(d, "payloads", &err);
+    } else if (damaged > 0) {
+        doctor_say(d, DOCTOR_FAIL, "payloads", "%" PRIu64 " damaged job%s, the first is %s",
+                   damaged, damaged == 1 ? "" : "s", first);
+        doctor_hint(d, "they are not run: `redrive jobs show %s`, then edit, cancel or remove it",
+                    first);
+    } else {
+        doctor_say(d, DOCTOR_OK, "payloads", "every job is what was submitted");
+    }
 }
 
 static void check_durability(struct doctor *d)
@@ -150,6 +184,7 @@ void doctor_check_store(struct doctor *d)
     doctor_say(d, DOCTOR_OK, "store", "%s", d->facts.path ? d->facts.path : d->config->store_shown);
     check_schema(d);
     check_whole(d);
+    check_jobs_whole(d);
     check_durability(d);
     check_library(d);
     check_mode(d);

@@ -200,6 +200,11 @@ struct decision decide(const struct job_facts *job, const struct outcome *outcom
         d.severity = class_severity(REDRIVE_CLASS_VALIDATION);
         end(&d, policy, REDRIVE_REASON_NOT_RETRIABLE);
         break;
+    case ENDING_DAMAGED:
+        d.class_ = REDRIVE_CLASS_VALIDATION;
+        d.severity = class_severity(REDRIVE_CLASS_VALIDATION);
+        end(&d, policy, REDRIVE_REASON_DAMAGED);
+        break;
     case ENDING_BREAKER_OPEN:
     default: end(&d, policy, REDRIVE_REASON_BREAKER_OPEN); break;
     }

@@ -37,6 +37,7 @@ enum ending {
     ENDING_DEADLINE,     /* its time was up while it waited */
     ENDING_BREAKER_OPEN, /* met an open breaker with on_open: dead_letter */
     ENDING_INVALID,      /* it can never run: what it needs is missing */
+    ENDING_DAMAGED,      /* it must not run: the store does not have what was submitted */
 };
 
 struct outcome {

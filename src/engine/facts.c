@@ -102,6 +102,12 @@ struct job_error facts_error(const struct outcome *outcome, const struct decisio
             .type = STR("MissingPayload"),
             .message = STR("the payload is missing, and the task requires one"),
         };
+    if (outcome->ending == ENDING_DAMAGED)
+        return (struct job_error){
+            .class_ = decision->class_,
+            .type = STR("DamagedJob"),
+            .message = STR("the store does not have what was submitted any more"),
+        };
     return (struct job_error){
         .class_ = decision->class_,
         .type = str_of(failure_type(f)),

@@ -6,6 +6,7 @@
 #include "core/fingerprint.h"
 #include "engine/facts.h"
 #include "engine/private.h"
+#include "store/job_json.h"
 
 /* A job that ticks of a timetable may not run twice at a time has a limit of its own. */
 static const struct str CRON_LANE = {"limit:cron:", 11};
@@ -163,6 +164,8 @@ int look_at(struct look *look, struct claim_op *op, struct job *job, struct redr
     struct lane *limit, *breaker;
     struct breaker_permit permit;
     bool passes;
+    if (job_is_damaged(job))
+        return engine_end_waiting(e, job, ENDING_DAMAGED, NULL, err);
     if (job->spec.deadline_ms != 0 && job->spec.deadline_ms <= e->now_ms)
         return engine_end_waiting(e, job, ENDING_DEADLINE, NULL, err);
     int rc = limit_of(e, job, &limit, err);

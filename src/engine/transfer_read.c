@@ -69,6 +69,15 @@ static size_t bytes_of(const struct adopted_job *adopted)
     return bytes;
 }
 
+/* In another store it would be taken for what was submitted. */
+static int refuse_damaged(const struct job *job, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_CORRUPT, "job '%.*s' is damaged", (int)job->spec.id.len,
+            job->spec.id.ptr);
+    err_hint(err, "`redrive doctor` lists damaged jobs; edit their payloads or remove them");
+    return REDRIVE_E_CORRUPT;
+}
+
 int job_walk_next(struct job_walk *walk, struct redrive_err *err)
 {
     const struct job_filter filter = {.after_seq = walk->after_seq, .limit = walk->limit};
@@ -77,6 +86,9 @@ int job_walk_next(struct job_walk *walk, struct redrive_err *err)
     int rc = store_ops(walk->store)->list(walk->store, &filter, &set->page, err);
     if (rc == 0)
         rc = complete(set, walk->store, err);
+    for (size_t i = 0; i < set->page.n && rc == 0; i++)
+        if (set->page.jobs[i].is_damaged)
+            rc = refuse_damaged(&set->page.jobs[i], err);
     if (rc < 0)
         return rc;
     for (size_t i = 0; i < set->n; i++)

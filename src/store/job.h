@@ -73,6 +73,8 @@ struct job_status {
 struct job {
     struct job_spec spec;
     struct job_status status;
+    bool is_damaged; /* the store knows that the spec is not what was submitted; see
+                      * job_is_damaged */
 };
 
 /* The attempts that people and handlers are told of. A policy that allows more than when the job

@@ -45,6 +45,12 @@ void job_write_value(struct json_writer *w, const char *key, struct str value)
         json_put_string(w, value);
 }
 
+bool job_is_damaged(const struct job *job)
+{
+    const struct str payload = job->spec.payload;
+    return job->is_damaged || (payload.len > 0 && json_check(payload, NULL, NULL) != 0);
+}
+
 static void write_attempt(struct json_writer *w, const struct job_attempt *a)
 {
     json_begin_object(w);
@@ -125,6 +131,8 @@ void job_write_members(struct json_writer *w, const struct job *job,
 {
     write_spec(w, &job->spec);
     write_status(w, job);
+    if (job_is_damaged(job))
+        json_field_bool(w, "damaged", true);
     if (history)
         write_history(w, history);
 }

@@ -28,6 +28,10 @@ void job_write_error(struct json_writer *w, const char *key, const struct job_er
  * string in which bytes that are not UTF-8 are replaced. */
 void job_write_value(struct json_writer *w, const char *key, struct str value);
 
+/* Whether the job is not what was submitted: its store says so, or its payload is no JSON. Such a
+ * job is shown and can be cancelled or removed, but must not run. */
+bool job_is_damaged(const struct job *job);
+
 /* Why it is where it is: the reason of a job that ended without success, `breaker` or `limit` of
  * one that is parked; NULL: nothing to say. */
 const char *job_reason_word(const struct job_status *status);

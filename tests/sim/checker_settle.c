@@ -231,6 +231,7 @@ static bool check_ending(struct checker *c, const struct sim_event *e, struct ch
         break;
     case ENDING_DEADLINE:
     case ENDING_BREAKER_OPEN:
+    case ENDING_DAMAGED:
     case ENDING_INVALID: must_run = false; break;
     }
     if (e->to != expected || runs != must_run)

@@ -51,6 +51,7 @@ int rd_page_add(struct page_maker *maker, const struct row *row, const struct st
     };
     for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
         *strings[i] = rd_page_dup(arena, *strings[i]);
+    copy.job.is_damaged = row->big >> BIG_PAYLOAD & 1 && big[BIG_PAYLOAD].len == 0;
     if (arena->failed)
         return err_nomem(err);
     maker->page->jobs[maker->page->n++] = copy.job;

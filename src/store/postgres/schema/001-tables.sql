@@ -29,7 +29,7 @@ INSERT INTO redrive.classes VALUES (0, 'success'), (1, 'transient'), (2, 'rate_l
     (3, 'network'), (4, 'system'), (5, 'database'), (6, 'permanent'), (7, 'validation'),
     (8, 'authentication');
 INSERT INTO redrive.reasons VALUES (0, 'none'), (1, 'exhausted'), (2, 'not_retriable'),
-    (3, 'deadline'), (4, 'poison'), (5, 'breaker_open'), (6, 'manual');
+    (3, 'deadline'), (4, 'poison'), (5, 'breaker_open'), (6, 'manual'), (7, 'damaged');
 
 CREATE TABLE redrive.tenants (
     tenant_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

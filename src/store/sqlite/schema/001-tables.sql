@@ -22,7 +22,7 @@ INSERT INTO states VALUES (0, 'scheduled'), (1, 'retrying'), (2, 'queued'), (3, 
 INSERT INTO classes VALUES (0, 'success'), (1, 'transient'), (2, 'rate_limited'), (3, 'network'),
     (4, 'system'), (5, 'database'), (6, 'permanent'), (7, 'validation'), (8, 'authentication');
 INSERT INTO reasons VALUES (0, 'none'), (1, 'exhausted'), (2, 'not_retriable'), (3, 'deadline'),
-    (4, 'poison'), (5, 'breaker_open'), (6, 'manual');
+    (4, 'poison'), (5, 'breaker_open'), (6, 'manual'), (7, 'damaged');
 
 CREATE TABLE tenants (
     tenant_id INTEGER PRIMARY KEY,
