@@ -49,6 +49,7 @@ static int start_faktory(struct serve *serve, struct faktory_passwords *password
         .tls = serve->tls,
         .log = &serve->session.log,
         .remote = serve->remote,
+        .max_per_address = serve->config->listen.max_per_address,
         .max_connections = serve_clients_allowed(serve->config),
     };
     struct faktory_server *server;

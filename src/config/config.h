@@ -103,6 +103,7 @@ struct config_task {
     const char *name;
     const char *queue;
     enum config_payload payload;
+    bool client_retries; /* `retry: N` of a Faktory client counts */
     struct config_run run;
     struct redrive_policy retry; /* complete: profile, defaults and class rules resolved */
     struct config_breaker breaker;

@@ -324,10 +324,15 @@ static const char *const PAYLOADS[] = {"optional", "required", NULL};
 
 static const struct field TASK_FIELDS[] = {
     {.name = "queue",
-     .type = &TYPE_NAME,
+     .type = &TYPE_QUEUE,
      AT(queue),
      .default_text = DEFAULT_QUEUE,
      .help = "where its jobs wait"},
+    {.name = "client_retries",
+     .type = &TYPE_BOOL,
+     AT(client_retries),
+     .default_text = "true",
+     .help = "whether the `retry` that a Faktory client gives with a job counts"},
     {.name = "payload",
      .type = &TYPE_WORD,
      AT(payload),
@@ -383,6 +388,7 @@ void task_init(struct binder *b, void *object)
         .run = {.timeout_ms = DEFAULT_TIMEOUT_MS, .concurrency = 0},
         .retry = b->config->defaults.retry,
         .breaker = b->config->defaults.breaker,
+        .client_retries = true,
         .lease_ms = DEFAULT_LEASE_MS,
     };
     /* They are made anew from the backoff that this task will have. */

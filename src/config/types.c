@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/suggest.h"
 #include "config/bind.h"
+#include "core/name.h"
 
 /* ---- Text ----------------------------------------------------------------------------------- */
 
@@ -70,6 +71,25 @@ static const char *expects_name(const struct field *field, char out[EXPECTS_MAX]
     return out;
 }
 
+static void bind_queue(struct binder *b, const struct field *field, const struct node *node,
+                       void *member)
+{
+    if (node->type != NODE_SCALAR || !type_name_valid(node->text) ||
+        name_check_queue(node->text, NULL) < 0)
+        bind_expected(b, field, node);
+    else
+        bind_string(b, field, node, member);
+}
+
+static const char *expects_queue(const struct field *field, char out[EXPECTS_MAX])
+{
+    (void)field;
+    snprintf(out, EXPECTS_MAX, "a name of at most %d letters, digits, '.', '_' and '-'",
+             TYPE_NAME_MAX);
+    return out;
+}
+
+const struct field_type TYPE_QUEUE = {FIELD_SCALAR, bind_queue, write_string, expects_queue};
 const struct field_type TYPE_NAME = {FIELD_SCALAR, bind_name, write_string, expects_name};
 
 /* ---- Truth values and numbers --------------------------------------------------------------- */

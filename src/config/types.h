@@ -7,6 +7,7 @@
 /* The type of the member is in brackets. */
 extern const struct field_type TYPE_STRING;     /* [const char *] some text, at least one byte */
 extern const struct field_type TYPE_NAME;       /* [const char *] of a task, queue, user … */
+extern const struct field_type TYPE_QUEUE;      /* [const char *] a queue's name */
 extern const struct field_type TYPE_BOOL;       /* [bool] */
 extern const struct field_type TYPE_INT;        /* [int32_t or uint32_t] min and max are needed */
 extern const struct field_type TYPE_COUNT;      /* the same; 0 means that nobody said */

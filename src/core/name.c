@@ -16,3 +16,19 @@ int name_check(const char *what, struct str name, struct redrive_err *err)
         return err_set(err, REDRIVE_E_INVALID, "%s is not UTF-8", what);
     return 0;
 }
+
+static bool is_queue_sign(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
+int name_check_queue(struct str name, struct redrive_err *err)
+{
+    if (name.len == 0 || name.len > NAME_MAX_BYTES)
+        return name_check("queue", name, err);
+    for (size_t i = 0; i < name.len; i++)
+        if (!is_queue_sign(name.ptr[i]))
+            return err_set(err, REDRIVE_E_INVALID, "queue names must match [a-zA-Z0-9._-]+");
+    return 0;
+}

@@ -10,6 +10,8 @@
 
 #define KEEPALIVE_S    60
 #define ITERATIONS_MIN 4000
+/* Between two lines about connections that were refused. */
+#define REFUSAL_EVERY_MS 1000
 
 static void greet(struct faktory_conn *conn)
 {
@@ -48,6 +50,41 @@ static void turn_away(struct faktory_server *server)
     uv_close((uv_handle_t *)&server->spare, on_spare_closed);
 }
 
+static void log_refusal(struct faktory_conn *conn, const char *why)
+{
+    struct faktory_server *server = conn->server;
+    char text[ADDRESS_TEXT_MAX];
+    int64_t held_back = 0;
+    if (log_pace_allows(&server->turned_away, clock_monotonic_ms(), REFUSAL_EVERY_MS, &held_back))
+        log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "connection_refused",
+                  LOG_S("door", "faktory"),
+                  LOG_S("client", address_text((struct sockaddr *)&conn->address, text)),
+                  LOG_S("error", why), LOG_I("more", held_back));
+}
+
+/* Whether there is room for it; otherwise it is told. */
+static bool is_welcome(struct faktory_conn *conn)
+{
+    struct faktory_server *server = conn->server;
+    struct sockaddr *address = (struct sockaddr *)&conn->address;
+    int size = sizeof conn->address;
+    if (uv_tcp_getpeername(&conn->tcp, address, &size) < 0)
+        return false; /* it has gone */
+    const bool is_one_too_many = address_counts_full(&server->addresses, address);
+    address_counts_enter(&server->addresses, address);
+    conn->is_counted = true;
+    if (server->n_conns > server->options.max_connections) {
+        faktory_put_error(&conn->out, "too many connections: %zu", server->n_conns);
+        log_refusal(conn, "there are as many connections as there may be (listen.max_connections)");
+    } else if (is_one_too_many) {
+        faktory_put_error(&conn->out, "too many connections of this address");
+        log_refusal(conn, "the address has as many connections as it may (listen.max_per_address)");
+    } else {
+        return true;
+    }
+    return false;
+}
+
 void faktory_conn_accept(struct faktory_server *server)
 {
     struct faktory_conn *conn = calloc(1, sizeof *conn);
@@ -77,11 +114,9 @@ void faktory_conn_accept(struct faktory_server *server)
     }
     (void)uv_tcp_nodelay(&conn->tcp, 1);
     (void)uv_tcp_keepalive(&conn->tcp, 1, KEEPALIVE_S);
-    if (server->n_conns > server->options.max_connections) {
-        faktory_put_error(&conn->out, "too many connections: %zu", server->n_conns);
-        faktory_conn_end(conn);
-    } else {
+    if (is_welcome(conn))
         greet(conn);
-    }
+    else
+        faktory_conn_end(conn);
     faktory_conn_touch(conn);
 }

@@ -50,14 +50,11 @@ void faktory_conn_let_in(struct faktory_conn *conn, struct faktory_passwords *se
 static struct audit audit_of(const struct faktory_conn *conn, const char *action,
                              char client[ADDRESS_TEXT_MAX])
 {
-    struct sockaddr_storage address = {0};
-    int size = sizeof address;
-    (void)uv_tcp_getpeername(&conn->tcp, (struct sockaddr *)&address, &size);
     return (struct audit){
         .door = "faktory",
         .token = conn->password ? conn->password->name : "",
         .tenant = conn->tenant,
-        .client = address_text((const struct sockaddr *)&address, client),
+        .client = address_text((const struct sockaddr *)&conn->address, client),
         .action = action,
     };
 }

@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "doors/faktory_figures.h"
+#include "doors/faktory_match.h"
 #include "engine/change.h"
 #include "engine/control.h"
 #include "engine/engine.h"
@@ -82,7 +83,7 @@ static bool matches(const struct faktory_mutation *m, const struct job *job)
 {
     if (str_is(m->command, "clear") || m->n_jids > 0 || !m->pattern)
         return true;
-    return faktory_pattern_fits(m->pattern, job->spec.payload);
+    return faktory_job_fits(m->pattern, job);
 }
 
 static int mutate_one(struct engine *e, struct faktory_admin *a, struct str jid, size_t *bytes,

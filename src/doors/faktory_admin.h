@@ -37,6 +37,9 @@ struct faktory_server_facts {
     int64_t uptime_s;
     size_t connections;
     uint64_t commands;
+    size_t workers;
+    uint64_t reaped; /* workers that were cut off because they sent no BEAT */
+    uint64_t memory_mb;
 };
 
 struct faktory_admin {

@@ -1,7 +1,9 @@
 /* faktory_care.c - INFO, FLUSH, QUEUE and MUTATE: steps of faktory_admin.h until they are done. */
 #include "doors/faktory_int.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "doors/faktory_admin.h"
@@ -66,6 +68,19 @@ static void admin_refuse(struct admin_call *a, const char *text)
     faktory_call_finish(&a->call);
 }
 
+/* What this process has in memory; 0: unknown. */
+static uint64_t resident_mb(void)
+{
+    unsigned long total = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%lu %lu", &total, &resident) != 2)
+        resident = 0;
+    (void)fclose(file);
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE) / (1024 * 1024);
+}
+
 void faktory_info(struct faktory_conn *conn, struct str args)
 {
     const struct faktory_server *server = conn->server;
@@ -77,6 +92,9 @@ void faktory_info(struct faktory_conn *conn, struct str args)
         .uptime_s = (clock_monotonic_ms() - server->started_ms) / 1000,
         .connections = server->n_conns,
         .commands = server->n_commands,
+        .workers = server->workers.count,
+        .reaped = server->n_reaped,
+        .memory_mb = resident_mb(),
     };
     faktory_call_send(&a->call, &a->admin.op);
 }
@@ -96,8 +114,8 @@ static const char *read_names(struct admin_call *a, struct str words)
 {
     struct str word;
     while (faktory_word_next(&words, &word)) {
-        if (!faktory_is_name(word))
-            return "invalid queue name";
+        if (!str_is(word, "*") && name_check_queue(word, NULL) < 0)
+            return "queue names must match [a-zA-Z0-9._-]+";
         if (a->admin.n_names == NAMES_MAX)
             return "too many queues";
         if (!faktory_make_room((void **)&a->names, a->admin.n_names, &a->capacity,

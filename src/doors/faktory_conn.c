@@ -18,6 +18,8 @@ static void free_if_over(struct faktory_conn *conn)
     list_remove(&conn->touched);
     list_remove(&conn->link);
     server->n_conns--;
+    if (conn->is_counted)
+        address_counts_leave(&server->addresses, (struct sockaddr *)&conn->address);
     faktory_worker_leave(server, conn->worker);
     faktory_passwords_free(conn->passwords);
     faktory_tls_free(conn->tls);

@@ -339,8 +339,8 @@ static const char *read_queues(struct fetch_call *f, struct str args)
 {
     struct str word;
     while (faktory_word_next(&args, &word)) {
-        if (!faktory_is_name(word))
-            return "invalid queue name";
+        if (name_check_queue(word, NULL) < 0)
+            return "queue names must match [a-zA-Z0-9._-]+";
         if (f->n_queues == QUEUES_MAX)
             return "too many queues";
         f->queues[f->n_queues++] = word;

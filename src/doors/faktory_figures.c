@@ -43,11 +43,20 @@ static int64_t counter_of(const struct counter_page *page, enum engine_event_kin
 struct sizes {
     uint64_t by_state[REDRIVE_STATE_COUNT];
     uint64_t enqueued;
+    size_t queues;
 };
 
 static uint64_t size_of(const struct queue_count *q)
 {
     return q->by_state[REDRIVE_STATE_QUEUED] + q->by_state[REDRIVE_STATE_PARKED];
+}
+
+/* A queue that was removed has nothing but what was cancelled then, or had ended before. */
+static bool is_removed(const struct queue_count *q)
+{
+    return q->by_state[REDRIVE_STATE_CANCELLED] > 0 && !q->paused && size_of(q) == 0 &&
+           q->by_state[REDRIVE_STATE_RUNNING] == 0 && q->by_state[REDRIVE_STATE_SCHEDULED] == 0 &&
+           q->by_state[REDRIVE_STATE_RETRYING] == 0;
 }
 
 static void write_queues(struct json_writer *w, const struct queue_page *page, struct sizes *sizes)
@@ -56,8 +65,11 @@ static void write_queues(struct json_writer *w, const struct queue_page *page, s
     json_begin_object(w);
     for (size_t i = 0; i < page->n; i++) {
         const struct queue_count *q = &page->queues[i];
-        json_key_str(w, q->queue);
-        json_put_uint(w, size_of(q));
+        if (!is_removed(q)) {
+            json_key_str(w, q->queue);
+            json_put_uint(w, size_of(q));
+            sizes->queues++;
+        }
         sizes->enqueued += size_of(q);
         for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
             sizes->by_state[s] += q->by_state[s];
@@ -65,7 +77,8 @@ static void write_queues(struct json_writer *w, const struct queue_page *page, s
     json_end_object(w);
 }
 
-static void write_sets(struct json_writer *w, const struct sizes *sizes)
+static void write_sets(struct json_writer *w, const struct sizes *sizes,
+                       const struct faktory_server_facts *facts)
 {
     static const struct {
         const char *set;
@@ -91,6 +104,11 @@ static void write_sets(struct json_writer *w, const struct sizes *sizes)
         json_field_int(w, "size", (int64_t)sizes->by_state[SETS[i].state]);
         json_end_object(w);
     }
+    json_key(w, "Workers");
+    json_begin_object(w);
+    json_field_int(w, "size", (int64_t)facts->workers);
+    json_field_int(w, "reaped", (int64_t)facts->reaped);
+    json_end_object(w);
     json_end_object(w);
 }
 
@@ -104,7 +122,7 @@ static void write_server(struct json_writer *w, const struct faktory_server_fact
     json_field_int(w, "uptime", facts->uptime_s);
     json_field_int(w, "connections", (int64_t)facts->connections);
     json_field_int(w, "command_count", (int64_t)facts->commands);
-    json_field_int(w, "used_memory_mb", 0);
+    json_field_int(w, "used_memory_mb", (int64_t)facts->memory_mb);
     json_end_object(w);
 }
 
@@ -137,11 +155,11 @@ int faktory_write_info(struct engine *e, struct faktory_admin *a, struct redrive
     json_key(&w, "faktory");
     json_begin_object(&w);
     write_queues(&w, &queues, &sizes);
-    write_sets(&w, &sizes);
+    write_sets(&w, &sizes, &a->facts);
     json_field_int(&w, "total_failures", failures);
     json_field_int(&w, "total_processed", counter_of(&counters, ENGINE_EVENT_COMPLETED) + failures);
     json_field_int(&w, "total_enqueued", (int64_t)sizes.enqueued);
-    json_field_int(&w, "total_queues", (int64_t)queues.n);
+    json_field_int(&w, "total_queues", (int64_t)sizes.queues);
     json_end_object(&w);
     write_server(&w, &a->facts);
     json_end_object(&w);

@@ -12,13 +12,14 @@
 
 #include <pthread.h>
 
-#include "base/log_pace.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/log_pace.h"
 #include "base/map.h"
 #include "base/rng.h"
 #include "core/name.h"
+#include "doors/address_counts.h"
 #include "doors/faktory_passwords.h"
 #include "doors/faktory_request.h"
 #include "doors/faktory_server.h"
@@ -58,6 +59,7 @@ struct faktory_worker {
     char name[FAKTORY_WORKER_NAME]; /* in leases and lists: NAME_FAKTORY_WORKER and the wid */
     enum faktory_state state;
     bool has_heard_quiet; /* since the server drains */
+    bool is_reaped;       /* its connections are being closed */
     int64_t beat_ms;      /* monotonic */
     size_t n_conns;
 };
@@ -102,8 +104,10 @@ struct faktory_conn {
     struct faktory_server *server;
     uv_tcp_t tcp;
     struct faktory_tls *tls; /* NULL: it speaks without */
-    struct list link;        /* of the server's */
-    struct list touched;     /* it has to be looked at in this turn */
+    struct sockaddr_storage address;
+    bool is_counted;     /* among the server's addresses */
+    struct list link;    /* of the server's */
+    struct list touched; /* it has to be looked at in this turn */
 
     bool has_said_hello;
     bool is_hashing; /* its password is being looked at */
@@ -184,6 +188,10 @@ struct faktory_server {
     enum faktory_state state;
     int64_t started_ms;
     uint64_t n_commands;
+    uint64_t n_reaped;               /* workers */
+    struct log_pace repetitions;     /* of jids that are in use */
+    struct log_pace turned_away;     /* connections */
+    struct address_counts addresses; /* of connections */
     bool is_draining;
     void (*drained)(void *ctx); /* NULL: has been called, or is not to be */
     void *drained_ctx;

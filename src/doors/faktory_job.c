@@ -102,7 +102,7 @@ static int check(const struct faktory_job *job, const struct extras *extras,
     int rc = name_check("jid", job->jid, err);
     if (rc == 0)
         rc = name_check("jobtype", job->type, err);
-    return rc < 0 || job->queue.len == 0 ? rc : name_check("queue", job->queue, err);
+    return rc < 0 || job->queue.len == 0 ? rc : name_check_queue(job->queue, err);
 }
 
 int faktory_job_read(struct str json, struct arena *arena, struct faktory_job *ret,
@@ -144,27 +144,45 @@ int64_t faktory_priority_out(int32_t priority)
     return FAKTORY_PRIORITY_DEFAULT + (step < -4 ? -4 : step > 4 ? 4 : step);
 }
 
+static int retries_of(const struct faktory_job *job)
+{
+    return job->retry > REDRIVE_MAX_RETRIES ? REDRIVE_MAX_RETRIES : (int)job->retry;
+}
+
+/* On top of the task's own. Most clients send the default of the protocol without having been
+ * asked, so that it says nothing. */
+static struct str policy_on_top(const struct faktory_job *job, enum faktory_policy from,
+                                struct arena *arena)
+{
+    if (job->retry == 0)
+        return STR("{\"max_retries\":0,\"enable_dlq\":false}");
+    if (job->retry < 0)
+        return STR("{\"max_retries\":0}");
+    if (from == FAKTORY_POLICY_TASK || job->retry == FAKTORY_RETRY_DEFAULT)
+        return (struct str){0};
+    return str_of(arena_printf(arena, "{\"max_retries\":%d}", retries_of(job)));
+}
+
 /* The job's own policy, or none. All that depends on the task's definition stays open. */
-static struct str policy_of(const struct faktory_job *job, bool is_declared, struct arena *arena)
+static struct str policy_of(const struct faktory_job *job, enum faktory_policy from,
+                            struct arena *arena)
 {
 #define FAKTORY_POLICY(retries, more)                                                         \
     "{\"profile\":\"faktory\",\"max_retries\":" retries ",\"dlq_retention_days\":180,\"retry" \
     "_on\":[\"*\",\"system\"]" more "}"
+    if (from != FAKTORY_POLICY_CLIENT)
+        return policy_on_top(job, from, arena);
     if (job->retry == 0)
-        return is_declared ? STR("{\"max_retries\":0,\"enable_dlq\":false}")
-                           : STR(FAKTORY_POLICY("0", ",\"enable_dlq\":false"));
+        return STR(FAKTORY_POLICY("0", ",\"enable_dlq\":false"));
     if (job->retry < 0)
-        return is_declared ? STR("{\"max_retries\":0}") : STR(FAKTORY_POLICY("0", ""));
-    if (is_declared)
-        return (struct str){0};
+        return STR(FAKTORY_POLICY("0", ""));
     if (job->retry == FAKTORY_RETRY_DEFAULT)
         return STR(FAKTORY_POLICY("25", ""));
-    int retries = job->retry > REDRIVE_MAX_RETRIES ? REDRIVE_MAX_RETRIES : (int)job->retry;
-    return str_of(arena_printf(arena, FAKTORY_POLICY("%d", ""), retries));
+    return str_of(arena_printf(arena, FAKTORY_POLICY("%d", ""), retries_of(job)));
 #undef FAKTORY_POLICY
 }
 
-void faktory_job_spec(const struct faktory_job *job, struct str tenant, bool is_declared,
+void faktory_job_spec(const struct faktory_job *job, struct str tenant, enum faktory_policy from,
                       struct arena *arena, struct job_spec *ret)
 {
     *ret = (struct job_spec){
@@ -173,7 +191,7 @@ void faktory_job_spec(const struct faktory_job *job, struct str tenant, bool is_
         .task = job->type,
         .queue = job->queue,
         .payload = job->text,
-        .policy = policy_of(job, is_declared, arena),
+        .policy = policy_of(job, from, arena),
         .priority = faktory_priority_in(job->priority),
         .process_after_ms = job->at_ms,
     };
@@ -226,16 +244,24 @@ static void write_lines(struct json_writer *w, const char *key, struct str text)
     json_end_array(w);
 }
 
+/* Whether it waits for its next run, or for nothing any more; otherwise it is being run. */
+static bool is_at_rest(const struct job *job)
+{
+    return job->status.state == REDRIVE_STATE_RETRYING ||
+           job->status.state == REDRIVE_STATE_DEAD_LETTER;
+}
+
 static bool has_failed(const struct job *job)
 {
-    return job->status.attempts > 1 && job->status.error.class_ != REDRIVE_CLASS_SUCCESS;
+    return job->status.attempts > (is_at_rest(job) ? 0 : 1) &&
+           job->status.error.class_ != REDRIVE_CLASS_SUCCESS;
 }
 
 /* The count of retries starts with 0, and this run is the latest of them. */
 static void write_failure(struct json_writer *w, const struct job *job)
 {
     const struct job_status *s = &job->status;
-    int64_t retry_count = (int64_t)s->attempts - 2;
+    int64_t retry_count = (int64_t)s->attempts - (is_at_rest(job) ? 1 : 2);
     int64_t remaining = (int64_t)job_max_attempts(job) - 1 - retry_count;
     json_key(w, "failure");
     json_begin_object(w);

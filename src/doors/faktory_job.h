@@ -39,11 +39,19 @@ struct faktory_job {
 int faktory_job_read(struct str json, struct arena *arena, struct faktory_job *ret,
                      struct redrive_err *err);
 
+/* Whose word on retries counts. */
+enum faktory_policy {
+    FAKTORY_POLICY_CLIENT, /* the task is not declared: Faktory's own policy */
+    FAKTORY_POLICY_BOTH,   /* the task's policy, with the number of retries that the client gives */
+    FAKTORY_POLICY_TASK,   /* the task's policy alone */
+};
+
 /* What is to be submitted. A job whose task is declared in the configuration follows the policy
  * that stands there, any other one Faktory's own: every failure is retried, on the curve of the
- * profile `faktory`, and a dead job is kept for 180 days. In both cases a retry of 0 or below
- * holds. Borrows from the job; what it has to write goes to the arena, whose `failed` tells. */
-void faktory_job_spec(const struct faktory_job *job, struct str tenant, bool is_declared,
+ * profile `faktory`, and a dead job is kept for 180 days. In all cases a retry of 0 or below
+ * holds; another number holds as `from` says, unless it is the protocol's default. Borrows from the
+ * job; what it has to write goes to the arena, whose `failed` tells. */
+void faktory_job_spec(const struct faktory_job *job, struct str tenant, enum faktory_policy from,
                       struct arena *arena, struct job_spec *ret);
 
 /* Priorities 1 … 9 are -100 … 100 here, 5 is 0. */

@@ -27,7 +27,7 @@ int faktory_line_next(struct str bytes, size_t max, size_t *scanned, struct fakt
 /* The next of the words between blanks, taken off the front of `rest`; false after the last. */
 bool faktory_word_next(struct str *rest, struct str *ret);
 
-/* Whether a word can name a queue: 1 to 255 bytes of UTF-8 without control characters. */
+/* Whether a word can name a worker: 1 to 255 bytes of UTF-8 without control characters. */
 bool faktory_is_name(struct str word);
 
 /* What a client has said, for a %.*s of an error. */

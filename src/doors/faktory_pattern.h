@@ -22,8 +22,8 @@ struct faktory_pattern {
     unsigned n_words;                             /* that the bits 0 … n need */
 };
 
-/* `*` is any run of bytes, `?` any byte; no brackets, no escapes. False: it is longer than
- * FAKTORY_PATTERN_MAX. */
+/* As Redis has it: `*` is any run of bytes, `?` any byte, `[a-z]` one of these and `[^a-z]` none of
+ * them, and a byte behind `\` stands for itself. False: it is longer than FAKTORY_PATTERN_MAX. */
 bool faktory_pattern_init(struct faktory_pattern *pattern, struct str text);
 
 /* Whether it fits the whole of the text. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/json_writer.h"
 #include "doors/faktory_job.h"
 #include "doors/faktory_line.h"
@@ -10,6 +11,9 @@
 
 /* Of one PUSHB. A thousand is what Faktory recommends. */
 #define BULK_MAX 20000
+
+/* Between two lines about a jid that is in use. */
+#define REPETITION_EVERY_MS 1000
 
 /* A job of a PUSHB that was refused before anybody was asked. */
 struct refusal {
@@ -35,6 +39,18 @@ static struct push_call *push_of(struct faktory_call *call)
     return (struct push_call *)(void *)call;
 }
 
+/* Whose word on retries counts for a job of this type. */
+static enum faktory_policy policy_from(const struct engine *engine, struct str type)
+{
+    struct config *config = engine_config(engine);
+    const struct config_task *task = engine_task_by(engine, config, type);
+    const enum faktory_policy from = !*task->name           ? FAKTORY_POLICY_CLIENT
+                                     : task->client_retries ? FAKTORY_POLICY_BOTH
+                                                            : FAKTORY_POLICY_TASK;
+    config_free(config);
+    return from;
+}
+
 static int push_add(struct push_call *p, struct str json, struct str *ret_jid,
                     struct redrive_err *err)
 {
@@ -47,8 +63,8 @@ static int push_add(struct push_call *p, struct str json, struct str *ret_jid,
         return rc;
     if (!faktory_make_room((void **)&p->specs, p->n, &p->capacity, sizeof *p->specs))
         return REDRIVE_E_NOMEM;
-    bool is_declared = engine_declares(engine, job.type);
-    faktory_job_spec(&job, conn->tenant, is_declared, &p->call.arena, &p->specs[p->n]);
+    faktory_job_spec(&job, conn->tenant, policy_from(engine, job.type), &p->call.arena,
+                     &p->specs[p->n]);
     if (p->call.arena.failed)
         return REDRIVE_E_NOMEM;
     p->n++;
@@ -92,9 +108,23 @@ static void push_answer_bulk(struct push_call *p)
     faktory_put_bulk(&p->call.reply, buf_str(text));
 }
 
+/* Faktory would run both. */
+static void log_repetitions(struct push_call *p)
+{
+    struct faktory_server *server = p->call.conn->server;
+    int64_t held_back = 0;
+    for (size_t i = 0; p->has_op && p->op.op.code == 0 && i < p->n; i++)
+        if (p->op.answers[i].existed && log_pace_allows(&server->repetitions, clock_monotonic_ms(),
+                                                        REPETITION_EVERY_MS, &held_back))
+            log_event(server->options.log, LOG_LEVEL_INFO, clock_wall_ms(), "faktory_jid_in_use",
+                      LOG_STR("job_id", p->specs[i].id), LOG_STR("tenant", p->specs[i].tenant),
+                      LOG_I("more", held_back));
+}
+
 static void push_answered(struct faktory_call *call)
 {
     struct push_call *p = push_of(call);
+    log_repetitions(p);
     if (p->is_bulk)
         push_answer_bulk(p);
     else
@@ -174,7 +204,11 @@ static int read_bulk(struct push_call *p, struct str json, struct redrive_err *e
     int rc = json_enter_array(&r);
     while (rc == 0 && (rc = json_next_item(&r)) > 0) {
         struct redrive_err why = {.message = "out of memory"};
-        rc = json_skip(&r, &item);
+        const int type = json_peek(&r);
+        rc = type == JSON_TYPE_OBJECT || type == JSON_TYPE_NULL || type < 0
+                 ? json_skip(&r, &item)
+                 : json_fail(&r, REDRIVE_E_INVALID, "expected a job, found %s",
+                             json_type_name((enum json_type)type));
         if (rc == 0 && p->n + p->n_refusals >= BULK_MAX)
             rc = json_fail(&r, REDRIVE_E_TOO_BIG, "expected at most %d jobs", BULK_MAX);
         if (rc == 0 && push_add(p, item, &jid, &why) < 0 && !refuse(p, jid, &why))

@@ -257,6 +257,10 @@ static struct faktory_server *server_new(const struct faktory_options *options)
     map_init(&server->groups, seed);
     map_init(&server->held, seed);
     map_init(&server->tenants, seed);
+    const unsigned most = (unsigned)server->options.max_connections;
+    address_counts_init(&server->addresses, options->max_per_address
+                                                ? options->max_per_address
+                                                : address_counts_default(most));
     server->passwords = faktory_passwords_hold(options->passwords);
     server->tls = options->tls ? tls_identity_hold(options->tls) : NULL;
     rng_seed(&server->rng, seed);
@@ -328,6 +332,7 @@ void faktory_server_free(struct faktory_server *server)
     faktory_passwords_free(server->passwords);
     tls_identity_free(server->tls);
     faktory_tenants_release(server);
+    address_counts_release(&server->addresses);
     faktory_held_release(server);
     map_release(&server->workers);
     map_release(&server->groups);

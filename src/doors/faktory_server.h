@@ -45,6 +45,7 @@ struct faktory_options {
     const struct log *log;
     struct remote_workers *remote; /* borrowed; NULL: workers that come in here are not shown */
     size_t max_connections;        /* 10 000 */
+    unsigned max_per_address;      /* connections; 0: three quarters of all */
     size_t max_line_bytes;         /* 8 MiB */
     size_t max_held_bytes;         /* of commands that are not done with, of all; 256 MiB */
     int64_t handshake_timeout_ms;  /* 2 s */

@@ -84,10 +84,12 @@ void faktory_workers_reap(struct faktory_server *server, int64_t now_ms)
 {
     LIST_FOREACH (&server->conns, link) {
         struct faktory_conn *conn = LIST_ENTRY(link, struct faktory_conn, link);
-        const struct faktory_worker *worker = conn->worker;
+        struct faktory_worker *worker = conn->worker;
         if (!worker || conn->is_closing ||
             now_ms - worker->beat_ms < server->options.beat_timeout_ms)
             continue;
+        server->n_reaped += !worker->is_reaped;
+        worker->is_reaped = true;
         log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "faktory_worker_silent",
                   LOG_S("worker", worker->name), LOG_STR("tenant", worker->tenant));
         faktory_conn_close(conn);

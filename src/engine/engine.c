@@ -169,14 +169,6 @@ const struct config_task *engine_task_by(const struct engine *e, const struct co
     return config ? config_task(config, name) : &e->builtin;
 }
 
-bool engine_declares(const struct engine *e, struct str name)
-{
-    struct config *config = engine_config(e);
-    bool declares = *engine_task_by(e, config, name)->name != '\0';
-    config_free(config);
-    return declares;
-}
-
 void engine_health(const struct engine *e, const struct health_thresholds *thresholds,
                    struct redrive_health *ret)
 {

@@ -77,8 +77,6 @@ struct config *engine_config(const struct engine *engine);
 /* The definition of a task by a configuration that engine_config has given. Any thread. */
 const struct config_task *engine_task_by(const struct engine *engine, const struct config *config,
                                          struct str name);
-/* Whether the configuration that is in force has the task. Any thread. */
-bool engine_declares(const struct engine *engine, struct str name);
 
 /* Of the work that this engine has settled; fills in all of `ret`. */
 void engine_health(const struct engine *engine, const struct health_thresholds *thresholds,

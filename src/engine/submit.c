@@ -23,15 +23,18 @@ static int check_names(const struct job_spec *spec, struct redrive_err *err)
         struct str s;
         bool required;
     } names[] = {
-        {"task", spec->task, true},        {"id", spec->id, false},
-        {"tenant", spec->tenant, false},   {"queue", spec->queue, false},
-        {"user", spec->user, false},       {"project", spec->project, false},
-        {"service", spec->service, false}, {"unique key", spec->unique_key, false},
+        {"task", spec->task, true},
+        {"id", spec->id, false},
+        {"tenant", spec->tenant, false},
+        {"user", spec->user, false},
+        {"project", spec->project, false},
+        {"service", spec->service, false},
+        {"unique key", spec->unique_key, false},
     };
     int rc = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && rc == 0; i++)
         rc = check_name(names[i].what, names[i].s, names[i].required, err);
-    return rc;
+    return rc < 0 || spec->queue.len == 0 ? rc : name_check_queue(spec->queue, err);
 }
 
 static int check_payload(size_t max_bytes, struct str payload, struct redrive_err *err)

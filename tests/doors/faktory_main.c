@@ -212,6 +212,8 @@ static void set_option(struct program *p, const char *name, char *value)
         p->options.address = value;
     else if (strcmp(name, "--max-connections") == 0)
         p->options.max_connections = strtoul(value, NULL, 10);
+    else if (strcmp(name, "--max-per-address") == 0)
+        p->options.max_per_address = (unsigned)atoi(value);
     else if (strcmp(name, "--max-line") == 0)
         p->options.max_line_bytes = strtoul(value, NULL, 10);
     else if (strcmp(name, "--tls") == 0)

@@ -27,7 +27,8 @@ static struct job_spec spec_of(const char *json, bool is_declared)
 {
     struct faktory_job job = job_of(json);
     struct job_spec spec;
-    faktory_job_spec(&job, STR("acme"), is_declared, &arena, &spec);
+    faktory_job_spec(&job, STR("acme"), is_declared ? FAKTORY_POLICY_BOTH : FAKTORY_POLICY_CLIENT,
+                     &arena, &spec);
     return spec;
 }
 
@@ -146,7 +147,7 @@ static void a_declared_task_keeps_its_policy(void **state)
 {
     (void)state;
     assert_int_equal(spec_of(PLAIN ",\"retry\":25}", true).policy.len, 0);
-    assert_int_equal(spec_of(PLAIN ",\"retry\":7}", true).policy.len, 0);
+    check_str(spec_of(PLAIN ",\"retry\":7}", true).policy, "{\"max_retries\":7}");
     check_str(spec_of(PLAIN ",\"retry\":0}", true).policy,
               "{\"max_retries\":0,\"enable_dlq\":false}");
     check_str(spec_of(PLAIN ",\"retry\":-1}", true).policy, "{\"max_retries\":0}");

@@ -45,7 +45,7 @@ static void check_handed_out(const struct faktory_job *job, struct arena *arena)
     struct job claimed = {.status = {.attempts = 2, .created_ms = 1}};
     struct faktory_job again;
     struct buf out;
-    faktory_job_spec(job, STR("t"), false, arena, &claimed.spec);
+    faktory_job_spec(job, STR("t"), FAKTORY_POLICY_CLIENT, arena, &claimed.spec);
     claimed.status.error = (struct job_error){
         .class_ = REDRIVE_CLASS_TRANSIENT, .type = job->type, .message = job->text};
     buf_init(&out, 1 << 20);
