@@ -228,7 +228,7 @@ static int write_export(struct batch *b, struct store *store, const char *path, 
     };
     struct export_file file;
     uint64_t n;
-    int rc = export_file_open(&file, path, true, err);
+    int rc = export_file_open(&file, "export", path, true, err);
     if (rc < 0)
         return rc;
     rc = export_jobs(store, &filter, export_format_of(path), file.file, NULL, &n, err);
@@ -297,7 +297,7 @@ static int check_export(const struct batch *b, const char *path, struct redrive_
         err_hint(err, "`redrive jobs export --task %s` writes there", b->task.ptr);
         return REDRIVE_E_USAGE;
     }
-    int rc = export_file_open(&file, path, true, err);
+    int rc = export_file_open(&file, "export", path, true, err);
     if (rc == 0)
         export_file_abandon(&file);
     return rc;

@@ -161,19 +161,12 @@ static int print_move(struct cli *cli, const struct move *o, struct redrive_err 
 struct bar {
     struct cli *cli;
     struct progress progress;
-    const char *phase;
 };
 
 static bool show(void *ctx, const char *phase, uint64_t done, uint64_t total)
 {
     struct bar *bar = ctx;
-    if (bar->phase != phase) {
-        if (bar->phase)
-            progress_clear(&bar->progress);
-        progress_init(&bar->progress, &bar->cli->err, phase, total, NULL);
-        bar->phase = phase;
-    }
-    progress_update(&bar->progress, done);
+    progress_phase(&bar->progress, &bar->cli->err, phase, done, total);
     return !interrupt_asked();
 }
 
@@ -196,8 +189,7 @@ static int transfer(struct cli *cli, struct move *o, struct redrive_err *err)
     interrupt_catch(&interrupt);
     int rc = transfer_run(&options, &o->report, err);
     interrupt_release(&interrupt);
-    if (bar.phase)
-        progress_clear(&bar.progress);
+    progress_clear(&bar.progress);
     o->took_ms = clock_monotonic_ms() - started_ms;
     return rc;
 }

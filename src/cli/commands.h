@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 
+extern const struct command cmd_backup;
 extern const struct command cmd_batch;
 extern const struct command cmd_breakers;
 extern const struct command cmd_complete; /* cmd_completion.c */

@@ -43,13 +43,15 @@ enum export_format export_format_of(const char *path);
  */
 struct export_file {
     const char *path; /* borrowed */
+    const char *what; /* borrowed: what errors call it, "export" */
     bool force;       /* take the place of a file that is there */
     char *temporary;
     FILE *file;
 };
 
 /* REDRIVE_E_EXISTS when there is a file and `force` is not set, or something that is no file. */
-int export_file_open(struct export_file *f, const char *path, bool force, struct redrive_err *err);
+int export_file_open(struct export_file *f, const char *what, const char *path, bool force,
+                     struct redrive_err *err);
 /* Moves it to its place; takes it away if that fails. */
 int export_file_finish(struct export_file *f, struct redrive_err *err);
 /* Takes it away, unless it is finished or was never opened. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,40 +45,41 @@ static void unwatch_signals(void)
     unfinished = NULL;
 }
 
-static int cannot_write(const char *path, int error, struct redrive_err *err)
+static int cannot_write(const struct export_file *f, int error, struct redrive_err *err)
 {
     int code = error == EACCES || error == EPERM ? REDRIVE_E_DENIED
                : error == ENOENT                 ? REDRIVE_E_NOT_FOUND
                                                  : REDRIVE_E_IO;
-    err_set(err, code, "cannot write the export: %s", strerror(error));
-    err_detail(err, "file %s", path);
+    err_set(err, code, "cannot write the %s: %s", f->what, strerror(error));
+    err_detail(err, "file %s", f->path);
     return code;
 }
 
-static int is_there(const char *path, bool force, struct redrive_err *err)
+static int is_there(const struct export_file *f, struct redrive_err *err)
 {
     struct stat st;
-    if (lstat(path, &st) < 0)
-        return errno == ENOENT ? 0 : cannot_write(path, errno, err);
+    if (lstat(f->path, &st) < 0)
+        return errno == ENOENT ? 0 : cannot_write(f, errno, err);
     /* To take the place of a device or a link would hurt others. */
     if (!S_ISREG(st.st_mode)) {
-        err_set(err, REDRIVE_E_EXISTS, "cannot write the export: this is no plain file");
-        err_detail(err, "file %s", path);
+        err_set(err, REDRIVE_E_EXISTS, "cannot write the %s: this is no plain file", f->what);
+        err_detail(err, "file %s", f->path);
         err_hint(err, "name a plain file, or one that is not there yet");
         return REDRIVE_E_EXISTS;
     }
-    if (force)
+    if (f->force)
         return 0;
-    err_set(err, REDRIVE_E_EXISTS, "cannot write the export: the file exists");
-    err_detail(err, "file %s", path);
+    err_set(err, REDRIVE_E_EXISTS, "cannot write the %s: the file exists", f->what);
+    err_detail(err, "file %s", f->path);
     err_hint(err, "--force replaces it");
     return REDRIVE_E_EXISTS;
 }
 
-int export_file_open(struct export_file *f, const char *path, bool force, struct redrive_err *err)
+int export_file_open(struct export_file *f, const char *what, const char *path, bool force,
+                     struct redrive_err *err)
 {
-    *f = (struct export_file){.path = path, .force = force};
-    int rc = is_there(path, force, err);
+    *f = (struct export_file){.path = path, .what = what, .force = force};
+    int rc = is_there(f, err);
     if (rc < 0)
         return rc;
     size_t size = strlen(path) + sizeof ".XXXXXX";
@@ -87,7 +89,7 @@ int export_file_open(struct export_file *f, const char *path, bool force, struct
     (void)snprintf(f->temporary, size, "%s.XXXXXX", path);
     int fd = mkostemp(f->temporary, O_CLOEXEC);
     if (fd < 0) {
-        rc = cannot_write(path, errno, err);
+        rc = cannot_write(f, errno, err);
         free(f->temporary);
         f->temporary = NULL;
         return rc;
@@ -97,7 +99,7 @@ int export_file_open(struct export_file *f, const char *path, bool force, struct
     f->file = fdopen(fd, "w");
     if (f->file)
         return 0;
-    rc = cannot_write(path, errno, err);
+    rc = cannot_write(f, errno, err);
     (void)close(fd);
     export_file_abandon(f);
     return rc;
@@ -113,6 +115,20 @@ static int move_there(const struct export_file *f)
     return rc < 0 && (errno == EINVAL || errno == ENOSYS) ? rename(f->temporary, f->path) : rc;
 }
 
+/* So that the new name lasts. Not every file system can do it, and the file itself is synced. */
+static void sync_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const int len = !slash ? 1 : slash == path ? 1 : (int)(slash - path);
+    (void)snprintf(folder, sizeof folder, "%.*s", len, slash ? path : ".");
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        (void)close(fd);
+    }
+}
+
 int export_file_finish(struct export_file *f, struct redrive_err *err)
 {
     bool whole = fflush(f->file) == 0 && fsync(fileno(f->file)) == 0;
@@ -126,8 +142,9 @@ int export_file_finish(struct export_file *f, struct redrive_err *err)
         whole = false;
         error = errno;
     }
-    int rc = whole ? 0 : cannot_write(f->path, error, err);
+    int rc = whole ? 0 : cannot_write(f, error, err);
     if (whole) {
+        sync_folder(f->path);
         unwatch_signals();
         free(f->temporary);
         f->temporary = NULL;

@@ -23,7 +23,7 @@ static int export_to_file(struct cli *cli, struct store *store, const struct job
 {
     struct export_file file;
     uint64_t n = 0;
-    int rc = export_file_open(&file, options->output, options->force, err);
+    int rc = export_file_open(&file, "export", options->output, options->force, err);
     if (rc == 0)
         rc = export_to(cli, store, filter, format, file.file, &n, err);
     if (rc == 0)

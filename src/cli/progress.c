@@ -100,6 +100,16 @@ void progress_update(struct progress *p, uint64_t done)
     p->visible = true;
 }
 
+void progress_phase(struct progress *p, struct term *term, const char *label, uint64_t done,
+                    uint64_t total)
+{
+    if (p->label != label) {
+        progress_clear(p);
+        progress_init(p, term, label, total, NULL);
+    }
+    progress_update(p, done);
+}
+
 void progress_clear(struct progress *p)
 {
     if (!p->visible)

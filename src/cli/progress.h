@@ -34,6 +34,11 @@ void progress_init(struct progress *p, struct term *term, const char *label, uin
 /* `done` of the total are done. */
 void progress_update(struct progress *p, uint64_t done);
 
+/* The same for work that goes in phases: starts a bar when the label is another one than before.
+ * Zeroed before the first. */
+void progress_phase(struct progress *p, struct term *term, const char *label, uint64_t done,
+                    uint64_t total);
+
 /* Takes the bar away, at the end or before something else is written; a later update draws it
  * again. */
 void progress_clear(struct progress *p);

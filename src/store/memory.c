@@ -183,5 +183,6 @@ const struct store_ops STORE_MEMORY = {
     .counters_list = memory_counters_list,
     .facts = memory_facts,
     .verify = memory_verify,
+    .backup_hint = "it ends with its process; a store that is to last is a file: sqlite:FILE",
     .wait = memory_wait,
 };

@@ -39,10 +39,9 @@ void store_own_process(void)
             STORES[i]->own_process();
 }
 
-int store_open(const char *url, const struct store_options *options, struct store **ret,
+int store_find(const char *url, const struct store_ops **ret, struct str *ret_place,
                struct redrive_err *err)
 {
-    static const struct store_options DEFAULTS = {0};
     const char *colon = url ? strchr(url, ':') : NULL;
     if (!colon) {
         int rc = err_set(err, REDRIVE_E_INVALID, "'%s' does not name a store", url ? url : "");
@@ -53,10 +52,24 @@ int store_open(const char *url, const struct store_options *options, struct stor
     struct str scheme = {url, (size_t)(colon - url)};
     if (str_is(scheme, "postgresql")) /* libpq has both */
         scheme = str_of(STORE_POSTGRES.scheme);
-    for (size_t i = 0; i < N_STORES; i++)
-        if (str_is(scheme, STORES[i]->scheme))
-            return STORES[i]->open(str_of(colon + 1), options ? options : &DEFAULTS, ret, err);
+    for (size_t i = 0; i < N_STORES; i++) {
+        if (str_is(scheme, STORES[i]->scheme)) {
+            *ret = STORES[i];
+            *ret_place = str_of(colon + 1);
+            return 0;
+        }
+    }
     return unknown_scheme(scheme, err);
+}
+
+int store_open(const char *url, const struct store_options *options, struct store **ret,
+               struct redrive_err *err)
+{
+    static const struct store_options DEFAULTS = {0};
+    const struct store_ops *ops;
+    struct str place;
+    int rc = store_find(url, &ops, &place, err);
+    return rc < 0 ? rc : ops->open(place, options ? options : &DEFAULTS, ret, err);
 }
 
 void store_close(struct store *store)

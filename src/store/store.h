@@ -510,7 +510,8 @@ static inline void store_tell(struct store *store, uint32_t news)
 struct store_options {
     bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND. Where
                            * none can be set up (no such database or folder): another error */
-    bool as_is;           /* change nothing: an older or newer store is opened for `facts` alone */
+    bool as_is;           /* change nothing: an older or newer store is opened for `facts` and
+                           * `backup` alone */
     bool caller_time;     /* the unit's time is begin's now_ms, whatever clock the store has: for
                            * tests that move time */
     int64_t busy_wait_ms; /* how long to wait for others before REDRIVE_E_IO; 0: 5 s */
@@ -518,6 +519,12 @@ struct store_options {
                            * store does that itself; 0: its own choice. For tests */
     uint64_t origin;      /* handles with the same one need not tell each other their news, if the
                            * store can tell them apart (STORE_TELLS); 0: of nobody else */
+};
+
+/* What a backup has copied. */
+struct store_copy {
+    int64_t bytes;
+    int64_t jobs; /* in every state */
 };
 
 /* What a store is, for people who look after it. */
@@ -733,6 +740,16 @@ struct store_ops {
     int (*verify)(struct store *store, void (*progress)(void *ctx), void *ctx,
                   struct redrive_err *err);
 
+    /* Copies the whole store, as it is at one moment, into a file that exists and is empty, while
+     * other processes go on. The store is only read, and the copy is read again and checked:
+     * REDRIVE_E_CORRUPT. The caller syncs the file; after a failure it has no meaning. `progress`
+     * (may be NULL) is called now and then; phases are string literals. NULL: the store has other
+     * means, which `backup_hint` names. */
+    int (*backup)(struct store *store, const char *path,
+                  void (*progress)(void *ctx, const char *phase, uint64_t done, uint64_t total),
+                  void *ctx, struct store_copy *ret, struct redrive_err *err);
+    const char *backup_hint;
+
     /* Does what is better done while no operation waits, such as moving a log into place; within
      * some 100 ms. Called when the handle has been idle for a moment and its `wants_upkeep` is set.
      * NULL: there never is anything to do. */
@@ -761,7 +778,11 @@ struct store_ops {
  * which is not a library's to do. */
 void store_own_process(void);
 
-/* Finds the store by the scheme of the URL. REDRIVE_E_UNKNOWN names the schemes there are. */
+/* Finds the kind of store by the scheme of the URL, and the place that follows the scheme. Nothing
+ * is opened. REDRIVE_E_UNKNOWN names the schemes there are. */
+int store_find(const char *url, const struct store_ops **ret, struct str *ret_place,
+               struct redrive_err *err);
+/* The same, and opens it. */
 int store_open(const char *url, const struct store_options *options, struct store **ret,
                struct redrive_err *err);
 void store_close(struct store *store);

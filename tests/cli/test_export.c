@@ -156,25 +156,25 @@ static void file_is_whole_or_not_there(void **state)
     assert_non_null(mkdtemp(dir));
     (void)snprintf(path, sizeof path, "%s/out", dir);
 
-    assert_int_equal(export_file_open(&f, path, false, NULL), 0);
+    assert_int_equal(export_file_open(&f, "export", path, false, NULL), 0);
     (void)fputs("half", f.file);
     assert_int_equal(access(path, F_OK), -1);
     export_file_abandon(&f);
     assert_int_equal(access(path, F_OK), -1);
 
-    assert_int_equal(export_file_open(&f, path, false, NULL), 0);
+    assert_int_equal(export_file_open(&f, "export", path, false, NULL), 0);
     (void)fputs("whole", f.file);
     assert_int_equal(export_file_finish(&f, NULL), 0);
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 5);
-    assert_int_equal(export_file_open(&f, path, false, NULL), REDRIVE_E_EXISTS);
+    assert_int_equal(export_file_open(&f, "export", path, false, NULL), REDRIVE_E_EXISTS);
     export_file_abandon(&f);
-    assert_int_equal(export_file_open(&f, path, true, NULL), 0);
+    assert_int_equal(export_file_open(&f, "export", path, true, NULL), 0);
     assert_int_equal(export_file_finish(&f, NULL), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 0);
-    assert_int_equal(export_file_open(&f, dir, true, NULL), REDRIVE_E_EXISTS);
+    assert_int_equal(export_file_open(&f, "export", dir, true, NULL), REDRIVE_E_EXISTS);
 
     (void)unlink(path);
     assert_int_equal(rmdir(dir), 0); /* nothing else was left there */

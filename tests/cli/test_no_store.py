@@ -23,6 +23,7 @@ READERS = [
     ["stats"],
     ["health"],
     ["top", "--once"],
+    ["backup", "copy.db"],
     ["breakers", "list"],
     ["breakers", "show", "mail"],
     ["breakers", "reset", "mail"],

@@ -28,6 +28,7 @@ STORES = [
     f"postgers://ann:{SECRET}@127.0.0.1/jobs",
 ]
 COMMANDS = [
+    ["backup", "copy.db"],
     ["batch", "t", "none.csv"],
     ["breakers"],
     ["config", "check"],

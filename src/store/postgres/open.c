@@ -148,6 +148,8 @@ const struct store_ops STORE_POSTGRES = {
     .counters_list = postgres_counters_list,
     .facts = postgres_facts,
     .verify = postgres_verify,
+    .backup_hint = "use PostgreSQL's own: pg_dump --format=custom --schema=redrive --file=FILE "
+                   "URL; it may run beside workers",
     .wait = postgres_wait,
     .look_around = postgres_look_around,
 };

@@ -246,6 +246,9 @@ static int redis_open(struct str place, const struct store_options *options, str
     return 0;
 }
 
+#define REDIS_BACKUP_HINT \
+    "use the server's own persistence: redis-cli --rdb FILE takes a snapshot beside workers"
+
 const struct store_ops STORE_REDIS = {
     .scheme = "redis",
     .capabilities =
@@ -288,6 +291,7 @@ const struct store_ops STORE_REDIS = {
     .counters_list = redis_counters_list,
     .facts = redis_facts,
     .verify = redis_verify,
+    .backup_hint = REDIS_BACKUP_HINT,
     .wait = redis_wait,
     .look_around = redis_look_around,
 };
@@ -304,4 +308,5 @@ static int redis_tls_open(struct str place, const struct store_options *options,
     return rc;
 }
 
-const struct store_ops STORE_REDIS_TLS = {.scheme = "rediss", .open = redis_tls_open};
+const struct store_ops STORE_REDIS_TLS = {
+    .scheme = "rediss", .open = redis_tls_open, .backup_hint = REDIS_BACKUP_HINT};

@@ -125,19 +125,6 @@ static int run_script(struct store *store, const char *sql, struct redrive_err *
     return rc == SQLITE_OK ? 0 : sql_error(store, rc, err);
 }
 
-static int read_number(struct store *store, const char *sql, int64_t *ret, struct redrive_err *err)
-{
-    sqlite3_stmt *st;
-    int rc = sqlite3_prepare_v2(store->db, sql, -1, &st, NULL);
-    if (rc != SQLITE_OK)
-        return sql_error(store, rc, err);
-    rc = sql_step(store, st, err);
-    if (rc > 0)
-        *ret = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    return rc < 0 ? rc : 0;
-}
-
 /* The version of the store, 0 for an empty file, or an error for what is none of ours. */
 static int read_any_version(struct store *store, int64_t *ret, struct redrive_err *err)
 {
@@ -147,11 +134,11 @@ static int read_any_version(struct store *store, int64_t *ret, struct redrive_er
     const bool is_own_look = sqlite3_get_autocommit(store->db);
     int rc = is_own_look ? run_script(store, "BEGIN", err) : 0;
     if (rc == 0)
-        rc = read_number(store, "PRAGMA application_id", &application, err);
+        rc = sql_number(store, "PRAGMA application_id", &application, err);
     if (rc == 0)
-        rc = read_number(store, "PRAGMA user_version", ret, err);
+        rc = sql_number(store, "PRAGMA user_version", ret, err);
     if (rc == 0)
-        rc = read_number(store, "SELECT count(*) FROM sqlite_schema", &tables, err);
+        rc = sql_number(store, "SELECT count(*) FROM sqlite_schema", &tables, err);
     if (is_own_look && !sqlite3_get_autocommit(store->db)) {
         const int ended = run_script(store, "ROLLBACK", rc == 0 ? err : NULL);
         rc = rc == 0 ? ended : rc;
@@ -359,6 +346,7 @@ const struct store_ops STORE_SQLITE = {
     .counters_list = sqlite_counters_list,
     .facts = sqlite_facts,
     .verify = sqlite_verify,
+    .backup = sqlite_backup,
     .upkeep = sqlite_upkeep,
     .wait = sqlite_wait,
 };

@@ -65,6 +65,9 @@ int sql_step(struct store *store, sqlite3_stmt *st, struct redrive_err *err);
 int sql_run(struct store *store, sqlite3_stmt *st, struct redrive_err *err);
 int sql_exec(struct store *store, enum statement which, struct redrive_err *err);
 
+/* The first column of the first row of a statement that is not kept; untouched if there is none. */
+int sql_number(struct store *store, const char *sql, int64_t *ret, struct redrive_err *err);
+
 /* Turns the connection's last error into one of ours, with a hint. */
 int sql_error(struct store *store, int rc, struct redrive_err *err);
 
@@ -264,6 +267,9 @@ int sqlite_credit_pause(struct store *store, struct pause_credit *credit, struct
 int sqlite_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
 int sqlite_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
                   struct redrive_err *err);
+int sqlite_backup(struct store *store, const char *path,
+                  void (*progress)(void *ctx, const char *phase, uint64_t done, uint64_t total),
+                  void *ctx, struct store_copy *ret, struct redrive_err *err);
 int sqlite_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err);
 int sqlite_change(struct store *store, const struct change_move *moves, size_t n,

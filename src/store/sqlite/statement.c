@@ -99,6 +99,19 @@ int sql_error(struct store *store, int rc, struct redrive_err *err)
     return REDRIVE_E_INTERNAL;
 }
 
+int sql_number(struct store *store, const char *sql, int64_t *ret, struct redrive_err *err)
+{
+    sqlite3_stmt *st;
+    int rc = sqlite3_prepare_v2(store->db, sql, -1, &st, NULL);
+    if (rc != SQLITE_OK)
+        return sql_error(store, rc, err);
+    rc = sql_step(store, st, err);
+    if (rc > 0)
+        *ret = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return rc < 0 ? rc : 0;
+}
+
 int sql_damaged(struct store *store, int64_t seq, const char *what, struct redrive_err *err)
 {
     /* A value that SQLite had no memory for looks as if it were missing. */
