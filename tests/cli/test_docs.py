@@ -101,3 +101,34 @@ def test_calls_in_the_documents_exist(redrive):
         blocks = re.findall(r"^```(?:sh|bash|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         for block in blocks:
             check_lines(redrive, command_lines(re.sub(r"^\$ ", "", block, flags=re.MULTILINE)))
+
+
+def yaml_blocks(page):
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    return re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def test_configuration_of_the_kubernetes_page_loads(redrive, tmp_path):
+    blocks = [block for block in yaml_blocks("kubernetes.md") if block.startswith("# redrive.yaml\n")]
+    assert blocks
+    path = tmp_path / "redrive.yaml"
+    secrets = {"BILLING_SECRET": "whsec_c2VjcmV0LW9mLXRoaXJ0eS10d28tYnl0ZXM=", "BILLING_TOKEN": "token"}
+    for block in blocks:
+        path.write_text(block, "utf-8")
+        result = redrive("config", "check", "-c", str(path), env={**secrets, "REDRIVE_STORE": "sqlite:jobs.db"})
+        assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_pods_of_the_kubernetes_page_have_time_to_stop_and_sqlite_has_one_pod():
+    manifests = [block for block in yaml_blocks("kubernetes.md") if "kind: " in block]
+    assert len(manifests) == 2
+    for text in manifests:
+        drain = re.search(r"drain: (\d+)s", "".join(yaml_blocks("kubernetes.md")))
+        grace = re.search(r"--grace, (\d+)s", text)
+        killed = re.search(r"terminationGracePeriodSeconds: (\d+)", text)
+        assert int(drain[1]) < int(grace[1]) < int(killed[1])
+        assert "path: /ready" in text and "path: /health" in text
+        if "sqlite:" in text:
+            assert "kind: StatefulSet" in text and "replicas: 1\n" in text and "ReadWriteOncePod" in text
+        else:
+            assert "kind: Deployment" in text
