@@ -10,6 +10,7 @@
 #include "base/json_writer.h"
 #include "cli/cli.h"
 #include "cli/load_config.h"
+#include "config/exposed.h"
 #include "core/explain.h"
 #include "doors/tls.h"
 #include "run/from_config.h"
@@ -120,6 +121,19 @@ static int check_tls(struct cli *cli, const struct config *config, int64_t *n_wa
     return 0;
 }
 
+/* Returns how many there are. */
+static int64_t check_exposed(struct cli *cli, const struct config *config)
+{
+    struct exposed files[EXPOSED_MAX];
+    const size_t n = exposed_find(config, NULL, files);
+    for (size_t i = 0; i < n; i++) {
+        struct redrive_err warning = {0};
+        exposed_warning(&files[i], &warning);
+        cli_warn(cli, &warning);
+    }
+    return (int64_t)n;
+}
+
 static void check_as_json(const struct config *config, int64_t more_warnings, struct buf *out)
 {
     struct json_writer w;
@@ -154,7 +168,8 @@ static int run_check(struct cli *cli, struct redrive_err *err)
     if (rc < 0)
         return rc;
     struct buf out;
-    int64_t more_warnings = check_time(cli, config) + check_programs(cli, config);
+    int64_t more_warnings =
+        check_time(cli, config) + check_programs(cli, config) + check_exposed(cli, config);
     rc = check_tls(cli, config, &more_warnings, err);
     if (rc < 0) {
         config_free(config);
@@ -199,7 +214,7 @@ static const struct command CMD_CHECK = {
                    "reports all errors with file, line, what was expected, and the nearest valid "
                    "name. The exit code is 2 if there is one, 1 if a file cannot be read. Programs "
                    "of tasks that are missing or cannot be run here, with which nothing would "
-                   "start, are warnings.",
+                   "start, and files with secrets that other users can read, are warnings.",
     .examples =
         (const struct example[]){
             {"redrive config check -c redrive.yaml", "before a deployment"},

@@ -141,6 +141,7 @@ static int run_doctor(struct cli *cli, struct redrive_err *err)
         doctor_check_jobs(d);
         doctor_check_programs(d);
         doctor_check_tls(d);
+        doctor_check_secrets(d);
     }
     doctor_check_limits(d);
     doctor_check_zones(d);
@@ -159,7 +160,8 @@ const struct command cmd_doctor = {
         "The exit code is 1 when a check fails. Looked at are the configuration, the schema of the "
         "store and whether it is whole, what would survive a crash, how long its disk takes to "
         "make "
-        "a write durable, free space, who may read the file, the length of its log, programs of "
+        "a write durable, free space, who may read the file and "
+        "other files with secrets, the length of its log, programs of "
         "tasks, open files, time zones, jobs that nobody takes back or nobody can run, and the "
         "clock. Nothing in the store is changed, whichever version it has.",
     .examples =

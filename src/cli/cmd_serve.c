@@ -207,6 +207,7 @@ static int load(struct cli *cli, struct serve *serve, struct redrive_err *err)
     if (rc < 0)
         return rc;
     serve->config = config_hold(serve->session.config);
+    session_log_exposed(&serve->session, serve->config, serve->options->faktory_passwords);
     return serve_load_tls(serve, err);
 }
 

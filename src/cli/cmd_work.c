@@ -239,6 +239,8 @@ static int load(struct cli *cli, struct work *work, struct redrive_err *err)
         rc = load_config_flag("listen-metrics", work->options->metrics, err);
     if (rc == 0)
         rc = session_load(cli, &work->session, err);
+    if (rc == 0)
+        session_log_exposed(&work->session, work->session.config, NULL);
     if (rc == 0 && work->session.config->listen.metrics && !(work->times = run_times_new()))
         rc = err_nomem(err);
     return rc;

@@ -57,5 +57,6 @@ void doctor_check_zones(struct doctor *d);
 void doctor_check_limits(struct doctor *d);
 void doctor_check_programs(struct doctor *d);
 void doctor_check_tls(struct doctor *d);
+void doctor_check_secrets(struct doctor *d);
 
 #endif

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "config/exposed.h"
 #include "config/zone.h"
 #include "doors/tls.h"
 #include "run/from_config.h"
@@ -209,4 +210,20 @@ void doctor_check_tls(struct doctor *d)
     else
         doctor_blame(d, "certificate", &why);
     tls_identity_free(identity);
+}
+
+/* ---- Files with secrets ---------------------------------------------------------------------- */
+
+void doctor_check_secrets(struct doctor *d)
+{
+    struct exposed files[EXPOSED_MAX];
+    const size_t n = exposed_find(d->config, NULL, files);
+    if (n == 0)
+        doctor_say(d, DOCTOR_OK, "secrets", "no other user can read a file that holds one");
+    for (size_t i = 0; i < n; i++) {
+        struct redrive_err warning = {0};
+        exposed_warning(&files[i], &warning);
+        doctor_say(d, DOCTOR_WARN, "secrets", "%s (%s)", warning.message, warning.detail);
+        doctor_hint(d, "%s", warning.hint);
+    }
 }

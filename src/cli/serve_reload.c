@@ -135,6 +135,7 @@ static void take_over(struct serve *serve, struct config *config)
     config_free(serve->config);
     serve->config = config;
     log_unheard(serve, config);
+    session_log_exposed(&serve->session, config, serve->options->faktory_passwords);
     log_event(
         &serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "reloaded",
         LOG_S("config", config->path ? config->path : ""), LOG_I("tasks", (int64_t)config->n_tasks),

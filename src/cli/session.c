@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "cli/load_config.h"
+#include "config/exposed.h"
 #include "doors/unix_socket.h"
 #include "engine/tasks.h"
 
@@ -28,6 +29,20 @@ int session_load(struct cli *cli, struct session *ret, struct redrive_err *err)
         .sink = log_to_stderr,
     };
     return 0;
+}
+
+void session_log_exposed(const struct session *session, const struct config *config,
+                         const char *password_file)
+{
+    struct exposed files[EXPOSED_MAX];
+    const size_t n = exposed_find(config, password_file, files);
+    for (size_t i = 0; i < n; i++) {
+        struct redrive_err warning = {0};
+        exposed_warning(&files[i], &warning);
+        log_event(&session->log, LOG_LEVEL_WARNING, clock_wall_ms(), "secrets_exposed",
+                  LOG_S("path", files[i].path), LOG_S("error", warning.message),
+                  LOG_S("detail", warning.detail), LOG_S("hint", warning.hint));
+    }
 }
 
 static int connect_to(struct session *session, const char *url, bool create,

@@ -56,6 +56,10 @@ int session_another_store(const struct session *session, struct store **ret,
 int session_committer(struct session *session, void (*on_ready)(void *ctx), void *ready_ctx,
                       struct committer **ret, struct redrive_err *err);
 
+/* A warning for each file with secrets that other users can read, of this configuration. */
+void session_log_exposed(const struct session *session, const struct config *config,
+                         const char *password_file);
+
 /* Says where clients can connect now, with the port, also when the address left it open. */
 void session_log_listening(const struct session *session, const char *door, const char *address,
                            uint16_t port);

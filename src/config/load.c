@@ -26,6 +26,7 @@ struct loading {
     struct layers layers;
     struct variables variables;
     struct references references;
+    bool is_dotenv_used; /* by a reference */
 };
 
 /* ---- Files ---------------------------------------------------------------------------------- */
@@ -87,6 +88,7 @@ static void read_dotenv(struct loading *l)
     int rc = file_read(path, DOTENV_MAX_BYTES, &text, &why);
     const struct node where = {.style = NODE_SETTING, .source = path};
     if (rc == 0) {
+        l->binder.config->owned->dotenv_path = arena_dup(l->binder.arena, str_of(path));
         env_gather_dotenv(&l->layers, buf_str(&text), path, &l->variables);
         l->references.dotenv = arena_str(&l->document, buf_str(&text));
     } else if (rc == REDRIVE_E_IO)
@@ -128,6 +130,56 @@ static void apply_settings(struct loading *l)
     foreign_apply(&l->layers, &l->variables);
 }
 
+/* ---- Secrets --------------------------------------------------------------------------------
+ *
+ * Where they stand is known only while the document is there.
+ */
+
+static bool is_secret_header(const char *name)
+{
+    static const char *const NAMES[] = {"Authorization", "Proxy-Authorization", "Cookie",
+                                        "X-Api-Key", "X-Auth-Token"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (str_eq_nocase(str_of(name), str_of(NAMES[i])))
+            return true;
+    return false;
+}
+
+/* Whether the file itself has a secret of run.http, and not just the name of a variable. */
+static bool has_http_secret(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_tasks; i++) {
+        const struct config_http *http = &config->tasks[i].run.http;
+        for (size_t j = 0; j < http->n_secrets; j++)
+            if (!reference_in(str_of(http->secrets[j].shown)))
+                return true;
+        for (size_t j = 0; j < http->n_headers; j++)
+            if (is_secret_header(http->headers[j].name) &&
+                !reference_in(str_of(http->headers[j].shown)))
+                return true;
+    }
+    return false;
+}
+
+static void note_secrets(struct loading *l)
+{
+    const struct config *config = l->binder.config;
+    struct config_owned *owned = config->owned;
+    const struct node *store = node_find(l->layers.root, STR("store"));
+    const bool has_password = store && !str_eq(str_of(config->store), str_of(config->store_shown));
+    if (has_password && store->style != NODE_SETTING)
+        owned->file_secrets = "the password of the store";
+    else if (config->n_tokens > 0)
+        owned->file_secrets = "tokens";
+    else if (has_http_secret(config))
+        owned->file_secrets = "secrets of run.http";
+    if (has_password && owned->dotenv_path &&
+        str_starts_with(str_of(store->source), str_of(owned->dotenv_path)))
+        owned->dotenv_secrets = "the password of the store";
+    else if (l->is_dotenv_used)
+        owned->dotenv_secrets = "secrets of run.http";
+}
+
 /* ---- Loading -------------------------------------------------------------------------------- */
 
 static int load(struct loading *l)
@@ -140,7 +192,10 @@ static int load(struct loading *l)
     bind_table(&l->binder, &TABLE_ROOT, l->layers.root, l->binder.config);
     if (l->binder.arena->failed || l->document.failed)
         return REDRIVE_E_NOMEM;
-    return l->binder.n_errors ? REDRIVE_E_CONFIG : 0;
+    if (l->binder.n_errors)
+        return REDRIVE_E_CONFIG;
+    note_secrets(l);
+    return 0;
 }
 
 /* Binding visits sections in an order of its own; people read from the top. */
@@ -196,6 +251,7 @@ int config_load(const struct config_sources *sources, struct config **ret,
                                .references = &l.references,
                                .code = REDRIVE_E_CONFIG};
     l.references.environ = sources->environ;
+    l.references.is_dotenv_used = &l.is_dotenv_used;
     config->owned->zone_dir = arena_dup(l.binder.arena, str_of(l.binder.zone_dir));
     l.layers = (struct layers){.binder = &l.binder, .arena = &l.document};
     choose_path(&l);

@@ -12,6 +12,11 @@ struct config_owned {
     struct arena arena; /* holds the configuration itself, too */
     struct zone *zones;
     const char *zone_dir; /* where they were found */
+
+    /* For exposed.h: what is secret in a file, in words; NULL: nothing. */
+    const char *file_secrets;
+    const char *dotenv_secrets;
+    const char *dotenv_path; /* NULL: there is no such file */
 };
 
 #endif

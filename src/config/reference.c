@@ -54,6 +54,8 @@ static bool add_value(struct binder *b, const char *name, struct buf *out)
         buf_puts(out, value);
     else if (is_in_file)
         buf_add(out, found.data, found.len);
+    if (is_in_file && from->is_dotenv_used)
+        *from->is_dotenv_used = true;
     buf_release(&found);
     return value || is_in_file;
 }

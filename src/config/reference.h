@@ -12,7 +12,8 @@
 /* Where variables are looked for; the binder has it while a file is read. */
 struct references {
     char *const *environ;
-    struct str dotenv; /* the text of the file; absent: there is none */
+    struct str dotenv;    /* the text of the file; absent: there is none */
+    bool *is_dotenv_used; /* set when a value was found there */
 };
 
 /* The text with its references replaced, in the binder's arena. NULL after an error, which is

@@ -391,6 +391,7 @@ def test_results_and_dead_records_are_exported(place):
     words = ("rec", name, "--payload-field", "payload")
     code, summary, _ = place.run(*words, "--results", "done.csv", "--dead", "dead.jsonl")
     assert (code, summary["successful"], summary["dead"]) == (3, 4, 2)
+    assert [(place.path / name).stat().st_mode & 0o777 for name in ("done.csv", "dead.jsonl")] == [0o600, 0o600]
     rows = (place.path / "done.csv").read_text("utf-8").splitlines()
     assert len(rows) == 5 and rows[1].startswith("r0,rec,")
     dead = [json.loads(line) for line in (place.path / "dead.jsonl").read_text("utf-8").splitlines()]
@@ -412,6 +413,8 @@ def test_paths_of_the_configuration_are_used(place):
     assert (place.path / "queue" / "redrive.db").exists()
     assert len((place.path / "results" / "rec.jsonl").read_text("utf-8").splitlines()) == 2
     assert len((place.path / "dead" / "rec.jsonl").read_text("utf-8").splitlines()) == 1
+    for name in ("queue/redrive.db", "results/rec.jsonl", "dead/rec.jsonl"):
+        assert (place.path / name).stat().st_mode & 0o777 == 0o600, name
 
 
 def test_place_of_an_export_is_looked_at_before_the_work(place):

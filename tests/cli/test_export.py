@@ -93,6 +93,11 @@ def test_file_is_written_whole(full):
     assert sorted(p.name for p in full.directory.iterdir() if "dead" in p.name) == ["dead.csv"]
 
 
+def test_exported_jobs_are_for_their_owner(full):
+    assert full("jobs", "export", "-o", "jobs.jsonl").returncode == 0
+    assert (full.directory / "jobs.jsonl").stat().st_mode & 0o777 == 0o600
+
+
 def test_name_of_the_file_says_the_format(full):
     full("dlq", "export", "-o", "dead.txt")
     assert (full.directory / "dead.txt").read_text().startswith("{")

@@ -91,6 +91,10 @@ def test_draws_a_chart_that_stands_alone(redrive, tmp_path):
     space = "{http://www.w3.org/2000/svg}"
     assert len(root.findall(f"{space}polyline")) == 6
     assert not re.search(r"<script|<image|href|url\(", text)
+    # It holds nothing private: as readable as the umask lets it be.
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "chart.svg").stat().st_mode & 0o777 == 0o666 & ~umask
     dashes = [line.get("stroke-dasharray") for line in root.findall(f"{space}polyline")]
     colours = [line.get("stroke") for line in root.findall(f"{space}polyline")]
     assert len(set(dashes)) == 6 and len(set(colours)) == 6
