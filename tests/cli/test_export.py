@@ -145,8 +145,8 @@ def test_full_disk_is_a_failure(full):
 
 def test_signal_leaves_no_file(store):
     """Large enough that it is still being written when its file is seen."""
-    store.seed({"state": "dead_letter", "id": "d", "count": 3000, "reason": "manual",
-                "payload": json.dumps("x" * 20000)})
+    store.seed({"state": "dead_letter", "id": "d", "count": 300, "reason": "manual",
+                "payload": json.dumps("x" * 200000)})
     process = store.popen("dlq", "export", "-o", "dead.jsonl", stdin=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL)
     try:
