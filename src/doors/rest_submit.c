@@ -14,7 +14,8 @@ struct submission {
     struct submit_op submit; /* first */
     bool is_array;
     bool body_is_payload;
-    int status; /* of success */
+    int status;     /* of success */
+    struct str key; /* Idempotency-Key */
 };
 
 /* Which member was at fault. Names and numbers have been looked at before, so that little is left.
@@ -39,7 +40,9 @@ static void refuse(struct rest_call *call, const struct submission *s, size_t i)
 {
     char field[64] = "";
     const char *member = faulty_member(s, i);
-    if (s->is_array)
+    if (s->submit.answers[i].code == REDRIVE_E_EXISTS)
+        (void)snprintf(field, sizeof field, "Idempotency-Key");
+    else if (s->is_array)
         (void)snprintf(field, sizeof field, "[%zu]%s%s", i, member ? "." : "",
                        member ? member : "");
     else if (member)
@@ -120,6 +123,7 @@ static void submit(struct rest_call *call, const struct job_spec *specs, size_t 
         return;
     }
     s->submit.whole = true;
+    s->submit.key = s->key;
     rest_commit(call, &s->submit.op, submitted);
 }
 
@@ -139,7 +143,8 @@ static void post_jobs(struct rest_call *call)
         kit_fail(call, &err, body.field);
         return;
     }
-    const struct submission pattern = {.is_array = body.is_array, .status = 201};
+    const struct submission pattern = {
+        .is_array = body.is_array, .status = 201, .key = idempotency_key(call)};
     submit(call, body.specs, body.n, &pattern);
 }
 
@@ -152,8 +157,8 @@ static struct str payload_of(struct str body)
 
 static void post_task(struct rest_call *call)
 {
-    static const struct submission PATTERN = {.body_is_payload = true, .status = 202};
     const struct str key = idempotency_key(call);
+    const struct submission pattern = {.body_is_payload = true, .status = 202, .key = key};
     struct redrive_err err = {0};
     const struct job_spec spec = {
         .tenant = call->principal.tenant,
@@ -164,7 +169,7 @@ static void post_task(struct rest_call *call)
     if (key.ptr && job_body_check_key(key, &err) < 0)
         rest_fail(call, &err, "Idempotency-Key");
     else
-        submit(call, &spec, 1, &PATTERN);
+        submit(call, &spec, 1, &pattern);
 }
 
 const struct rest_route REST_SUBMIT[] = {

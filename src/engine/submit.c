@@ -6,6 +6,7 @@
 #include "core/policy.h"
 #include "engine/keys.h"
 #include "engine/private.h"
+#include "engine/repetition.h"
 
 #define PRIORITY_MAX 100
 
@@ -328,23 +329,35 @@ struct submit_batch {
     char ids[TOGETHER_MAX][ID_UUID_LEN + 1];
     struct {
         struct submit_op *op;
-        struct submit_answer *answer;
+        size_t i; /* its number there */
     } items[TOGETHER_MAX];
     size_t n;
 };
+
+/* What became of a job of the batch. */
+static int batch_note(struct engine *e, struct submit_batch *batch, size_t at,
+                      struct submit_result *result, struct redrive_err *err)
+{
+    struct submit_op *op = batch->items[at].op;
+    const size_t i = batch->items[at].i;
+    struct submit_answer *a = &op->answers[i];
+    /* The answer is read when the unit's memory is gone. */
+    result->id.ptr = arena_dup(&op->result, result->id);
+    if (!result->id.ptr)
+        return err_nomem(err);
+    int rc = note_result(e, &batch->specs[at], a, result, err);
+    if (rc == 0 && a->existed && op->key.len > 0 && str_eq(a->id, op->key))
+        rc = repetition_check(e, op, i, err);
+    return rc;
+}
 
 static int batch_flush(struct engine *e, struct submit_batch *batch, struct redrive_err *err)
 {
     struct submit_result results[TOGETHER_MAX] = {0};
     const size_t n = batch->n;
     int rc = n == 0 ? 0 : e->ops->submit(e->store, batch->specs, n, results, &e->arena, err);
-    for (size_t i = 0; i < n && rc >= 0; i++) {
-        /* The answer is read when the unit's memory is gone. */
-        results[i].id = arena_str(&batch->items[i].op->result, results[i].id);
-        if (!results[i].id.ptr)
-            return err_nomem(err);
-        rc = note_result(e, &batch->specs[i], batch->items[i].answer, &results[i], err);
-    }
+    for (size_t i = 0; i < n && rc >= 0; i++)
+        rc = batch_note(e, batch, i, &results[i], err);
     batch->n = 0;
     return rc;
 }
@@ -356,7 +369,7 @@ static struct job_spec *batch_add(struct engine *e, struct submit_batch *batch,
     struct job_spec *spec = &batch->specs[at];
     *spec = op->specs[i];
     batch->items[at].op = op;
-    batch->items[at].answer = &op->answers[i];
+    batch->items[at].i = i;
     if (spec->id.len == 0) {
         id_next(&e->ids, e->now_ms, batch->ids[at]);
         spec->id = str_of(batch->ids[at]);
@@ -378,6 +391,18 @@ static int submit_record(struct engine *e, struct submit_batch *batch, struct su
     return rc < 0 ? rc : note_result(e, spec, &op->answers[i], &result, err);
 }
 
+/* An array is looked at as a whole, after the one that it may repeat has been put in. */
+static int check_array(struct engine *e, struct submit_batch *batch, struct submit_op *op,
+                       size_t *refused, struct redrive_err *err)
+{
+    int rc = batch_flush(e, batch, err);
+    if (rc == 0)
+        rc = repetition_check_array(e, op, err);
+    for (size_t i = 0; i < op->n; i++)
+        *refused += op->answers[i].code < 0;
+    return rc;
+}
+
 static int submit_one(struct engine *e, struct submit_batch *batch, struct submit_op *op,
                       struct redrive_err *err)
 {
@@ -387,6 +412,8 @@ static int submit_one(struct engine *e, struct submit_batch *batch, struct submi
     for (size_t i = 0; i < op->n && rc == 0; i++)
         rc = adopt(e, op, i, err);
     size_t refused = rc == 0 ? refuse_some(e, op) : 0;
+    if (rc == 0 && refused == 0 && repetition_is_array(op))
+        rc = check_array(e, batch, op, &refused, err);
     for (size_t i = 0; i < op->n && rc == 0; i++) {
         struct submit_answer *a = &op->answers[i];
         if (a->code == 0 && op->whole && refused > 0)

@@ -12,6 +12,10 @@
  * that is a repetition (same id, or a unique key that is taken) is answered with the job that
  * stands for it.
  *
+ * A client may have a key for its request, from which the ids of the jobs are made. With `key` set
+ * before the operation is applied, a repetition that says something else than the job that is there
+ * is refused with REDRIVE_E_EXISTS.
+ *
  * Records of a batch are nobody's request, so there is nobody to refuse them to. With `records` set
  * before the operation is applied, one whose payload is missing where it is required becomes a dead
  * letter at once, without an attempt; and an id that a job with another unique key has taken is no
@@ -55,6 +59,7 @@ struct submit_op {
     struct op op;
     bool whole;             /* one refusal refuses all: the others get REDRIVE_E_CANCELLED */
     bool records;           /* see above */
+    struct str key;         /* of the client for its request, absent: none; see repetition.h */
     struct job_spec *specs; /* complete: queue, keys */
     struct submit_answer *answers;
     size_t n;

@@ -83,6 +83,28 @@ def test_the_same_key_is_the_same_job(api):
     assert api.problem(413, "POST", "/tasks/mail", b"1", headers=key)["field"] == "Idempotency-Key"
 
 
+def test_a_key_that_was_used_for_another_request_is_refused(api):
+    def again(path, body, key):
+        return api.problem(409, "POST", path, body, headers={"Idempotency-Key": key})
+
+    key = {"Idempotency-Key": "order-1"}
+    api.ok("POST", "/jobs", {"task": "mail", "payload": {"n": 1}, "delay": "1h"}, status=201, headers=key)
+    problem = again("/jobs", {"task": "mail", "payload": {"n": 2}}, "order-1")
+    assert problem["type"] == "urn:redrive:exists" and problem["field"] == "Idempotency-Key"
+    assert "order-1" in problem["detail"] and "payload" in problem["detail"]
+    assert "task" in again("/jobs", {"task": "once", "payload": {"n": 1}}, "order-1")["detail"]
+    again("/tasks/mail", {"n": 2}, "order-1")
+    # The same by the other path is the same; a delay counts from when it was sent, and is not compared.
+    assert api.ok("POST", "/tasks/mail", {"n": 1}, status=202, headers=key)["existed"]
+    assert api.ok("GET", "/jobs/order-1")["payload"] == {"n": 1}
+
+    two = [{"task": "mail", "payload": 1}, {"task": "mail", "payload": 2}]
+    api.ok("POST", "/jobs", two, status=201, headers={"Idempotency-Key": "batch"})
+    for other in (two[::-1], two[:1], two + two[:1], [two[0], {"task": "once", "payload": 2}]):
+        again("/jobs", other, "batch")
+    assert len(api.ok("GET", "/jobs")["items"]) == 3
+
+
 def test_a_new_job_says_where_it_is(api):
     for body in ({"task": "mail", "id": "a/b ü%"}, {"task": "mail", "id": "plain-1"}, {"task": "mail"}):
         answer = api("POST", "/jobs", body)

@@ -118,6 +118,109 @@ static void key_unique_for_ever_outlives_its_job(void **state)
     bed_release(&bed);
 }
 
+/* Submits a request under a key; gives the first code that is its own, and how many existed. */
+static int submit_keyed(struct bed *bed, const char *key, const struct job_spec *specs, size_t n,
+                        size_t *ret_existed)
+{
+    struct submit_op op;
+    int code = 0;
+    assert_int_equal(submit_op_init(&op, bed->engine, specs, n, NULL), 0);
+    op.whole = true;
+    op.key = str_of(key);
+    if (engine_apply_one(bed->engine, &op.op, NULL) < 0)
+        fail_msg("%s: %s", op.op.err.message, op.op.err.detail);
+    *ret_existed = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (code == 0 && op.answers[i].code != REDRIVE_E_CANCELLED)
+            code = op.answers[i].code;
+        *ret_existed += op.answers[i].code == 0 && op.answers[i].existed;
+    }
+    submit_op_release(&op);
+    return code;
+}
+
+static void key_of_a_request_stands_for_what_it_said(void **state)
+{
+    (void)state;
+    struct bed bed;
+    size_t existed;
+    bed_init(&bed, NULL);
+    const struct job_spec first = {
+        .task = STR("t"), .id = STR("k"), .payload = STR("1"), .user = STR("ann"), .priority = 3};
+    assert_int_equal(submit_keyed(&bed, "k", &first, 1, &existed), 0);
+    assert_int_equal(existed, 0);
+    assert_int_equal(submit_keyed(&bed, "k", &first, 1, &existed), 0);
+    assert_int_equal(existed, 1);
+    struct job_spec others[] = {first, first, first, first, first, first, first};
+    others[0].task = STR("u");
+    others[1].payload = STR("2");
+    others[2].payload = (struct str){0};
+    others[3].user = STR("bob");
+    others[4].priority = 4;
+    others[5].unique_key = STR("once");
+    others[6].policy = STR("{\"max_attempts\":2}");
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_int_equal(submit_keyed(&bed, "k", &others[i], 1, &existed), REDRIVE_E_EXISTS);
+    others[0] = first; /* later, and in another queue: neither can be compared */
+    others[0].queue = STR("elsewhere");
+    others[0].deadline_ms = bed.now_ms + 1000;
+    assert_int_equal(submit_keyed(&bed, "k", &others[0], 1, &existed), 0);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 1);
+    bed_release(&bed);
+}
+
+static void key_of_an_array_stands_for_all_its_jobs(void **state)
+{
+    (void)state;
+    struct bed bed;
+    size_t existed;
+    bed_init(&bed, NULL);
+    struct job_spec specs[] = {
+        {.task = STR("t"), .id = STR("k/0"), .payload = STR("0")},
+        {.task = STR("t"), .id = STR("own")},
+        {.task = STR("t"), .id = STR("k/2"), .payload = STR("2")},
+        {.task = STR("t"), .id = STR("k/3"), .payload = STR("3")},
+    };
+    assert_int_equal(submit_keyed(&bed, "k", specs, 3, &existed), 0);
+    assert_int_equal(existed, 0);
+    assert_int_equal(submit_keyed(&bed, "k", specs, 3, &existed), 0);
+    assert_int_equal(existed, 3);
+    assert_int_equal(submit_keyed(&bed, "k", specs, 4, &existed), REDRIVE_E_EXISTS);
+    assert_int_equal(submit_keyed(&bed, "k", specs, 2, &existed), REDRIVE_E_EXISTS);
+    specs[1].payload = STR("1"); /* a second submit of an id, which is no matter of the key */
+    assert_int_equal(submit_keyed(&bed, "k", specs, 3, &existed), 0);
+    specs[2].payload = STR("22");
+    assert_int_equal(submit_keyed(&bed, "k", specs, 3, &existed), REDRIVE_E_EXISTS);
+    assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 3);
+    bed_release(&bed);
+}
+
+static void requests_of_one_unit_are_compared_too(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct submit_op ops[4];
+    const struct job_spec one = {.task = STR("t"), .id = STR("k"), .payload = STR("1")};
+    const struct job_spec two = {.task = STR("t"), .id = STR("k"), .payload = STR("2")};
+    const struct job_spec in_array = {.task = STR("t"), .id = STR("a/0"), .payload = STR("1")};
+    const struct job_spec another = {.task = STR("t"), .id = STR("a/0"), .payload = STR("2")};
+    const struct job_spec *const specs[] = {&one, &two, &in_array, &another};
+    struct op *all[4];
+    bed_init(&bed, NULL);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(submit_op_init(&ops[i], bed.engine, specs[i], 1, NULL), 0);
+        ops[i].key = i < 2 ? STR("k") : STR("a");
+        all[i] = &ops[i].op;
+    }
+    engine_apply(bed.engine, all, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(ops[i].op.code, 0);
+        assert_int_equal(ops[i].answers[0].code, i % 2 ? REDRIVE_E_EXISTS : 0);
+        submit_op_release(&ops[i]);
+    }
+    bed_release(&bed);
+}
+
 static void whole_batch_is_refused_with_one_of_its_jobs(void **state)
 {
     (void)state;
@@ -209,6 +312,9 @@ int main(void)
         T(second_submit_of_an_id_is_the_first_job),
         T(unique_key_has_one_live_job),
         T(key_unique_for_ever_outlives_its_job),
+        T(key_of_a_request_stands_for_what_it_said),
+        T(key_of_an_array_stands_for_all_its_jobs),
+        T(requests_of_one_unit_are_compared_too),
         T(whole_batch_is_refused_with_one_of_its_jobs),
         T(higher_priority_is_claimed_first),
     };
