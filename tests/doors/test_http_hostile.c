@@ -439,6 +439,21 @@ static void some_more_are_let_in_when_all_are_at_work_and_then_none(void **state
     bench_stop(&bench);
 }
 
+/* A client may have its answer a moment before the server knows that the connection is idle. */
+static int ask_until_served(uint16_t port)
+{
+    struct client client;
+    int status = 0;
+    for (int i = 0; i < 5000 && status != 200; i++) {
+        client_connect(&client, port);
+        status = client_get(&client, "/echo");
+        client_close(&client);
+        if (status != 200)
+            (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return status;
+}
+
 static void one_address_cannot_have_all(void **state)
 {
     struct bench bench;
@@ -458,9 +473,7 @@ static void one_address_cannot_have_all(void **state)
     bench_release(&bench);
     assert_int_equal(client_read(&busy[0], false), 200);
     assert_int_equal(client_read(&busy[1], false), 200);
-    client_connect(&more, bench.port);
-    assert_int_equal(client_get(&more, "/echo"), 200);
-    client_close(&more);
+    assert_int_equal(ask_until_served(bench.port), 200);
     client_close(&busy[0]);
     client_close(&busy[1]);
     bench_stop(&bench);
