@@ -115,6 +115,7 @@ def test_configuration_of_the_kubernetes_page_loads(redrive, tmp_path):
     secrets = {"BILLING_SECRET": "whsec_c2VjcmV0LW9mLXRoaXJ0eS10d28tYnl0ZXM=", "BILLING_TOKEN": "token"}
     for block in blocks:
         path.write_text(block, "utf-8")
+        path.chmod(0o600)  # it has the hashes of tokens
         result = redrive("config", "check", "-c", str(path), env={**secrets, "REDRIVE_STORE": "sqlite:jobs.db"})
         assert (result.returncode, result.stderr) == (0, "")
 
