@@ -100,7 +100,8 @@ struct pool_status {
 };
 struct pool_status pool_status(const struct pool *pool);
 
-/* 0, or an error that names a task whose handler could not run when it was last tried. */
+/* 0, or an error that names a task whose handler cannot run: the last three starts failed, or all
+ * that there were. */
 int pool_fault(const struct pool *pool, struct redrive_err *err);
 
 /* After `stopped` was called, also from inside it. NULL does nothing. */

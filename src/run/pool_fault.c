@@ -93,11 +93,18 @@ bool pool_fault_pauses(const struct pool_task *task)
     return uv_is_active((const uv_handle_t *)&task->fault.pause) || pool_fault_is_final(task);
 }
 
+/* One start that failed after others had worked says little: the job may be the reason. */
+static bool is_broken(const struct pool_fault *fault)
+{
+    return fault->n_in_a_row >= GIVE_UP_AFTER ||
+           (fault->n_in_a_row > 0 && fault->suspects.n_worked == 0);
+}
+
 int pool_fault(const struct pool *pool, struct redrive_err *err)
 {
     for (size_t i = 0; i < pool->n_tasks; i++) {
         const struct pool_task *task = &pool->tasks[i];
-        if (task->fault.n_in_a_row == 0)
+        if (!is_broken(&task->fault))
             continue;
         int rc =
             err_set(err, REDRIVE_E_IO, "the handler of task '%s' cannot run", task->config->name);

@@ -106,10 +106,12 @@ def forgotten_failure(evidence, job, entry):
 def wrong_attempts(evidence, stops):
     """A worker that was stopped between its claim and its handler wakes up and starts an attempt whose
     lease is over: no queue can prevent that, it can only refuse the answer. The same holds for a client,
-    whose answer may be long under way."""
+    whose answer may be long under way. A handler that dies before its first answer is taken for one that
+    cannot run: that start is taken back."""
     for job_id, starts in evidence.of("start"):
         numbers = [entry["attempt"] for entry in starts]
-        if len(set(numbers)) != len(numbers):
+        taken_back = collections.Counter(entry["attempt"] for entry in evidence.events["gone"].get(job_id, []))
+        if any(n - taken_back[number] > 1 for number, n in collections.Counter(numbers).items()):
             yield f"{job_id}: an attempt was started twice: {numbers}"
         if numbers != sorted(numbers) and stops == 0 and not any("door" in entry for entry in starts):
             yield f"{job_id}: attempts out of order: {numbers}"

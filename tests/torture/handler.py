@@ -12,6 +12,7 @@ MESSAGES = {"TRANSIENT_FAIL": "try again", "PERMANENT_FAIL": "never"}
 
 def main():
     log = Log(sys.argv[1])
+    has_answered = False
     for line in sys.stdin:
         job = json.loads(line)
         payload = digest(job["payload"])
@@ -19,6 +20,8 @@ def main():
         log.note("start", job["id"], **facts)
         number = fate(job["id"], job["attempt"])
         if number < 5:
+            if not has_answered:
+                log.note("gone", job["id"], **facts)
             os._exit(70)
         if number < 20:
             time.sleep(number / 100)
@@ -30,6 +33,7 @@ def main():
         log.note("end:" + answer["status"], job["id"], **facts)
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
+        has_answered = True
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ A line is written by one call, and says what is known at that moment:
     submit        id, payload (sha256)    is about to be submitted
     acknowledged  id                      the submit was answered: the job must never be lost
     start         id, attempt, payload    was handed out
-    end:STATUS    id, attempt             the work was done, and nobody has been told yet
+    gone          id, attempt             the handler ends before its first answer: the start may be
+                                          taken back, and its number given again
+    end:STATUS    id, attempt             the work was done, and no program has been told yet
     settled       id, attempt, status     the end was taken; over HTTP with token and new state
     refused       id, attempt, status     the end was not taken: the job is somebody else's by now
 """
