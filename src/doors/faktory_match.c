@@ -89,9 +89,11 @@ void faktory_normalise(struct str job, struct buf *out)
     struct json_writer w;
     size_t n = 0;
     json_reader_init(&r, job, NULL);
-    int rc = json_enter_object(&r);
-    while (rc == 0 && n < MEMBERS_MAX && (rc = json_next_key(&r, &members[n].key)) > 0)
-        rc = json_skip(&r, &members[n++].value);
+    /* What cannot be read is left out, with all that follows. */
+    (void)json_enter_object(&r);
+    while (n < MEMBERS_MAX && json_next_key(&r, &members[n].key) > 0 &&
+           json_skip(&r, &members[n].value) == 0)
+        n++;
     json_reader_release(&r);
     json_writer_init(&w, out);
     json_begin_object(&w);

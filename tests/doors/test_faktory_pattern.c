@@ -1,6 +1,8 @@
 #include "check.h"
 
+#include "base/json.h"
 #include "base/rng.h"
+#include "doors/faktory_match.h"
 #include "doors/faktory_pattern.h"
 
 static bool fits(const char *pattern, struct str text)
@@ -83,13 +85,40 @@ static void a_longer_pattern_is_refused(void **state)
     assert_false(faktory_pattern_init(&p, (struct str){text, sizeof text}));
 }
 
+/* Leaves bytes on the stack that are no pointer. */
+static void __attribute__((noinline)) spoil_the_stack(void)
+{
+    volatile char bytes[64 * 1024];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = 0x5a;
+}
+
+/* A payload may be as deep as JSON is read, and is deeper still within a job. */
+static void what_is_too_deep_to_read_is_left_out(void **state)
+{
+    (void)state;
+    struct buf job, normal;
+    buf_init(&job, 1024);
+    buf_init(&normal, 1024);
+    buf_puts(&job, "{\"jid\": \"a\", \"args\": ");
+    for (size_t i = 0; i < JSON_MAX_DEPTH; i++)
+        buf_putc(&job, '[');
+    for (size_t i = 0; i < JSON_MAX_DEPTH; i++)
+        buf_putc(&job, ']');
+    buf_puts(&job, ", \"queue\": \"q\"}");
+    spoil_the_stack();
+    faktory_normalise(buf_str(&job), &normal);
+    assert_string_equal(buf_cstr(&normal), "{\"jid\":\"a\"}");
+    buf_release(&job);
+    buf_release(&normal);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_pattern_fits_the_whole_text),
-        T(it_agrees_with_the_plain_way),
-        T(the_longest_pattern_uses_every_bit),
-        T(a_longer_pattern_is_refused),
+        T(a_pattern_fits_the_whole_text),        T(it_agrees_with_the_plain_way),
+        T(the_longest_pattern_uses_every_bit),   T(a_longer_pattern_is_refused),
+        T(what_is_too_deep_to_read_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
