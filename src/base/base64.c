@@ -13,8 +13,8 @@ char *base64_encode(const void *bytes, size_t len, char *out)
                               (left > 2 ? in[i + 2] : 0u);
         *at++ = ALPHABET[word >> 18];
         *at++ = ALPHABET[word >> 12 & 63];
-        *at++ = left > 1 ? ALPHABET[word >> 6 & 63] : '=';
-        *at++ = left > 2 ? ALPHABET[word & 63] : '=';
+        *at++ = (char)(left > 1 ? ALPHABET[word >> 6 & 63] : '=');
+        *at++ = (char)(left > 2 ? ALPHABET[word & 63] : '=');
     }
     *at = '\0';
     return out;

@@ -104,7 +104,7 @@ static int copy_store(struct cli *cli, struct store *store, const char *path, bo
         rc = check_target(path, facts.path, err);
     if (rc == 0)
         rc = export_file_open(&file, "backup", path, force, err);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     rc = store_ops(store)->backup(store, file.temporary, show, &bar, ret, err);
     progress_clear(&bar.progress);
@@ -160,7 +160,7 @@ static int run_backup(struct cli *cli, struct redrive_err *err)
         rc = copy_store(cli, store, path, options->force, &copy, err);
     store_close(store);
     session_close(&session);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     return print_backup(cli, path, &copy, clock_monotonic_ms() - started_ms, err);
 }

@@ -278,7 +278,7 @@ int job_show(struct cli *cli, struct store *store, const struct job *job, int64_
         rc = gate_read(store, job, now_ms, &gate, err);
     if (rc == 0)
         rc = store_ops(store)->history(store, &job->status.seq, 1, &history, err);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     buf_init(&out, OUTPUT_MAX);
     if (cli->globals->json) {

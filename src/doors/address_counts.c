@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -17,6 +18,8 @@ void address_counts_init(struct address_counts *counts, unsigned max_per_address
 
 void address_counts_release(struct address_counts *counts)
 {
+    MAP_FOREACH (&counts->counts, slot)
+        free(slot->value);
     map_release(&counts->counts);
 }
 
@@ -49,34 +52,40 @@ bool address_same(const struct sockaddr *a, const struct sockaddr *b)
     return key.ptr && str_eq(key, key_of(b, right));
 }
 
-static uintptr_t count_of(const struct address_counts *counts, struct str key)
+/* NULL: the address has no connection, or is not counted. */
+static size_t *count_of(const struct address_counts *counts, struct str key)
 {
-    return key.ptr ? (uintptr_t)map_get(&counts->counts, key) : 0;
+    return key.ptr ? map_get(&counts->counts, key) : NULL;
 }
 
 bool address_counts_full(const struct address_counts *counts, const struct sockaddr *address)
 {
     char bytes[KEY_MAX];
-    return counts->max > 0 && count_of(counts, key_of(address, bytes)) >= counts->max;
+    const size_t *count = count_of(counts, key_of(address, bytes));
+    return counts->max > 0 && count && *count >= counts->max;
 }
 
 void address_counts_enter(struct address_counts *counts, const struct sockaddr *address)
 {
     char bytes[KEY_MAX];
     const struct str key = key_of(address, bytes);
-    if (key.ptr)
-        (void)map_put(&counts->counts, key, (void *)(count_of(counts, key) + 1));
+    size_t *count = count_of(counts, key);
+    if (count) {
+        ++*count;
+    } else if (key.ptr && (count = malloc(sizeof *count))) {
+        *count = 1;
+        if (map_put(&counts->counts, key, count) != 0)
+            free(count);
+    }
 }
 
 void address_counts_leave(struct address_counts *counts, const struct sockaddr *address)
 {
     char bytes[KEY_MAX];
     const struct str key = key_of(address, bytes);
-    const uintptr_t n = count_of(counts, key);
-    if (n > 1)
-        (void)map_put(&counts->counts, key, (void *)(n - 1));
-    else if (n == 1)
-        (void)map_remove(&counts->counts, key);
+    size_t *count = count_of(counts, key);
+    if (count && --*count == 0)
+        free(map_remove(&counts->counts, key));
 }
 
 const char *address_text(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])

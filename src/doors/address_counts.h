@@ -13,7 +13,7 @@
 #include "base/map.h"
 
 struct address_counts {
-    struct map counts; /* address to count, as a pointer's bits */
+    struct map counts; /* address to a size_t of its own */
     unsigned max;      /* 0: no limit */
 };
 

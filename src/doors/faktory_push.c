@@ -199,7 +199,7 @@ static bool refuse(struct push_call *p, struct str jid, const struct redrive_err
 static int read_bulk(struct push_call *p, struct str json, struct redrive_err *err)
 {
     struct json_reader r;
-    struct str item, jid;
+    struct str item = {NULL, 0}, jid;
     json_reader_init(&r, json, NULL);
     int rc = json_enter_array(&r);
     while (rc == 0 && (rc = json_next_item(&r)) > 0) {

@@ -187,7 +187,7 @@ struct http_connection *http_connection_of(struct MHD_Connection *mhd);
 /* ---- http_admit.c --------------------------------------------------------------------------- */
 
 /* Whether a client may connect, for which an idle one may have to go; for libmicrohttpd. */
-enum MHD_Result http_may_connect(void *server, const struct sockaddr *address, socklen_t size);
+enum MHD_Result http_may_connect(void *ctx, const struct sockaddr *address, socklen_t size);
 /* Counts a connection that was let in, or is over; under the lock. */
 void http_count_in(struct http_server *server, struct http_connection *c);
 void http_count_out(struct http_server *server, struct http_connection *c);

@@ -41,7 +41,7 @@ static struct str only_key(const struct config_task *task)
     const char *key = task->breaker.key ? task->breaker.key : "";
     if (strcmp(key, "{task}") == 0)
         return str_of(task->name);
-    return strchr(key, '{') ? (struct str){0} : str_of(key);
+    return str_of(strchr(key, '{') ? "" : key);
 }
 
 const struct config_task *breakers_declared_by(const struct config *config, struct str key)

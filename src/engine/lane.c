@@ -82,9 +82,8 @@ int lane_new(struct engine *e, enum shared_kind kind, struct str tenant, struct 
     buf_release(&name);
     if (rc != 0) {
         lane_free(lane);
-        return rc == REDRIVE_E_TOO_BIG
-                   ? err_set(err, rc, "the key of a breaker or limit is too long")
-                   : err_nomem(err);
+        (void)err_full(err, rc, "the key of a breaker or limit is too long");
+        return rc;
     }
     *ret = lane;
     return 0;
@@ -107,7 +106,7 @@ int lane_breaker(struct engine *e, struct str tenant, struct str key,
     const bool is_new = !*ret;
     if (is_new) {
         int rc = lane_new(e, SHARED_BREAKER, tenant, key, ret, err);
-        if (rc < 0)
+        if (rc != 0)
             return rc;
         uint64_t seed = rng_hash(tenant.ptr, tenant.len, 0);
         breaker_init(&(*ret)->breaker, rng_hash(key.ptr, key.len, seed));
@@ -126,7 +125,7 @@ int lane_limit(struct engine *e, struct str tenant, struct str key, const struct
     *ret = lane_find(&e->lanes.limits, tenant, key);
     if (!*ret) {
         int rc = lane_new(e, SHARED_BUCKET, tenant, key, ret, err);
-        if (rc < 0)
+        if (rc != 0)
             return rc;
     }
     struct lane *lane = *ret;

@@ -271,9 +271,11 @@ static int load_kind(struct engine *e, enum shared_kind kind, struct redrive_err
  * made them has failed. */
 static int drop_unknown(struct engine *e, const struct map *map, struct redrive_err *err)
 {
-    struct lane **gone = arena_array(&e->arena, map->count, sizeof(struct lane *));
     size_t n = 0;
-    if (!gone && map->count > 0)
+    if (map->count == 0)
+        return 0;
+    struct lane **gone = arena_array(&e->arena, map->count, sizeof(struct lane *));
+    if (!gone)
         return err_nomem(err);
     MAP_FOREACH (map, slot) {
         struct lane *lane = slot->value;

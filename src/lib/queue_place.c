@@ -244,9 +244,9 @@ static void end_claim(struct queue_place *place, struct claim_op *claim)
 static struct redrive_task_run *take_turn(struct queue_place *place, struct redrive_task_run *done,
                                           struct redrive_task_run *next)
 {
-    struct turn turn;
-    turn.claims = begin_turn(place->handler, done);
-    turn.settles = done && !atomic_load(&done->is_lost) ? done : NULL;
+    const bool claims = begin_turn(place->handler, done);
+    const bool settles = done && !atomic_load(&done->is_lost);
+    struct turn turn = {.claims = claims, .settles = settles ? done : NULL};
     ask_store(place->handler, &turn);
     /* A job that was claimed is held before anything else: the rest may take long. */
     struct redrive_task_run *taken = turn.claims ? take(place, next, &turn.claim) : NULL;

@@ -23,13 +23,12 @@ static int unknown_scheme(struct str scheme, struct redrive_err *err)
         if (added > 0 && (size_t)added < sizeof list - len)
             len += (size_t)added;
     }
-    int rc =
-        err_set(err, REDRIVE_E_UNKNOWN, "there is no store '%.*s'", (int)scheme.len, scheme.ptr);
+    err_set(err, REDRIVE_E_UNKNOWN, "there is no store '%.*s'", (int)scheme.len, scheme.ptr);
     err_detail(err, "stores are %s", list);
     const char *nearest = suggest(scheme, names, n);
     if (nearest)
         err_hint(err, "did you mean '%s:'?", nearest);
-    return rc;
+    return REDRIVE_E_UNKNOWN;
 }
 
 void store_own_process(void)
@@ -44,10 +43,10 @@ int store_find(const char *url, const struct store_ops **ret, struct str *ret_pl
 {
     const char *colon = url ? strchr(url, ':') : NULL;
     if (!colon) {
-        int rc = err_set(err, REDRIVE_E_INVALID, "'%s' does not name a store", url ? url : "");
+        err_set(err, REDRIVE_E_INVALID, "'%s' does not name a store", url ? url : "");
         err_detail(err, "a store is written KIND:PLACE");
         err_hint(err, "for a file write sqlite:%s", url && *url ? url : "redrive.db");
-        return rc;
+        return REDRIVE_E_INVALID;
     }
     struct str scheme = {url, (size_t)(colon - url)};
     if (str_is(scheme, "postgresql")) /* libpq has both */

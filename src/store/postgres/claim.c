@@ -96,14 +96,14 @@ struct choice {
     bool is_too_big;
 };
 
-static int choice_init(struct choice *choice, const struct claim_filter *filter, size_t n,
-                       struct redrive_err *err)
+/* False: there is no memory. */
+static bool choice_init(struct choice *choice, const struct claim_filter *filter, size_t n)
 {
     *choice = (struct choice){.rows = calloc(n + 1, sizeof *choice->rows)};
     if (choice->rows && claim_tally_init(&choice->tally, filter))
-        return 0;
+        return true;
     free(choice->rows);
-    return err_nomem(err);
+    return false;
 }
 
 static void choice_release(struct choice *choice)
@@ -231,9 +231,8 @@ static int give(struct store *store, const struct claim_filter *filter, const PG
     int rc = pg_page_fill_locked(store, result, ret, err);
     if (rc != 0)
         return rc;
-    rc = choice_init(&choice, filter, ret->n, err);
-    if (rc != 0)
-        return rc;
+    if (!choice_init(&choice, filter, ret->n))
+        return err_nomem(err);
     if (!takes_turns)
         put_in_order(ret);
     choose(&choice, (size_t)limit, ret);

@@ -344,7 +344,23 @@ struct job_end {
 struct job_ends {
     struct job_end *all;
     size_t n;
+    size_t capacity;
 };
+
+/* False: there is no memory. */
+static bool add_ending(struct job_ends *ends, const struct job_status *status)
+{
+    if (ends->n == ends->capacity) {
+        const size_t capacity = ends->capacity ? 2 * ends->capacity : 256;
+        struct job_end *grown = realloc(ends->all, capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        ends->all = grown;
+        ends->capacity = capacity;
+    }
+    ends->all[ends->n++] = (struct job_end){status->finished_ms, status->seq};
+    return true;
+}
 
 static int latest_first(const void *left, const void *right)
 {
@@ -357,7 +373,6 @@ static int latest_first(const void *left, const void *right)
 static int gather_endings(struct listing *l, struct walk *walk, struct job_ends *ret,
                           struct redrive_err *err)
 {
-    size_t capacity = 0;
     int rc = 0;
     while (rc == 0 && !walk->is_over) {
         redisReply *reply = NULL;
@@ -368,16 +383,8 @@ static int gather_endings(struct listing *l, struct walk *walk, struct job_ends 
             const struct job_status *s = &row.job.status;
             if (rc != 0 || !rd_row_matches(l->filter, &row) || !follows(l->filter, s))
                 continue;
-            if (ret->n == capacity) {
-                capacity = capacity ? 2 * capacity : 256;
-                struct job_end *grown = realloc(ret->all, capacity * sizeof *grown);
-                if (!grown) {
-                    rc = err_nomem(err);
-                    break;
-                }
-                ret->all = grown;
-            }
-            ret->all[ret->n++] = (struct job_end){s->finished_ms, s->seq};
+            if (!add_ending(ret, s))
+                rc = err_nomem(err);
         }
         if (reply)
             freeReplyObject(reply);
