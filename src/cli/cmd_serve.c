@@ -22,7 +22,7 @@ void serve_advance(struct serve *serve)
 {
     if (!serve->is_stopping || serve->is_closing || serve->reload.is_under_way)
         return;
-    if (!list_empty(&serve->pools) || serve->is_http_draining || !serve_close_faktory(serve) ||
+    if (!list_empty(&serve->pools) || serve->drain.is_under_way || !serve_close_faktory(serve) ||
         !serve_row_leave(serve))
         return;
     serve->is_closing = true;
@@ -34,7 +34,7 @@ static void close_handles(struct serve *serve)
     for (size_t i = 0; i < N_SIGNALS; i++)
         uv_close((uv_handle_t *)&serve->signals[i], NULL);
     uv_close((uv_handle_t *)&serve->row.timer, NULL);
-    uv_close((uv_handle_t *)&serve->drain, NULL);
+    uv_close((uv_handle_t *)&serve->drain.timer, NULL);
     uv_close((uv_handle_t *)&serve->watchdog, NULL);
     uv_close((uv_handle_t *)&serve->async, NULL);
 }
@@ -101,8 +101,8 @@ static int open_loop(struct serve *serve, struct redrive_err *err)
         if (uv_signal_start(&serve->signals[i], on_signal, SIGNALS[i]) < 0)
             rc = err_set(err, REDRIVE_E_IO, "cannot listen for signals");
     }
-    uv_timer_init(&serve->loop, &serve->drain);
-    serve->drain.data = serve;
+    uv_timer_init(&serve->loop, &serve->drain.timer);
+    serve->drain.timer.data = serve;
     uv_timer_init(&serve->loop, &serve->watchdog);
     if (alive_ms > 0)
         uv_timer_start(&serve->watchdog, on_watchdog, 0, (uint64_t)alive_ms);
@@ -151,8 +151,8 @@ static int open_store(struct serve *serve, struct redrive_err *err)
         rc = serve_lock_take(serve->session.config->store, &serve->lock, err);
     if (rc == 0)
         rc = event_hub_new(&hub, &serve->hub, err);
-    if (rc == 0 &&
-        (!(serve->run_times = run_times_new()) || !(serve->remote = remote_workers_new())))
+    if (rc == 0 && (!(serve->run_times = run_times_new()) ||
+                    !(serve->remote = remote_workers_new()) || !(serve->held = held_jobs_new())))
         rc = err_nomem(err);
     /* Before the engine first looks: an alert is told once. */
     if (rc == 0)
@@ -218,6 +218,8 @@ static void release(struct serve *serve)
     session_close(&serve->session);
     run_times_free(serve->run_times);
     remote_workers_free(serve->remote);
+    serve_drain_release(serve);
+    held_jobs_free(serve->held);
     tls_identity_free(serve->tls);
     tls_identity_free(serve->reload.tls);
     config_free(serve->config);

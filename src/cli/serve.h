@@ -22,6 +22,7 @@
 #include "cli/worker_name.h"
 #include "doors/events.h"
 #include "doors/http_server.h"
+#include "doors/held_jobs.h"
 #include "doors/remote_workers.h"
 #include "doors/rest.h"
 #include "doors/run_times.h"
@@ -82,6 +83,7 @@ struct serve {
     struct committer *committer;
     struct run_times *run_times;
     struct event_hub *hub;
+    struct held_jobs *held;
     struct remote_workers *remote;
     struct http_server *http;
     struct tls_identity *tls; /* in force; NULL: without TLS */
@@ -94,15 +96,24 @@ struct serve {
     int n_signals;    /* to stop, that have come */
     bool is_stopping;
     bool is_faktory_draining;
-    uv_timer_t drain; /* looks whether HTTP can be closed */
-    bool is_http_draining;
-    int64_t drain_least_ms; /* monotonic: not before */
-    int64_t drain_most_ms;  /* not after */
     bool is_faktory_closing;
     bool is_closing;
 
     struct serve_pool *pool; /* at work; NULL: none */
     struct list kept;        /* struct serve_kept */
+
+    /* serve_drain.c */
+    struct {
+        uv_timer_t timer; /* looks whether HTTP can be closed */
+        bool is_under_way;
+        int64_t least_ms; /* monotonic: not before */
+        int64_t most_ms;  /* not after */
+        int64_t ask_ms;   /* the store, not before */
+        struct serve_call call;
+        struct leases_op op;
+        struct arena arena;
+        bool is_asking;
+    } drain;
 
     /* serve_row.c */
     struct {
@@ -177,6 +188,15 @@ void serve_row_init(struct serve *serve);
 /* Takes the rows away; true when they are gone, or could not be. To be called until then. */
 bool serve_row_leave(struct serve *serve);
 
+/* ---- The end of HTTP (serve_drain.c) --------------------------------------------------------- */
+
+/* Closes HTTP when `listen.drain` is over and no job that a worker with a name claimed here is
+ * still held, as this process or the store knows, or when the grace is over; then serve_advance is
+ * called. To be called again for a shorter grace. */
+void serve_drain_http(struct serve *serve, int64_t grace_ms);
+/* When no operation is under way any more. */
+void serve_drain_release(struct serve *serve);
+
 /* ---- Where clients come in (serve_doors.c) --------------------------------------------------- */
 
 int serve_open_doors(struct serve *serve, struct redrive_err *err);
@@ -184,9 +204,6 @@ int serve_open_doors(struct serve *serve, struct redrive_err *err);
 int serve_load_tls(struct serve *serve, struct redrive_err *err);
 /* Hands out no more work, and says so to /ready and to workers. Clients can still connect. */
 void serve_quiet_doors(struct serve *serve);
-/* Closes HTTP when `listen.drain` is over and workers have settled what they have in hand, or the
- * grace is over; then serve_advance is called. To be called again for a shorter grace. */
-void serve_drain_http(struct serve *serve, int64_t grace_ms);
 /* How many clients each server may let in at one time: as many as the configuration says, and the
  * limit on open files allows. */
 uint32_t serve_clients_allowed(const struct config *config);

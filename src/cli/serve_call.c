@@ -68,6 +68,7 @@ void serve_on_event(const struct engine_event *event, void *ctx)
     run_times_event(serve->run_times, event);
     event_hub_event(event, serve->hub);
     remote_workers_event(event, serve->remote);
+    held_jobs_event(event, serve->held);
     if (event->kind == ENGINE_EVENT_CANCELLED && !event->ran)
         end_runs(serve, event->seq);
 }

@@ -1,12 +1,8 @@
 /* serve_doors.c - where clients come in: HTTP, and all servers together. */
 #include "cli/serve.h"
 
-#include "base/clock.h"
 #include "cli/open_files.h"
 #include "doors/unix_socket.h"
-
-/* How often a server that is about to stop looks whether its workers have settled. */
-#define DRAIN_LOOK_MS 20
 
 int serve_load_tls(struct serve *serve, struct redrive_err *err)
 {
@@ -35,6 +31,7 @@ static int open_http(struct serve *serve, struct redrive_err *err)
         .store_url = config->store,
         .hub = serve->hub,
         .run_times = serve->run_times,
+        .held = serve->held,
         .remote = serve->remote,
     };
     struct http_server_options options = {
@@ -80,31 +77,4 @@ void serve_quiet_doors(struct serve *serve)
         rest_set_ready(serve->rest, false);
         rest_quiesce(serve->rest);
     }
-}
-
-static void on_drain(uv_timer_t *timer)
-{
-    struct serve *serve = timer->data;
-    const int64_t now_ms = clock_monotonic_ms();
-    const bool is_done =
-        now_ms >= serve->drain_least_ms && remote_workers_running(serve->remote) == 0;
-    if (!is_done && now_ms < serve->drain_most_ms)
-        return;
-    (void)uv_timer_stop(timer);
-    serve->is_http_draining = false;
-    http_server_quiesce(serve->http);
-    serve_advance(serve);
-}
-
-void serve_drain_http(struct serve *serve, int64_t grace_ms)
-{
-    const bool is_first = !serve->is_http_draining;
-    const int64_t now_ms = clock_monotonic_ms();
-    if (!serve->http || (is_first && serve->drain_most_ms > 0))
-        return;
-    if (is_first)
-        serve->drain_least_ms = now_ms + serve->config->listen.drain_ms;
-    serve->drain_most_ms = now_ms + grace_ms;
-    serve->is_http_draining = true;
-    uv_timer_start(&serve->drain, on_drain, 0, DRAIN_LOOK_MS);
 }

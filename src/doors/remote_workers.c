@@ -179,20 +179,6 @@ void remote_workers_event(const struct engine_event *event, void *ctx)
     pthread_mutex_unlock(&all->mutex);
 }
 
-uint64_t remote_workers_running(struct remote_workers *all)
-{
-    uint64_t n = 0;
-    if (!all)
-        return 0;
-    pthread_mutex_lock(&all->mutex);
-    LIST_FOREACH (&all->list, link) {
-        const struct remote *one = LIST_ENTRY(link, struct remote, link);
-        n += one->has_gone ? 0 : one->running;
-    }
-    pthread_mutex_unlock(&all->mutex);
-    return n;
-}
-
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Jobs in hand keep a silent worker for a while only: they may have ended in another process. */

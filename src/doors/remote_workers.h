@@ -39,9 +39,6 @@ void remote_workers_gone(struct remote_workers *all, struct str tenant, struct s
 /* An engine_event_fn whose context is this: what a worker has in hand. */
 void remote_workers_event(const struct engine_event *event, void *ctx);
 
-/* Jobs in hand of all that have not gone. */
-uint64_t remote_workers_running(struct remote_workers *all);
-
 /* The rows that are to be written now, those of workers that have gone among them; all of them
  * when the server is `leaving`. The strings are copies in the arena. At most REMOTE_BATCH_MAX. */
 size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool leaving,

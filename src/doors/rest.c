@@ -367,6 +367,7 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     rest->log = options->log;
     rest->hub = options->hub;
     rest->run_times = options->run_times;
+    rest->held = options->held;
     rest->remote = options->remote;
     rest->tables = options->tables ? options->tables : REST_TABLES;
     rest->config = config_hold(options->config);

@@ -38,6 +38,7 @@ struct rest;
 struct rest_call;
 struct store;
 struct event_hub;
+struct held_jobs;
 struct remote_workers;
 struct run_times;
 
@@ -81,6 +82,7 @@ struct rest_options {
     unsigned n_readers;            /* 0: 2 */
     struct event_hub *hub;         /* borrowed; NULL: there is no /events */
     struct run_times *run_times;   /* borrowed; NULL: /metrics has no histogram */
+    struct held_jobs *held;        /* borrowed; NULL: not told of what workers have in hand */
     struct remote_workers *remote; /* borrowed; NULL: workers that claim here are not shown */
     const struct rest_route *const *tables; /* NULL: REST_TABLES */
 };
@@ -118,6 +120,7 @@ struct claim_waits *rest_claims(const struct rest_call *call);
 struct bulk_runs *rest_bulk_runs(const struct rest_call *call);
 /* Those who claim here; may be NULL. */
 struct remote_workers *rest_remote(const struct rest_call *call);
+struct held_jobs *rest_held(const struct rest_call *call);
 
 /* Whether the configuration in force still lets a client do what it was let in for. Any thread. */
 bool rest_still_admits(struct rest *rest, const struct principal *principal,

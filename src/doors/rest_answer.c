@@ -129,6 +129,11 @@ struct remote_workers *rest_remote(const struct rest_call *call)
     return call->rest->remote;
 }
 
+struct held_jobs *rest_held(const struct rest_call *call)
+{
+    return call->rest->held;
+}
+
 bool rest_is_ready(const struct rest_call *call)
 {
     return call->rest->ready;

@@ -20,6 +20,7 @@ struct rest {
     const struct log *log;
     struct event_hub *hub;
     struct run_times *run_times;
+    struct held_jobs *held;
     struct remote_workers *remote;
     const struct rest_route *const *tables;
     pthread_mutex_t config_lock; /* guards which configuration it is; each request holds its own */

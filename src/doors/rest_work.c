@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "doors/claim_waits.h"
+#include "doors/held_jobs.h"
 #include "doors/remote_workers.h"
 #include "doors/rest_kit.h"
 #include "doors/views.h"
@@ -22,6 +23,7 @@
 struct polling {
     struct claim_wait wait; /* first */
     struct rest_call *call;
+    bool is_named; /* the worker has a name of its own */
 };
 
 /* ---- Jobs that nobody came for: they are given back, and the attempt does not count ---------- */
@@ -52,6 +54,31 @@ static void give_back(struct committer *committer, const struct claim_op *claim)
     settle_op_init(&g->settle, g->items, claim->n);
     g->settle.op.done = given_back;
     committer_submit(committer, &g->settle.op);
+}
+
+/* ---- What workers with a name have in hand --------------------------------------------------- */
+
+static struct job_name name_of(const struct job *job)
+{
+    return (struct job_name){job->spec.tenant, job->spec.id};
+}
+
+/* Before the answer, so that a settlement never comes first. */
+static void hold(struct held_jobs *held, const struct claim_op *claim, int64_t now_ms)
+{
+    for (size_t i = 0; i < claim->n; i++) {
+        const struct job_status *s = &claim->jobs[i].status;
+        const struct lease lease = {name_of(&claim->jobs[i]), s->token, s->lease_until_ms};
+        held_jobs_add(held, &lease, now_ms);
+    }
+}
+
+static void let_go(struct held_jobs *held, const struct claim_op *claim)
+{
+    for (size_t i = 0; i < claim->n; i++) {
+        const struct job_name name = name_of(&claim->jobs[i]);
+        held_jobs_drop(held, &name, claim->jobs[i].status.token);
+    }
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */
@@ -102,6 +129,7 @@ static void claimed(struct claim_wait *wait)
     struct rest_call *call = p->call;
     struct claim_op claim = wait->claim;
     struct committer *committer = rest_committer(call);
+    struct held_jobs *held = p->is_named ? rest_held(call) : NULL;
     bool is_taken = true;
     if (claim.op.code < 0) {
         rest_fail(call, &claim.op.err, NULL);
@@ -112,10 +140,13 @@ static void claimed(struct claim_wait *wait)
         refuse_half_closed(call);
         is_taken = false;
     } else {
+        hold(held, &claim, rest_now_ms(call));
         is_taken = send_jobs(call, &claim);
     }
-    if (!is_taken && claim.n > 0)
+    if (!is_taken && claim.n > 0) {
+        let_go(held, &claim);
         give_back(committer, &claim);
+    }
     claim_op_release(&claim);
 }
 
@@ -179,6 +210,7 @@ static void post_claim(struct rest_call *call)
         return;
     }
     p->call = call;
+    p->is_named = body.worker.len > 0;
     const struct claim_filter filter = {
         .tenant = call->principal.tenant,
         .queues = body.queues.items,
@@ -268,6 +300,7 @@ static void extended(struct rest_call *call, struct op *op)
         return;
     }
     struct json_writer *w = rest_json(call);
+    const int64_t now_ms = rest_now_ms(call);
     json_begin_object(w);
     json_key(w, "items");
     json_begin_array(w);
@@ -277,6 +310,9 @@ static void extended(struct rest_call *call, struct op *op)
             continue;
         }
         const struct extension *item = &body->items[good++];
+        const struct job_name name = {item->tenant, item->id};
+        if (item->ret.code == 0)
+            held_jobs_extend(rest_held(call), &name, item->token, item->lease_ms, now_ms);
         view_item(w, item->id, &item->ret, NULL, 0);
     }
     json_end_array(w);

@@ -447,6 +447,13 @@ def test_ready_is_503_for_a_while_before_the_end(bench):
     assert server.wait() == 0
 
 
+def test_a_stop_does_not_wait_for_a_lease_that_has_ended(bench):
+    server = bench.serve("--grace", "1h").ready()
+    bench.enqueue("mail")
+    assert len(post(server, "/claim", {"queues": ["default"], "n": 1, "worker": "w", "lease": "1s"})[1]["jobs"]) == 1
+    assert server.stop() == 0
+
+
 def test_draining_ends_with_the_grace(bench):
     server = bench.serve("--grace", "300ms").ready()
     bench.enqueue("mail")

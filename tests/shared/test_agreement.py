@@ -1,6 +1,7 @@
 """What processes on one store agree upon: ticks, breakers, limits, pauses, and who is dead."""
 import datetime
 import json
+import signal
 import threading
 import time
 
@@ -248,6 +249,22 @@ def test_rolling_restart_loses_nothing(durable, tmp_path):
         assert settled(rig) >= 24
     finally:
         rig.close()
+
+
+def test_a_stop_waits_only_for_jobs_that_are_still_held(fleet):
+    """One is settled at another server, of which the first one hears nothing but from the store; one is held."""
+    fleet.configure()
+    first, other = fleet.serve("--grace", "1h").ready(), fleet.serve().ready()
+    fleet.submit("mail", [{}] * 2)
+    gone, held = Client(first).claim(n=2, lease=600)
+    Client(other).settle([gone])
+    still_here = Client(first)
+    first.signal(signal.SIGTERM)
+    wait_for(lambda: still_here.ask("GET", "/ready")[0] == 503, "it is not ready")
+    time.sleep(0.5)  # longer than between two questions to the store: it is still there for the other job
+    assert still_here.ask("GET", f"/jobs/{held['id']}")[1]["state"] == "running"
+    Client(other).settle([held])
+    assert first.wait() == 0
 
 
 # ---- Metrics -------------------------------------------------------------------------------------

@@ -245,12 +245,22 @@ class FaktoryClient(Client):
             time.sleep(0.01)
             return
         if text is None:
+            self.leave_if_told()
             return
         assert text.startswith("{"), text
         job = json.loads(text)
         attempt = job["failure"]["retry_count"] + 2 if "failure" in job else 1
         self.note("start", job["jid"], attempt=attempt, payload=digest(job["args"][0]))
         self.end(job["jid"], attempt, status(fate(job["jid"], attempt)))
+
+    def leave_if_told(self):
+        """A server that stops waits for its workers to go, and tells them so in answer to a BEAT. The next
+        connection may be to another server."""
+        try:
+            if self.worker.ask("BEAT", json.dumps({"wid": self.name})) != "+OK":
+                self.worker.close()
+        except Gone:
+            time.sleep(0.01)
 
     def end(self, job_id, attempt, how):
         self.note("end:" + how, job_id, attempt=attempt)
