@@ -115,6 +115,7 @@ void faktory_server_set_passwords(struct faktory_server *server,
         struct faktory_conn *conn = LIST_ENTRY(link, struct faktory_conn, link);
         if (conn->is_ending || stays(conn, passwords))
             continue;
+        conn->scopes = 0;
         faktory_conn_end(conn);
         n_ended++;
     }

@@ -29,6 +29,8 @@ static void admin_answered(struct faktory_call *call)
     struct admin_call *a = admin_of(call);
     if (a->admin.op.code < 0) {
         faktory_put_failure(&call->reply, &a->admin.op.err);
+    } else if (a->admin.more && call->conn->server->is_stopping) {
+        faktory_put_error(&call->reply, "the server stops; the rest was not done");
     } else if (a->admin.more) {
         faktory_admin_next(&a->admin);
         faktory_call_send(call, &a->admin.op);

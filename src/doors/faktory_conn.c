@@ -89,7 +89,8 @@ void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms)
     if (queued < conn->queued)
         conn->taken_ms = now_ms;
     conn->queued = queued;
-    bool is_late = !conn->has_said_hello && now_ms - conn->opened_ms >= o->handshake_timeout_ms;
+    bool is_late = !conn->has_said_hello && !conn->is_hashing &&
+                   now_ms - conn->opened_ms >= o->handshake_timeout_ms;
     bool is_slow = (unsent(conn) > 0 || (conn->is_ending && list_empty(&conn->calls))) &&
                    now_ms - conn->taken_ms >= o->send_timeout_ms;
     bool is_idle = o->idle_timeout_ms > 0 && list_empty(&conn->calls) &&

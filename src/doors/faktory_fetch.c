@@ -293,7 +293,8 @@ static void on_answered(struct faktory_call *call)
         fail_all(f);
         return;
     }
-    if ((call->conn->is_closing || call->conn->has_left) && n > 0) {
+    const bool may_have = call->conn->scopes & CONFIG_SCOPE_WORK; /* no longer, after a reload */
+    if ((call->conn->is_closing || call->conn->has_left || !may_have) && n > 0) {
         give_back(f);
         return;
     }

@@ -109,6 +109,7 @@ static int add_file(struct faktory_passwords *set, const char *path, struct redr
 {
     struct buf text;
     size_t number = 0;
+    const size_t before = set->n;
     buf_init(&text, FILE_MAX_BYTES + 1);
     int rc = file_read(path, FILE_MAX_BYTES, &text, err);
     char *line = rc == 0 && text.len > 0 ? text.data : NULL;
@@ -119,6 +120,11 @@ static int add_file(struct faktory_passwords *set, const char *path, struct redr
         rc = add_line(set, line, ++number, err);
         if (rc < 0)
             err_detail(err, "path %s", path);
+    }
+    /* None at all would mean that none is needed. */
+    if (rc == 0 && set->n == before) {
+        rc = err_set(err, REDRIVE_E_CONFIG, "the file of Faktory passwords has none");
+        err_detail(err, "path %s", path);
     }
     if (text.data)
         explicit_bzero(text.data, text.len);

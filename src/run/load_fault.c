@@ -17,15 +17,17 @@ static const char *const TYPES[] = {
     "java.lang.UnsupportedClassVersionError",
 };
 
-/* What interpreters say of a script or a module that is not there. */
-static const char *const MESSAGES[] = {
-    "can't open file",                   /* python3 */
-    ": 0: cannot open ",                 /* dash */
-    "Can't open perl script",            /* perl */
-    "Cannot find module",                /* node */
-    "Could not open input file",         /* php */
-    "Unable to access jarfile",          /* java */
-    "Could not find or load main class", /* java */
+/* What interpreters say of a script or a module that is not there, and the code they exit with: a
+ * handler that could not open a file of its job must not look the same. */
+static const struct {
+    int exit_code;
+    const char *says;
+    const char *and_says; /* NULL: nothing more */
+} INTERPRETERS[] = {
+    {2, "can't open file", "python"},       {2, ": 0: cannot open ", NULL},  /* dash */
+    {2, "Can't open perl script", NULL},    {1, "Cannot find module", NULL}, /* node */
+    {1, "Could not open input file", NULL},                                  /* php */
+    {1, "Unable to access jarfile", NULL},  {1, "Could not find or load main class", NULL},
 };
 
 /* What shells and env say beside exit code 126 or 127. The code alone is a word of the handler. */
@@ -52,10 +54,19 @@ static bool is_load_error(const char *error_type)
     return false;
 }
 
+static bool is_of_interpreter(const struct redrive_failure *failure)
+{
+    for (size_t i = 0; i < N(INTERPRETERS) && failure->message; i++)
+        if (failure->exit_code == INTERPRETERS[i].exit_code &&
+            strstr(failure->message, INTERPRETERS[i].says) &&
+            (!INTERPRETERS[i].and_says || strstr(failure->message, INTERPRETERS[i].and_says)))
+            return true;
+    return false;
+}
+
 bool load_fault_is_likely(const struct redrive_failure *failure)
 {
     const bool is_shells_code = failure->exit_code == 126 || failure->exit_code == 127;
     return (is_shells_code && contains_one_of(failure->message, NOT_RUN, N(NOT_RUN))) ||
-           is_load_error(failure->error_type) ||
-           contains_one_of(failure->message, MESSAGES, N(MESSAGES));
+           is_load_error(failure->error_type) || is_of_interpreter(failure);
 }

@@ -67,7 +67,9 @@ bool pool_fault_takes(struct pool_task *task, int64_t seq, const struct run_outc
 {
     struct pool_fault *fault = &task->fault;
     if (!is_fault(task, seq, ran->fault)) {
-        if (ran->outcome.ending == ENDING_RAN && ran->fault == RUN_FAULT_NONE)
+        /* A start for which this machine had no process or memory (errnum) shows nothing. */
+        if (ran->outcome.ending == ENDING_RAN && ran->fault == RUN_FAULT_NONE &&
+            ran->outcome.failure.errnum == 0)
             note_worked(task);
         return false;
     }

@@ -873,6 +873,25 @@ def test_faktory_passwords_that_cannot_be_read_are_named(bench):
     assert server.logged("password_env")
 
 
+def test_an_empty_file_of_faktory_passwords_opens_nothing(bench):
+    """At start it is refused; a reload that meets one keeps the passwords there were."""
+    bench.configure("", "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}")
+    passwords = bench.dir / "passwords"
+    passwords.write_text("# none yet\n\n")
+    server = bench.serve("--faktory-passwords", str(passwords))
+    assert server.wait() == 2 and server.logged("has none")
+    passwords.write_text("sesame\n")
+    server = bench.serve("--faktory-passwords", str(passwords)).ready()
+    port = server.port("faktory")
+    passwords.write_text("")
+    server.reload()
+    assert server.logged("has none")
+    with pytest.raises(FaktoryError):
+        FaktoryClient(port)
+    assert FaktoryClient(port, password="sesame").info()
+    assert server.stop() == 0
+
+
 def test_faktory_clients_settle_jobs_that_were_claimed_there_only(bench):
     bench.configure("tasks: {mail: {}, own: {run: {exec: [sleep, '60']}}}\n",
                     "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}")

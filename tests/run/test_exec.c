@@ -305,6 +305,7 @@ static void program_whose_script_or_module_is_missing_likely_cannot_run(void **s
         {{"python3", "-c", "raise ValueError('of the job')"}, RUN_FAULT_NONE},
         {{"sh", "-c", "no-such-program-here"}, RUN_FAULT_LIKELY},
         {{"sh", "-c", "exit 127"}, RUN_FAULT_NONE},
+        {{"sh", "-c", "echo \"can't open file input.csv\" >&2; exit 2"}, RUN_FAULT_NONE},
         {{"sh", "-c", "exit 75"}, RUN_FAULT_NONE},
         {{"true"}, RUN_FAULT_NONE},
     };
