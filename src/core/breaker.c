@@ -152,7 +152,26 @@ static void judge_probes(struct breaker *b, const struct redrive_breaker_config 
     open_again(b, config, at_ms);
 }
 
-/* A failure is as of the end of the lease, not as of when somebody looked. */
+static uint32_t probes_out(const struct breaker *b)
+{
+    uint32_t out = 0;
+    for (int i = 0; i < REDRIVE_MAX_PROBES; i++)
+        out += b->probes[i].token != 0;
+    return out;
+}
+
+/* After a reload with a smaller half_open_max all that it asks for may have answered already, and
+ * no probe is left whose answer would bring the verdict. */
+static bool judge_rest(struct breaker *b, const struct redrive_breaker_config *config,
+                       int64_t now_ms)
+{
+    if (b->state != REDRIVE_BREAKER_HALF_OPEN || config->half_open_rate <= 0 || probes_out(b) > 0)
+        return false;
+    judge_probes(b, config, now_ms);
+    return b->state != REDRIVE_BREAKER_HALF_OPEN;
+}
+
+/* A failure is as of the end of the lease, not as of when it was noticed. */
 bool breaker_tick(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms)
 {
     bool changed = false;
@@ -167,15 +186,7 @@ bool breaker_tick(struct breaker *b, const struct redrive_breaker_config *config
         else
             open_again(b, config, at_ms);
     }
-    return changed;
-}
-
-static uint32_t probes_out(const struct breaker *b)
-{
-    uint32_t out = 0;
-    for (int i = 0; i < REDRIVE_MAX_PROBES; i++)
-        out += b->probes[i].token != 0;
-    return out;
+    return judge_rest(b, config, now_ms) || changed;
 }
 
 uint32_t breaker_probe_room(const struct breaker *b, const struct redrive_breaker_config *config,

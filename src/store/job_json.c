@@ -48,7 +48,10 @@ void job_write_value(struct json_writer *w, const char *key, struct str value)
 bool job_is_damaged(const struct job *job)
 {
     const struct str payload = job->spec.payload;
-    return job->is_damaged || (payload.len > 0 && json_check(payload, NULL, NULL) != 0);
+    if (job->is_damaged || payload.len == 0)
+        return job->is_damaged;
+    const int rc = json_check(payload, NULL, NULL);
+    return rc != 0 && rc != REDRIVE_E_NOMEM; /* what could not be checked is not called damaged */
 }
 
 static void write_attempt(struct json_writer *w, const struct job_attempt *a)

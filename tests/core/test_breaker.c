@@ -461,6 +461,25 @@ static void probes_that_are_judged_together_are_counted_out(void **state)
     assert_int_equal(b.state, REDRIVE_BREAKER_OPEN);
 }
 
+static void smaller_half_open_max_brings_the_verdict_that_no_probe_would(void **state)
+{
+    (void)state;
+    struct redrive_breaker_config c = quick();
+    c.half_open_max = 4;
+    c.half_open_rate = 0.5;
+    struct breaker b;
+    breaker_init(&b, 1);
+    open_it(&b, &c, 0);
+    breaker_record(&b, &c, probe(&b, &c, 10000), BREAKER_SUCCESS, 0, 10001);
+    breaker_record(&b, &c, probe(&b, &c, 10002), BREAKER_SUCCESS, 0, 10003);
+    struct breaker_permit out = probe(&b, &c, 10004);
+    c.half_open_max = 2;
+    assert_false(breaker_tick(&b, &c, 10005)); /* one may still say something */
+    breaker_record(&b, &c, out, BREAKER_RETURNED, 0, 10006);
+    assert_true(breaker_tick(&b, &c, 10007));
+    assert_int_equal(b.state, REDRIVE_BREAKER_CLOSED);
+}
+
 static void by_hand_it_is_tripped_disabled_and_reset(void **state)
 {
     (void)state;
@@ -555,6 +574,7 @@ int main(void)
         T(successes_of_another_process_are_the_latest_calls),
         T(a_slow_probe_has_failed),
         T(probes_that_are_judged_together_are_counted_out),
+        T(smaller_half_open_max_brings_the_verdict_that_no_probe_would),
         T(by_hand_it_is_tripped_disabled_and_reset),
         T(results_from_before_a_reset_are_ignored),
         T(a_simulated_failure_counts_like_a_real_one),

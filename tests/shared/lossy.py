@@ -13,13 +13,16 @@ LIMIT_S = 20
 
 class Lossy:
     """Every nth COMMIT is harmed, in turn: it is made, its answer is swallowed and the connection is cut; or the
-    connection is cut and the COMMIT reaches the server only after the client has asked what became of it."""
+    connection is cut and the COMMIT reaches the server only after the client has asked what became of it. Every
+    second answer to that question is lost as well."""
 
     def __init__(self, port, every):
         self.port = port
         self.every = every
         self.commits = 0
         self.swallowed = 0
+        self.asks = 0
+        self.unheard = 0  # questions whose answer was lost
         self.late = []  # what the server said to each late COMMIT: whether it was made
         self.asked = threading.Event()
         self.lock = threading.Lock()
@@ -74,15 +77,25 @@ class Lossy:
                     return
                 server.sendall(asked)
                 if ASK in asked:
-                    self._pass_answer(client, server)
+                    is_heard = self._is_heard()
+                    self._pass_answer(client if is_heard else None, server)
                     self.asked.set()
+                    if not is_heard:
+                        return
 
     @staticmethod
     def _pass_answer(client, server):
         answer = b""
         while READY not in answer and (more := server.recv(65536)):
             answer += more
-        client.sendall(answer)
+        if client:
+            client.sendall(answer)
+
+    def _is_heard(self):
+        with self.lock:
+            self.asks += 1
+            self.unheard += self.asks % 2
+            return self.asks % 2 == 0
 
     def _harm(self):
         """What is done to this COMMIT, if it is an nth one."""

@@ -31,6 +31,7 @@ def test_lost_answers_to_commits_cost_no_attempts(lossy):
     assert worker.stop() == 0
 
     assert proxy.swallowed >= 3 and len(proxy.late) >= 3, (proxy.commits, proxy.swallowed, proxy.late)
+    assert proxy.unheard >= 3, proxy.asks
     assert not any(proxy.late), "a COMMIT was made after its outcome was asked for"
     jobs = fleet.jobs()
     assert sorted(job["id"] for job in jobs) == sorted(ids)

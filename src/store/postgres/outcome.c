@@ -2,9 +2,10 @@
  *
  * Each handle that commits has a row of redrive.handles. Every commit raises its number, in the
  * same transaction and only if the number is the one that the handle expects. When the answer to a
- * COMMIT is lost, the handle connects again and raises the number once more: what it was before
- * says whether the transaction was committed, and a COMMIT that the server has not read yet finds
- * another number than it expects and fails. So the answer is final.
+ * COMMIT is lost, the handle connects again and sets the number to one that no commit gives: which
+ * one says whether the transaction was committed, and a COMMIT that the server has not read yet
+ * finds another number than it expects and fails. So the answer is final, and asking again gives
+ * the same one: the answer to a question may be lost too.
  */
 #include <time.h>
 
@@ -37,7 +38,7 @@ void pg_marker_remove(struct store *store)
     (void)pg_run(store, STATEMENT_MARKER_REMOVE, NULL, NULL);
 }
 
-/* Raises the marker, made if it is not there, and gives what it then is. */
+/* Fences the marker, made if it is not there, and gives what it then is. */
 static int ask(struct store *store, int64_t *ret_commits, struct redrive_err *err)
 {
     const PGresult *result;
@@ -45,6 +46,7 @@ static int ask(struct store *store, int64_t *ret_commits, struct redrive_err *er
     if (rc != 0)
         return rc;
     pg_args_int8(&store->args, store->marker.handle);
+    pg_args_int8(&store->args, store->marker.commits);
     rc = pg_run(store, STATEMENT_MARKER_ASK, &result, err);
     if (rc == 0)
         *ret_commits = pg_get_int(result, 0, 0);
@@ -76,12 +78,13 @@ int pg_outcome_learn(struct store *store, struct redrive_err *err)
     int64_t commits = 0;
     const bool is_answered = ask_patiently(store, &commits) == 0;
     store->marker.commits = is_answered ? commits : 0;
-    if (is_answered && commits == expected + 2)
+    const int64_t answer = commits - expected;
+    if (is_answered && answer == MARKER_MADE)
         return 0;
     /* A server that has fewer commits than this handle has made took over from one that had more:
-     * it does not have this one either. A marker that was made just now does not tell why it was
-     * not there. */
-    if (is_answered && commits <= expected + 1 && (commits > 1 || expected == 0)) {
+     * it does not have this one either. A marker that was not there does not tell why, unless this
+     * would have been its first commit. */
+    if (is_answered && (answer == MARKER_NOT_MADE || expected == 0)) {
         err_set(err, REDRIVE_E_CANCELLED,
                 "the connection to the server was lost before the commit");
         err_detail(err, "%s: none of the unit's moves was made", store->shown);

@@ -6,6 +6,15 @@
 #ifndef STORE_POSTGRES_STATEMENTS_H
 #define STORE_POSTGRES_STATEMENTS_H
 
+/* What a marker is set to by the question for a commit's outcome, beyond what the handle expects of
+ * it: no commit brings it there. */
+#define MARKER_NOT_MADE 1000000
+#define MARKER_MADE     1000001
+#define MARKER_WAS_GONE 1000002
+
+#define TEXT_OF_(number) #number
+#define TEXT_OF(number)  TEXT_OF_(number)
+
 /* What rows.c reads of a job, in the order of enum row_column. */
 #define ROW_COLUMNS                                                                           \
     "j.seq, j.line_id, j.state, j.priority, j.has_key, j.reason, j.error_class, j.attempts, " \
@@ -244,9 +253,16 @@ enum row_column {
                      "committed_at = now() WHERE handle = $1::bigint AND commits = $2::bigint "    \
                      "RETURNING 1) SELECT redrive.refuse_late_commit() "                           \
                      "WHERE NOT EXISTS (SELECT FROM raised)")                                      \
-    XX(MARKER_ASK, "INSERT INTO redrive.handles AS h (handle, commits) VALUES ($1::bigint, 1) "    \
-                   "ON CONFLICT (handle) DO UPDATE SET commits = h.commits + 1 "                   \
-                   "RETURNING commits")                                                            \
+    XX(MARKER_ASK,                                                                                 \
+       "INSERT INTO redrive.handles AS h (handle, commits) "                                       \
+       "VALUES ($1::bigint, $2::bigint + " TEXT_OF(                                                \
+           MARKER_WAS_GONE) ") "                                                                   \
+                            "ON CONFLICT (handle) DO UPDATE SET commits = CASE "                   \
+                            "WHEN h.commits > $2::bigint + 1 THEN h.commits "                      \
+                            "WHEN h.commits = $2::bigint + 1 THEN $2::bigint + " TEXT_OF(          \
+                                MARKER_MADE) " "                                                   \
+                                             "ELSE $2::bigint + " TEXT_OF(                         \
+                                                 MARKER_NOT_MADE) " END RETURNING commits")        \
     XX(MARKER_REMOVE, "DELETE FROM redrive.handles WHERE handle = $1::bigint")                     \
     /* Beside the unit, because a transaction that notifies keeps all others that do so waiting    \
      * until it is on disk; for the same reason it does not wait for the disk itself. */           \

@@ -81,6 +81,9 @@ int job_read(struct store *store, sqlite3_stmt *st, struct arena *arena, struct 
     if (arena->failed)
         return err_nomem(err);
     ret->is_damaged = spec_sum(seq, &ret->spec) != (uint64_t)sqlite3_column_int64(st, COLUMN_SUM);
+    /* A column that SQLite had no memory for reads as nothing. */
+    if (ret->is_damaged && (sqlite3_errcode(store->db) & 0xff) == SQLITE_NOMEM)
+        return err_nomem(err);
     ret->spec.tenant = arena_str(arena, line->tenant);
     ret->spec.queue = arena_str(arena, line->queue);
     ret->spec.task = arena_str(arena, line->task);
