@@ -62,7 +62,7 @@ static void try_args(struct str args)
 {
     struct arena arena;
     struct redrive_err err = {0};
-    struct faktory_job job;
+    struct faktory_job job = {0}; /* it may be refused before it is touched */
     struct faktory_hello hello;
     struct faktory_fail fail;
     struct faktory_beat beat;
