@@ -62,7 +62,7 @@ static void try_args(struct str args)
 {
     struct arena arena;
     struct redrive_err err = {0};
-    struct faktory_job job = {0}; /* it may be refused before it is touched */
+    struct faktory_job job;
     struct faktory_hello hello;
     struct faktory_fail fail;
     struct faktory_beat beat;
@@ -70,12 +70,13 @@ static void try_args(struct str args)
     struct str text;
     arena_init(&arena);
     int rc = faktory_job_read(args, &arena, &job, &err);
-    check_looked_up(job.type);
     check_looked_up(args);
-    if (rc == 0)
+    if (rc == 0) {
+        check_looked_up(job.type);
         check_handed_out(&job, &arena);
-    else
+    } else {
         FUZZ_CHECK(err.message[0] != '\0');
+    }
     (void)faktory_hello_read(args, &arena, &hello, NULL);
     (void)faktory_ack_read(args, &arena, &text, NULL);
     if (faktory_fail_read(args, &arena, &fail, NULL) == 0)

@@ -135,14 +135,20 @@ class Rig(Remains):
         process.stderr.close()
         self.processes.remove(process)
 
+    @staticmethod
+    def has_ended_well(code, errors):
+        """Where the only records left make the handler die, it looks like one that cannot run."""
+        return code in (0, 3) or (code == 1 and "cannot run" in errors)
+
     def kill(self, process):
         """SIGKILL; one that has ended by itself is not counted, and must have ended well."""
         if process.poll() is None:
             process.kill()
             process.wait()
             self.kills += 1
-        elif process.returncode not in (0, 3):
-            raise AssertionError(f"ended by itself with {process.returncode}: {process.stderr.read().decode()}")
+        else:
+            errors = process.stderr.read().decode()
+            assert self.has_ended_well(process.returncode, errors), f"ended by itself with {process.returncode}: {errors}"
         self.forget(process)
 
     def stop_for_a_while(self, process):
@@ -334,8 +340,7 @@ class Rig(Remains):
                 wanted = self.add_records(records, wanted)
         last = subprocess.run(self.command("batch", "work", str(records)), stdin=subprocess.DEVNULL, env=self.environment,
                               capture_output=True, text=True, check=False, timeout=300)
-        # Where the only records left make the handler die, it looks like one that cannot run.
-        assert last.returncode in (0, 3) or "cannot run" in last.stderr, last.stderr
+        assert self.has_ended_well(last.returncode, last.stderr), last.stderr
         self.members = [Member("work")]
         self.members[0].process = self.start("work")
         self.drain()
