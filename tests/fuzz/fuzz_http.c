@@ -100,7 +100,8 @@ static void check_query(struct http_request *r, unsigned allows)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct str rest = {(const char *)data, size};
-    struct http_request request = {0};
+    static struct http_server server; /* on TCP */
+    struct http_request request = {.server = &server};
     arena_init(&request.arena);
     check_target(&request, next_line(&rest));
     check_headers(&request, rest);
