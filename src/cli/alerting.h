@@ -1,4 +1,4 @@
-/* alerting.h - the alerts of a command that works: whoever is to be told is told, also at its end.
+/* alerting.h - the alerts of a command that works: webhooks and commands are told, also at its end.
  *
  *     alerting_init(&a);
  *     engine_options.on_alert = alerting_on_alert;         before the engine first looks
