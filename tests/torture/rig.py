@@ -36,7 +36,7 @@ from client import FaktoryClient  # noqa: E402
 from evidence import Remains  # noqa: E402
 from sabotage import OF_SERVERS, OF_SHARED, OF_WORKERS  # noqa: E402
 from servers import lasting_port  # noqa: E402
-from stores import open_store  # noqa: E402
+from stores import LIVE, open_store  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -287,7 +287,7 @@ class Rig(Remains):
         while time.monotonic() < end:
             self.all_are_alive()
             live = self.store.live()
-            if not live:
+            if not live and not self.anything_left():
                 break
             lost = self.lost_fetches(live)
             if lost and lost == before:
@@ -300,6 +300,11 @@ class Rig(Remains):
         for member in self.members:
             if member.process:
                 self.end(member.process)
+
+    def anything_left(self):
+        """Redis is asked for one state after the other, and may miss a job that changes between two of
+        them; among all jobs each is seen."""
+        return any(job["state"] in LIVE for job in self.store.jobs())
 
     def faktory_client(self, job):
         """The name of the Faktory client that holds the job, or None."""
