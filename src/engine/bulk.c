@@ -1,21 +1,17 @@
 #include "engine/bulk.h"
 
 #include "engine/private.h"
+#include "store/transition.h"
 
 /* Jobs that are read at a time: with payloads of the greatest size they still fit into memory. */
 #define PAGE_JOBS 50
 
-#define DEAD   (1u << REDRIVE_STATE_DEAD_LETTER)
-#define FAILED (1u << REDRIVE_STATE_FAILED)
-#define ENDED  (DEAD | FAILED | 1u << REDRIVE_STATE_COMPLETED | 1u << REDRIVE_STATE_CANCELLED)
-#define LIVE                                                                                     \
-    (1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING | 1u << REDRIVE_STATE_QUEUED | \
-     1u << REDRIVE_STATE_RUNNING | 1u << REDRIVE_STATE_PARKED)
+#define DEAD (1u << REDRIVE_STATE_DEAD_LETTER)
 
 void bulk_init(struct bulk *bulk, enum change_kind kind, const struct job_filter *filter,
                int64_t now_ms)
 {
-    uint32_t possible = kind == CHANGE_REDRIVE ? DEAD | FAILED : ENDED;
+    const uint32_t possible = transition_from(kind == CHANGE_REDRIVE ? MOVE_REDRIVE : MOVE_REMOVE);
     *bulk = (struct bulk){.kind = kind, .filter = *filter};
     bulk->filter.states = (filter->states == 0 ? DEAD : filter->states) & possible;
     bulk->filter.order = ORDER_OLDEST;
@@ -36,7 +32,7 @@ static int key_is_held(struct store *store, const struct job *job, struct redriv
     const struct job_filter filter = {
         .tenant = job->spec.tenant,
         .unique_key = job->spec.unique_key,
-        .states = LIVE,
+        .states = transition_from(MOVE_CANCEL),
         .limit = 1,
     };
     struct job_page page = {0};

@@ -7,6 +7,7 @@
 #include "engine/facts.h"
 #include "engine/private.h"
 #include "store/job_json.h"
+#include "store/transition.h"
 
 /* A job that ticks of a timetable may not run twice at a time has a limit of its own. */
 static const struct str CRON_LANE = {"limit:cron:", 11};
@@ -233,18 +234,12 @@ static void give_lanes_back(struct engine *e, const struct starting *s,
         bucket_give(&s->limit->bucket, &s->limit->rate, 1);
 }
 
-static void become_running(const struct engine *e, struct job *job, const struct start_move *move)
+/* The job as the store has it now. */
+static void become_running(const struct engine *e, struct job *job, const struct start_move *start)
 {
-    struct job_status *s = &job->status;
-    s->state = REDRIVE_STATE_RUNNING;
-    s->attempts++;
-    s->token = move->token;
-    s->lease_until_ms = move->lease_until_ms;
-    s->worker = move->worker;
-    s->permit = move->permit;
-    s->started_ms = s->updated_ms = e->now_ms;
-    if (s->first_started_ms == 0)
-        s->first_started_ms = e->now_ms;
+    const struct move move = {start->seq, MOVE_START, .start = start};
+    struct transition ignored;
+    transition(&job->status, &move, e->now_ms, &ignored);
 }
 
 static bool keep(struct claim_op *op, const struct job *job, struct claim_page *page)

@@ -85,7 +85,7 @@ static inline uint32_t job_max_attempts(const struct job *job)
     return job->status.attempts > most ? job->status.attempts : most;
 }
 
-/* One attempt, for the history; store.h says which have a row. */
+/* One attempt, for the history; transition.h says which have a row. */
 struct job_attempt {
     uint32_t epoch;
     uint32_t number; /* 0: the start was taken back */

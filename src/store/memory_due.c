@@ -89,19 +89,17 @@ int memory_promote_due(struct store *store, size_t limit, size_t *ret_moved, int
     int rc = memory_need_unit(m, err);
     if (rc < 0)
         return rc;
-    const uint32_t locked = 1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING;
     size_t n, moved = 0;
-    const struct job **jobs = sorted(&m->unit, locked, by_due, &n);
+    const struct job **jobs = sorted(&m->unit, transition_from(MOVE_PROMOTE), by_due, &n);
     if (!jobs)
         return err_nomem(err);
     while (moved < n && moved < limit && jobs[moved]->status.process_after_ms <= m->now_ms) {
+        const struct move move = {jobs[moved]->status.seq, MOVE_PROMOTE};
         struct move_result ignored;
-        struct job *job;
-        if (memory_take(m, jobs[moved]->status.seq, locked, &ignored, &job) < 0) {
+        if (memory_move(m, &move, &ignored) < 0) {
             free(jobs);
             return err_nomem(err);
         }
-        memory_become(m, job, REDRIVE_STATE_QUEUED, 0, &ignored);
         moved++;
     }
     *ret_moved = moved;
@@ -119,7 +117,7 @@ int memory_expired(struct store *store, size_t limit, struct job_page *ret, int6
     if (rc < 0)
         return rc;
     size_t n, given = 0;
-    const struct job **jobs = sorted(&m->unit, 1u << REDRIVE_STATE_RUNNING, by_lease, &n);
+    const struct job **jobs = sorted(&m->unit, transition_from(MOVE_EXTEND), by_lease, &n);
     if (!jobs)
         return err_nomem(err);
     while (given < n && given < limit && jobs[given]->status.lease_until_ms <= m->now_ms)
@@ -142,10 +140,7 @@ int memory_overdue(struct store *store, size_t limit, struct job_page *ret, int6
     if (rc < 0)
         return rc;
     size_t n, first = 0, given = 0;
-    const struct job **jobs = sorted(&m->unit,
-                                     1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING |
-                                         1u << REDRIVE_STATE_QUEUED | 1u << REDRIVE_STATE_PARKED,
-                                     by_deadline, &n);
+    const struct job **jobs = sorted(&m->unit, transition_from(MOVE_END), by_deadline, &n);
     if (!jobs)
         return err_nomem(err);
     while (first < n && jobs[first]->spec.deadline_ms == 0)
@@ -182,15 +177,10 @@ int memory_credit_pause(struct store *store, struct pause_credit *credit, struct
             return 0;
         }
         credit->at_seq = s->seq;
-        if (s->first_started_ms == 0 || s->updated_ms >= credit->until_ms)
-            continue;
-        struct job *own = mem_table_edit(&m->unit.jobs, i);
-        if (!own)
+        const struct move move = {s->seq, MOVE_CREDIT, .credit = credit};
+        struct move_result ignored;
+        if (memory_move(m, &move, &ignored) < 0)
             return err_nomem(err);
-        int64_t updated_ms = own->status.updated_ms;
-        own->status.held_ms +=
-            credit->until_ms - (credit->since_ms > updated_ms ? credit->since_ms : updated_ms);
-        own->status.updated_ms = m->now_ms;
     }
     return 0;
 }
@@ -212,7 +202,7 @@ int memory_parked(struct store *store, struct str tenant, struct str lane, enum 
     size_t n, in_lane = 0;
     static const job_order_fn ORDERS[] = {
         [PARKED_OLDEST] = by_seq, [PARKED_PROBES] = by_probe, [PARKED_NEWEST] = by_newest_probe};
-    const struct job **jobs = sorted(&m->unit, 1u << REDRIVE_STATE_PARKED, ORDERS[order], &n);
+    const struct job **jobs = sorted(&m->unit, transition_from(MOVE_UNPARK), ORDERS[order], &n);
     if (!jobs)
         return err_nomem(err);
     for (size_t i = 0; i < n; i++)

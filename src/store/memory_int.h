@@ -13,7 +13,7 @@
 #include <pthread.h>
 
 #include "store/memory_table.h"
-#include "store/store.h"
+#include "store/transition.h"
 
 /* A row of the history. */
 struct mem_attempt {
@@ -108,18 +108,6 @@ void memory_unlook(struct memory *m);
 /* The place of a job in the table, or false. */
 bool memory_find(const struct mem_state *state, int64_t seq, size_t *ret_i);
 
-/* The row of a job that is in one of the states (bit mask), for changing, in *ret_job; else the
- * refusal in *ret and NULL. Fails with REDRIVE_E_NOMEM only. */
-int memory_take(struct memory *m, int64_t seq, uint32_t states, struct move_result *ret,
-                struct job **ret_job);
-
-/* Moves a job and does what every such move does; `ended_ms` is for ends, 0: now. */
-void memory_become(const struct memory *m, struct job *job, enum redrive_state to, int64_t ended_ms,
-                   struct move_result *ret);
-
-/* Keeps the error of a failure; class success leaves the last one alone. False: no memory. */
-bool memory_set_error(struct job *job, const struct job_error *error, uint64_t fingerprint);
-
 /* Copies chosen jobs into a page. */
 int memory_page(const struct job *const *jobs, size_t n, struct job_page *ret,
                 struct redrive_err *err);
@@ -134,6 +122,8 @@ int memory_ready(struct store *store, const struct claim_filter *filter, struct 
                  struct redrive_err *err);
 
 /* memory_move.c */
+/* Makes the move, or refuses it, as *ret says. Fails with REDRIVE_E_NOMEM only. */
+int memory_move(struct memory *m, const struct move *move, struct move_result *ret);
 int memory_start(struct store *store, const struct start_move *moves, size_t n,
                  struct move_result *ret, struct redrive_err *err);
 int memory_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
@@ -144,10 +134,12 @@ int memory_settle(struct store *store, const struct settle_move *moves, size_t n
                   struct move_result *ret, struct redrive_err *err);
 int memory_extend(struct store *store, const struct extend_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err);
-
-/* memory_change.c */
 int memory_change(struct store *store, const struct change_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err);
+
+/* memory_change.c */
+/* Takes a job out with its history. Fails with REDRIVE_E_NOMEM only. */
+int memory_remove_at(struct memory *m, size_t i);
 int memory_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                  size_t *ret_removed, struct redrive_err *err);
 int memory_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);

@@ -149,29 +149,6 @@ int memory_lookup(struct store *store, const struct job_name *names, size_t n, s
     return rc;
 }
 
-/* The attempt that has no row: it runs, or it was a success at once. */
-static bool latest_attempt(const struct job *job, struct mem_attempt *ret)
-{
-    const struct job_status *s = &job->status;
-    bool runs = s->state == REDRIVE_STATE_RUNNING;
-    if (!runs && !(s->state == REDRIVE_STATE_COMPLETED && s->attempts == 1))
-        return false;
-    *ret = (struct mem_attempt){
-        .seq = s->seq,
-        .attempt =
-            {
-                .epoch = s->epoch,
-                .number = s->attempts,
-                .started_ms = s->started_ms,
-                .ended_ms = runs ? 0 : s->finished_ms,
-                .worker = s->worker,
-                .outcome = s->state,
-                .why = str_of(delay_why_name(DELAY_NONE)),
-            },
-    };
-    return true;
-}
-
 static void add_attempt(struct attempt_page *page, const struct mem_attempt *row)
 {
     struct mem_attempt copy;
@@ -190,8 +167,8 @@ static void read_history(const struct mem_state *state, size_t job, struct attem
         if (row->seq == job_at(state, job)->status.seq)
             add_attempt(ret, row);
     }
-    struct mem_attempt latest;
-    if (latest_attempt(job_at(state, job), &latest))
+    struct mem_attempt latest = {0};
+    if (transition_attempt_in_row(&job_at(state, job)->status, &latest.attempt))
         add_attempt(ret, &latest);
 }
 

@@ -1,11 +1,7 @@
-/* memory_row.c - what the rows are made of, and what every move does to one. */
+/* memory_row.c - what the rows are made of, and how they are found. */
 #include "store/memory_int.h"
 
-#include <assert.h>
-
 #include "base/err.h"
-#include "core/elapsed.h"
-#include "core/state.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -79,69 +75,6 @@ bool memory_find(const struct mem_state *state, int64_t seq, size_t *ret_i)
     }
     *ret_i = low;
     return low < state->jobs.n && job_at(state, low)->status.seq == seq;
-}
-
-int memory_take(struct memory *m, int64_t seq, uint32_t states, struct move_result *ret,
-                struct job **ret_job)
-{
-    size_t i;
-    *ret_job = NULL;
-    if (!memory_find(&m->unit, seq, &i)) {
-        *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
-        return 0;
-    }
-    enum redrive_state state = job_at(&m->unit, i)->status.state;
-    if (!(states >> state & 1)) {
-        *ret = (struct move_result){.code = REDRIVE_E_STATE, .state = state};
-        return 0;
-    }
-    *ret = (struct move_result){.state = state};
-    *ret_job = mem_table_edit(&m->unit.jobs, i);
-    return *ret_job ? 0 : REDRIVE_E_NOMEM;
-}
-
-static void leave_running(struct job_status *s)
-{
-    s->token = 0;
-    s->lease_until_ms = 0;
-    s->permit = (struct breaker_permit){0};
-}
-
-static void leave_parked(struct job_status *s, int64_t now_ms)
-{
-    if (s->first_started_ms != 0)
-        s->held_ms += elapsed_since(s->held_since_ms, now_ms);
-    s->held_since_ms = 0;
-    s->parked_by_limit = false;
-}
-
-void memory_become(const struct memory *m, struct job *job, enum redrive_state to, int64_t ended_ms,
-                   struct move_result *ret)
-{
-    struct job_status *s = &job->status;
-    assert(state_may_become(s->state, to));
-    if (s->state == REDRIVE_STATE_RUNNING)
-        leave_running(s);
-    if (s->state == REDRIVE_STATE_PARKED)
-        leave_parked(s, m->now_ms);
-    if (state_has_ended(to))
-        s->finished_ms = ended_ms != 0 ? ended_ms : m->now_ms;
-    s->state = to;
-    s->updated_ms = m->now_ms;
-    *ret = (struct move_result){.state = to};
-}
-
-bool memory_set_error(struct job *job, const struct job_error *error, uint64_t fingerprint)
-{
-    struct job_status *s = &job->status;
-    if (error->class_ == REDRIVE_CLASS_SUCCESS)
-        return true;
-    s->error.class_ = error->class_;
-    s->error.code = error->code;
-    s->fingerprint = fingerprint;
-    return mem_table_set_str(&s->error.type, error->type) &&
-           mem_table_set_str(&s->error.message, error->message) &&
-           mem_table_set_str(&s->error.stacktrace, error->stacktrace);
 }
 
 int memory_page(const struct job *const *jobs, size_t n, struct job_page *ret,

@@ -64,17 +64,9 @@ static bool holds_key(const struct mem_state *state, const struct job_spec *spec
 
 static bool add(struct memory *m, const struct job_spec *spec, struct holder *ret)
 {
-    bool later = spec->process_after_ms > m->now_ms;
     struct job job = {
         .spec = *spec,
-        .status =
-            {
-                .seq = m->unit.last_seq + 1,
-                .state = later ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED,
-                .process_after_ms = spec->process_after_ms ? spec->process_after_ms : m->now_ms,
-                .created_ms = m->now_ms,
-                .updated_ms = m->now_ms,
-            },
+        .status = transition_submit(spec, m->unit.last_seq + 1, m->now_ms),
     };
     job.spec.process_after_ms = 0;
     if (!mem_table_add(&m->unit.jobs, &job))

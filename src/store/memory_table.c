@@ -125,6 +125,16 @@ bool mem_table_add(struct mem_table *table, const void *row)
     return true;
 }
 
+bool mem_table_put(struct mem_table *table, size_t i, const void *row)
+{
+    struct mem_row *own = row_new(table->kind, row);
+    if (!own)
+        return false;
+    row_unref(table->rows[i], table->kind);
+    table->rows[i] = own;
+    return true;
+}
+
 void mem_table_remove(struct mem_table *table, size_t i)
 {
     row_unref(table->rows[i], table->kind);

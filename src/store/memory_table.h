@@ -45,6 +45,9 @@ void *mem_table_edit(struct mem_table *table, size_t i);
 /* Appends a copy. False: no memory. */
 bool mem_table_add(struct mem_table *table, const void *row);
 
+/* Puts a copy in the place of a row, whose strings may be in it. False: no memory. */
+bool mem_table_put(struct mem_table *table, size_t i, const void *row);
+
 /* Takes a row out and closes the gap. */
 void mem_table_remove(struct mem_table *table, size_t i);
 

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/suggest.h"
+#include "store/transition.h"
 
 static const struct store_ops *const STORES[] = {
     &STORE_MEMORY, &STORE_REDIS, &STORE_REDIS_TLS, &STORE_SQLITE, &STORE_POSTGRES,
@@ -107,9 +108,7 @@ const char *store_loss_text(enum store_durability durability)
 
 size_t adopted_rows(const struct adopted_job *adopted)
 {
-    const struct job_status *s = &adopted->job->status;
-    const bool tells = s->state == REDRIVE_STATE_RUNNING ||
-                       (s->state == REDRIVE_STATE_COMPLETED && s->attempts == 1);
+    const bool tells = transition_attempt_in_row(&adopted->job->status, NULL);
     return adopted->n_attempts - (tells && adopted->n_attempts > 0);
 }
 

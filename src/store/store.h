@@ -36,32 +36,8 @@
  *  12. An empty string is as good as an absent one, in filters and in keys.
  *  13. The moves of one call are made in their order, as if each came in a call of its own.
  *
- * What a move leaves in the row, beside the state
- *   every one   updated = the unit's time
- *   submit      created = the unit's time; process_after = the spec's, or the unit's time when it
- *               has none. A seq is never given twice, not even after its job is gone.
- *   start       attempts + 1, started, first_started (if 0), token, lease, worker, permit
- *   leaving running, by settle or cancel
- *               token, lease and permit 0; worker and started stay
- *   settle      reason and crashes = the decision's; process_after = the unit's time + delay for
- *               retrying and scheduled, else as it was; error and fingerprint unless the error's
- *               class is success; result unless absent
- *   settle that takes the attempt back
- *               attempts - 1, deferrals + 1; back at 0 attempts also first_started = held = 0, so
- *               that the epoch's time starts with a start that counts
- *   park        deferrals + 1, held_since = the unit's time
- *   leaving parked, however
- *               held_since = 0, parked_by_limit = false; held grows by the time in between if the
- *               job has started in this epoch (time before the first start is not counted anyway)
- *   an end      finished = the settle's `ended_ms`, or the unit's time
- *   redrive     epoch + 1, attempts = crashes = 0, reason none, process_after = the unit's time,
- *               first_started = held = finished = 0; the rest stays
- *
- * History. Each start that has ended leaves a row, but for the start that is an epoch's first
- * attempt and a success: the job's own row tells all about that one (number 1, started, worker,
- * ended = finished), and history reads it from there. So it does the attempt that is running
- * (outcome running, ended 0). A running job that is cancelled by hand leaves a row as well. A
- * waiting job that is ended with an error leaves a row without a start: number 0, started 0.
+ * transition.h says from which states each move may be made, what it leaves in the row and in the
+ * history, and computes it for all stores.
  *
  * The shared version is a number that rises whenever anything changes that processes cache: a
  * breaker, a pause, a limit, a task definition, the timetable. An engine that sees another number

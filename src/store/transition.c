@@ -1,0 +1,315 @@
+#include "store/transition.h"
+
+#include <assert.h>
+
+#include "core/elapsed.h"
+#include "core/state.h"
+
+#define IN(state)   (1u << REDRIVE_STATE_##state)
+#define TIME_LOCKED (IN(SCHEDULED) | IN(RETRYING))
+#define WAITING     (TIME_LOCKED | IN(QUEUED) | IN(PARKED))
+#define ENDED       (IN(COMPLETED) | IN(FAILED) | IN(DEAD_LETTER) | IN(CANCELLED))
+
+static const uint32_t FROM[MOVE_KIND_COUNT] = {
+    [MOVE_START] = IN(QUEUED),     [MOVE_PARK] = IN(QUEUED),
+    [MOVE_UNPARK] = IN(PARKED),    [MOVE_PROMOTE] = TIME_LOCKED,
+    [MOVE_SETTLE] = IN(RUNNING),   [MOVE_EXTEND] = IN(RUNNING),
+    [MOVE_CREDIT] = IN(QUEUED),    [MOVE_CANCEL] = WAITING | IN(RUNNING),
+    [MOVE_RUN_NOW] = TIME_LOCKED,  [MOVE_REDRIVE] = IN(DEAD_LETTER) | IN(FAILED),
+    [MOVE_END] = WAITING,          [MOVE_REMOVE] = ENDED,
+    [MOVE_EDIT] = IN(DEAD_LETTER),
+};
+
+_Static_assert(MOVE_CANCEL + CHANGE_RUN_NOW == (int)MOVE_RUN_NOW &&
+                   MOVE_CANCEL + CHANGE_REDRIVE == (int)MOVE_REDRIVE &&
+                   MOVE_CANCEL + CHANGE_END == (int)MOVE_END &&
+                   MOVE_CANCEL + CHANGE_REMOVE == (int)MOVE_REMOVE &&
+                   MOVE_CANCEL + CHANGE_EDIT == (int)MOVE_EDIT,
+               "changes are moves, in the same order");
+
+struct move move_at(const struct move_list *list, size_t i)
+{
+    switch (list->kind) {
+    case MOVE_START:
+        return (struct move){list->starts[i].seq, MOVE_START, .start = &list->starts[i]};
+    case MOVE_SETTLE:
+        return (struct move){list->settles[i].seq, MOVE_SETTLE, .settle = &list->settles[i]};
+    case MOVE_EXTEND:
+        return (struct move){list->extends[i].seq, MOVE_EXTEND, .extend = &list->extends[i]};
+    case MOVE_CANCEL:
+        return (struct move){list->changes[i].seq,
+                             (enum move_kind)(MOVE_CANCEL + (int)list->changes[i].kind),
+                             .change = &list->changes[i]};
+    default: return (struct move){list->seqs[i], list->kind, .by_limit = list->by_limit};
+    }
+}
+
+uint32_t transition_from(enum move_kind kind)
+{
+    return FROM[kind];
+}
+
+bool transition_attempt_in_row(const struct job_status *s, struct job_attempt *ret)
+{
+    const bool runs = s->state == REDRIVE_STATE_RUNNING;
+    if (!runs && !(s->state == REDRIVE_STATE_COMPLETED && s->attempts == 1))
+        return false;
+    if (ret)
+        *ret = (struct job_attempt){
+            .epoch = s->epoch,
+            .number = s->attempts,
+            .started_ms = s->started_ms,
+            .ended_ms = runs ? 0 : s->finished_ms,
+            .worker = s->worker,
+            .outcome = s->state,
+            .why = str_of(delay_why_name(DELAY_NONE)),
+        };
+    return true;
+}
+
+static bool is_time_locked(enum redrive_state state)
+{
+    return TIME_LOCKED >> state & 1;
+}
+
+/* A delay without end is as late as can be, not in the past. */
+static int64_t time_after(int64_t now_ms, int64_t delay_ms)
+{
+    int64_t at_ms;
+    return __builtin_add_overflow(now_ms, delay_ms, &at_ms) ? INT64_MAX : at_ms;
+}
+
+static void leave_running(struct job_status *s)
+{
+    s->token = 0;
+    s->lease_until_ms = 0;
+    s->permit = (struct breaker_permit){0};
+}
+
+static void leave_parked(struct job_status *s, int64_t now_ms)
+{
+    if (s->first_started_ms != 0)
+        s->held_ms += elapsed_since(s->held_since_ms, now_ms);
+    s->held_since_ms = 0;
+    s->parked_by_limit = false;
+}
+
+/* What every change of state does. */
+static void become(struct job_status *s, enum redrive_state to, int64_t now_ms, int64_t ended_ms,
+                   struct transition *t)
+{
+    assert(state_may_become(s->state, to));
+    if (s->state == REDRIVE_STATE_RUNNING)
+        leave_running(s);
+    if (s->state == REDRIVE_STATE_PARKED)
+        leave_parked(s, now_ms);
+    if (state_has_ended(to)) {
+        s->finished_ms = ended_ms;
+        t->key = KEY_IS_FREED;
+    } else if (state_has_ended(s->state)) {
+        s->finished_ms = 0;
+        t->key = KEY_IS_TAKEN;
+    }
+    s->state = to;
+}
+
+static void start(struct job_status *s, const struct start_move *move, int64_t now_ms,
+                  struct transition *t)
+{
+    become(s, REDRIVE_STATE_RUNNING, now_ms, 0, t);
+    s->attempts++;
+    s->token = move->token;
+    s->lease_until_ms = move->lease_until_ms;
+    s->worker = move->worker;
+    s->permit = move->permit;
+    s->started_ms = now_ms;
+    if (s->first_started_ms == 0)
+        s->first_started_ms = now_ms;
+}
+
+static void park(struct job_status *s, bool by_limit, int64_t now_ms, struct transition *t)
+{
+    become(s, REDRIVE_STATE_PARKED, now_ms, 0, t);
+    s->deferrals++;
+    s->parked_by_limit = by_limit;
+    s->held_since_ms = now_ms;
+}
+
+static void replace_error(struct job_status *s, const struct job_error *error, uint64_t fingerprint,
+                          struct transition *t)
+{
+    if (error->class_ == REDRIVE_CLASS_SUCCESS)
+        return;
+    s->error = *error;
+    s->fingerprint = fingerprint;
+    t->replaces_error = true;
+}
+
+static void take_attempt_back(struct job_status *s)
+{
+    s->deferrals++;
+    if (s->attempts > 0)
+        s->attempts--;
+    if (s->attempts == 0)
+        s->first_started_ms = s->held_ms = 0;
+}
+
+static void settle(struct job_status *s, const struct settle_move *move, int64_t now_ms,
+                   struct transition *t)
+{
+    const struct decision *d = move->decision;
+    const int64_t ended_ms = move->ended_ms != 0 ? move->ended_ms : now_ms;
+    if (is_time_locked(d->state))
+        s->process_after_ms = time_after(now_ms, d->delay_ms);
+    t->adds_attempt = d->state != REDRIVE_STATE_COMPLETED || s->attempts != 1;
+    if (t->adds_attempt) {
+        t->attempt = (struct job_attempt){
+            .epoch = s->epoch,
+            .number = d->uses_attempt ? s->attempts : 0,
+            .started_ms = s->started_ms,
+            .ended_ms = ended_ms,
+            .worker = s->worker,
+            .outcome = d->state,
+            .error = move->error,
+            .delay_ms = d->delay_ms,
+            .why = str_of(delay_why_name(d->why)),
+            .next_ms = is_time_locked(d->state) ? s->process_after_ms : 0,
+        };
+        replace_error(s, &move->error, move->fingerprint, t);
+    }
+    if (move->result.ptr) {
+        s->result = move->result;
+        t->replaces_result = true;
+    }
+    s->reason = d->reason;
+    s->crashes = d->crashes;
+    if (!d->uses_attempt)
+        take_attempt_back(s);
+    become(s, d->state, now_ms, ended_ms, t);
+}
+
+static void credit_pause(struct job_status *s, const struct pause_credit *credit)
+{
+    s->held_ms +=
+        credit->until_ms - (credit->since_ms > s->updated_ms ? credit->since_ms : s->updated_ms);
+}
+
+/* The attempt that is running ends with its job. */
+static void cancel(struct job_status *s, int64_t now_ms, struct transition *t)
+{
+    t->adds_attempt = s->state == REDRIVE_STATE_RUNNING;
+    if (t->adds_attempt)
+        t->attempt = (struct job_attempt){
+            .epoch = s->epoch,
+            .number = s->attempts,
+            .started_ms = s->started_ms,
+            .ended_ms = now_ms,
+            .worker = s->worker,
+            .outcome = REDRIVE_STATE_CANCELLED,
+            .why = str_of(delay_why_name(DELAY_NONE)),
+        };
+    become(s, REDRIVE_STATE_CANCELLED, now_ms, now_ms, t);
+}
+
+static void end_waiting(struct job_status *s, const struct change_move *move, int64_t now_ms,
+                        struct transition *t)
+{
+    t->adds_attempt = move->error.class_ != REDRIVE_CLASS_SUCCESS;
+    if (t->adds_attempt)
+        t->attempt = (struct job_attempt){
+            .epoch = s->epoch,
+            .ended_ms = now_ms,
+            .worker = s->worker,
+            .outcome = move->to,
+            .error = move->error,
+            .why = str_of(delay_why_name(DELAY_NONE)),
+        };
+    replace_error(s, &move->error, move->fingerprint, t);
+    s->reason = move->reason;
+    become(s, move->to, now_ms, now_ms, t);
+}
+
+static void redrive(struct job_status *s, int64_t now_ms, struct transition *t)
+{
+    become(s, REDRIVE_STATE_QUEUED, now_ms, 0, t);
+    s->epoch++;
+    s->attempts = s->crashes = 0;
+    s->reason = REDRIVE_REASON_NONE;
+    s->process_after_ms = now_ms;
+    s->first_started_ms = s->held_ms = 0;
+}
+
+/* 0, or why the move cannot be made of this row. */
+static int refusal(const struct job_status *s, const struct move *move, int64_t now_ms)
+{
+    if ((unsigned)move->kind >= MOVE_KIND_COUNT)
+        return REDRIVE_E_INVALID;
+    if (!(FROM[move->kind] >> s->state & 1))
+        return REDRIVE_E_STATE;
+    switch (move->kind) {
+    case MOVE_PROMOTE: return s->process_after_ms <= now_ms ? 0 : REDRIVE_E_STATE;
+    case MOVE_SETTLE:
+        return s->token == move->settle->token &&
+                       state_may_become(s->state, move->settle->decision->state)
+                   ? 0
+                   : REDRIVE_E_STATE;
+    case MOVE_EXTEND: return s->token == move->extend->token ? 0 : REDRIVE_E_STATE;
+    case MOVE_CREDIT:
+        return s->first_started_ms != 0 && s->updated_ms < move->credit->until_ms &&
+                       move->credit->since_ms < move->credit->until_ms
+                   ? 0
+                   : REDRIVE_E_STATE;
+    case MOVE_END:
+        return move->change->to == REDRIVE_STATE_DEAD_LETTER ||
+                       move->change->to == REDRIVE_STATE_FAILED
+                   ? 0
+                   : REDRIVE_E_INVALID;
+    default: return 0;
+    }
+}
+
+void transition(struct job_status *status, const struct move *move, int64_t now_ms,
+                struct transition *ret)
+{
+    struct job_status *s = status;
+    ret->code = refusal(s, move, now_ms);
+    ret->key = KEY_STAYS;
+    ret->replaces_error = ret->replaces_result = ret->replaces_payload = false;
+    ret->removes_job = ret->adds_attempt = false;
+    if (ret->code != 0)
+        return;
+    switch (move->kind) {
+    case MOVE_START: start(s, move->start, now_ms, ret); break;
+    case MOVE_PARK: park(s, move->by_limit, now_ms, ret); break;
+    case MOVE_UNPARK:
+    case MOVE_PROMOTE: become(s, REDRIVE_STATE_QUEUED, now_ms, 0, ret); break;
+    case MOVE_SETTLE: settle(s, move->settle, now_ms, ret); break;
+    case MOVE_EXTEND:
+        if (move->extend->lease_until_ms > s->lease_until_ms)
+            s->lease_until_ms = move->extend->lease_until_ms;
+        break;
+    case MOVE_CREDIT: credit_pause(s, move->credit); break;
+    case MOVE_CANCEL: cancel(s, now_ms, ret); break;
+    case MOVE_RUN_NOW:
+        become(s, REDRIVE_STATE_QUEUED, now_ms, 0, ret);
+        s->process_after_ms = now_ms;
+        break;
+    case MOVE_REDRIVE: redrive(s, now_ms, ret); break;
+    case MOVE_END: end_waiting(s, move->change, now_ms, ret); break;
+    case MOVE_REMOVE: ret->removes_job = true; return;
+    case MOVE_EDIT: ret->replaces_payload = true; break;
+    }
+    s->updated_ms = now_ms;
+}
+
+struct job_status transition_submit(const struct job_spec *spec, int64_t seq, int64_t now_ms)
+{
+    const int64_t after_ms = spec->process_after_ms;
+    return (struct job_status){
+        .seq = seq,
+        .state = after_ms > now_ms ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED,
+        .process_after_ms = after_ms != 0 ? after_ms : now_ms,
+        .created_ms = now_ms,
+        .updated_ms = now_ms,
+    };
+}
