@@ -162,6 +162,8 @@ static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *e
         if (is_empty)
             break;
     }
+    /* Jobs that this unit has put into the queue are for the next claim. */
+    more |= (e->news & STORE_NEWS_READY) != 0;
     for (size_t i = 0; i < c->n; i++)
         c->ops[i]->more = more || engine_next_ms(e) <= e->now_ms;
     return rc;

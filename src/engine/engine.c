@@ -191,7 +191,7 @@ int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err 
     if (shared_version == STORE_VERSION_UNKNOWN)
         lanes_distrust(&e->lanes);
     else if (e->shared_seen == shared_version)
-        return 0;
+        return lanes_count_slots(e, err);
     e->shared_seen = -1;
     int rc = lanes_load(e, err);
     if (rc == 0)
@@ -200,7 +200,7 @@ int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err 
         rc = published_load(e, err);
     if (rc == 0)
         e->shared_seen = shared_version;
-    return rc;
+    return rc < 0 ? rc : lanes_count_slots(e, err);
 }
 
 void engine_forget(struct engine *e)

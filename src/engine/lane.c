@@ -135,7 +135,7 @@ int lane_limit(struct engine *e, struct str tenant, struct str key, const struct
         lane->bucket.updated_ms = e->now_ms; /* so that it is known when it was last wanted */
     lane->rate = *rate;
     lane->slots.max = max;
-    return max > 0 ? lanes_count_slots(e, err) : 0;
+    return max > 0 ? lanes_need_slots(e, err) : 0;
 }
 
 uint32_t lane_wants(struct lane *lane, uint32_t room, int64_t now_ms)

@@ -77,7 +77,8 @@ struct lanes {
     size_t n_marked;
     size_t capacity;
     uint32_t loads;
-    bool are_counted;  /* slots in use have been counted since the connection was made … */
+    bool wants_count;  /* slots in use are to be counted when the next unit begins */
+    bool are_counted;  /* they have been since the connection was made … */
     bool were_counted; /* … or in the open unit */
     int64_t flush_ms;  /* when unsaved successes are to be written; INT64_MAX: there are none */
 };
@@ -122,9 +123,12 @@ int lane_new(struct engine *e, enum shared_kind kind, struct str tenant, struct 
              struct lane **ret, struct redrive_err *err);
 void lane_drop(struct engine *e, struct lane *lane);
 
-/* Counts the slots in use of all limits anew, by the jobs that run, unless that was done since the
+/* Makes sure that the slots in use of all limits have been counted, by the jobs that run, since the
  * store was opened or connected to. What a limit's row says is the sum of all that ever started and
- * ended under it: a single unit that was lost in part would be wrong for good. */
+ * ended under it: a single unit that was lost in part would be wrong for good. It can only be done
+ * before a unit has moved a job: else REDRIVE_E_CANCELLED, and the unit is made again. */
+int lanes_need_slots(struct engine *e, struct redrive_err *err);
+/* When a unit begins: counts them if they are needed. */
 int lanes_count_slots(struct engine *e, struct redrive_err *err);
 
 /* The lane if there is one. */

@@ -182,18 +182,8 @@ void lanes_distrust(struct lanes *lanes)
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-/* A limit on the number of jobs: one without takes slots as well, but nothing goes by them, and the
- * open unit may have taken some for jobs that the store has not started yet. */
-static int count_slots_of(struct engine *e, struct lane *lane, const struct lane_page *running,
-                          struct redrive_err *err)
+static int set_slots(struct engine *e, struct lane *lane, uint64_t used, struct redrive_err *err)
 {
-    uint64_t used = 0;
-    if (lane->slots.max == 0)
-        return 0;
-    for (size_t i = 0; i < running->n; i++)
-        if (str_eq(running->lanes[i].tenant, str_of(lane->tenant)) &&
-            str_eq(running->lanes[i].lane, str_of(lane->key)))
-            used = running->lanes[i].jobs;
     if (used == lane->slots.used)
         return 0;
     lane->slots.used = used < UINT32_MAX ? (uint32_t)used : UINT32_MAX;
@@ -202,17 +192,47 @@ static int count_slots_of(struct engine *e, struct lane *lane, const struct lane
     return lane_mark(e, lane, err);
 }
 
+/* Of a limit that has no row it is not known yet how many may run. */
+static int count_running(struct engine *e, const struct lane_count *running,
+                         struct redrive_err *err)
+{
+    struct lane *lane = lane_find(&e->lanes.limits, running->tenant, running->lane);
+    int rc = lane ? 0 : lane_new(e, SHARED_BUCKET, running->tenant, running->lane, &lane, err);
+    return rc < 0 ? rc : set_slots(e, lane, running->jobs, err);
+}
+
+static bool has_running(const struct lane_page *running, const struct lane *lane)
+{
+    for (size_t i = 0; i < running->n; i++)
+        if (str_eq(running->lanes[i].tenant, str_of(lane->tenant)) &&
+            str_eq(running->lanes[i].lane, str_of(lane->key)))
+            return true;
+    return false;
+}
+
+int lanes_need_slots(struct engine *e, struct redrive_err *err)
+{
+    struct lanes *lanes = &e->lanes;
+    if (lanes->are_counted || lanes->were_counted)
+        return 0;
+    lanes->wants_count = true;
+    return err_set(err, REDRIVE_E_CANCELLED, "the slots in use are to be counted first");
+}
+
 int lanes_count_slots(struct engine *e, struct redrive_err *err)
 {
     struct lanes *lanes = &e->lanes;
     struct lane_page running = {0};
-    if (lanes->are_counted || lanes->were_counted)
+    if (!lanes->wants_count || lanes->are_counted)
         return 0;
     int rc = e->ops->running_counts(e->store, (struct str){0}, &running, err);
     MAP_FOREACH (&lanes->limits, slot) {
-        if (rc == 0)
-            rc = count_slots_of(e, slot->value, &running, err);
+        struct lane *lane = slot->value;
+        if (rc == 0 && lane->slots.used > 0 && !has_running(&running, lane))
+            rc = set_slots(e, lane, 0, err);
     }
+    for (size_t i = 0; i < running.n && rc == 0; i++)
+        rc = count_running(e, &running.lanes[i], err);
     lanes->were_counted = rc == 0;
     lane_page_release(&running);
     return rc;

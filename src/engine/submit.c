@@ -267,7 +267,7 @@ static int is_anothers_id(struct engine *e, const struct job_spec *spec,
         spec->unique_key.len == 0 || str_eq(spec->id, spec->unique_key))
         return 0;
     struct job_page page = {0};
-    int rc = engine_find(e, (struct str){0}, (struct str){0}, result->seq, &page, err);
+    int rc = engine_find(e, spec->tenant, spec->id, 0, &page, err);
     if (rc > 0)
         rc = !str_eq(page.jobs[0].spec.unique_key, spec->unique_key);
     job_page_release(&page);

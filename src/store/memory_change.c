@@ -34,15 +34,16 @@ int memory_remove_at(struct memory *m, size_t i)
 }
 
 /* The one that ended first, of those that are to go. */
-static bool next_to_sweep(const struct mem_state *state, uint32_t states,
-                          int64_t finished_before_ms, size_t *ret_i)
+static bool next_to_sweep(const struct memory *m, uint32_t states, int64_t finished_before_ms,
+                          size_t *ret_i)
 {
+    const struct mem_state *state = &m->unit;
     bool found = false;
     int64_t earliest_ms = 0;
     for (size_t i = 0; i < state->jobs.n; i++) {
         const struct job_status *s = &job_at(state, i)->status;
         if (!(states & transition_from(MOVE_REMOVE) & 1u << s->state) ||
-            s->finished_ms >= finished_before_ms)
+            s->finished_ms >= finished_before_ms || memory_is_moved(m, job_at(state, i)))
             continue;
         if (!found || s->finished_ms < earliest_ms) {
             found = true;
@@ -60,8 +61,8 @@ int memory_sweep(struct store *store, uint32_t states, int64_t finished_before_m
     int rc = memory_need_unit(m, err);
     if (rc < 0)
         return rc;
-    size_t i, removed = 0;
-    while (removed < limit && next_to_sweep(&m->unit, states, finished_before_ms, &i)) {
+    size_t i = 0, removed = 0;
+    while (removed < limit && next_to_sweep(m, states, finished_before_ms, &i)) {
         if (memory_remove_at(m, i) < 0)
             return err_nomem(err);
         removed++;
@@ -71,16 +72,17 @@ int memory_sweep(struct store *store, uint32_t states, int64_t finished_before_m
 }
 
 /* The first one after the place that the walk has come to. */
-static bool next_to_walk(const struct mem_state *state, const struct sweep_walk *walk,
-                         size_t *ret_i)
+static bool next_to_walk(const struct memory *m, const struct sweep_walk *walk, size_t *ret_i)
 {
+    const struct mem_state *state = &m->unit;
     bool found = false;
     int64_t earliest_ms = 0;
     for (size_t i = 0; i < state->jobs.n; i++) {
         const struct job_status *s = &job_at(state, i)->status;
         if (!(walk->states & transition_from(MOVE_REMOVE) & 1u << s->state) ||
             s->finished_ms >= walk->finished_before_ms || s->finished_ms < walk->at_ms ||
-            (s->finished_ms == walk->at_ms && s->seq <= walk->at_seq))
+            (s->finished_ms == walk->at_ms && s->seq <= walk->at_seq) ||
+            memory_is_moved(m, job_at(state, i)))
             continue;
         if (!found || s->finished_ms < earliest_ms) {
             found = true;
@@ -97,7 +99,7 @@ int memory_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redr
     size_t i, looked = 0;
     sweep_walk_begin(walk);
     int rc = memory_need_unit(m, err);
-    for (; rc == 0 && looked < walk->limit && next_to_walk(&m->unit, walk, &i); looked++) {
+    for (; rc == 0 && looked < walk->limit && next_to_walk(m, walk, &i); looked++) {
         const struct job *job = job_at(&m->unit, i);
         walk->at_ms = job->status.finished_ms;
         walk->at_seq = job->status.seq;

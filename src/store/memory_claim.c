@@ -76,13 +76,13 @@ static void number_off(struct candidate *all, size_t n, struct str turn)
         all[i].tenant = (all[i].tenant + n_tenants - n_before) % n_tenants;
 }
 
-static size_t collect(const struct mem_state *state, const struct claim_filter *f,
-                      struct candidate *ret)
+static size_t collect(const struct memory *m, const struct claim_filter *f, struct candidate *ret)
 {
+    const struct mem_state *state = &m->unit;
     size_t n = 0;
     for (size_t i = 0; i < state->jobs.n; i++) {
         ret[n] = (struct candidate){.job = job_at(state, i)};
-        if (matches(state, f, &ret[n]))
+        if (matches(state, f, &ret[n]) && !memory_is_moved(m, ret[n].job))
             n++;
     }
     return n;
@@ -142,7 +142,7 @@ int memory_ready(struct store *store, const struct claim_filter *filter, struct 
     struct candidate *all = calloc(m->unit.jobs.n + 1, sizeof *all);
     if (!all)
         return err_nomem(err);
-    size_t n = collect(&m->unit, filter, all);
+    size_t n = collect(m, filter, all);
     qsort(all, n, sizeof *all, by_tenant);
     number_off(all, n, str_of(m->turn));
     qsort(all, n, sizeof *all, in_turn);

@@ -67,14 +67,16 @@ static int64_t left_of(const struct job *job)
     return (int64_t)job->spec.max_attempts - job->status.attempts;
 }
 
-/* The jobs in these states, sorted; the caller frees them. NULL: no memory. */
-static const struct job **sorted(const struct mem_state *state, uint32_t states, job_order_fn order,
+/* The jobs in these states that the unit has not moved, sorted; the caller frees them. NULL: no
+ * memory. */
+static const struct job **sorted(const struct memory *m, uint32_t states, job_order_fn order,
                                  size_t *ret_n)
 {
+    const struct mem_state *state = &m->unit;
     const struct job **jobs = calloc(state->jobs.n + 1, sizeof(const struct job *));
     size_t n = 0;
     for (size_t i = 0; jobs && i < state->jobs.n; i++)
-        if (states >> job_at(state, i)->status.state & 1)
+        if (states >> job_at(state, i)->status.state & 1 && !memory_is_moved(m, job_at(state, i)))
             jobs[n++] = job_at(state, i);
     if (n > 0)
         qsort(jobs, n, sizeof(const struct job *), order);
@@ -90,7 +92,7 @@ int memory_promote_due(struct store *store, size_t limit, size_t *ret_moved, int
     if (rc < 0)
         return rc;
     size_t n, moved = 0;
-    const struct job **jobs = sorted(&m->unit, transition_from(MOVE_PROMOTE), by_due, &n);
+    const struct job **jobs = sorted(m, transition_from(MOVE_PROMOTE), by_due, &n);
     if (!jobs)
         return err_nomem(err);
     while (moved < n && moved < limit && jobs[moved]->status.process_after_ms <= m->now_ms) {
@@ -117,7 +119,7 @@ int memory_expired(struct store *store, size_t limit, struct job_page *ret, int6
     if (rc < 0)
         return rc;
     size_t n, given = 0;
-    const struct job **jobs = sorted(&m->unit, transition_from(MOVE_EXTEND), by_lease, &n);
+    const struct job **jobs = sorted(m, transition_from(MOVE_EXTEND), by_lease, &n);
     if (!jobs)
         return err_nomem(err);
     while (given < n && given < limit && jobs[given]->status.lease_until_ms <= m->now_ms)
@@ -140,7 +142,7 @@ int memory_overdue(struct store *store, size_t limit, struct job_page *ret, int6
     if (rc < 0)
         return rc;
     size_t n, first = 0, given = 0;
-    const struct job **jobs = sorted(&m->unit, transition_from(MOVE_END), by_deadline, &n);
+    const struct job **jobs = sorted(m, transition_from(MOVE_END), by_deadline, &n);
     if (!jobs)
         return err_nomem(err);
     while (first < n && jobs[first]->spec.deadline_ms == 0)
@@ -170,7 +172,8 @@ int memory_credit_pause(struct store *store, struct pause_credit *credit, struct
         const struct job *job = job_at(&m->unit, i);
         const struct job_status *s = &job->status;
         if (s->state != REDRIVE_STATE_QUEUED || s->seq <= credit->at_seq ||
-            !str_eq(job->spec.tenant, credit->tenant) || !str_eq(job->spec.queue, credit->queue))
+            !str_eq(job->spec.tenant, credit->tenant) || !str_eq(job->spec.queue, credit->queue) ||
+            memory_is_moved(m, job))
             continue;
         if (looked++ == credit->limit) {
             credit->more = true;
@@ -202,7 +205,7 @@ int memory_parked(struct store *store, struct str tenant, struct str lane, enum 
     size_t n, in_lane = 0;
     static const job_order_fn ORDERS[] = {
         [PARKED_OLDEST] = by_seq, [PARKED_PROBES] = by_probe, [PARKED_NEWEST] = by_newest_probe};
-    const struct job **jobs = sorted(&m->unit, transition_from(MOVE_UNPARK), ORDERS[order], &n);
+    const struct job **jobs = sorted(m, transition_from(MOVE_UNPARK), ORDERS[order], &n);
     if (!jobs)
         return err_nomem(err);
     for (size_t i = 0; i < n; i++)

@@ -103,6 +103,10 @@ int memory_need_unit(const struct memory *m, struct redrive_err *err);
 const struct mem_state *memory_look(struct memory *m);
 void memory_unlook(struct memory *m);
 
+/* Whether the open unit has made the job, or moved it. Reads by an index leave those out, as stores
+ * may that have not written anything yet: so the engine is tried with the hardest case. */
+bool memory_is_moved(const struct memory *m, const struct job *job);
+
 /* -- memory_row.c -- */
 
 /* The place of a job in the table, or false. */

@@ -148,7 +148,8 @@ static int count_lanes(struct store *store, enum redrive_state in, struct str te
 {
     struct memory *m = memory_of(store);
     lane_page_release(ret);
-    const struct mem_state *state = memory_look(m);
+    const struct mem_state *looked_at = memory_look(m);
+    const struct mem_state *state = m->in_unit ? &m->place->committed : looked_at;
     ret->lanes = arena_array(&ret->arena, state->jobs.n, sizeof *ret->lanes);
     for (size_t i = 0; i < state->jobs.n && !ret->arena.failed; i++) {
         const struct job *job = job_at(state, i);

@@ -143,6 +143,15 @@ int memory_need_unit(const struct memory *m, struct redrive_err *err)
     return m->in_unit ? 0 : err_set(err, REDRIVE_E_STATE, "there is no open unit");
 }
 
+/* A row that was changed is another one: the committed one stays as it was. Nobody else commits
+ * while this unit is open. */
+bool memory_is_moved(const struct memory *m, const struct job *job)
+{
+    const struct mem_state *committed = &m->place->committed;
+    size_t i;
+    return !memory_find(committed, job->status.seq, &i) || job_at(committed, i) != job;
+}
+
 const struct mem_state *memory_look(struct memory *m)
 {
     if (m->in_unit)

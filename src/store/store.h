@@ -21,8 +21,14 @@
  *      changes nothing, and fails none of its neighbours.
  *   3. A slot that returns a negative code has failed as a whole: the unit must be rolled back.
  *      REDRIVE_E_CANCELLED, from a slot or from store_commit, means that others were in the way, or
- *      that a connection was lost: nothing has happened, and the same unit may be tried again.
- *   4. Within a unit, reads see the unit's own moves. Nobody else does before the commit.
+ *      that a connection was lost: nothing has happened, and the same unit may be tried again. A
+ *      store that makes nobody wait over a network finds that out at the commit: a row, a key or a
+ *      shared row is no longer what the unit has seen.
+ *   4. Read first, write last. Within a unit, reads by name (`lookup`, `list` with an id or with a
+ *      tenant and a unique key), rows that a move or `history` needs, and what processes share show
+ *      the unit's own moves. All other reads of jobs find them by an index, which may be that of
+ *      the committed store: they leave out a job that the unit has moved, or show it as it is now,
+ *      and counts may be those of before the unit. Nobody else sees a move before the commit.
  *   5. Two units never both start the same job, hand out the same probe, or make the same cron
  *      tick, whatever processes they run in.
  *   6. What is durable after a commit survives as the store's `durability` says.
@@ -538,7 +544,10 @@ struct store_ops {
     /* -- Units -- */
 
     /* Waits for its turn where the store has one writer. `ret_now_ms` is the unit's time: now_ms,
-     * or the server's. */
+     * or the server's. A server need not be asked: its time is then no later than it is there, and
+     * never earlier than in the unit before, and the shared version is the one of its last answer.
+     * `ready` and the commit notice one that is off: REDRIVE_E_CANCELLED, and the next begin knows
+     * better. */
     int (*begin)(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
     int (*commit)(struct store *store, struct redrive_err *err);

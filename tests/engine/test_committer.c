@@ -241,7 +241,9 @@ static void claim_sees_what_has_just_become_due(void **state)
     bed_release(&bed);
 }
 
-static void what_is_handed_in_together_is_done_in_its_order(void **state)
+/* A claim may be made in the same unit as a submit that came before it: then it finds the job, or
+ * is told to look again. */
+static void what_is_handed_in_together_is_found_by_the_next_look(void **state)
 {
     (void)state;
     struct bed bed;
@@ -263,7 +265,11 @@ static void what_is_handed_in_together_is_done_in_its_order(void **state)
     committer_submit_all(committer, &both);
     assert_true(list_empty(&both));
     wait_for(&answered, 2);
-    assert_int_equal(claim.n, 1); /* the job that was submitted before it */
+    if (claim.n == 0) {
+        assert_true(claim.more);
+        assert_int_equal(committer_run(committer, &claim.op, NULL), 0);
+    }
+    assert_int_equal(claim.n, 1);
     claim_op_release(&claim);
     submit_op_release(&submit);
     committer_stop(committer);
@@ -429,11 +435,16 @@ static void idle_committer_sees_to_its_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(eight_threads_are_all_accounted_for),  T(job_is_due_without_anybody_asking),
-        T(change_by_another_process_is_noticed), T(word_is_given_when_jobs_become_ready),
-        T(word_that_was_lost_costs_a_moment),    T(claim_sees_what_has_just_become_due),
-        T(stop_answers_what_was_handed_in),      T(what_is_handed_in_together_is_done_in_its_order),
-        T(another_keeps_time_while_one_hangs),   T(another_keeps_time_while_one_hangs_as_it_stops),
+        T(eight_threads_are_all_accounted_for),
+        T(job_is_due_without_anybody_asking),
+        T(change_by_another_process_is_noticed),
+        T(word_is_given_when_jobs_become_ready),
+        T(word_that_was_lost_costs_a_moment),
+        T(claim_sees_what_has_just_become_due),
+        T(stop_answers_what_was_handed_in),
+        T(what_is_handed_in_together_is_found_by_the_next_look),
+        T(another_keeps_time_while_one_hangs),
+        T(another_keeps_time_while_one_hangs_as_it_stops),
         T(idle_committer_sees_to_its_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

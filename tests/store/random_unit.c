@@ -53,10 +53,24 @@ static const char *const MESSAGES[] = {"no answer", "refused", "bad input 17"};
 #define WORD(s, words)   word(s, words, sizeof(words) / sizeof((words)[0]))
 #define CHOICE(s, words) str_of((words)[below(s, sizeof(words) / sizeof((words)[0]))])
 
+static const struct random_job *any_job(struct random_side *s)
+{
+    static const struct random_job NOBODY = {1, "acme", "nobody"};
+    size_t known = s->n_jobs < RANDOM_JOBS ? s->n_jobs : RANDOM_JOBS;
+    return known > 0 ? &s->jobs[below(s, known)] : &NOBODY;
+}
+
 static int64_t any_seq(struct random_side *s)
 {
-    size_t known = s->n_seqs < RANDOM_JOBS ? s->n_seqs : RANDOM_JOBS;
-    return known > 0 ? s->seqs[below(s, known)] : 1;
+    return any_job(s)->seq;
+}
+
+static void keep_job(struct random_side *s, int64_t seq, struct str tenant, struct str id)
+{
+    struct random_job *job = &s->jobs[s->n_jobs++ % RANDOM_JOBS];
+    job->seq = seq;
+    assert_true(str_copy(job->tenant, sizeof job->tenant, tenant));
+    assert_true(str_copy(job->id, sizeof job->id, id));
 }
 
 static void tell(struct random_side *s, const char *what, const struct move_result *r)
@@ -75,11 +89,11 @@ static void tell_page(struct random_side *s, const char *what)
     buf_puts(s->out, s->page.more ? " …\n" : "\n");
 }
 
-static const struct job *read_job(struct random_side *s, int64_t seq)
+static const struct job *read_job(struct random_side *s, const struct random_job *job)
 {
-    const struct job_filter filter = {.after_seq = seq - 1, .limit = 1};
-    CALL(s, list, &filter, &s->page);
-    return s->page.n > 0 && s->page.jobs[0].status.seq == seq ? &s->page.jobs[0] : NULL;
+    const struct job_name name = {str_of(job->tenant), str_of(job->id)};
+    CALL(s, lookup, &name, 1, &s->page);
+    return s->page.n > 0 ? &s->page.jobs[0] : NULL;
 }
 
 static void do_submit(struct random_side *s)
@@ -111,7 +125,7 @@ static void do_submit(struct random_side *s)
         buf_printf(s->out, "submit %s %s %.*s\n",
                    r[i].code == 0 ? "ok" : redrive_err_name(r[i].code),
                    redrive_state_name(r[i].state), (int)r[i].id.len, r[i].id.ptr);
-        s->seqs[s->n_seqs++ % RANDOM_JOBS] = r[i].seq;
+        keep_job(s, r[i].seq, specs[i].tenant, r[i].id);
     }
 }
 
@@ -196,12 +210,12 @@ static struct decision any_decision(struct random_side *s)
 
 static void do_settle(struct random_side *s)
 {
-    int64_t seq = any_seq(s);
-    const struct job *job = read_job(s, seq);
+    const struct random_job *known = any_job(s);
+    const struct job *job = read_job(s, known);
     uint64_t token = job && !one_in(s, 8) ? job->status.token : below(s, s->next_token + 2);
     struct decision d = any_decision(s);
     const struct settle_move move = {
-        .seq = seq,
+        .seq = known->seq,
         .token = token,
         .decision = &d,
         .error = {.class_ = d.class_,
@@ -222,7 +236,7 @@ static void do_settle(struct random_side *s)
  * one holder, so the twin gets one of its own. */
 static void do_adopt(struct random_side *s)
 {
-    const struct job *job = read_job(s, any_seq(s));
+    const struct job *job = read_job(s, any_job(s));
     if (!job)
         return;
     struct job twin = *job;
@@ -243,7 +257,8 @@ static void do_adopt(struct random_side *s)
     const struct job_filter filter = {.id = twin.spec.id, .limit = 1};
     CALL(s, list, &filter, &s->page);
     if (s->page.n == 1)
-        s->seqs[s->n_seqs++ % RANDOM_JOBS] = s->page.jobs[0].status.seq;
+        keep_job(s, s->page.jobs[0].status.seq, s->page.jobs[0].spec.tenant,
+                 s->page.jobs[0].spec.id);
 }
 
 static void do_adopt_key(struct random_side *s)
@@ -262,9 +277,9 @@ static void do_extend(struct random_side *s)
     struct extend_move moves[3];
     struct move_result r[3];
     for (int i = 0; i < 3; i++) {
-        const int64_t seq = any_seq(s);
-        const struct job *job = read_job(s, seq);
-        moves[i] = (struct extend_move){seq, job && !one_in(s, 5) ? job->status.token : 7,
+        const struct random_job *known = any_job(s);
+        const struct job *job = read_job(s, known);
+        moves[i] = (struct extend_move){known->seq, job && !one_in(s, 5) ? job->status.token : 7,
                                         s->now_ms + (int64_t)below(s, 9000)};
     }
     CALL(s, extend, moves, 3, r);
@@ -352,8 +367,8 @@ static void do_sweep(struct random_side *s)
 /* A seq is the store's own affair: told is which of the known jobs has it. */
 static int place_of(const struct random_side *s, int64_t seq)
 {
-    for (size_t i = 0; i < RANDOM_JOBS && i < s->n_seqs; i++)
-        if (s->seqs[i] == seq)
+    for (size_t i = 0; i < RANDOM_JOBS && i < s->n_jobs; i++)
+        if (s->jobs[i].seq == seq)
             return (int)i;
     return -1;
 }
@@ -434,53 +449,102 @@ static void do_list(struct random_side *s)
     look_up_page(s);
 }
 
-/* Cancels the oldest and sweeps, so that the store stays small. */
-static void thin_out(struct random_side *s)
+/* Sweeps and cancels the oldest, so that the store stays small. */
+static bool thin_out(struct random_side *s)
 {
     const struct job_filter live = {.states = (1u << REDRIVE_STATE_COMPLETED) - 1, .limit = 40};
     size_t removed;
     CALL(s, list, &live, &s->page);
     if (!s->page.more)
-        return;
+        return false;
+    CALL(s, sweep, ~0u, s->now_ms - 2000, 60, &removed);
+    buf_printf(s->out, "swept %zu\n", removed);
     for (size_t i = 0; i < 30; i++) {
         const struct change_move move = {.seq = s->page.jobs[i].status.seq, .kind = CHANGE_CANCEL};
         struct move_result r;
         CALL(s, change, &move, 1, &r);
         tell(s, "cancel", &r);
     }
-    CALL(s, sweep, ~0u, s->now_ms - 2000, 60, &removed);
-    buf_printf(s->out, "swept %zu\n", removed);
+    return true;
 }
+
+/* Whatever the unit has done, what an index gives is in that state. */
+static void check_given(struct random_side *s, uint32_t states)
+{
+    for (size_t i = 0; i < s->page.n; i++) {
+        const struct job *given = &s->page.jobs[i];
+        const struct job_name name = {given->spec.tenant, given->spec.id};
+        struct job_page found = {0};
+        CALL(s, lookup, &name, 1, &found);
+        assert_int_equal(found.n, 1);
+        assert_int_equal(found.jobs[0].status.seq, given->status.seq);
+        assert_true(states >> found.jobs[0].status.state & 1);
+        job_page_release(&found);
+    }
+}
+
+static void check_late_reads(struct random_side *s)
+{
+    const struct claim_filter all = {.limit = 20};
+    int64_t next_ms;
+    CALL(s, ready, &all, &s->page);
+    check_given(s, 1u << REDRIVE_STATE_QUEUED);
+    CALL(s, expired, 20, &s->page, &next_ms);
+    check_given(s, 1u << REDRIVE_STATE_RUNNING);
+    CALL(s, overdue, 20, &s->page, &next_ms);
+    check_given(s, 1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING |
+                       1u << REDRIVE_STATE_QUEUED | 1u << REDRIVE_STATE_PARKED);
+    CALL(s, parked, STR("acme"), STR("l1"), PARKED_OLDEST, 20, &s->page);
+    check_given(s, 1u << REDRIVE_STATE_PARKED);
+}
+
+static void end_unit(struct random_side *s, const struct random_side *before)
+{
+    struct redrive_err err = {0};
+    if (one_in(s, 4)) {
+        store_ops(s->store)->rollback(s->store);
+        /* Whether their seqs are given to others later is the store's own affair. */
+        memcpy(s->jobs, before->jobs, sizeof s->jobs);
+        s->n_jobs = before->n_jobs;
+        buf_puts(s->out, "rollback\n");
+        return;
+    }
+    if (store_ops(s->store)->commit(s->store, &err) < 0)
+        fail_msg("commit: %s", err.message);
+    buf_puts(s->out, "commit\n");
+}
+
+typedef void verb_fn(struct random_side *side);
+
+static void any_verb(struct random_side *s, verb_fn *const *verbs, size_t n)
+{
+    verbs[below(s, n)](s);
+}
+#define ANY_VERB(s, verbs) any_verb(s, verbs, sizeof(verbs) / sizeof((verbs)[0]))
 
 void random_unit(struct random_side *s, uint64_t seed)
 {
-    static void (*const VERBS[])(struct random_side *) = {
-        do_submit, do_submit,  do_claim,  do_claim,       do_start,   do_settle,    do_settle,
-        do_settle, do_extend,  do_park,   do_unpark,      do_promote, do_promote,   do_expired,
-        do_change, do_change,  do_sweep,  do_sweep_tasks, do_share,   do_count,     do_list,
-        do_list,   do_overdue, do_credit, do_adopt,       do_adopt,   do_adopt_key,
+    static verb_fn *const READERS[] = {
+        do_claim,   do_claim, do_claim,       do_unpark, do_promote, do_promote,
+        do_expired, do_sweep, do_sweep_tasks, do_list,   do_overdue, do_credit,
     };
-    int64_t now_ms, version, seqs[RANDOM_JOBS];
-    const size_t n_seqs = s->n_seqs;
-    memcpy(seqs, s->seqs, sizeof seqs);
+    static verb_fn *const MOVERS[] = {
+        do_submit, do_submit, do_start,  do_start,  do_start,  do_settle,    do_settle,
+        do_settle, do_settle, do_settle, do_settle, do_extend, do_park,      do_change,
+        do_change, do_change, do_share,  do_count,  do_adopt,  do_adopt_key,
+    };
+    const struct random_side before = *s;
+    int64_t now_ms, version;
     rng_seed(&s->rng, seed);
     buf_reset(s->out);
     arena_release(&s->arena);
     s->now_ms += one_in(s, 40) ? -3000 : (int64_t)below(s, 1500);
     CALL(s, begin, s->now_ms, &now_ms, &version);
-    thin_out(s);
-    for (size_t n = 1 + below(s, 8); n > 0; n--)
-        VERBS[below(s, sizeof VERBS / sizeof VERBS[0])](s);
-    if (one_in(s, 4)) {
-        store_ops(s->store)->rollback(s->store);
-        /* Whether their seqs are given to others later is the store's own affair. */
-        memcpy(s->seqs, seqs, sizeof seqs);
-        s->n_seqs = n_seqs;
-        buf_puts(s->out, "rollback\n");
-    } else {
-        struct redrive_err err = {0};
-        if (store_ops(s->store)->commit(s->store, &err) < 0)
-            fail_msg("commit: %s", err.message);
-        buf_puts(s->out, "commit\n");
-    }
+    if (!thin_out(s) && !one_in(s, 4))
+        ANY_VERB(s, READERS);
+    for (size_t n = below(s, 10); n > 0; n--)
+        ANY_VERB(s, MOVERS);
+    if (one_in(s, 8))
+        check_late_reads(s);
+    end_unit(s, &before);
 }

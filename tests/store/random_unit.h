@@ -13,6 +13,13 @@
 
 #define RANDOM_JOBS 64
 
+/* A job as its submitter knows it. */
+struct random_job {
+    int64_t seq;
+    char tenant[8];
+    char id[24];
+};
+
 /* One store, and what its user remembers: the latest jobs, some of them gone. */
 struct random_side {
     struct store *store;
@@ -20,8 +27,8 @@ struct random_side {
     int64_t now_ms;
     uint64_t next_token;
     unsigned n_ids;
-    int64_t seqs[RANDOM_JOBS]; /* a ring */
-    size_t n_seqs;
+    struct random_job jobs[RANDOM_JOBS]; /* a ring */
+    size_t n_jobs;
     struct arena arena;
     struct job_page page;
     struct buf *out;
@@ -30,8 +37,9 @@ struct random_side {
 void random_side_init(struct random_side *side, struct store *store, struct buf *out);
 void random_side_release(struct random_side *side);
 
-/* Begins, makes up to eight moves and reads, and commits or rolls back. Empties `out` first. Fails
- * the test when a slot fails as a whole. */
+/* Begins, reads by an index at most once, makes up to eight moves, and commits or rolls back. What
+ * an index shows after a move is the store's own affair, but for a job that has left it. Empties
+ * `out` first. Fails the test when a slot fails as a whole. */
 void random_unit(struct random_side *side, uint64_t seed);
 
 #endif

@@ -97,20 +97,69 @@ static void a_committed_unit_is_visible_at_once_to_all(void **state)
     buf_release(&theirs);
 }
 
-static void reads_in_a_unit_see_its_own_moves(void **state)
+/* The state of the job in the open unit, by its name; -1: there is none. */
+static int state_of(struct kit *k, const char *id)
+{
+    const struct job_name name = {STR("acme"), str_of(id)};
+    struct job_page page = {0};
+    assert_int_equal(store_ops(k->store)->lookup(k->store, &name, 1, &page, NULL), 0);
+    const int state = page.n == 1 ? (int)page.jobs[0].status.state : -1;
+    job_page_release(&page);
+    return state;
+}
+
+/* The same of a list that asks for a name. */
+static int listed_state(struct kit *k, const struct job_filter *filter)
+{
+    struct job_page page = {0};
+    assert_int_equal(store_ops(k->store)->list(k->store, filter, &page, NULL), 0);
+    const int state = page.n == 1 ? (int)page.jobs[0].status.state : -1;
+    job_page_release(&page);
+    return state;
+}
+
+static void reads_by_name_see_the_moves_of_their_unit(void **state)
 {
     struct kit *k = *state;
+    const struct job_filter by_id = {.tenant = STR("acme"), .id = STR("x"), .limit = 1};
+    const struct job_filter by_key = {.tenant = STR("acme"), .unique_key = STR("k"), .limit = 1};
     kit_begin(k);
-    int64_t seq = PUT(k, .id = STR("x"));
-    assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
-    check_seqs(READY(k, .tenant = STR("acme")), seq);
+    int64_t seq = PUT(k, .id = STR("x"), .unique_key = STR("k"));
+    assert_int_equal(state_of(k, "x"), REDRIVE_STATE_QUEUED);
+    assert_int_equal(listed_state(k, &by_id), REDRIVE_STATE_QUEUED);
+    assert_int_equal(listed_state(k, &by_key), REDRIVE_STATE_QUEUED);
     uint64_t token = kit_start(k, seq);
-    assert_int_equal(READY(k, .tenant = STR("acme"))->n, 0);
+    assert_int_equal(state_of(k, "x"), REDRIVE_STATE_RUNNING);
     assert_int_equal(kit_history(k, seq)->n, 1);
     check_move(kit_settle(k, seq, token, decision_retrying(10)), 0, REDRIVE_STATE_RETRYING);
-    assert_int_equal(kit_queues(k, STR("acme"))->queues[0].by_state[REDRIVE_STATE_RETRYING], 1);
+    assert_int_equal(state_of(k, "x"), REDRIVE_STATE_RETRYING);
+    assert_int_equal(listed_state(k, &by_id), REDRIVE_STATE_RETRYING);
     kit_pause(k, STR("acme"), STR("main"));
     assert_true(kit_queues(k, STR("acme"))->queues[0].paused);
+    kit_commit(k);
+    kit_begin(k);
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
+    assert_int_equal(state_of(k, "x"), -1);
+    assert_int_equal(listed_state(k, &by_id), -1);
+    kit_commit(k);
+}
+
+/* What an index gives after a move is the store's own choice; but what has left it is not there. */
+static void what_a_unit_has_moved_leaves_its_index(void **state)
+{
+    struct kit *k = *state;
+    int64_t seqs[2] = {PUT(k, .id = STR("x")), PUT(k, .id = STR("y"))};
+    kit_begin(k);
+    check_seqs(READY(k, .tenant = STR("acme")), seqs[0], seqs[1]);
+    uint64_t token = kit_start(k, seqs[0]);
+    const struct job_page *page = READY(k, .tenant = STR("acme"));
+    for (size_t i = 0; i < page->n; i++)
+        assert_int_equal(page->jobs[i].status.seq, seqs[1]);
+    kit_commit(k);
+    kit_begin(k);
+    check_move(kit_settle(k, seqs[0], token, decision_completed()), 0, REDRIVE_STATE_COMPLETED);
+    check_seqs(READY(k, .tenant = STR("acme")), seqs[1]);
     kit_commit(k);
 }
 
@@ -319,7 +368,8 @@ int main(void)
         F(a_rollback_leaves_nothing),
         F(closing_rolls_an_open_unit_back),
         F(a_committed_unit_is_visible_at_once_to_all),
-        F(reads_in_a_unit_see_its_own_moves),
+        F(reads_by_name_see_the_moves_of_their_unit),
+        F(what_a_unit_has_moved_leaves_its_index),
         F(a_handle_has_one_unit_at_a_time),
         F(moves_need_a_unit),
         F(a_refused_move_fails_none_of_its_neighbours),
