@@ -5,10 +5,11 @@ import sqlite3
 
 import pytest
 
-NEWEST = 4
+NEWEST = 5
 
-# What the third script and the fourth have added.
-BACK_TO_2 = "DROP VIEW tasks; DROP TABLE deadlines; DROP TABLE time_locked; PRAGMA user_version = 2"
+# What the scripts from the fifth and from the third on have added.
+BACK_TO_4 = "DROP VIEW breakers; DROP VIEW limits; DROP VIEW paused_queues; DROP VIEW workers; PRAGMA user_version = 4;"
+BACK_TO_2 = BACK_TO_4 + "DROP VIEW tasks; DROP TABLE deadlines; DROP TABLE time_locked; PRAGMA user_version = 2"
 
 
 def version(path):
@@ -61,6 +62,17 @@ def test_an_older_store_is_brought_up_to_date(redrive, older):
     with sqlite3.connect(older / "redrive.db") as db:
         assert db.execute("SELECT count(*) FROM deadlines").fetchone() == (1,)
         assert db.execute("SELECT count(*) FROM tasks").fetchone() == (0,)
+
+
+def test_breakers_and_limits_of_an_older_store_begin_anew(redrive, tmp_path):
+    """They were bytes, and are JSON. Jobs that are parked in them are let go."""
+    redrive.output("enqueue", "mail", cwd=tmp_path)
+    script(tmp_path / "redrive.db", BACK_TO_4 + """
+        INSERT INTO shared VALUES (0, 'default', 'mail', 1, x'02'), (1, 'default', 'limit:mail', 1, x'02')""")
+    assert [b["state"] for b in json.loads(redrive.output("breakers", "list", "--json", cwd=tmp_path))["items"]] == ["closed"]
+    with sqlite3.connect(tmp_path / "redrive.db") as db:
+        assert db.execute("SELECT name, state, has_parked_jobs FROM breakers").fetchall() == [("mail", "closed", 1)]
+        assert db.execute("SELECT name, running, has_parked_jobs FROM limits").fetchall() == [("limit:mail", 0, 1)]
 
 
 def test_commands_migrate_by_themselves(redrive, older):

@@ -31,7 +31,8 @@ def servers_end_with_the_tests():
 
 
 def fill(place, directory):
-    """A job that is done, one that is dead, one that has failed three times and waits."""
+    """A job that is done, one that is dead, one that has failed three times and waits; a breaker is open, a
+    queue is paused."""
     config = directory / "redrive.yaml"
     config.write_text(CONFIG)
 
@@ -46,6 +47,8 @@ def fill(place, directory):
     for _ in range(2):
         call("jobs", "retry", "waits")
         call("work", "--until-idle", "--worker", "w")
+    call("breakers", "trip", "fine")
+    call("queues", "pause", "slow")
 
 
 def forms(kind):
@@ -101,8 +104,10 @@ def test_queries_find_what_went_wrong(on_a_file):
     assert of("SELECT error_stacktrace FROM") == [["Traceback:\nValueError: no picture\n"]]
     assert of("SELECT job_id, last_error, created_at") == [["job-id", "ValueError: no picture", "TIME"]]
     assert len(of("'deferred_for_retry'")) == 3
-    # Nothing here is old.
-    assert len([sql for sql, rows in found.items() if not rows]) == 2
+    assert of("FROM breakers") == [["fine", "forced_open", 0, None]]
+    assert of("FROM paused_queues") == [["slow", "TIME"]]
+    # Nothing here is old, no limit is reached, nobody works.
+    assert len([sql for sql, rows in found.items() if not rows]) == 4
 
 
 def test_the_view_jobs_has_every_job(on_a_file):

@@ -249,7 +249,7 @@ static void an_older_schema_is_brought_up_to_date(void **state)
     check_answer(k, "SET ROLE canceller; SELECT redrive.cancel('a'), redrive.cancel('b')",
                  "cancelling|cancelled");
     stores_postgres_sql(k->url, "DROP OWNED BY canceller; DROP ROLE canceller", NULL, 0);
-    check_answer(k, "SELECT version FROM redrive.meta", "5");
+    check_answer(k, "SELECT version FROM redrive.meta", "6");
     check_answer(
         k, "SELECT has_function_privilege('public', 'redrive.cancel(text, text)', 'EXECUTE')", "f");
 }
