@@ -1,4 +1,5 @@
-"""The small systems among the examples, as their READMEs start them, on each store."""
+"""The small systems among the examples, as their READMEs start them: on a file, and each shared store
+has one of them."""
 import json
 import os
 import pathlib
@@ -24,9 +25,13 @@ def servers_end_with_the_tests():
     stores_kit.stop_servers()
 
 
-@pytest.fixture(params=["sqlite", "postgres", "redis"])
+@pytest.fixture
 def place(request, tmp_path):
-    return Place(request.param, tmp_path)
+    return Place(getattr(request, "param", "sqlite"), tmp_path)
+
+
+def on(*kinds):
+    return pytest.mark.parametrize("place", kinds, indirect=True)
 
 
 def wait_for(condition, what):
@@ -134,6 +139,7 @@ def tasks(place, tmp_path):
             script.wait()
 
 
+@on("sqlite", "postgres")
 def test_tasks_fail_each_in_its_way_and_the_api_tells_of_it(tasks):
     assert tasks.ask("POST", "/jobs", {"task": "fetch", "id": "f", "payload": {}})[0] == 201
     assert tasks.ask("POST", "/jobs", {"task": "mail", "id": "m", "payload": {"to": "ann"}})[0] == 201
@@ -266,6 +272,7 @@ def test_type_of_an_error_is_not_told_twice(tmp_path):
 # ---- Webhooks ----------------------------------------------------------------------------------
 
 
+@on("sqlite", "redis")
 def test_webhook_is_retried_rescued_and_periodic(place, tmp_path):
     system = System("webhook", place, tmp_path)
     output = system.run()

@@ -932,7 +932,7 @@ def test_remote_workers_are_seen_like_others(bench):
     bench.configure("tasks: {mail: {}}\n" + tokens, listen="{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}")
     passwords = bench.dir / "passwords"
     passwords.write_text("red open-sesame\n")
-    server = bench.serve("--faktory-passwords", str(passwords)).ready()
+    server = bench.serve("--faktory-passwords", str(passwords), "--grace", "1s").ready()
 
     def post(path, body):
         connection = server.connect()
