@@ -15,6 +15,10 @@
  *     bench_engine alone [--dir D] [--jobs N] [--batch N] [--window N]
  *         The same lives as units of `window` batches on one thread and without a committer, to
  *         count instructions by.
+ *     bench_engine steps --store URL [--batch N]
+ *         STEPS transactions that settle a batch and claim the next one, then as many that only
+ *         settle. Before each of them, and at the end, it prints its name in a line and waits for
+ *         one, so that its caller can count round trips; an empty line before what does not count.
  *
  * With --store URL all of them work on that store instead of a file of their own. What it holds
  * stays there, and claims are measured by the clock on the wall: what the server does is no
@@ -43,6 +47,7 @@
 #define TASKS       2
 #define FEW         10000
 #define CLAIMS_MAX  400
+#define STEPS       20
 
 static const char *const TENANT_NAMES[TENANTS] = {"north", "east", "south", "west"};
 static const char *const TASK_NAMES[TASKS] = {"mail", "report"};
@@ -513,6 +518,65 @@ static int waiting(const struct options *options)
     return 0;
 }
 
+/* ---- Transactions, for a caller that counts ----------------------------------------------------
+ */
+
+static void claim_some(struct engine *engine, struct batch *b, size_t n)
+{
+    struct redrive_err err = {0};
+    begin_claim(b, n);
+    must(engine_apply_one(engine, &b->op, &err), &err, "claim");
+    if (b->claim.n != n)
+        must(REDRIVE_E_STATE, &(struct redrive_err){.message = "not as many as were asked"},
+             "claim");
+}
+
+static void settle_and_claim(struct engine *engine, struct batch *held, struct batch *next)
+{
+    struct op *ops[] = {&held->op, &next->op};
+    size_t n = held->n;
+    begin_settle(held);
+    begin_claim(next, n);
+    engine_apply(engine, ops, 2);
+    (void)finish(held);
+    (void)finish(next);
+}
+
+static void wait_for_caller(const char *step)
+{
+    char line[16];
+    printf("%s\n", step);
+    fflush(stdout);
+    if (!fgets(line, sizeof line, stdin))
+        exit(1);
+}
+
+static int steps(const struct options *options)
+{
+    struct engine *engine = open_engine();
+    struct batch *batches = calloc(STEPS + 1, sizeof *batches);
+    if (!batches)
+        return 1;
+    fill(engine, batches, (2 * STEPS + 1) * options->batch);
+    claim_some(engine, &batches[0], options->batch);
+    for (size_t i = 0; i < STEPS; i++) {
+        wait_for_caller("settle_claim");
+        settle_and_claim(engine, &batches[i % 2], &batches[(i + 1) % 2]);
+    }
+    wait_for_caller("");
+    settle_all(engine, &batches[STEPS % 2]);
+    for (size_t i = 0; i < STEPS; i++)
+        claim_some(engine, &batches[i], options->batch);
+    for (size_t i = 0; i < STEPS; i++) {
+        wait_for_caller("settle");
+        settle_all(engine, &batches[i]);
+    }
+    wait_for_caller("");
+    free(batches);
+    engine_close(engine);
+    return 0;
+}
+
 static size_t number(const char *text, size_t max)
 {
     size_t n = strtoul(text, NULL, 10);
@@ -555,6 +619,8 @@ int main(int argc, char **argv)
     payload[0] = payload[sizeof payload - 1] = '"';
     if (argc > 1 && strcmp(argv[1], "fill") == 0)
         return fill_only(&o);
+    if (argc > 1 && strcmp(argv[1], "steps") == 0 && is_server)
+        return steps(&o);
     if (!is_server)
         make_folder(&o);
     if (o.waiting < 2 * FEW)
@@ -568,7 +634,8 @@ int main(int argc, char **argv)
     else if (argc > 1 && strcmp(argv[1], "alone") == 0)
         status = alone(&o);
     else
-        fprintf(stderr, "usage: bench_engine lives|waiting|fill|alone [--dir D|--store URL] …\n");
+        fprintf(stderr,
+                "usage: bench_engine lives|waiting|fill|alone|steps [--dir D|--store URL] …\n");
     printf("\n]}\n");
     if (!is_server)
         remove_folder();

@@ -17,9 +17,10 @@
  * SIGTERM and on SIGINT.
  *
  *     connections                       accepted
- *     round_trips                       bytes of a client that follow bytes of the server, or are
- *                                       the first on their connection: requests that are sent
- *                                       together are one round trip
+ *     round_trips                       bytes of a client that follow bytes which the server has
+ *                                       sent and the client could read, or are the first on their
+ *                                       connection: requests that do not wait for each other's
+ *                                       answers are one round trip
  *     to_server_bytes, to_client_bytes  read, without what TCP and IP add
  *     late_p50_us, late_p99_us          how much later than asked bytes were passed on
  *
@@ -93,7 +94,7 @@ struct link {
     int fds[2];           /* by side */
     struct flow flows[2]; /* by the side that they come from */
     size_t on_the_way;    /* chunks, which point here */
-    bool client_spoke;    /* the last bytes were the client's */
+    bool client_spoke;    /* since the last bytes that it got */
     bool is_closed;
     struct link *next_closed;
 };
@@ -147,10 +148,11 @@ static struct chunk *take_first(struct chunk_list *list)
 
 static void count_bytes(struct link *link, enum side from, size_t len)
 {
-    if (from == CLIENT && !link->client_spoke)
-        counts.round_trips++;
-    link->client_spoke = from == CLIENT;
     counts.bytes[from] += len;
+    if (from == CLIENT && !link->client_spoke) {
+        counts.round_trips++;
+        link->client_spoke = true;
+    }
 }
 
 static void count_late(int64_t late_ns)
@@ -316,6 +318,8 @@ static void deliver_due(void)
             continue;
         }
         count_late(late_ns);
+        if (flow->from == SERVER)
+            flow->link->client_spoke = false;
         append(&flow->due, chunk);
         write_flow(flow);
     }

@@ -1,9 +1,14 @@
 """The peers of the shared stores: where their programs come from, and what they keep.
 
 A peer is a small program of ours in bench/peers that uses the peer's own library. The library comes
-from its registry when the benchmark is built. A program is called with URL JOBS CONCURRENCY, submits
-so many jobs in its best way, works them, waits until the store has nothing left to do, and prints
-{"submit_s", "work_s", "ran"}: start-up, schema and connections are in neither time.
+from its registry when the benchmark is built. A program is called with a command:
+
+    lives URL JOBS CONCURRENCY    submits so many jobs in its best way, works them, waits until the store
+                                  has nothing left to do, and prints {"submit_s", "work_s", "ran"}: start-up,
+                                  schema and connections are in neither time
+    fill URL JOBS                 submits so many jobs
+    work URL CONCURRENCY          stands by and works on command, for the benchmark over a network
+    feed URL RATE SECONDS         submits jobs at a rate, for the same; bench/network/contestant.c has both
 """
 import pathlib
 import shutil
@@ -28,7 +33,8 @@ def _build(name, bench, program, commands):
         print(f"bench: {program} is not here; {name} is left out")
         return None
     work = bench / "peers" / name
-    shutil.copytree(SOURCES / name, work, dirs_exist_ok=True)
+    for part in (name, "common"):
+        shutil.copytree(SOURCES / part, work, dirs_exist_ok=True)
     try:
         for command in commands:
             subprocess.run(command, cwd=work, check=True, capture_output=True, timeout=BUILD_S)

@@ -40,16 +40,16 @@ SKIPPED = 77
 
 PAIRS = [
     ("postgres.lives", "graphile.lives", "higher", 1),
-    ("postgres.lives", "graphile.batched.lives", "higher", 1),
-    ("postgres.lives", "river.lives", "higher", 1),
+    ("postgres.lives", "graphile.batched.lives", "higher", 1.3),
+    ("postgres.lives", "river.lives", "higher", 1.3),
     ("postgres.work", "graphile.work", "higher", None),
     ("postgres.work", "graphile.batched.work", "higher", None),
     ("postgres.work", "river.work", "higher", None),
     ("postgres.claim64_us.1m", "postgres.claim64_us.10k", "lower", 1 / 1.5),
     ("postgres.two_workers", "postgres.one_worker", "higher", 1.8),
     ("postgres.two_workers.noop", "postgres.one_worker.noop", "higher", None),
-    ("redis.lives", "bullmq.lives", "higher", 1),
-    ("redis.lives", "asynq.lives", "higher", 1),
+    ("redis.lives", "bullmq.lives", "higher", 4.1),
+    ("redis.lives", "asynq.lives", "higher", 4.8),
     ("redis.work", "bullmq.work", "higher", None),
     ("redis.work", "asynq.work", "higher", None),
     ("redis.everysec.lives", "bullmq.everysec.lives", "higher", 1),
@@ -150,7 +150,7 @@ class Store:
         for name, command in self.peers.items():
             jobs = JOBS.get(name, USUAL_JOBS)
             found[name] = lambda name=name, command=command, jobs=jobs: self.lives(
-                name, [*command, self.peer_url(self.place())], jobs, suffix, durable)
+                name, [*command, "lives", self.peer_url(self.place())], jobs, suffix, durable)
         return found
 
     def in_turns(self, suffix="", durable=True):

@@ -152,6 +152,16 @@ def test_pipelined_requests_pass_together(peer):
         assert network.counts()["round_trips"] < 50
 
 
+def test_requests_that_do_not_wait_for_the_answer_are_one_round_trip(peer):
+    """Even if the server has answered the first one before the second is sent: the answer is still on its way."""
+    with DelayProxy(peer(), 200) as network, connect(network.port) as connection:
+        connection.sendall(b"one")
+        time.sleep(0.12)  # read and answered by the server after 0.1 s
+        connection.sendall(b"two")
+        assert read_exactly(connection, 6) == b"onetwo"
+        assert network.counts()["round_trips"] == 1
+
+
 def read_exactly(connection, size):
     data = b""
     while len(data) < size:

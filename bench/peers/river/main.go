@@ -1,6 +1,9 @@
-// River on PostgreSQL: jobs that do nothing, submitted in batches and worked.
+// River on PostgreSQL: jobs that do nothing.
 //
-//	peer URL JOBS CONCURRENCY
+//	peer lives URL JOBS CONCURRENCY    submits them in batches and works them
+//	peer fill URL JOBS                 submits them
+//	peer work URL CONCURRENCY          stands by (contest.go)
+//	peer feed URL RATE SECONDS
 package main
 
 import (
@@ -9,7 +12,6 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 const batch = 1000
 
 type noop struct {
+	At   int64  `json:"at"`
 	Text string `json:"text"`
 }
 
@@ -30,15 +33,11 @@ func (noop) Kind() string { return "noop" }
 
 type worker struct {
 	river.WorkerDefaults[noop]
-	jobs int64
-	ran  atomic.Int64
-	over chan struct{}
+	run func(noop)
 }
 
-func (w *worker) Work(context.Context, *river.Job[noop]) error {
-	if w.ran.Add(1) == w.jobs {
-		close(w.over)
-	}
+func (w *worker) Work(_ context.Context, job *river.Job[noop]) error {
+	w.run(job.Args)
 	return nil
 }
 
@@ -51,6 +50,12 @@ func must(err error) {
 
 func number(text string) int {
 	n, err := strconv.Atoi(text)
+	must(err)
+	return n
+}
+
+func decimal(text string) float64 {
+	n, err := strconv.ParseFloat(text, 64)
 	must(err)
 	return n
 }
@@ -69,9 +74,23 @@ func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
-func submit(ctx context.Context, client *river.Client[pgx.Tx], jobs int) {
-	args := noop{Text: strings.Repeat("x", 89)} // 100 bytes as JSON
-	params := make([]river.InsertManyParams, batch)
+func newClient(pool *pgxpool.Pool, concurrency int, run func(noop)) *river.Client[pgx.Tx] {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &worker{run: run})
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
+		FetchCooldown:     river.FetchCooldownMin,
+		FetchPollInterval: 10 * time.Millisecond,
+		Logger:            quiet(),
+		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: concurrency}},
+		Workers:           workers,
+	})
+	must(err)
+	return client
+}
+
+func submit(ctx context.Context, client *river.Client[pgx.Tx], jobs int, atNs int64) {
+	args := noop{atNs, textFor(atNs)}
+	params := make([]river.InsertManyParams, min(batch, jobs))
 	for i := range params {
 		params[i].Args = args
 	}
@@ -86,33 +105,45 @@ func left(ctx context.Context, pool *pgxpool.Pool) (n int) {
 	return n
 }
 
-func main() {
-	ctx := context.Background()
-	jobs, concurrency := number(os.Args[2]), number(os.Args[3])
-	pool := open(ctx, os.Args[1])
-	w := &worker{jobs: int64(jobs), over: make(chan struct{})}
-	workers := river.NewWorkers()
-	river.AddWorker(workers, w)
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		FetchCooldown:     river.FetchCooldownMin,
-		FetchPollInterval: 10 * time.Millisecond,
-		Logger:            quiet(),
-		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: concurrency}},
-		Workers:           workers,
+func lives(ctx context.Context, pool *pgxpool.Pool, jobs, concurrency int) {
+	var ran atomic.Int64
+	over := make(chan struct{})
+	client := newClient(pool, concurrency, func(noop) {
+		if ran.Add(1) == int64(jobs) {
+			close(over)
+		}
 	})
-	must(err)
 
 	start := time.Now()
-	submit(ctx, client, jobs)
+	submit(ctx, client, jobs, 0)
 	submitS := time.Since(start).Seconds()
 
 	start = time.Now()
 	must(client.Start(ctx))
-	<-w.over
+	<-over
 	for left(ctx, pool) > 0 {
 		time.Sleep(2 * time.Millisecond)
 	}
 	workS := time.Since(start).Seconds()
 	must(client.Stop(ctx))
-	fmt.Printf("{\"submit_s\":%f,\"work_s\":%f,\"ran\":%d}\n", submitS, workS, w.ran.Load())
+	fmt.Printf("{\"submit_s\":%f,\"work_s\":%f,\"ran\":%d}\n", submitS, workS, ran.Load())
+}
+
+func main() {
+	ctx := context.Background()
+	numbers := os.Args[3:]
+	pool := open(ctx, os.Args[2])
+	note := func(job noop) { noteRun(job.At) }
+	switch os.Args[1] {
+	case "lives":
+		lives(ctx, pool, number(numbers[0]), number(numbers[1]))
+	case "fill":
+		submit(ctx, newClient(pool, 1, note), number(numbers[0]), 0)
+	case "work":
+		client := newClient(pool, number(numbers[0]), note)
+		standBy(func() { must(client.Start(ctx)) })
+	case "feed":
+		client := newClient(pool, 1, note)
+		feed(decimal(numbers[0]), decimal(numbers[1]), func(n int, atNs int64) { submit(ctx, client, n, atNs) })
+	}
 }
