@@ -4,9 +4,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* Chunks are zeroed, which is most of what a small arena costs: the first is small, and each is
- * twice the one before up to the largest. */
+/* The first chunk is small, and each is twice the one before up to the largest. Memory is zeroed
+ * when it is given, and not for strings, which are most of what there is. */
 #define CHUNK_BYTES_MIN ((size_t)1024)
 #define CHUNK_BYTES_MAX ((size_t)16 * 1024)
 #define ALIGNMENT       _Alignof(max_align_t)
@@ -33,41 +34,49 @@ void arena_release(struct arena *arena)
     arena->failed = false;
 }
 
-static struct arena_chunk *chunk_with_room(struct arena *arena, size_t size)
+static struct arena_chunk *add_chunk(struct arena *arena, size_t size, bool zeroed)
 {
-    struct arena_chunk *chunk = arena->chunks;
-    if (chunk && chunk->size - chunk->used >= size)
-        return chunk;
-
-    size_t room = chunk ? 2 * chunk->size : CHUNK_BYTES_MIN;
+    size_t room = arena->chunks ? 2 * arena->chunks->size : CHUNK_BYTES_MIN;
     if (room > CHUNK_BYTES_MAX)
         room = CHUNK_BYTES_MAX;
     if (room < size)
         room = size;
-    chunk = calloc(1, sizeof *chunk + room);
+    struct arena_chunk *chunk =
+        zeroed ? calloc(1, sizeof *chunk + room) : malloc(sizeof *chunk + room);
     if (!chunk)
         return NULL;
-    chunk->size = room;
-    chunk->next = arena->chunks;
+    *chunk = (struct arena_chunk){.next = arena->chunks, .size = room};
     arena->chunks = chunk;
     return chunk;
 }
 
-void *arena_alloc(struct arena *arena, size_t size)
+/* Memory that is zeroed or holds anything. */
+static void *take(struct arena *arena, size_t size, bool zeroed)
 {
     if (size > SIZE_MAX / 2) {
         arena->failed = true;
         return NULL;
     }
     size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    struct arena_chunk *chunk = chunk_with_room(arena, size);
+    struct arena_chunk *chunk = arena->chunks;
+    /* What is too large for chunks has one of its own, fresh from the system and often zero. */
+    bool is_zero = zeroed && size > CHUNK_BYTES_MAX;
+    if (!chunk || chunk->size - chunk->used < size)
+        chunk = add_chunk(arena, size, is_zero);
+    else
+        is_zero = false;
     if (!chunk) {
         arena->failed = true;
         return NULL;
     }
     void *result = chunk->bytes + chunk->used;
     chunk->used += size;
-    return result;
+    return zeroed && !is_zero ? memset(result, 0, size) : result;
+}
+
+void *arena_alloc(struct arena *arena, size_t size)
+{
+    return take(arena, size, true);
 }
 
 void *arena_array(struct arena *arena, size_t n, size_t size)
@@ -81,9 +90,12 @@ void *arena_array(struct arena *arena, size_t n, size_t size)
 
 char *arena_dup(struct arena *arena, struct str s)
 {
-    char *copy = arena_alloc(arena, s.len + 1);
-    if (copy && s.len)
+    char *copy = take(arena, s.len + 1, false);
+    if (!copy)
+        return NULL;
+    if (s.len)
         memcpy(copy, s.ptr, s.len);
+    copy[s.len] = '\0';
     return copy;
 }
 
@@ -99,7 +111,7 @@ char *arena_printf(struct arena *arena, const char *format, ...)
     va_start(args, format);
     int len = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    char *text = len < 0 ? NULL : arena_alloc(arena, (size_t)len + 1);
+    char *text = len < 0 ? NULL : take(arena, (size_t)len + 1, false);
     if (!text)
         return NULL;
     va_start(args, format);
