@@ -301,15 +301,3 @@ void transition(struct job_status *status, const struct move *move, int64_t now_
     }
     s->updated_ms = now_ms;
 }
-
-struct job_status transition_submit(const struct job_spec *spec, int64_t seq, int64_t now_ms)
-{
-    const int64_t after_ms = spec->process_after_ms;
-    return (struct job_status){
-        .seq = seq,
-        .state = after_ms > now_ms ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED,
-        .process_after_ms = after_ms != 0 ? after_ms : now_ms,
-        .created_ms = now_ms,
-        .updated_ms = now_ms,
-    };
-}

@@ -123,10 +123,7 @@ static int add(struct store *store, const struct adopted_job *adopted, struct li
         .seq = store->next_seq,
         .line = line,
         .priority = job->spec.priority,
-        .error_class = job->status.error.class_,
-        .fingerprint = job->status.fingerprint,
         .s = job->status,
-        .worker = job->status.worker,
     };
     int rc = spec_add(store, &job->spec, line, row.seq, job->status.created_ms, err);
     if (rc == REDRIVE_E_EXISTS)
@@ -134,7 +131,7 @@ static int add(struct store *store, const struct adopted_job *adopted, struct li
     if (rc == 0)
         rc = add_attempts(store, row.seq, adopted, error_i, &row.error_at, err);
     if (rc == 0)
-        rc = row_adopt(store, &row, job->status.updated_ms, err);
+        rc = row_adopt(store, &row, err);
     if (rc == 0)
         rc = add_sides(store, job, line, row.seq, err);
     if (rc != 0)

@@ -36,14 +36,12 @@ int sqlite_promote_due(struct store *store, size_t limit, size_t *ret_moved, int
             *ret_next_ms = due_ms;
             return 0;
         }
-        struct row row;
-        rc = row_read(store, seq, &row, err);
-        if (rc <= 0)
-            return rc < 0 ? rc : sql_damaged(store, seq, "the index of due jobs is wrong", err);
-        row.s.state = REDRIVE_STATE_QUEUED;
-        rc = row_write(store, &row, NULL, err);
+        struct move_result result;
+        rc = row_move(store, &(struct move){seq, MOVE_PROMOTE}, &result, err);
         if (rc != 0)
             return rc;
+        if (result.code != 0)
+            return sql_damaged(store, seq, "the index of due jobs is wrong", err);
         ++*ret_moved;
     }
     return rc;
@@ -200,7 +198,6 @@ int sqlite_credit_pause(struct store *store, struct pause_credit *credit, struct
     int rc = unit_needed(store, err);
     if (rc != 0 || credit->since_ms >= credit->until_ms)
         return rc;
-    kept_forget(store);
     for (size_t looked = 0; rc == 0; looked++) {
         if (looked == credit->limit) {
             credit->more = true;
@@ -209,14 +206,9 @@ int sqlite_credit_pause(struct store *store, struct pause_credit *credit, struct
         rc = next_job(store, credit, err);
         if (rc <= 0)
             return rc;
-        sqlite3_stmt *st = sql_use(store, STATEMENT_CREDIT_PAUSE, err);
-        if (!st)
-            return store->last_error;
-        bind_int(st, 1, credit->at_seq);
-        bind_int(st, 2, credit->until_ms);
-        bind_int(st, 3, credit->since_ms);
-        bind_int(st, 4, store->now_ms);
-        rc = sql_run(store, st, err);
+        const struct move move = {credit->at_seq, MOVE_CREDIT, .credit = credit};
+        struct move_result ignored;
+        rc = row_move(store, &move, &ignored, err);
     }
     return rc;
 }

@@ -34,30 +34,47 @@ const struct row *kept_get(const struct store *store, int64_t seq)
     return slot->generation == store->kept_generation && slot->row.seq == seq ? &slot->row : NULL;
 }
 
-void kept_put(struct store *store, const struct row *row)
+/* A slot that is to be filled, or NULL. */
+static struct row *take_slot(struct store *store, int64_t seq)
 {
     if (!store->kept)
         store->kept = calloc(KEPT_MAX, sizeof *store->kept);
     if (!store->kept)
+        return NULL;
+    struct kept_row *slot = slot_of(store, seq);
+    slot->generation = store->kept_generation;
+    return &slot->row;
+}
+
+/* Strings are not kept. */
+static void forget_strings(struct job_status *s)
+{
+    s->worker = s->result = (struct str){NULL, 0};
+    s->error = (struct job_error){.class_ = s->error.class_};
+}
+
+void kept_put(struct store *store, const struct row *row)
+{
+    struct row *kept = take_slot(store, row->seq);
+    if (!kept)
         return;
-    struct kept_row *slot = slot_of(store, row->seq);
-    *slot = (struct kept_row){store->kept_generation, *row};
-    slot->row.worker = (struct str){NULL, 0};
+    *kept = *row;
+    forget_strings(&kept->s);
 }
 
 void kept_put_job(struct store *store, struct line *line, const struct job *job)
 {
-    struct row row = {
-        .seq = job->status.seq,
-        .line = line,
-        .priority = job->spec.priority,
-        .was = job->status.state,
-        .has_key = job->spec.unique_key.ptr != NULL,
-        .s = job->status,
-    };
-    row.s.worker = row.s.result = (struct str){NULL, 0};
-    row.s.error = (struct job_error){.class_ = REDRIVE_CLASS_SUCCESS};
-    kept_put(store, &row);
+    struct row *kept = take_slot(store, job->status.seq);
+    if (!kept)
+        return;
+    kept->seq = job->status.seq;
+    kept->line = line;
+    kept->priority = job->spec.priority;
+    kept->was = job->status.state;
+    kept->has_key = job->spec.unique_key.ptr != NULL;
+    kept->error_at = 0;
+    kept->s = job->status;
+    forget_strings(&kept->s);
 }
 
 void kept_drop(struct store *store, int64_t seq)

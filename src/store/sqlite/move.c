@@ -1,119 +1,38 @@
+/* The moves of jobs: the transition computes, this writes down. */
 #include "base/err.h"
-#include "core/state.h"
 #include "store/sqlite/private.h"
 
-#define FROM(state) (1u << REDRIVE_STATE_##state)
-
-static int start_one(struct store *store, const struct start_move *move, struct move_result *ret,
-                     struct redrive_err *err)
+/* A line of the history, which an error of the row points to. */
+static int add_attempt(struct store *store, const struct transition *t, struct row *row,
+                       struct redrive_err *err)
 {
-    struct row row;
-    int rc = row_for_move(store, move->seq, FROM(QUEUED), &row, ret, err);
-    if (rc <= 0)
-        return rc;
-    row.s.state = REDRIVE_STATE_RUNNING;
-    row.s.attempts++;
-    row.s.started_ms = store->now_ms;
-    if (row.s.first_started_ms == 0)
-        row.s.first_started_ms = store->now_ms;
-    row.s.token = move->token;
-    row.s.lease_until_ms = move->lease_until_ms;
-    row.s.permit = move->permit;
-    row.worker = move->worker.ptr ? move->worker : STR("");
-    return row_write(store, &row, ret, err);
-}
-
-int sqlite_start(struct store *store, const struct start_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err)
-{
-    int rc = unit_needed(store, err);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = start_one(store, &moves[i], &ret[i], err);
-    return rc;
-}
-
-static int park_one(struct store *store, int64_t seq, bool by_limit, struct move_result *ret,
-                    struct redrive_err *err)
-{
-    struct row row;
-    int rc = row_for_move(store, seq, FROM(QUEUED), &row, ret, err);
-    if (rc <= 0)
-        return rc;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_PARKED_ADD, err);
+    const struct job_attempt *a = &t->attempt;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_HISTORY_ADD, err);
     if (!st)
         return store->last_error;
-    bind_int(st, 1, seq);
-    bind_int(st, 2, by_limit);
-    rc = sql_run(store, st, err);
-    if (rc != 0)
-        return rc;
-    row.s.state = REDRIVE_STATE_PARKED;
-    row.s.deferrals++;
-    row.s.parked_by_limit = by_limit;
-    row.s.held_since_ms = store->now_ms;
-    return row_write(store, &row, ret, err);
-}
-
-int sqlite_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                struct move_result *ret, struct redrive_err *err)
-{
-    int rc = unit_needed(store, err);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = park_one(store, seqs[i], by_limit, &ret[i], err);
-    return rc;
-}
-
-static int unpark_one(struct store *store, int64_t seq, struct move_result *ret,
-                      struct redrive_err *err)
-{
-    struct row row;
-    int rc = row_for_move(store, seq, FROM(PARKED), &row, ret, err);
-    if (rc <= 0)
-        return rc;
-    row_leave(store, &row);
-    row.s.state = REDRIVE_STATE_QUEUED;
-    return row_write(store, &row, ret, err);
-}
-
-int sqlite_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                  struct redrive_err *err)
-{
-    int rc = unit_needed(store, err);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = unpark_one(store, seqs[i], &ret[i], err);
-    return rc;
-}
-
-/* Writes down how the attempt went, and lets the row point to its error. */
-static int remember_attempt(struct store *store, const struct settle_move *move, struct row *row,
-                            int64_t ended_ms, struct redrive_err *err)
-{
-    const struct decision *d = move->decision;
-    const bool waits = d->state == REDRIVE_STATE_RETRYING || d->state == REDRIVE_STATE_SCHEDULED;
-    const struct attempt_end end = {
-        .number = d->uses_attempt ? row->s.attempts : 0,
-        .ended_ms = ended_ms,
-        .outcome = d->state,
-        .error = &move->error,
-        .delay_ms = d->delay_ms,
-        .why = delay_why_name(d->why),
-        .next_ms = waits ? row->s.process_after_ms : 0,
-    };
-    int64_t id;
-    int rc = history_add(store, row, &end, &id, err);
-    if (rc == 0 && move->error.class_ != REDRIVE_CLASS_SUCCESS) {
-        row->error_at = id;
-        row->error_class = move->error.class_;
-        row->fingerprint = move->fingerprint;
-    }
+    bind_int(st, 1, row->seq);
+    bind_int(st, 2, a->epoch);
+    bind_int(st, 3, a->number);
+    bind_int(st, 4, a->started_ms);
+    bind_int(st, 5, a->ended_ms);
+    bind_int(st, 6, (int64_t)a->outcome);
+    bind_int(st, 7, a->delay_ms);
+    bind_int(st, 8, a->next_ms);
+    bind_int(st, 9, (int64_t)a->error.class_);
+    bind_int(st, 10, a->error.code);
+    bind_str(st, 11, a->why);
+    bind_str(st, 12, a->error.type);
+    bind_str(st, 13, a->error.message);
+    bind_str(st, 14, a->error.stacktrace);
+    int rc = sql_run(store, st, err);
+    if (rc == 0 && t->replaces_error)
+        row->error_at = sqlite3_last_insert_rowid(store->db);
     return rc;
 }
 
 static int write_result(struct store *store, int64_t seq, struct str result,
                         struct redrive_err *err)
 {
-    if (!result.ptr)
-        return 0;
     sqlite3_stmt *st = sql_use(store, STATEMENT_RESULT_WRITE, err);
     if (!st)
         return store->last_error;
@@ -122,87 +41,134 @@ static int write_result(struct store *store, int64_t seq, struct str result,
     return sql_run(store, st, err);
 }
 
-/* A delay without end is as late as can be, not in the past. */
-static int64_t later(int64_t now_ms, int64_t delay_ms)
+/* Another payload needs another sum over the whole. */
+static int edit(struct store *store, const struct row *row, struct str payload,
+                struct redrive_err *err)
 {
-    int64_t sum;
-    return __builtin_add_overflow(now_ms, delay_ms, &sum) ? INT64_MAX : sum;
+    struct arena arena;
+    struct job job;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_READ, err);
+    if (!st)
+        return store->last_error;
+    arena_init(&arena);
+    bind_int(st, 1, row->seq);
+    int rc = sql_step(store, st, err);
+    if (rc > 0)
+        rc = job_read(store, st, &arena, &job, err);
+    sqlite3_reset(st);
+    if (rc != 0)
+        goto out;
+    job.spec.payload = payload;
+    st = sql_use(store, STATEMENT_PAYLOAD_WRITE, err);
+    rc = store->last_error;
+    if (!st)
+        goto out;
+    bind_int(st, 1, row->seq);
+    bind_str(st, 2, payload);
+    bind_int(st, 3, (int64_t)spec_sum(row->seq, &job.spec));
+    rc = sql_run(store, st, err);
+out:
+    arena_release(&arena);
+    return rc;
 }
 
-static void take_back(struct job_status *s)
+/* It lives again. 1: it holds its key, if it has one, and its deadline; 0: another live job holds
+ * the key. */
+static int come_back(struct store *store, const struct row *row, struct redrive_err *err)
 {
-    s->deferrals++;
-    if (s->attempts > 0)
-        s->attempts--;
-    if (s->attempts == 0) {
-        s->first_started_ms = 0;
-        s->held_ms = 0;
+    if (row->has_key) {
+        int rc = sql_run_for(store, STATEMENT_KEY_TAKE, row->seq, err);
+        if (rc < 0 || sqlite3_changes(store->db) == 0)
+            return rc;
     }
+    int rc = sql_run_for(store, STATEMENT_DEADLINE_RENEW, row->seq, err);
+    return rc < 0 ? rc : 1;
 }
 
-static int settle_one(struct store *store, const struct settle_move *move, struct move_result *ret,
-                      struct redrive_err *err)
+static int write_down(struct store *store, const struct move *move, const struct transition *t,
+                      struct row *row, struct redrive_err *err)
 {
+    int rc = 0;
+    if (t->adds_attempt)
+        rc = add_attempt(store, t, row, err);
+    if (rc == 0 && t->replaces_result)
+        rc = write_result(store, row->seq, row->s.result, err);
+    if (rc == 0 && t->replaces_payload)
+        rc = edit(store, row, move->change->payload, err);
+    if (move->kind == MOVE_START && !row->s.worker.ptr)
+        row->s.worker = STR(""); /* absent would leave the last one */
+    return rc == 0 ? row_write(store, row, t, err) : rc;
+}
+
+int row_move(struct store *store, const struct move *move, struct move_result *ret,
+             struct redrive_err *err)
+{
+    struct transition t;
     struct row row;
-    const struct decision *d = move->decision;
-    int rc = row_for_move(store, move->seq, FROM(RUNNING), &row, ret, err);
-    if (rc <= 0)
+    int rc = row_read(store, move->seq, &row, err);
+    if (rc <= 0) {
+        *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
         return rc;
-    if (row.s.token != move->token || !state_may_become(REDRIVE_STATE_RUNNING, d->state)) {
-        *ret = (struct move_result){.code = REDRIVE_E_STATE, .state = row.s.state};
-        return 0;
     }
-    const int64_t ended_ms = move->ended_ms ? move->ended_ms : store->now_ms;
-    row_leave(store, &row);
-    row.s.state = d->state;
-    row.s.reason = d->reason;
-    row.s.crashes = d->crashes;
-    if (d->state == REDRIVE_STATE_RETRYING || d->state == REDRIVE_STATE_SCHEDULED)
-        row.s.process_after_ms = later(store->now_ms, d->delay_ms);
-    if (state_has_ended(d->state))
-        row.s.finished_ms = ended_ms;
-    const bool first_success = d->state == REDRIVE_STATE_COMPLETED && row.s.attempts == 1;
-    if (!first_success)
-        rc = remember_attempt(store, move, &row, ended_ms, err);
-    else
-        rc = 0;
-    if (!d->uses_attempt)
-        take_back(&row.s);
-    if (rc == 0)
-        rc = write_result(store, move->seq, move->result, err);
-    return rc == 0 ? row_write(store, &row, ret, err) : rc;
+    transition(&row.s, move, store->now_ms, &t);
+    *ret = (struct move_result){.code = t.code, .state = row.s.state};
+    if (t.code != 0)
+        return 0;
+    if (t.removes_job)
+        return row_remove(store, &row, err);
+    if (t.key == KEY_IS_TAKEN) {
+        rc = come_back(store, &row, err);
+        if (rc <= 0) {
+            *ret = (struct move_result){.code = REDRIVE_E_EXISTS, .state = row.was};
+            return rc;
+        }
+    }
+    return write_down(store, move, &t, &row, err);
+}
+
+static int move_all(struct store *store, const struct move_list *list, struct move_result *ret,
+                    struct redrive_err *err)
+{
+    int rc = unit_needed(store, err);
+    for (size_t i = 0; i < list->n && rc == 0; i++) {
+        const struct move move = move_at(list, i);
+        rc = row_move(store, &move, &ret[i], err);
+    }
+    return rc;
+}
+
+int sqlite_start(struct store *store, const struct start_move *moves, size_t n,
+                 struct move_result *ret, struct redrive_err *err)
+{
+    return move_all(store, &(struct move_list){MOVE_START, .n = n, .starts = moves}, ret, err);
+}
+
+int sqlite_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
+                struct move_result *ret, struct redrive_err *err)
+{
+    return move_all(store, &(struct move_list){MOVE_PARK, by_limit, n, .seqs = seqs}, ret, err);
+}
+
+int sqlite_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
+                  struct redrive_err *err)
+{
+    return move_all(store, &(struct move_list){MOVE_UNPARK, .n = n, .seqs = seqs}, ret, err);
 }
 
 int sqlite_settle(struct store *store, const struct settle_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err)
 {
-    int rc = unit_needed(store, err);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = settle_one(store, &moves[i], &ret[i], err);
-    return rc;
-}
-
-static int extend_one(struct store *store, const struct extend_move *move, struct move_result *ret,
-                      struct redrive_err *err)
-{
-    struct row row;
-    int rc = row_for_move(store, move->seq, FROM(RUNNING), &row, ret, err);
-    if (rc <= 0)
-        return rc;
-    if (row.s.token != move->token) {
-        *ret = (struct move_result){.code = REDRIVE_E_STATE, .state = row.s.state};
-        return 0;
-    }
-    if (move->lease_until_ms > row.s.lease_until_ms)
-        row.s.lease_until_ms = move->lease_until_ms;
-    return row_write(store, &row, ret, err);
+    return move_all(store, &(struct move_list){MOVE_SETTLE, .n = n, .settles = moves}, ret, err);
 }
 
 int sqlite_extend(struct store *store, const struct extend_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err)
 {
-    int rc = unit_needed(store, err);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = extend_one(store, &moves[i], &ret[i], err);
-    return rc;
+    return move_all(store, &(struct move_list){MOVE_EXTEND, .n = n, .extends = moves}, ret, err);
+}
+
+int sqlite_change(struct store *store, const struct change_move *moves, size_t n,
+                  struct move_result *ret, struct redrive_err *err)
+{
+    return move_all(store, &(struct move_list){MOVE_CANCEL, .n = n, .changes = moves}, ret, err);
 }

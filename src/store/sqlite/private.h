@@ -18,7 +18,7 @@
 #include "store/sqlite/checkpoint.h"
 #include "store/sqlite/statements.h"
 #include "store/sql_lines.h"
-#include "store/store.h"
+#include "store/transition.h"
 
 /* The numbers that STATEMENT_ROW_WRITE binds from 1 on, and which of them is NULL rather than 0. */
 #define ROW_NUMBERS  14
@@ -63,6 +63,8 @@ int sql_step(struct store *store, sqlite3_stmt *st, struct redrive_err *err);
 
 /* Runs a statement that gives no rows: 0 or a negative code. */
 int sql_run(struct store *store, sqlite3_stmt *st, struct redrive_err *err);
+/* The same, of a statement about one job. */
+int sql_run_for(struct store *store, enum statement which, int64_t seq, struct redrive_err *err);
 int sql_exec(struct store *store, enum statement which, struct redrive_err *err);
 
 /* The first column of the first row of a statement that is not kept; untouched if there is none. */
@@ -118,11 +120,9 @@ struct row {
     int32_t priority;
     enum redrive_state was; /* when it was read */
     bool has_key;
-    int64_t error_at; /* 0: none */
-    enum redrive_class error_class;
-    uint64_t fingerprint;
-    struct job_status s; /* without worker, error and result */
-    struct str worker;   /* absent: stays */
+    int64_t error_at;    /* 0: none */
+    struct job_status s; /* strings are absent, but for those that a move has set; of the error only
+                          * the class is known, and when it was created is not */
 };
 
 /* The column rank, by which jobs of a state are ordered: see the schema. */
@@ -133,15 +133,9 @@ bool status_set(struct job_status *s, int64_t rank, sqlite3_stmt *st, int rest_c
 
 /* 1, 0 when there is none, or a negative code. */
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err);
-/* Writes it back, counts the move, and says so in the answer. */
-int row_write(struct store *store, struct row *row, struct move_result *ret,
+/* Writes it back after a move, and what depends on its state. */
+int row_write(struct store *store, struct row *row, const struct transition *t,
               struct redrive_err *err);
-/* Reads the job that a move is about. 1: go on; 0: refused, the answer says why. `from` is a mask
- * of states. */
-int row_for_move(struct store *store, int64_t seq, uint32_t from, struct row *ret_row,
-                 struct move_result *ret, struct redrive_err *err);
-/* What leaving running or parked means for the row. */
-void row_leave(struct store *store, struct row *row);
 /* Notes a job that waits for its time now; row_write does so by itself, and takes it away. */
 int time_lock(struct store *store, const struct line *line, int64_t process_after_ms, int64_t seq,
               struct redrive_err *err);
@@ -149,21 +143,13 @@ int time_lock(struct store *store, const struct line *line, int64_t process_afte
 int row_remove(struct store *store, struct row *row, struct redrive_err *err);
 
 /* Adds a whole row that comes from another store, and what stands beside it by its state. */
-int row_adopt(struct store *store, const struct row *row, int64_t updated_ms,
-              struct redrive_err *err);
+int row_adopt(struct store *store, const struct row *row, struct redrive_err *err);
 
-/* A line of the history about the attempt that ends; *ret_id is its number. */
-struct attempt_end {
-    uint32_t number;
-    int64_t ended_ms;
-    enum redrive_state outcome;
-    const struct job_error *error;
-    int64_t delay_ms;
-    const char *why;
-    int64_t next_ms;
-};
-int history_add(struct store *store, const struct row *row, const struct attempt_end *end,
-                int64_t *ret_id, struct redrive_err *err);
+/* ---- move.c ------------------------------------------------------------------------------- */
+
+/* Makes the move, or refuses it, as *ret says. */
+int row_move(struct store *store, const struct move *move, struct move_result *ret,
+             struct redrive_err *err);
 
 /* ---- submit.c: what a new job writes beside its row -------------------------------------------
  */

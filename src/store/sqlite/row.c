@@ -50,9 +50,7 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
         .priority = sqlite3_column_int(st, 13),
         .has_key = sqlite3_column_int(st, 14) != 0,
         .was = (enum redrive_state)state,
-        .error_class = (enum redrive_class)sqlite3_column_int(st, 9),
         .error_at = sqlite3_column_int64(st, 10),
-        .fingerprint = (uint64_t)sqlite3_column_int64(st, 11),
         .s =
             {
                 .seq = seq,
@@ -63,6 +61,9 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
                 .reason = (enum redrive_reason)sqlite3_column_int(st, 6),
                 .started_ms = sqlite3_column_int64(st, 7),
                 .held_ms = sqlite3_column_int64(st, 8),
+                .error = {.class_ = (enum redrive_class)sqlite3_column_int(st, 9)},
+                .fingerprint = (uint64_t)sqlite3_column_int64(st, 11),
+                .updated_ms = sqlite3_column_int64(st, 15),
             },
     };
     const bool is_whole = status_set(&ret->s, sqlite3_column_int64(st, 1), st, 12);
@@ -73,15 +74,6 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
         return sql_damaged(store, seq, "its numbers cannot be read", err);
     rc = line_numbered(store, line_id, &ret->line, err);
     return rc == 0 ? 1 : rc;
-}
-
-static int run_for(struct store *store, enum statement which, int64_t seq, struct redrive_err *err)
-{
-    sqlite3_stmt *st = sql_use(store, which, err);
-    if (!st)
-        return store->last_error;
-    bind_int(st, 1, seq);
-    return sql_run(store, st, err);
 }
 
 int time_lock(struct store *store, const struct line *line, int64_t process_after_ms, int64_t seq,
@@ -96,31 +88,44 @@ int time_lock(struct store *store, const struct line *line, int64_t process_afte
     return sql_run(store, st, err);
 }
 
-/* What stands beside the row and depends on its state: counts, keys, the list of the parked and
- * that of the time-locked. */
-static int follow(struct store *store, const struct row *row, struct redrive_err *err)
+/* Puts it on the list of its state, the one of the time-locked or that of the parked. */
+static int enter_state(struct store *store, const struct row *row, struct redrive_err *err)
+{
+    const struct job_status *s = &row->s;
+    if (s->state < REDRIVE_STATE_QUEUED)
+        return time_lock(store, row->line, s->process_after_ms, row->seq, err);
+    if (s->state != REDRIVE_STATE_PARKED)
+        return 0;
+    sqlite3_stmt *st = sql_use(store, STATEMENT_PARKED_ADD, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, row->seq);
+    bind_int(st, 2, s->parked_by_limit);
+    return sql_run(store, st, err);
+}
+
+/* What stands beside the row and depends on its state. */
+static int follow(struct store *store, const struct row *row, enum key_move key,
+                  struct redrive_err *err)
 {
     const enum redrive_state from = row->was, to = row->s.state;
     int rc = 0;
     if (from == to)
         return 0;
     lines_count(&store->lines, row->line, (int)from, (int)to);
-    if (row->has_key && state_has_ended(from) != state_has_ended(to))
-        rc = run_for(store, state_has_ended(to) ? STATEMENT_KEY_FREE : STATEMENT_KEY_TAKE, row->seq,
-                     err);
+    if (row->has_key && key == KEY_IS_FREED)
+        rc = sql_run_for(store, STATEMENT_KEY_FREE, row->seq, err);
     if (rc == 0 && from == REDRIVE_STATE_PARKED)
-        rc = run_for(store, STATEMENT_PARKED_REMOVE, row->seq, err);
-    if (rc == 0 && to < REDRIVE_STATE_QUEUED)
-        rc = time_lock(store, row->line, row->s.process_after_ms, row->seq, err);
-    return rc;
+        rc = sql_run_for(store, STATEMENT_PARKED_REMOVE, row->seq, err);
+    return rc == 0 ? enter_state(store, row, err) : rc;
 }
 
-int row_write(struct store *store, struct row *row, struct move_result *ret,
+int row_write(struct store *store, struct row *row, const struct transition *t,
               struct redrive_err *err)
 {
     /* Before its time is overwritten. */
     int rc = row->was < REDRIVE_STATE_QUEUED && row->was != row->s.state
-                 ? run_for(store, STATEMENT_TIME_UNLOCK, row->seq, err)
+                 ? sql_run_for(store, STATEMENT_TIME_UNLOCK, row->seq, err)
                  : 0;
     if (rc != 0)
         return rc;
@@ -138,12 +143,12 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
         s->attempts,
         s->epoch,
         (int64_t)s->reason,
-        store->now_ms,
+        s->updated_ms,
         s->started_ms,
         s->held_ms,
-        (int64_t)row->error_class,
+        (int64_t)s->error.class_,
         row->error_at,
-        (int64_t)row->fingerprint,
+        (int64_t)s->fingerprint,
     };
     _Static_assert(sizeof values == sizeof store->row_bound, "one for each");
     for (size_t i = 0; i < ROW_NUMBERS; i++) {
@@ -158,11 +163,11 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
     store->row_is_bound = true;
     const size_t rest_len = rest_pack(s, rest);
     sqlite3_bind_blob(st, ROW_NUMBERS + 1, rest_len ? rest : NULL, (int)rest_len, SQLITE_STATIC);
-    bind_str(st, ROW_NUMBERS + 2, row->worker);
+    bind_str(st, ROW_NUMBERS + 2, s->worker);
     rc = sql_run(store, st, err);
     if (rc != 0)
         return rc;
-    rc = follow(store, row, err);
+    rc = follow(store, row, t->key, err);
     if (rc != 0)
         return rc;
     row->was = s->state;
@@ -171,29 +176,11 @@ int row_write(struct store *store, struct row *row, struct move_result *ret,
         kept_drop(store, row->seq);
     else
         kept_put(store, row);
-    if (ret)
-        *ret = (struct move_result){.code = 0, .state = s->state};
     return 0;
 }
 
-/* Beside the keys and the deadline, which are the spec's. */
-static int stand_beside(struct store *store, const struct row *row, struct redrive_err *err)
-{
-    lines_count(&store->lines, row->line, -1, (int)row->s.state);
-    if (row->s.state < REDRIVE_STATE_QUEUED)
-        return time_lock(store, row->line, row->s.process_after_ms, row->seq, err);
-    if (row->s.state != REDRIVE_STATE_PARKED)
-        return 0;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_PARKED_ADD, err);
-    if (!st)
-        return store->last_error;
-    bind_int(st, 1, row->seq);
-    bind_int(st, 2, row->s.parked_by_limit);
-    return sql_run(store, st, err);
-}
-
-int row_adopt(struct store *store, const struct row *row, int64_t updated_ms,
-              struct redrive_err *err)
+/* The keys and the deadline are the spec's. */
+int row_adopt(struct store *store, const struct row *row, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, STATEMENT_JOB_ADOPT, err);
     if (!st)
@@ -208,53 +195,21 @@ int row_adopt(struct store *store, const struct row *row, int64_t updated_ms,
     bind_int(st, 6, s->attempts);
     bind_int(st, 7, s->epoch);
     bind_int(st, 8, (int64_t)s->reason);
-    bind_int(st, 9, updated_ms);
+    bind_int(st, 9, s->updated_ms);
     bind_int(st, 10, s->started_ms);
     bind_int(st, 11, s->held_ms);
-    bind_int(st, 12, (int64_t)row->error_class);
+    bind_int(st, 12, (int64_t)s->error.class_);
     if (row->error_at)
         bind_int(st, 13, row->error_at);
     else
         sqlite3_bind_null(st, 13);
-    bind_int(st, 14, (int64_t)row->fingerprint);
-    bind_str(st, 15, row->worker);
+    bind_int(st, 14, (int64_t)s->fingerprint);
+    bind_str(st, 15, s->worker);
     const size_t rest_len = rest_pack(s, rest);
     sqlite3_bind_blob(st, 16, rest_len ? rest : NULL, (int)rest_len, SQLITE_STATIC);
+    lines_count(&store->lines, row->line, -1, (int)s->state);
     int rc = sql_run(store, st, err);
-    return rc == 0 ? stand_beside(store, row, err) : rc;
-}
-
-int row_for_move(struct store *store, int64_t seq, uint32_t from, struct row *ret_row,
-                 struct move_result *ret, struct redrive_err *err)
-{
-    int rc = row_read(store, seq, ret_row, err);
-    if (rc < 0)
-        return rc;
-    if (rc == 0) {
-        *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
-        return 0;
-    }
-    if (!(from >> ret_row->s.state & 1)) {
-        *ret = (struct move_result){.code = REDRIVE_E_STATE, .state = ret_row->s.state};
-        return 0;
-    }
-    return 1;
-}
-
-void row_leave(struct store *store, struct row *row)
-{
-    struct job_status *s = &row->s;
-    if (row->was == REDRIVE_STATE_RUNNING) {
-        s->token = 0;
-        s->lease_until_ms = 0;
-        s->permit = (struct breaker_permit){0};
-    }
-    if (row->was == REDRIVE_STATE_PARKED) {
-        if (s->first_started_ms != 0 && store->now_ms > s->held_since_ms)
-            s->held_ms += store->now_ms - s->held_since_ms;
-        s->held_since_ms = 0;
-        s->parked_by_limit = false;
-    }
+    return rc == 0 ? enter_state(store, row, err) : rc;
 }
 
 /* The first steps are for jobs that have a key. */
@@ -267,38 +222,11 @@ int row_remove(struct store *store, struct row *row, struct redrive_err *err)
         STATEMENT_RESULT_REMOVE, STATEMENT_SPEC_REMOVE, STATEMENT_JOB_REMOVE,
     };
     for (size_t i = row->has_key ? 0 : STEPS_OF_KEY; i < sizeof STEPS / sizeof STEPS[0]; i++) {
-        int rc = run_for(store, STEPS[i], row->seq, err);
+        int rc = sql_run_for(store, STEPS[i], row->seq, err);
         if (rc != 0)
             return rc;
     }
     kept_drop(store, row->seq);
     lines_count(&store->lines, row->line, (int)row->was, -1);
     return 0;
-}
-
-int history_add(struct store *store, const struct row *row, const struct attempt_end *end,
-                int64_t *ret_id, struct redrive_err *err)
-{
-    sqlite3_stmt *st = sql_use(store, STATEMENT_HISTORY_ADD, err);
-    if (!st)
-        return store->last_error;
-    const struct job_error *error = end->error;
-    bind_int(st, 1, row->seq);
-    bind_int(st, 2, row->s.epoch);
-    bind_int(st, 3, end->number);
-    bind_int(st, 4, row->s.started_ms);
-    bind_int(st, 5, end->ended_ms);
-    bind_int(st, 6, (int64_t)end->outcome);
-    bind_int(st, 7, end->delay_ms);
-    bind_int(st, 8, end->next_ms);
-    bind_int(st, 9, (int64_t)error->class_);
-    bind_int(st, 10, error->code);
-    bind_str(st, 11, str_of(end->why));
-    bind_str(st, 12, error->type);
-    bind_str(st, 13, error->message);
-    bind_str(st, 14, error->stacktrace);
-    int rc = sql_run(store, st, err);
-    if (rc == 0)
-        *ret_id = sqlite3_last_insert_rowid(store->db);
-    return rc;
 }

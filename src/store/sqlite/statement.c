@@ -50,6 +50,15 @@ int sql_run(struct store *store, sqlite3_stmt *st, struct redrive_err *err)
     return rc;
 }
 
+int sql_run_for(struct store *store, enum statement which, int64_t seq, struct redrive_err *err)
+{
+    sqlite3_stmt *st = sql_use(store, which, err);
+    if (!st)
+        return store->last_error;
+    bind_int(st, 1, seq);
+    return sql_run(store, st, err);
+}
+
 int sql_exec(struct store *store, enum statement which, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, which, err);

@@ -121,7 +121,8 @@ enum job_column {
     XX(ROW_READ,                                                                                   \
        "SELECT j.state, j.rank, j.line_id, j.process_after_ms, j.attempts, j.epoch, "              \
        "j.reason, j.started_ms, j.held_ms, j.error_class, j.error_at, j.fingerprint, j.rest, "     \
-       "s.priority, s.unique_key IS NOT NULL FROM job_states j" JOB_SPEC " WHERE j.seq = ?1")      \
+       "s.priority, s.unique_key IS NOT NULL, j.updated_ms FROM job_states j" JOB_SPEC             \
+       " WHERE j.seq = ?1")                                                                        \
     XX(ROW_WRITE,                                                                                  \
        "UPDATE job_states SET state = ?2, rank = ?3, line_id = ?4, process_after_ms = ?5, "        \
        "attempts = ?6, epoch = ?7, reason = ?8, updated_ms = ?9, started_ms = ?10, "               \
@@ -183,9 +184,6 @@ enum job_column {
     XX(QUEUE_LINES, "SELECT l.line_id FROM tenants t JOIN lines l USING (tenant_id) "              \
                     "WHERE t.name = ?1 AND l.queue = ?2 AND l.line_id > ?3 "                       \
                     "ORDER BY l.line_id LIMIT 1")                                                  \
-    XX(CREDIT_PAUSE, /* attempts: it has started in this epoch */                                  \
-       "UPDATE job_states SET held_ms = held_ms + ?2 - max(?3, updated_ms), updated_ms = ?4 "      \
-       "WHERE seq = ?1 AND attempts > 0 AND updated_ms < ?2")                                      \
     XX(JOB_READ, "SELECT " JOB_COLUMNS " FROM job_states j" JOB_SIDES " WHERE j.seq = ?1")         \
     XX(JOB_NAMED,                                                                                  \
        "SELECT " JOB_COLUMNS " FROM specs s CROSS JOIN job_states j ON j.seq = s.seq" JOB_ERROR    \

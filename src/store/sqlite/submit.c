@@ -97,24 +97,19 @@ static void bind_spec(sqlite3_stmt *st, int row, const struct job_spec *spec,
     bind_str(st, at + 17, spec->payload);
 }
 
-static enum redrive_state first_state(const struct store *store, const struct job_spec *spec)
-{
-    return spec->process_after_ms > store->now_ms ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED;
-}
-
 static void bind_job(struct store *store, sqlite3_stmt *st, int row, const struct job_spec *spec,
                      const struct line *line, int64_t seq)
 {
     const int at = row * JOB_ROW_BINDS;
-    const enum redrive_state state = first_state(store, spec);
+    const struct job_status s = transition_submit(spec, seq, store->now_ms);
     bind_int(st, at + 1, seq);
-    bind_int(st, at + 2, (int64_t)state);
+    bind_int(st, at + 2, (int64_t)s.state);
     bind_int(st, at + 3,
-             state == REDRIVE_STATE_SCHEDULED ? spec->process_after_ms
-                                              : rank_ready(line, spec->priority));
+             s.state == REDRIVE_STATE_SCHEDULED ? s.process_after_ms
+                                                : rank_ready(line, spec->priority));
     bind_int(st, at + 4, line->id);
-    bind_int(st, at + 5, spec->process_after_ms ? spec->process_after_ms : store->now_ms);
-    bind_int(st, at + 6, store->now_ms);
+    bind_int(st, at + 5, s.process_after_ms);
+    bind_int(st, at + 6, s.updated_ms);
 }
 
 /* The index on ids refuses a second one, so that the usual case needs no look before. *ret_added is
@@ -187,7 +182,7 @@ static int settle_in(struct store *store, const struct job_spec *spec, struct li
                      struct submit_result *ret, struct arena *arena, struct redrive_err *err)
 {
     const int64_t seq = store->next_seq;
-    const enum redrive_state state = first_state(store, spec);
+    const enum redrive_state state = transition_submit(spec, seq, store->now_ms).state;
     int rc = 0;
     if (spec->deadline_ms > 0)
         rc = deadline_add(store, spec->deadline_ms, seq, err);
