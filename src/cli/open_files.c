@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include "run/spawn.h"
+
 /* Left for the store, for child processes and for the rest. */
 #define FILES_KEPT_BACK 200
 
@@ -10,6 +12,7 @@ void open_files_raise(void)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
         return;
+    spawn_with_open_files(&limit);
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Raises the limit as far as the system lets a process do by itself. */
+/* Raises the limit as far as the system lets a process do by itself. Handlers keep the former one:
+ * programs that use select() cannot live with more than 1024. */
 void open_files_raise(void);
 
 /* How many clients each of so many servers can let in at one time, if `wanted` are wanted: they

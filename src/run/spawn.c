@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,15 @@ enum {
 struct pipes {
     int fd[N_PIPES][2]; /* read, write */
 };
+
+static struct rlimit open_files;
+static bool has_open_files;
+
+void spawn_with_open_files(const struct rlimit *limit)
+{
+    open_files = *limit;
+    has_open_files = true;
+}
 
 static void close_pipes(struct pipes *pipes)
 {
@@ -95,6 +105,8 @@ static _Noreturn void run_child(const struct spawn_request *request, const struc
         dup2(pipes->fd[PIPE_OUT][1], STDOUT_FILENO) >= 0 &&
         dup2(pipes->fd[PIPE_ERR][1], STDERR_FILENO) >= 0) {
         reset_signals(&none);
+        if (has_open_files)
+            (void)setrlimit(RLIMIT_NOFILE, &open_files);
         /* For descriptors of libraries that open theirs without CLOEXEC; kernels before 5.11 refuse
          * it, and then those reach the program. */
         syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC);

@@ -32,6 +32,12 @@ struct spawn_request {
     char *const *envp;
 };
 
+struct rlimit;
+
+/* Programs are started with this limit of open files, whatever this process has given itself.
+ * Before the first one is. */
+void spawn_with_open_files(const struct rlimit *limit);
+
 struct spawned {
     pid_t pid; /* also the group's */
     int pidfd; /* readable when it has ended */

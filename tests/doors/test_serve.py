@@ -478,6 +478,15 @@ def test_soft_limit_of_open_files_is_raised(bench):
     assert server.stop() == 0
 
 
+def test_handlers_have_the_limit_that_the_server_was_started_with(bench):
+    bench.configure("tasks: {mail: {run: {exec: [sh, -c, 'ulimit -Sn']}}}\n")
+    server = bench.serve(preexec_fn=limited(300, 2000)).ready()
+    assert bench.redrive("enqueue", "mail", "--id", "a").returncode == 0
+    wait_for(lambda: json.loads(server.get("/jobs/a")[1])["state"] == "completed", "the job is done")
+    assert json.loads(server.get("/jobs/a")[1])["result"] == 300
+    assert server.stop() == 0
+
+
 def test_idle_connections_lock_no_other_client_out(bench):
     server = bench.serve(preexec_fn=limited(500, 500)).ready()
     with contextlib.ExitStack() as stack:
