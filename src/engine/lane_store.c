@@ -1,8 +1,11 @@
 /* lane_store.c - how breakers and limits are read from the store, and written once a unit. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/log.h"
+#include "base/rng.h"
 #include "engine/private.h"
 
 #define WINDOW_LAG_MS  1000
@@ -254,6 +257,31 @@ static void add_unsaved(struct lane *lane)
     lane->unsaved = (struct breaker_window){0};
 }
 
+/* A row that cannot be read says nothing, and must not stop all others: the breaker or limit begins
+ * anew, lets go what may be parked in it, and is written. */
+static int begin_anew(struct engine *e, struct lane *lane, struct redrive_err *err)
+{
+    log_event(e->options.log, LOG_LEVEL_ERROR, engine_now_ms(e), "gate_damaged",
+              LOG_S("gate", lane->key), LOG_S("tenant", lane->tenant));
+    lane->has_parked = true;
+    lane->candidates = 0;
+    lane->candidates_until_ms = 0;
+    if (lane->kind == SHARED_BREAKER) {
+        const uint64_t seed = rng_hash(lane->tenant, strlen(lane->tenant), 0);
+        breaker_init(&lane->breaker, rng_hash(lane->key, strlen(lane->key), seed));
+        redrive_breaker_config_init(&lane->breaker_config);
+        lane->release = (struct release){0};
+        lane->is_urgent = true;
+    } else {
+        lane->bucket = (struct bucket){0};
+        lane->rate = (struct rate){0};
+        lane->slots = (struct slots){0};
+        lanes_distrust(&e->lanes);
+    }
+    engine_want(e, e->now_ms);
+    return lane_mark(e, lane, err);
+}
+
 static int load_row(struct engine *e, const struct shared_row *row, struct redrive_err *err)
 {
     const struct map *map = row->kind == SHARED_BREAKER ? &e->lanes.breakers : &e->lanes.limits;
@@ -265,9 +293,8 @@ static int load_row(struct engine *e, const struct shared_row *row, struct redri
     start_clean(lane);
     lane->load = e->lanes.loads;
     lane->version = row->version;
-    if (!lane_decode(lane, row->value))
-        return err_set(err, REDRIVE_E_CORRUPT, "the row of breaker or limit '%s' is damaged",
-                       lane->key);
+    if (!lane_decode(lane, row->value) && (rc = begin_anew(e, lane, err)) < 0)
+        return rc;
     if (lane->kind == SHARED_BREAKER) {
         lane->saved = lane->breaker;
         if (is_new)

@@ -293,6 +293,57 @@ static void slots_that_no_job_has_are_found_by_a_new_process(void **state)
     bed_release(&bed);
 }
 
+/* ---- A row that cannot be read ----------------------------------------------------------------
+ */
+
+static void damage(struct bed *bed, enum shared_kind kind)
+{
+    struct store *store = engine_store(bed->engine);
+    const struct store_ops *ops = store_ops(store);
+    struct shared_page page = {0};
+    struct move_result result = {0};
+    int64_t now_ms, version;
+    assert_int_equal(ops->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
+    assert_int_equal(ops->shared_list(store, kind, (struct str){0}, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    page.rows[0].value = STR("{\"format\":3,\"state\":\"op");
+    assert_int_equal(ops->shared_put(store, &page.rows[0], 1, &result, NULL), 0);
+    assert_int_equal(ops->commit(store, NULL), 0);
+    shared_page_release(&page);
+}
+
+static bool can_be_read(struct bed *bed, enum shared_kind kind)
+{
+    struct store *store = engine_store(bed->engine);
+    struct shared_page page = {0};
+    struct lane lane = {.kind = kind};
+    assert_int_equal(store_ops(store)->shared_list(store, kind, (struct str){0}, &page, NULL), 0);
+    const bool can = page.n == 1 && lane_decode(&lane, page.rows[0].value);
+    shared_page_release(&page);
+    return can;
+}
+
+/* Two slots, one job runs and one is parked: neither is forgotten. */
+static void what_cannot_be_read_begins_anew(void **state)
+{
+    (void)state;
+    static const enum shared_kind KINDS[] = {SHARED_BREAKER, SHARED_BUCKET};
+    for (size_t i = 0; i < 2; i++) {
+        struct bed bed;
+        bed_init(&bed, TWO_SLOTS);
+        for (int k = 0; k < 3; k++)
+            bed_submit(&bed, "slots", NULL);
+        assert_int_equal(bed_claim(&bed, 3), 2);
+        assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), 1);
+        assert_int_equal(bed_succeed(&bed, &bed.claim.jobs[0]), 0);
+        damage(&bed, KINDS[i]);
+        bed_tick(&bed);
+        assert_true(can_be_read(&bed, KINDS[i]));
+        assert_int_equal(bed_claim(&bed, 3), 1);
+        bed_release(&bed);
+    }
+}
+
 /* ---- A connection that was made anew ----------------------------------------------------------
  */
 
@@ -372,6 +423,7 @@ int main(void)
         T(an_open_breaker_goes_when_nobody_came_for_a_week),
         T(lanes_with_jobs_stay),
         T(slots_that_no_job_has_are_found_by_a_new_process),
+        T(what_cannot_be_read_begins_anew),
         T(slots_are_counted_again_after_a_reconnect),
         T(nothing_that_was_seen_before_a_reconnect_is_relied_upon),
     };
