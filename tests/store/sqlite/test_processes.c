@@ -222,7 +222,7 @@ static void a_wait_ends_soon_after_another_process_commits(void **state)
 /* ---- Sudden death ------------------------------------------------------------------------- */
 
 #define GROUP  4 /* jobs that always move together */
-#define ROUNDS 25
+#define ROUNDS 14
 
 /* One line a commit, in a file that has nothing to do with the store. */
 static void acknowledge(int log_fd, char what, int64_t first_seq)
