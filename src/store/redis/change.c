@@ -1,4 +1,4 @@
-/* change.c - what is done to jobs by hand or by the clock, and how they go. */
+/* change.c - which keys live, and how ended jobs go. */
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -7,16 +7,6 @@
 
 /* How many ended jobs go in one request. */
 #define SWEEP_MAX ((size_t)4096)
-
-/* From which states each change can be made. */
-static const uint32_t FROM[] = {
-    [CHANGE_CANCEL] = STATES_WAITING | IN(RUNNING),
-    [CHANGE_RUN_NOW] = IN(SCHEDULED) | IN(RETRYING),
-    [CHANGE_REDRIVE] = IN(DEAD_LETTER) | IN(FAILED),
-    [CHANGE_END] = STATES_WAITING,
-    [CHANGE_REMOVE] = STATES_ENDED,
-    [CHANGE_EDIT] = IN(DEAD_LETTER),
-};
 
 /* Whether a job that lives has the same key. Those that live stand before those that have ended. */
 static int key_is_live(struct store *store, const struct job_spec *spec, bool *ret,
@@ -58,119 +48,10 @@ static int key_is_live(struct store *store, const struct job_spec *spec, bool *r
     return rc;
 }
 
-static int redrive(struct store *store, struct entry *e, struct move_result *ret,
-                   struct redrive_err *err)
+int rd_entry_key_is_live(struct store *store, const struct entry *entry, bool *ret,
+                         struct redrive_err *err)
 {
-    bool is_live;
-    int rc = key_is_live(store, &e->now.job.spec, &is_live, err);
-    if (rc != 0)
-        return rc;
-    if (is_live) {
-        ret->code = REDRIVE_E_EXISTS;
-        return 0;
-    }
-    rd_row_become(store, &e->now, REDRIVE_STATE_QUEUED, 0, ret);
-    struct job_status *s = &e->now.job.status;
-    s->epoch++;
-    s->attempts = s->crashes = 0;
-    s->reason = REDRIVE_REASON_NONE;
-    s->process_after_ms = store->now_ms;
-    s->first_started_ms = s->held_ms = s->finished_ms = 0;
-    return rd_entry_changed(store, e, err);
-}
-
-/* The attempt that is running ends with its job. */
-static int cancel(struct store *store, struct entry *e, struct move_result *ret,
-                  struct redrive_err *err)
-{
-    const struct job_status *s = &e->now.job.status;
-    const struct job_attempt row = {
-        .epoch = s->epoch,
-        .number = s->attempts,
-        .started_ms = s->started_ms,
-        .ended_ms = store->now_ms,
-        .worker = s->worker,
-        .outcome = REDRIVE_STATE_CANCELLED,
-        .why = str_of(delay_why_name(DELAY_NONE)),
-    };
-    int rc = s->state == REDRIVE_STATE_RUNNING ? rd_entry_remember(store, e, &row, err) : 0;
-    rd_row_become(store, &e->now, REDRIVE_STATE_CANCELLED, 0, ret);
-    return rc == 0 ? rd_entry_changed(store, e, err) : rc;
-}
-
-/* With an error it leaves a row that has no start. */
-static int end_waiting(struct store *store, const struct change_move *move, struct entry *e,
-                       struct move_result *ret, struct redrive_err *err)
-{
-    const struct job_status *s = &e->now.job.status;
-    const struct job_attempt row = {
-        .epoch = s->epoch,
-        .ended_ms = store->now_ms,
-        .worker = s->worker,
-        .outcome = move->to,
-        .error = move->error,
-        .why = str_of(delay_why_name(DELAY_NONE)),
-    };
-    int rc = 0;
-    if (move->to != REDRIVE_STATE_DEAD_LETTER && move->to != REDRIVE_STATE_FAILED) {
-        ret->code = REDRIVE_E_INVALID;
-        return 0;
-    }
-    if (move->error.class_ != REDRIVE_CLASS_SUCCESS)
-        rc = rd_entry_remember(store, e, &row, err);
-    if (rc == 0)
-        rc = rd_entry_set_error(store, e, &move->error, move->fingerprint, err);
-    rd_row_become(store, &e->now, move->to, 0, ret);
-    e->now.job.status.reason = move->reason;
-    return rc == 0 ? rd_entry_changed(store, e, err) : rc;
-}
-
-static int change_entry(struct store *store, const struct change_move *move, struct entry *e,
-                        struct move_result *ret, struct redrive_err *err)
-{
-    int rc = 0;
-    switch (move->kind) {
-    case CHANGE_CANCEL: return cancel(store, e, ret, err);
-    case CHANGE_RUN_NOW:
-        rd_row_become(store, &e->now, REDRIVE_STATE_QUEUED, 0, ret);
-        e->now.job.status.process_after_ms = store->now_ms;
-        return rd_entry_changed(store, e, err);
-    case CHANGE_REDRIVE: return redrive(store, e, ret, err);
-    case CHANGE_END: return end_waiting(store, move, e, ret, err);
-    case CHANGE_EDIT:
-        e->now.job.status.updated_ms = store->now_ms;
-        rc = rd_entry_set_big(store, e, BIG_PAYLOAD, move->payload, err);
-        return rc == 0 ? rd_entry_changed(store, e, err) : rc;
-    case CHANGE_REMOVE:
-    default: return rd_entries_remove(store, &e, 1, err);
-    }
-}
-
-int redis_change(struct store *store, const struct change_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err)
-{
-    int rc = rd_unit_needed(store, err);
-    if (rc != 0)
-        return rc;
-    int64_t *seqs = calloc(n + 1, sizeof *seqs);
-    struct entry **entries = calloc(n + 1, sizeof(struct entry *));
-    for (size_t i = 0; seqs && i < n; i++)
-        seqs[i] = moves[i].seq;
-    if (!seqs || !entries) {
-        free(seqs);
-        free(entries);
-        return err_nomem(err);
-    }
-    rc = rd_entries_get(store, seqs, n, entries, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct entry *e = entries[i] && entries[i]->is_there ? entries[i] : NULL;
-        e = rd_entry_take(e, FROM[moves[i].kind], &ret[i]);
-        if (e)
-            rc = change_entry(store, &moves[i], e, &ret[i], err);
-    }
-    free(seqs);
-    free(entries);
-    return rc;
+    return key_is_live(store, &entry->now.job.spec, ret, err);
 }
 
 /* ---- Sweeping -----------------------------------------------------------------------------------

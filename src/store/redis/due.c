@@ -33,7 +33,7 @@ int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int6
     for (size_t at = 0; rc == 0 && at < reply->elements; at += 2) {
         struct entry *e =
             rd_entry_learn(store, rd_reply_int(reply, at), rd_reply_str(reply, at + 1), err);
-        struct move_result ignored;
+        struct move_result result;
         if (!e) {
             rc = REDRIVE_E_CORRUPT;
             break;
@@ -41,9 +41,8 @@ int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int6
         next_ms = e->now.job.status.process_after_ms;
         if (moved == limit || next_ms > store->now_ms)
             break;
-        rd_row_become(store, &e->now, REDRIVE_STATE_QUEUED, 0, &ignored);
-        rc = rd_entry_changed(store, e, err);
-        moved++;
+        rc = rd_entry_move(store, e, &(struct move){e->seq, MOVE_PROMOTE}, &result, err);
+        moved += result.code == 0;
         next_ms = 0;
     }
     if (reply)
@@ -169,16 +168,13 @@ int redis_parked(struct store *store, struct str tenant, struct str lane, enum p
 /* ---- Pauses -------------------------------------------------------------------------------------
  */
 
+/* One that has not waited in the pause is left as it is. */
 static int credit_job(struct store *store, const struct pause_credit *credit, struct entry *e,
                       struct redrive_err *err)
 {
-    struct job_status *s = &e->now.job.status;
-    if (s->first_started_ms == 0 || s->updated_ms >= credit->until_ms)
-        return 0;
-    s->held_ms +=
-        credit->until_ms - (credit->since_ms > s->updated_ms ? credit->since_ms : s->updated_ms);
-    s->updated_ms = store->now_ms;
-    return rd_entry_changed(store, e, err);
+    const struct move move = {e->seq, MOVE_CREDIT, .credit = credit};
+    struct move_result ignored;
+    return rd_entry_move(store, e, &move, &ignored, err);
 }
 
 /* The ready jobs of a line after the place that it has come to, which moves: the line's number, the

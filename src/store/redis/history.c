@@ -5,25 +5,6 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-/* The attempt that has no row: it runs, or it was a success at once. */
-static bool latest_attempt(const struct job *job, struct job_attempt *ret)
-{
-    const struct job_status *s = &job->status;
-    const bool runs = s->state == REDRIVE_STATE_RUNNING;
-    if (!runs && !(s->state == REDRIVE_STATE_COMPLETED && s->attempts == 1))
-        return false;
-    *ret = (struct job_attempt){
-        .epoch = s->epoch,
-        .number = s->attempts,
-        .started_ms = s->started_ms,
-        .ended_ms = runs ? 0 : s->finished_ms,
-        .worker = s->worker,
-        .outcome = s->state,
-        .why = str_of(delay_why_name(DELAY_NONE)),
-    };
-    return true;
-}
-
 static void add_attempt(struct attempt_page *page, struct job_attempt attempt)
 {
     struct arena *arena = &page->arena;
@@ -130,7 +111,8 @@ static int fill(struct store *store, struct question *questions, size_t n, struc
         rc = read_attempts(store, questions, n, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         struct job_attempt latest;
-        if (questions[i].row.line && latest_attempt(&questions[i].row.job, &latest))
+        if (questions[i].row.line &&
+            transition_attempt_in_row(&questions[i].row.job.status, &latest))
             add_attempt(questions[i].page, latest);
         rc = questions[i].page->arena.failed ? err_nomem(err) : 0;
     }

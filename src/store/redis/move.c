@@ -1,59 +1,11 @@
-/* move.c - what moves do to a row: start, park, settle, extend. */
+/* move.c - the moves of jobs: the transition computes, this writes down. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "core/elapsed.h"
 #include "core/state.h"
 #include "store/redis/private.h"
-
-/* ---- Rows ---------------------------------------------------------------------------------------
- */
-
-static void leave_running(struct job_status *s)
-{
-    s->token = 0;
-    s->lease_until_ms = 0;
-    s->permit = (struct breaker_permit){0};
-}
-
-static void leave_parked(struct job_status *s, int64_t now_ms)
-{
-    if (s->first_started_ms != 0)
-        s->held_ms += elapsed_since(s->held_since_ms, now_ms);
-    s->held_since_ms = 0;
-    s->parked_by_limit = false;
-}
-
-void rd_row_become(const struct store *store, struct row *row, enum redrive_state to,
-                   int64_t ended_ms, struct move_result *ret)
-{
-    struct job_status *s = &row->job.status;
-    if (s->state == REDRIVE_STATE_RUNNING)
-        leave_running(s);
-    if (s->state == REDRIVE_STATE_PARKED)
-        leave_parked(s, store->now_ms);
-    if (state_has_ended(to))
-        s->finished_ms = ended_ms != 0 ? ended_ms : store->now_ms;
-    s->state = to;
-    s->updated_ms = store->now_ms;
-    *ret = (struct move_result){.state = to};
-}
-
-struct entry *rd_entry_take(struct entry *entry, uint32_t states, struct move_result *ret)
-{
-    if (!entry) {
-        *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
-        return NULL;
-    }
-    const enum redrive_state state = entry->now.job.status.state;
-    *ret = (struct move_result){.state = state};
-    if (states >> state & 1)
-        return entry;
-    ret->code = REDRIVE_E_STATE;
-    return NULL;
-}
 
 /* ---- What stands beside a row -------------------------------------------------------------------
  */
@@ -110,20 +62,6 @@ int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part par
         inside = rd_unit_dup(store, value);
     *rd_row_big_part(&entry->now, part) = inside;
     return rc == 0 && store->arena.failed ? err_nomem(err) : rc;
-}
-
-int rd_entry_set_error(struct store *store, struct entry *entry, const struct job_error *error,
-                       uint64_t fingerprint, struct redrive_err *err)
-{
-    struct job_status *s = &entry->now.job.status;
-    if (error->class_ == REDRIVE_CLASS_SUCCESS)
-        return 0;
-    s->error.class_ = error->class_;
-    s->error.code = error->code;
-    s->fingerprint = fingerprint;
-    s->error.type = rd_unit_dup(store, error->type);
-    s->error.message = rd_unit_dup(store, error->message);
-    return rd_entry_set_big(store, entry, BIG_STACKTRACE, error->stacktrace, err);
 }
 
 int rd_entry_remember(struct store *store, struct entry *entry, const struct job_attempt *attempt,
@@ -218,187 +156,109 @@ int rd_entries_remove(struct store *store, struct entry *const *entries, size_t 
 /* ---- Moves --------------------------------------------------------------------------------------
  */
 
-/* The entries of a list of moves, whose seqs lie `step` bytes apart; the caller frees them. */
-static int take_all(struct store *store, const int64_t *first, size_t step, size_t n,
-                    struct entry ***ret, struct redrive_err *err)
+/* Takes what has become of a job over into its entry; strings of the move are copied. */
+static int write_down(struct store *store, struct entry *e, const struct move *move,
+                      const struct transition *t, const struct job_status *status,
+                      struct redrive_err *err)
 {
-    *ret = NULL;
+    struct job_status *s = &e->now.job.status;
+    int rc = t->adds_attempt ? rd_entry_remember(store, e, &t->attempt, err) : 0;
+    *s = *status;
+    if (move->kind == MOVE_START) {
+        s->worker = rd_unit_dup(store, s->worker);
+        /* One that runs elsewhere and was ended in this unit stays another's until its commit. */
+        e->is_mine |= !rd_entry_is_stored_running(e);
+    }
+    if (t->replaces_error) {
+        s->error.type = rd_unit_dup(store, s->error.type);
+        s->error.message = rd_unit_dup(store, s->error.message);
+        if (rc == 0)
+            rc = rd_entry_set_big(store, e, BIG_STACKTRACE, s->error.stacktrace, err);
+    }
+    if (rc == 0 && t->replaces_result)
+        rc = rd_entry_set_big(store, e, BIG_RESULT, s->result, err);
+    if (rc == 0 && t->replaces_payload)
+        rc = rd_entry_set_big(store, e, BIG_PAYLOAD, move->change->payload, err);
+    return rc == 0 ? rd_entry_changed(store, e, err) : rc;
+}
+
+int rd_entry_move(struct store *store, struct entry *entry, const struct move *move,
+                  struct move_result *ret, struct redrive_err *err)
+{
+    struct transition t;
+    *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
+    if (!entry || !entry->is_there)
+        return 0;
+    struct job_status status = entry->now.job.status;
+    transition(&status, move, store->now_ms, &t);
+    *ret = (struct move_result){.code = t.code, .state = status.state};
+    if (t.code != 0)
+        return 0;
+    if (t.removes_job)
+        return rd_entries_remove(store, &entry, 1, err);
+    if (t.key == KEY_IS_TAKEN) {
+        bool is_live;
+        int rc = rd_entry_key_is_live(store, entry, &is_live, err);
+        if (rc != 0 || is_live) {
+            *ret = (struct move_result){REDRIVE_E_EXISTS, entry->now.job.status.state};
+            return rc;
+        }
+    }
+    return write_down(store, entry, move, &t, &status, err);
+}
+
+static int move_all(struct store *store, const struct move_list *list, struct move_result *ret,
+                    struct redrive_err *err)
+{
     int rc = rd_unit_needed(store, err);
     if (rc != 0)
         return rc;
-    int64_t *seqs = calloc(n + 1, sizeof *seqs);
-    *ret = calloc(n + 1, sizeof(struct entry *));
-    for (size_t i = 0; seqs && i < n; i++)
-        seqs[i] = *(const int64_t *)(const void *)((const char *)first + i * step);
-    rc = seqs && *ret ? rd_entries_get(store, seqs, n, *ret, err) : err_nomem(err);
+    int64_t *seqs = calloc(list->n + 1, sizeof *seqs);
+    struct entry **entries = calloc(list->n + 1, sizeof(struct entry *));
+    for (size_t i = 0; seqs && i < list->n; i++)
+        seqs[i] = move_at(list, i).seq;
+    rc = seqs && entries ? rd_entries_get(store, seqs, list->n, entries, err) : err_nomem(err);
+    for (size_t i = 0; rc == 0 && i < list->n; i++) {
+        const struct move move = move_at(list, i);
+        rc = rd_entry_move(store, entries[i], &move, &ret[i], err);
+    }
     free(seqs);
+    free(entries);
     return rc;
 }
 
 int redis_start(struct store *store, const struct start_move *moves, size_t n,
                 struct move_result *ret, struct redrive_err *err)
 {
-    struct entry **entries;
-    int rc = take_all(store, n ? &moves[0].seq : NULL, sizeof moves[0], n, &entries, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct entry *e = rd_entry_take(entries[i], IN(QUEUED), &ret[i]);
-        if (!e)
-            continue;
-        rd_row_become(store, &e->now, REDRIVE_STATE_RUNNING, 0, &ret[i]);
-        struct job_status *s = &e->now.job.status;
-        s->attempts++;
-        s->token = moves[i].token;
-        s->lease_until_ms = moves[i].lease_until_ms;
-        s->worker = rd_unit_dup(store, moves[i].worker);
-        s->permit = moves[i].permit;
-        s->started_ms = store->now_ms;
-        if (s->first_started_ms == 0)
-            s->first_started_ms = store->now_ms;
-        /* One that runs elsewhere and was ended in this unit stays another's until its commit. */
-        e->is_mine |= !rd_entry_is_stored_running(e);
-        rc = rd_entry_changed(store, e, err);
-    }
-    free(entries);
-    return rc;
+    return move_all(store, &(struct move_list){MOVE_START, .n = n, .starts = moves}, ret, err);
 }
 
 int redis_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
                struct move_result *ret, struct redrive_err *err)
 {
-    struct entry **entries;
-    int rc = take_all(store, seqs, sizeof seqs[0], n, &entries, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct entry *e = rd_entry_take(entries[i], IN(QUEUED), &ret[i]);
-        if (!e)
-            continue;
-        rd_row_become(store, &e->now, REDRIVE_STATE_PARKED, 0, &ret[i]);
-        e->now.job.status.deferrals++;
-        e->now.job.status.parked_by_limit = by_limit;
-        e->now.job.status.held_since_ms = store->now_ms;
-        rc = rd_entry_changed(store, e, err);
-    }
-    free(entries);
-    return rc;
+    return move_all(store, &(struct move_list){MOVE_PARK, by_limit, n, .seqs = seqs}, ret, err);
 }
 
 int redis_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
                  struct redrive_err *err)
 {
-    struct entry **entries;
-    int rc = take_all(store, seqs, sizeof seqs[0], n, &entries, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct entry *e = rd_entry_take(entries[i], IN(PARKED), &ret[i]);
-        if (!e)
-            continue;
-        rd_row_become(store, &e->now, REDRIVE_STATE_QUEUED, 0, &ret[i]);
-        rc = rd_entry_changed(store, e, err);
-    }
-    free(entries);
-    return rc;
-}
-
-/* The entry of a running job, by the token of its lease. */
-static struct entry *take_by_token(struct entry *entry, uint64_t token, struct move_result *ret)
-{
-    struct entry *e = rd_entry_take(entry, IN(RUNNING), ret);
-    if (!e || e->now.job.status.token == token)
-        return e;
-    ret->code = REDRIVE_E_STATE;
-    return NULL;
-}
-
-static bool is_time_locked(enum redrive_state state)
-{
-    return state == REDRIVE_STATE_RETRYING || state == REDRIVE_STATE_SCHEDULED;
-}
-
-/* The job is as it ran, but for its next time. */
-static int remember(struct store *store, struct entry *e, const struct settle_move *move,
-                    struct redrive_err *err)
-{
-    const struct decision *d = move->decision;
-    const struct job_status *s = &e->now.job.status;
-    if (d->state == REDRIVE_STATE_COMPLETED && s->attempts == 1)
-        return 0;
-    const struct job_attempt row = {
-        .epoch = s->epoch,
-        .number = d->uses_attempt ? s->attempts : 0,
-        .started_ms = s->started_ms,
-        .ended_ms = move->ended_ms != 0 ? move->ended_ms : store->now_ms,
-        .worker = s->worker,
-        .outcome = d->state,
-        .error = move->error,
-        .delay_ms = d->delay_ms,
-        .why = str_of(delay_why_name(d->why)),
-        .next_ms = is_time_locked(d->state) ? s->process_after_ms : 0,
-    };
-    return rd_entry_remember(store, e, &row, err);
-}
-
-static void take_attempt_back(struct job_status *s)
-{
-    s->attempts--;
-    s->deferrals++;
-    if (s->attempts == 0) {
-        s->first_started_ms = 0;
-        s->held_ms = 0;
-    }
-}
-
-static int settle(struct store *store, struct entry *e, const struct settle_move *move,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    const struct decision *d = move->decision;
-    struct job_status *s = &e->now.job.status;
-    if (!state_may_become(REDRIVE_STATE_RUNNING, d->state)) {
-        ret->code = REDRIVE_E_STATE;
-        return 0;
-    }
-    if (is_time_locked(d->state) &&
-        __builtin_add_overflow(store->now_ms, d->delay_ms, &s->process_after_ms))
-        s->process_after_ms = INT64_MAX;
-    int rc = remember(store, e, move, err);
-    if (rc == 0)
-        rc = rd_entry_set_error(store, e, &move->error, move->fingerprint, err);
-    if (rc == 0 && move->result.ptr)
-        rc = rd_entry_set_big(store, e, BIG_RESULT, move->result, err);
-    s->reason = d->reason;
-    s->crashes = d->crashes;
-    if (!d->uses_attempt)
-        take_attempt_back(s);
-    rd_row_become(store, &e->now, d->state, move->ended_ms, ret);
-    return rc == 0 ? rd_entry_changed(store, e, err) : rc;
+    return move_all(store, &(struct move_list){MOVE_UNPARK, .n = n, .seqs = seqs}, ret, err);
 }
 
 int redis_settle(struct store *store, const struct settle_move *moves, size_t n,
                  struct move_result *ret, struct redrive_err *err)
 {
-    struct entry **entries;
-    int rc = take_all(store, n ? &moves[0].seq : NULL, sizeof moves[0], n, &entries, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct entry *e = take_by_token(entries[i], moves[i].token, &ret[i]);
-        if (e)
-            rc = settle(store, e, &moves[i], &ret[i], err);
-    }
-    free(entries);
-    return rc;
+    return move_all(store, &(struct move_list){MOVE_SETTLE, .n = n, .settles = moves}, ret, err);
 }
 
 int redis_extend(struct store *store, const struct extend_move *moves, size_t n,
                  struct move_result *ret, struct redrive_err *err)
 {
-    struct entry **entries;
-    int rc = take_all(store, n ? &moves[0].seq : NULL, sizeof moves[0], n, &entries, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct entry *e = take_by_token(entries[i], moves[i].token, &ret[i]);
-        if (!e)
-            continue;
-        struct job_status *s = &e->now.job.status;
-        if (moves[i].lease_until_ms > s->lease_until_ms)
-            s->lease_until_ms = moves[i].lease_until_ms;
-        s->updated_ms = store->now_ms;
-        rc = rd_entry_changed(store, e, err);
-    }
-    free(entries);
-    return rc;
+    return move_all(store, &(struct move_list){MOVE_EXTEND, .n = n, .extends = moves}, ret, err);
+}
+
+int redis_change(struct store *store, const struct change_move *moves, size_t n,
+                 struct move_result *ret, struct redrive_err *err)
+{
+    return move_all(store, &(struct move_list){MOVE_CANCEL, .n = n, .changes = moves}, ret, err);
 }

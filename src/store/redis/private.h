@@ -16,7 +16,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/rng.h"
-#include "store/store.h"
+#include "store/transition.h"
 
 /* The version of the keys and of what stands in them. */
 #define SCHEMA_VERSION 1
@@ -434,19 +434,19 @@ int rd_cell_put(struct store *store, struct cell *cell, struct str value, struct
 /* ---- move.c: what every move does to a row -----------------------------------------------------
  */
 
-void rd_row_become(const struct store *store, struct row *row, enum redrive_state to,
-                   int64_t ended_ms, struct move_result *ret);
-int rd_entry_set_error(struct store *store, struct entry *entry, const struct job_error *error,
-                       uint64_t fingerprint, struct redrive_err *err);
+/* Makes the move, or refuses it, as *ret says. `entry` may be NULL: there is no such job. */
+int rd_entry_move(struct store *store, struct entry *entry, const struct move *move,
+                  struct move_result *ret, struct redrive_err *err);
 int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part part, struct str value,
                      struct redrive_err *err);
 int rd_entry_remember(struct store *store, struct entry *entry, const struct job_attempt *attempt,
                       struct redrive_err *err);
+/* Whether a job that lives has the key of this one, which has ended. */
+int rd_entry_key_is_live(struct store *store, const struct entry *entry, bool *ret,
+                         struct redrive_err *err);
 /* Takes jobs away, with what stands beside their rows. */
 int rd_entries_remove(struct store *store, struct entry *const *entries, size_t n,
                       struct redrive_err *err);
-/* The entry if it may make a move from these states; else NULL and the refusal. */
-struct entry *rd_entry_take(struct entry *entry, uint32_t states, struct move_result *ret);
 
 /* ---- page.c: jobs for the caller ---------------------------------------------------------------
  */

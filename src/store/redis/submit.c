@@ -148,22 +148,10 @@ static int add_entry(struct store *store, const struct row *row, const struct qu
 static int submit_new(struct store *store, const struct job_spec *spec, const struct line *line,
                       const struct question *q, struct entry **ret, struct redrive_err *err)
 {
-    const bool later = spec->process_after_ms > store->now_ms;
     const struct row row = {
         .line = line,
-        .job =
-            {
-                .spec = *spec,
-                .status =
-                    {
-                        .seq = store->last_seq + 1,
-                        .state = later ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED,
-                        .process_after_ms =
-                            spec->process_after_ms ? spec->process_after_ms : store->now_ms,
-                        .created_ms = store->now_ms,
-                        .updated_ms = store->now_ms,
-                    },
-            },
+        .job = {.spec = *spec,
+                .status = transition_submit(spec, store->last_seq + 1, store->now_ms)},
     };
     return add_entry(store, &row, q, ret, err);
 }
