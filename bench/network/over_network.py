@@ -33,6 +33,7 @@ PROCESSES = (1, 4, 8)
 SLOTS = 20  # of a worker process
 ROUNDS = 3
 JOBS = 40000  # in the store when a round begins, for each contestant
+START_S = 2  # for each process to run its first job; then the time begins
 ROUND_S = 5  # a round ends then, or when all jobs have run
 LATENCY_US = 1000  # the round trip with which latencies are measured, with one process
 LOADS = (10, 50, 90)  # percent of the rate that the contestant has just reached
@@ -89,21 +90,22 @@ def machine_s():
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
-class Usage:
-    """Of the server and of the machine, and what went over the network, since it was made."""
+class Watch:
+    """What a team does, what goes over the network and who is busy, since it was made."""
 
     def __init__(self, pid, network, team):
         self.pid, self.network, self.team = pid, network, team
-        self.ran = team.ran()
+        self.ran, self.at_ns = team.ran(), time.monotonic_ns()
         network.reset()
-        self.server_s, self.machine_s, self.at_s = processor_s(pid), machine_s(), time.monotonic()
+        self.server_s, self.machine_s = processor_s(pid), machine_s()
 
     def rows(self, name):
-        server_s, all_s, took_s = processor_s(self.pid), machine_s(), time.monotonic() - self.at_s
+        server_s, all_s = processor_s(self.pid), machine_s()
+        share = 100 / (time.monotonic_ns() - self.at_ns) * 1e9
         counts = self.network.counts()
         jobs = max(1, self.team.ran() - self.ran)
-        share = 100 / took_s
-        return [row(f"{name}.round_trips", counts["round_trips"] / jobs, "1/job"),
+        return [row(f"{name}.jobs", self.team.rate(self.ran, self.at_ns), "1/s", True),
+                row(f"{name}.round_trips", counts["round_trips"] / jobs, "1/job"),
                 row(f"{name}.bytes", (counts["to_server_bytes"] + counts["to_client_bytes"]) / jobs, "B/job"),
                 row(f"{name}.server_cpu", (server_s - self.server_s) * share, "%"),
                 row(f"{name}.machine_cpu", (all_s - self.machine_s) * share / os.cpu_count(), "%"),
@@ -135,14 +137,10 @@ class OverNetwork:
         with self.network(round_trip_us) as network, \
                 Team(contestant.worker(network.through(contestant.url(place))), n) as team:
             team.go()
-            team.wait_for(1, RUN_S)
-            usage = Usage(self.store.server.process.pid, network, team)
+            team.wait_until_all_run(START_S)
+            watch = Watch(self.store.server.process.pid, network, team)
             team.wait_for(JOBS, ROUND_S)
-            used = usage.rows(name)
-            ran, rate = team.rate()
-        if ran > JOBS:
-            raise Trouble(f"it ran {ran} of {JOBS} jobs")
-        return [row(f"{name}.jobs", rate, "1/s", True), *used]
+            return watch.rows(name)
 
     def throughput(self):
         rows = []

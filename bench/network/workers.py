@@ -93,14 +93,20 @@ class Team:
     def ran(self):
         return sum(answer["ran"] for answer in self.ask("count"))
 
-    def rate(self):
-        """(jobs that have run, jobs a second), from the first that has started on any of them to the last one."""
-        answers = [answer for answer in self.ask("count") if answer["ran"] > 0]
-        ran = sum(answer["ran"] for answer in answers)
-        if ran < 2:
-            raise Trouble(f"{ran} jobs have run")
-        took_ns = max(answer["last_ns"] for answer in answers) - min(answer["first_ns"] for answer in answers)
-        return ran, (ran - 1) / took_ns * 1e9
+    def wait_until_all_run(self, limit_s):
+        """Until each process has run a job; gives up after that time."""
+        end = time.monotonic() + limit_s
+        while min(answer["ran"] for answer in self.ask("count")) == 0 and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def rate(self, ran_before, since_ns):
+        """Jobs a second since then, when so many had run, up to the last one that has started."""
+        answers = self.ask("count")
+        ran = sum(answer["ran"] for answer in answers) - ran_before
+        took_ns = max(answer["last_ns"] for answer in answers) - since_ns
+        if ran < 1 or took_ns <= 0:
+            raise Trouble("no job has run after the first ones")
+        return ran / took_ns * 1e9
 
     def waits_us(self):
         return [wait for waits in self.ask("waits") for wait in waits]
