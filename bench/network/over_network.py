@@ -24,6 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "stores"), str(HERE.parent.parent /
 import promises  # noqa: E402
 import servers  # noqa: E402
 import stores  # noqa: E402
+import tables  # noqa: E402
 from delay import DelayProxy  # noqa: E402
 from stores import medians, processor_s, row  # noqa: E402
 from workers import Team, Trouble  # noqa: E402
@@ -283,7 +284,7 @@ def measure(bench, folder, kinds=tuple(stores.KINDS), parts=PARTS, wanted=None):
     os.chmod(folder, 0o711)
     tempfile.tempdir = str(pathlib.Path(folder).resolve())
     rows = medians([one for kind in kinds for one in measure_one(kind, bench, parts, wanted)])
-    promises.print_tables(rows)
+    tables.print_text(rows)
     return rows
 
 
