@@ -24,15 +24,29 @@ static bool has_committed(struct kit *kit)
     return rc == 0;
 }
 
+/* The same of a slot that has failed. */
+static bool is_over(struct kit *kit, int rc)
+{
+    if (rc != REDRIVE_E_CANCELLED)
+        return false;
+    kit_rollback(kit);
+    return true;
+}
+
 /* The same in a unit, of its own if there is none. */
-#define IN_UNIT(kit, slot, ...)          \
-    do {                                 \
-        bool own_ = !(kit)->in_unit;     \
-        if (own_)                        \
-            kit_begin(kit);              \
-        CALL(kit, slot, __VA_ARGS__);    \
-        if (!own_ || has_committed(kit)) \
-            break;                       \
+#define IN_UNIT(kit, slot, ...)                                                    \
+    do {                                                                           \
+        struct redrive_err err_ = {0};                                             \
+        bool own_ = !(kit)->in_unit;                                               \
+        if (own_)                                                                  \
+            kit_begin(kit);                                                        \
+        int rc_ = store_ops((kit)->store)->slot((kit)->store, __VA_ARGS__, &err_); \
+        if (own_ && is_over(kit, rc_))                                             \
+            continue;                                                              \
+        if (rc_ < 0)                                                               \
+            fail_msg("%s: %s; %s", #slot, redrive_err_name(rc_), err_.message);    \
+        if (!own_ || has_committed(kit))                                           \
+            break;                                                                 \
     } while (true)
 
 static void open_url(struct kit *kit, bool create)

@@ -78,3 +78,15 @@ void stores_postgres_remove(const char *url)
     snprintf(sql, sizeof sql, "DROP DATABASE IF EXISTS %s WITH (FORCE)", slash + 1);
     stores_postgres_sql(admin, sql, NULL, 0);
 }
+
+void *stores_postgres_hold_snapshot(const char *url)
+{
+    PGconn *conn = connect_to(url);
+    PQclear(PQexec(conn, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class"));
+    return conn;
+}
+
+void stores_postgres_let_go(void *session)
+{
+    PQfinish(session);
+}

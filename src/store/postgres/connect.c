@@ -25,9 +25,8 @@ void pg_disconnect(struct store *store)
 {
     PQfinish(store->conn);
     store->conn = NULL;
-    store->n_sent = 0;
+    store->n_sent = store->n_open = store->n_unheard = 0;
     store->is_listening = false;
-    store->is_telling = false;
     memset(store->prepared, 0, sizeof store->prepared);
 }
 
@@ -208,6 +207,9 @@ int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
     lines_release(&store->lines);
     lines_init(&store->lines);
     pg_kept_release(store);
+    pg_gates_forget(store);
+    store->answer = (struct answer){0};
+    store->head = (struct head){0};
     store->is_renewed = patiently;
     return 0;
 }

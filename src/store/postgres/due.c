@@ -18,7 +18,7 @@ static int look(struct store *store, enum statement jobs, enum statement next, s
     const enum statement both[] = {jobs, next};
     int rc = pg_unit_needed(store, err);
     if (rc == 0)
-        rc = pg_rows_flush(store, err);
+        rc = pg_rows_flush_seen(store, err);
     for (size_t i = 0; rc == 0 && i < 2; i++) {
         pg_args_int8(&store->args, store->now_ms);
         pg_args_int8(&store->args, (int64_t)limit);
@@ -76,14 +76,21 @@ static int page_of(struct store *store, enum statement jobs, enum statement next
     if (rc == 0) {
         *ret_next_ms = next_of(store, ret->n, limit);
         ret->more = *ret_next_ms != 0 && *ret_next_ms <= store->now_ms;
+        pg_page_leave_out_moved(store, ret);
     }
     return rc;
 }
 
+/* Jobs are looked for by the time at which their leases were to be looked at. Those whose lease is
+ * longer by now get that time afterwards, outside of the unit: so each is met once a lease. */
 int postgres_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                      struct redrive_err *err)
 {
-    return page_of(store, STATEMENT_EXPIRED, STATEMENT_EXPIRED_NEXT, limit, ret, ret_next_ms, err);
+    int rc =
+        page_of(store, STATEMENT_EXPIRED, STATEMENT_EXPIRED_NEXT, limit, ret, ret_next_ms, err);
+    if (rc == 0 && pg_get_bool(store->results[1], 0, 3))
+        store->lease_checks_ms = store->now_ms;
+    return rc;
 }
 
 int postgres_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
@@ -116,17 +123,21 @@ int postgres_parked(struct store *store, struct str tenant, struct str lane,
     int rc = pg_unit_needed(store, err);
     if (rc != 0)
         return rc;
+    rc = pg_rows_flush_seen(store, err);
+    if (rc != 0)
+        return rc;
     ask_parked(store, tenant, lane, limit);
-    rc = pg_read(store, STATEMENTS[order], NULL, &result, err);
+    rc = pg_run(store, STATEMENTS[order], &result, err);
     if (rc == 0)
         rc = pg_page_fill_locked(store, result, ret, err);
+    pg_page_leave_out_moved(store, ret);
     ret->more = rc == 0 && ret->n > limit;
     if (ret->more)
         ret->n = limit;
     if (rc != 0 || ret->more)
         return rc;
     ask_parked(store, tenant, lane, limit);
-    rc = pg_read(store, STATEMENT_PARKED_ANY, NULL, &result, err);
+    rc = pg_run(store, STATEMENT_PARKED_ANY, &result, err);
     ret->more = rc == 0 && pg_get_int(result, 0, 0) > (int64_t)ret->n;
     return rc;
 }

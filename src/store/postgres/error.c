@@ -12,6 +12,8 @@ static const struct meaning {
     const char *hint;
 } MEANINGS[] = {
     {"RD002", REDRIVE_E_CANCELLED, "the marker of this handle's commits is not as it was left", ""},
+    {"RD003", REDRIVE_E_CANCELLED, "another unit was in the way", "it can be tried again"},
+    {"RD004", REDRIVE_E_CANCELLED, "the server's clock is not where it was thought to be", ""},
     {"40", REDRIVE_E_CANCELLED, "another unit was in the way", "it can be tried again"},
     {"55P03", REDRIVE_E_CANCELLED, "another unit was in the way for too long",
      "it can be tried again"},
@@ -87,6 +89,7 @@ int pg_error(struct store *store, const PGresult *result, struct redrive_err *er
     store->is_swapped |= is_of_another_session(state);
     if (strcmp(state, "RD002") == 0)
         store->marker.commits = 0; /* the next commit makes another one */
+    store->is_stale |= strcmp(state, "RD003") == 0;
     const int code = code_of(store, meaning);
     err_set(err, code, "%s", meaning ? meaning->message : "the store refused a statement");
     err_detail(err, "%s: %s (%s)", store->shown, text, state);

@@ -43,6 +43,9 @@ static const struct {
      "AND has_key) j FULL JOIN redrive.live_keys k ON k.seq = j.seq "
      "WHERE j.seq IS NULL OR k.seq IS NULL LIMIT 1",
      "a unique key is held by nobody, or not held by its job"},
+    {"SELECT seq FROM redrive.job_states WHERE state = 3 AND (lease_check_ms IS NULL "
+     "OR lease_until_ms IS NULL OR lease_check_ms > lease_until_ms) LIMIT 1",
+     "the end of its lease would not be found"},
     {"SELECT coalesce(c.line_id, y.line_id)::bigint FROM (SELECT line_id, count(*) AS n, "
      "count(*) FILTER (WHERE state = 2) AS queued FROM redrive.job_states GROUP BY line_id) c "
      "FULL JOIN (SELECT line_id, sum(scheduled + retrying + queued + running + parked + "

@@ -64,15 +64,21 @@ bool pg_kept_get(struct store *store, int64_t seq, uint64_t token, struct row *r
     return ret->s.worker.ptr != NULL;
 }
 
-void pg_kept_learn(struct store *store, bool is_committed)
+void pg_kept_learn(struct store *store)
 {
     for (size_t i = 0; i < store->rows.n; i++) {
         const struct row *row = store->rows.all[i];
-        if (is_committed && row->is_ours && !row->is_gone && row->s.state == REDRIVE_STATE_RUNNING)
+        if (row->is_ours && !row->is_gone && row->s.state == REDRIVE_STATE_RUNNING)
             put(store, row);
         else
             drop(store, row->seq);
     }
+}
+
+void pg_kept_forget(struct store *store)
+{
+    for (size_t i = 0; i < store->rows.n; i++)
+        drop(store, store->rows.all[i]->seq);
 }
 
 void pg_kept_release(struct store *store)

@@ -191,17 +191,21 @@ int postgres_settle(struct store *store, const struct settle_move *moves, size_t
 int postgres_extend(struct store *store, const struct extend_move *moves, size_t n,
                     struct move_result *ret, struct redrive_err *err)
 {
-    int rc = LOCK_ALL(store, moves, n, .seq, err);
+    int rc = pg_unit_needed(store, err);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = pg_row_guess(store, moves[i].seq, moves[i].token, err);
+    if (rc == 0)
+        rc = LOCK_ALL(store, moves, n, .seq, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
         const struct extend_move *move = &moves[i];
         struct row kept;
         struct row *row = take_by_token(store, move->seq, move->token, &ret[i]);
         if (!row)
             continue;
+        row->is_ours |= pg_kept_get(store, move->seq, move->token, &kept);
         if (move->lease_until_ms > row->s.lease_until_ms)
             row->s.lease_until_ms = move->lease_until_ms;
-        row->is_ours |= pg_kept_get(store, move->seq, move->token, &kept);
-        pg_row_touch(store, row);
+        pg_row_touch_lease(store, row);
     }
     return rc;
 }

@@ -48,6 +48,7 @@ static struct store *store_new(struct str place, const struct store_options *opt
     arena_init(&store->arena);
     lines_init(&store->lines);
     map_init(&store->rows.by_seq, rng_system_seed());
+    map_init(&store->gates, rng_system_seed());
     buf_init(&url, URL_MAX);
     (void)buf_puts(&url, "postgres:");
     (void)buf_add_str(&url, place);
@@ -97,6 +98,7 @@ void postgres_close(struct store *store)
     pg_disconnect(store);
     pg_rows_release(store);
     pg_kept_release(store);
+    map_release(&store->gates);
     lines_release(&store->lines);
     arena_release(&store->arena);
     pg_args_release(&store->args);

@@ -20,14 +20,21 @@
 int pg_marker_raise(struct store *store, struct redrive_err *err)
 {
     struct marker *marker = &store->marker;
-    if (marker->commits == 0) {
+    const bool is_new = marker->commits == 0;
+    if (is_new) {
         marker->handle = (int64_t)(rng_next(&store->rng) >> 1);
-        pg_args_int8(&store->args, marker->handle);
-        return pg_send(store, STATEMENT_MARKER_NEW, false, err);
+        int rc = pg_send(store, STATEMENT_MARKERS_SWEEP, false, err);
+        if (rc != 0)
+            return rc;
     }
     pg_args_int8(&store->args, marker->handle);
-    pg_args_int8(&store->args, marker->commits);
-    return pg_send(store, STATEMENT_MARKER_RAISE, false, err);
+    if (store->is_timed)
+        pg_args_int8(&store->args, store->now_ms);
+    else
+        pg_args_null(&store->args);
+    if (!is_new)
+        pg_args_int8(&store->args, marker->commits);
+    return pg_send(store, is_new ? STATEMENT_MARKER_NEW : STATEMENT_MARKER_RAISE, true, err);
 }
 
 void pg_marker_remove(struct store *store)

@@ -38,6 +38,7 @@ static bool note_sent(struct store *store, struct sent sent)
         store->sent_capacity = capacity;
     }
     store->sent[store->n_sent++] = sent;
+    store->n_open++;
     return true;
 }
 
@@ -85,46 +86,73 @@ static int not_connected(struct store *store, struct redrive_err *err)
     return pg_connection_error(store, err);
 }
 
-static int send_kept(struct store *store, enum statement which, struct sent how,
-                     struct redrive_err *err)
+static bool is_prepared(const struct store *store, enum statement which)
 {
-    pg_hear_out(store);
-    if (!pg_is_connected(store))
-        return not_connected(store, err);
     bool is_known = store->prepared[which];
     for (size_t i = 0; !is_known && i < store->n_sent; i++)
         is_known = store->sent[i].is_prepare && store->sent[i].statement == (int)which;
-    if (!is_known) {
-        if (!PQsendPrepare(store->conn, NAMES[which], TEXTS[which], 0, NULL))
-            return give_up(store, err);
-        if (!note_sent(store, (struct sent){.statement = (int)which, .is_prepare = true})) {
-            pg_args_reset(&store->args);
-            return err_nomem(err);
-        }
-    }
-    int rc = send(store, NAMES[which], NULL, err);
-    how.statement = (int)which;
-    if (rc == 0 && !note_sent(store, how))
+    return is_known;
+}
+
+static int prepare(struct store *store, enum statement which, struct redrive_err *err)
+{
+    if (is_prepared(store, which))
+        return 0;
+    if (!PQsendPrepare(store->conn, NAMES[which], TEXTS[which], 0, NULL))
+        return give_up(store, err);
+    if (note_sent(store, (struct sent){.statement = (int)which, .is_prepare = true}))
+        return 0;
+    pg_args_reset(&store->args);
+    return err_nomem(err);
+}
+
+/* The first statement of a unit takes its BEGIN along; the arguments are not BEGIN's. */
+static int begin_unit(struct store *store, struct redrive_err *err)
+{
+    if (!store->in_unit || store->is_begun)
+        return 0;
+    store->is_begun = true;
+    int rc = prepare(store, STATEMENT_BEGIN, err);
+    if (rc == 0 &&
+        !PQsendQueryPrepared(store->conn, NAMES[STATEMENT_BEGIN], 0, NULL, NULL, NULL, 1))
+        rc = give_up(store, err);
+    if (rc == 0 && !note_sent(store, (struct sent){.statement = STATEMENT_BEGIN}))
         rc = err_nomem(err);
     return rc;
 }
 
-int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err)
+/* Whether it leaves nothing behind that others could notice, but for the rows that it gives. */
+static bool is_a_read(enum statement which)
 {
-    return send_kept(store, which, (struct sent){.is_wanted = is_wanted}, err);
+    return (which >= STATEMENT_READY_OF_TENANT && which <= STATEMENT_PAUSED_JOBS) ||
+           which == STATEMENT_BEGIN || which == STATEMENT_ROLLBACK || which == STATEMENT_UNIT ||
+           which == STATEMENT_SHARED_LIST || which == STATEMENT_LINES_KNOWN ||
+           which == STATEMENT_JOBS_NAMED;
 }
 
-int pg_send_sure(struct store *store, enum statement which, size_t rows, struct redrive_err *err)
+int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err)
 {
-    return send_kept(store, which, (struct sent){.expects = (long)rows}, err);
+    if (!pg_is_connected(store))
+        return not_connected(store, err);
+    int rc = begin_unit(store, err);
+    if (rc == 0)
+        rc = prepare(store, which, err);
+    if (rc == 0)
+        rc = send(store, NAMES[which], NULL, err);
+    if (rc == 0 &&
+        !note_sent(store, (struct sent){.statement = (int)which, .is_wanted = is_wanted}))
+        rc = err_nomem(err);
+    store->writes |= !is_a_read(which);
+    return rc;
 }
 
 int pg_send_text(struct store *store, const char *sql, struct redrive_err *err)
 {
-    pg_hear_out(store);
     if (!pg_is_connected(store))
         return not_connected(store, err);
-    int rc = send(store, NULL, sql, err);
+    int rc = begin_unit(store, err);
+    if (rc == 0)
+        rc = send(store, NULL, sql, err);
     if (rc == 0 && !note_sent(store, (struct sent){.statement = -1, .is_wanted = true}))
         rc = err_nomem(err);
     return rc;
@@ -162,8 +190,6 @@ static void take_answer(struct store *store, const struct sent *sent, PGresult *
     case PGRES_TUPLES_OK:
         if (sent->is_prepare)
             store->prepared[sent->statement] = true;
-        if (*rc == 0 && sent->expects > 0 && strtol(PQcmdTuples(result), NULL, 10) != sent->expects)
-            *rc = err_set(err, REDRIVE_E_CANCELLED, "another unit was in the way");
         if (*rc == 0 && sent->is_wanted) {
             if (keep_result(store, result))
                 return;
@@ -179,17 +205,17 @@ static void take_answer(struct store *store, const struct sent *sent, PGresult *
     PQclear(result);
 }
 
-/* Reads up to the end of the pipeline. False: the connection is gone. */
-static bool take_answers(struct store *store, int *rc, struct redrive_err *err)
+/* Reads up to the end of a pipeline; *at is the place of its first statement among those that were
+ * sent, and moves on. False: the connection is gone. */
+static bool take_answers(struct store *store, size_t *at, int *rc, struct redrive_err *err)
 {
-    size_t at = 0;
     for (;;) {
         PGresult *result = PQgetResult(store->conn);
         if (!result) {
             /* The end of what one statement has answered. */
-            if (PQstatus(store->conn) == CONNECTION_BAD || at >= store->n_sent)
+            if (PQstatus(store->conn) == CONNECTION_BAD || *at >= store->n_sent)
                 return false;
-            at++;
+            ++*at;
             continue;
         }
         if (PQresultStatus(result) == PGRES_PIPELINE_SYNC) {
@@ -197,21 +223,38 @@ static bool take_answers(struct store *store, int *rc, struct redrive_err *err)
             return true;
         }
         static const struct sent NONE = {.statement = -1};
-        take_answer(store, at < store->n_sent ? &store->sent[at] : &NONE, result, rc, err);
+        take_answer(store, *at < store->n_sent ? &store->sent[*at] : &NONE, result, rc, err);
     }
+}
+
+/* Reads the answers to what was sent off. */
+static bool take_unheard(struct store *store, size_t *at)
+{
+    bool stands = true;
+    for (; stands && store->n_unheard > 0; store->n_unheard--) {
+        int ignored = 0;
+        stands = take_answers(store, at, &ignored, NULL);
+    }
+    return stands;
+}
+
+static void nothing_is_under_way(struct store *store)
+{
+    store->n_sent = store->n_open = store->n_unheard = 0;
 }
 
 int pg_sync(struct store *store, struct redrive_err *err)
 {
+    size_t at = 0;
     int rc = 0;
     pg_forget_results(store);
     if (!pg_is_connected(store)) {
-        store->n_sent = 0;
+        nothing_is_under_way(store);
         return pg_connection_error(store, err);
     }
-    const bool stands = PQpipelineSync(store->conn) && take_answers(store, &rc, err);
-    store->n_sent = 0;
-    store->is_unsure = false;
+    const bool stands = PQpipelineSync(store->conn) && take_unheard(store, &at) &&
+                        take_answers(store, &at, &rc, err);
+    nothing_is_under_way(store);
     if (!stands || PQstatus(store->conn) == CONNECTION_BAD) {
         if (rc == 0)
             rc = pg_connection_error(store, err);
@@ -222,26 +265,28 @@ int pg_sync(struct store *store, struct redrive_err *err)
     if (rc != 0) {
         pg_forget_results(store);
         store->is_lost = store->in_unit;
+        store->answer.heard_ns = 0;
     }
     return rc;
 }
 
 void pg_send_off(struct store *store)
 {
-    if (PQpipelineSync(store->conn))
-        store->is_telling = true;
-    else
+    if (PQpipelineSync(store->conn)) {
+        store->n_unheard++;
+        store->n_open = 0;
+    } else {
         pg_disconnect(store);
+    }
 }
 
 void pg_hear_out(struct store *store)
 {
-    int ignored = 0;
-    if (!store->is_telling)
+    size_t at = 0;
+    if (store->n_unheard == 0)
         return;
-    store->is_telling = false;
-    const bool stands = take_answers(store, &ignored, NULL);
-    store->n_sent = 0;
+    const bool stands = take_unheard(store, &at);
+    nothing_is_under_way(store);
     if (!stands || PQstatus(store->conn) == CONNECTION_BAD || store->is_swapped)
         pg_disconnect(store);
 }

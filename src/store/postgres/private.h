@@ -1,16 +1,27 @@
 /* private.h - what the files of the PostgreSQL store share, and nobody else sees.
  *
  * Invariants
- *   1. Whatever is written is written between begin and commit, in one transaction.
+ *   1. Whatever is written is written between begin and commit, in one transaction. Its BEGIN is
+ *      sent with the first statement of the unit: a unit that sends nothing is unknown to the
+ *      server.
  *   2. A job that a unit moves has been read under a lock (FOR UPDATE) before: its row is kept
- * until the unit ends, moves are made in memory, and what they have changed is written in one go
- *      before the next read, or with the commit. So a move is answered without a round trip, and
- *      any number of them cost one statement. Excepted are jobs that this handle has started: their
- *      rows are known, and are written on condition that the token is still there. If it is not,
- *      the unit is lost before it can be committed, and is tried again with rows that are read.
- *   3. Statements are sent without waiting; pg_sync waits for all of them. Between two calls of the
- *      engine nothing is under way.
- *   4. A line that the handle knows has been committed, or belongs to the open unit: a rollback
+ *      until the unit ends, moves are made in memory, and what they have changed is written in one
+ *      statement a table, with the commit or before a read that must show it. So a move is answered
+ *      without a round trip. Excepted are jobs that this handle has started: their rows are known
+ *      (a guess), and are written on condition that the token is still there. If it is not, the
+ *      statement raises an error, so that the COMMIT behind it is void, and the unit is tried again
+ *      with rows that are read.
+ *   3. The same for rows of breakers and limits: a put at the version that this handle has seen
+ *      last is sent with the commit, after everything else, and raises an error if the row is at
+ *      another version. So their locks are held for one round trip at the most.
+ *   4. Statements are sent without waiting; pg_sync waits for all of them. What is sent off
+ *      (pg_send_off) is waited for by nobody: its answers are read before those that come after.
+ *   5. The time of a unit and the shared version that begin tells are those of the last answer that
+ *      carried them (claims and commits do), while that is fresh. `ready` and the commit notice
+ *      when they were wrong.
+ *   6. lease_check_ms <= lease_until_ms of every running job: a longer lease leaves the former
+ *      alone, so that no index is written. `expired` looks by it.
+ *   7. A line that the handle knows has been committed, or belongs to the open unit: a rollback
  *      forgets those. A new connection, which is never made within a unit, forgets all of them.
  */
 #ifndef STORE_POSTGRES_PRIVATE_H
@@ -48,6 +59,7 @@ struct row {
     bool is_gone;   /* removed by this unit */
     bool is_ours;   /* started by this handle */
     bool is_guess;  /* not locked: as it was when this handle started it, under held_by */
+    bool is_longer; /* of what is to be written only the end of the lease is new */
     uint64_t held_by;
     struct str result; /* to be written; absent: none */
 };
@@ -96,22 +108,39 @@ struct store {
         int statement; /* -1: none that is kept */
         bool is_prepare;
         bool is_wanted;
-        long expects; /* so many rows must it have changed; 0: whatever it has */
     } * sent;
     size_t n_sent;
+    size_t n_open;    /* of these, statements that no pg_sync or pg_send_off has followed yet */
+    size_t n_unheard; /* pipelines that were sent off */
     size_t sent_capacity;
     PGresult **results; /* of those that are wanted, in their order */
     size_t n_results;
     size_t results_capacity;
     bool prepared[STATEMENT_COUNT];
 
+    /* The last answer that told the server's clock and the shared version. */
+    struct answer {
+        int64_t heard_ns; /* monotonic; 0: none, or no longer relied upon */
+        int64_t server_ms;
+        int64_t shared_version;
+        int64_t last_ms; /* the latest time that was given to a unit */
+    } answer;
+
     /* The open unit. */
     bool in_unit;
-    bool is_lost; /* it failed: only a rollback is left */
+    bool is_begun; /* BEGIN was sent */
+    bool is_lost;  /* it failed: only a rollback is left */
+    bool is_stale; /* because a row was not as this handle has left it */
+    bool writes;   /* more than reads was sent */
+    bool is_timed; /* its time was computed: the commit compares it with the server's */
     int64_t now_ms;
+    int64_t shared_version; /* that begin has told */
     struct arena arena;
     struct rows rows;
-    bool is_unsure; /* rows were written on a condition that is not yet known to be met */
+    struct gate_put *puts; /* of breakers and limits */
+    size_t n_puts;
+    size_t puts_capacity;
+    int64_t lease_checks_ms; /* leases to be looked at up to this time are longer by now; 0: none */
     struct attempt_end *ends;
     size_t n_ends;
     size_t ends_capacity;
@@ -127,17 +156,24 @@ struct store {
 
     struct lines lines;
     struct kept_row *kept; /* NULL: none yet */
+    struct map gates;      /* versions of breakers and limits as this handle has seen them last */
     int64_t last_tenant;   /* that had a turn in a claim */
     unsigned crowded;      /* claims that are to look further */
     int64_t one_line;      /* that had all jobs of the last claim; 0: there were several */
-    unsigned several;      /* claims that are not to count on one line */
-    int64_t fits;          /* as many jobs the bytes of a claim were enough for; 0: for all */
-    size_t to_fold;        /* rows that were appended since rows were last put together */
+    struct head {          /* of the line that was scanned last: its first job */
+        int64_t line_id;
+        int32_t priority;
+        int64_t seq;
+        unsigned long_ways; /* how often in a row it was far from the beginning */
+        int64_t until_ns;   /* monotonic: so long claims may begin there */
+    } head;
+    unsigned several; /* claims that are not to count on one line */
+    int64_t fits;     /* as many jobs the bytes of a claim were enough for; 0: for all */
+    size_t to_fold;   /* rows that were appended since rows were last put together */
     bool is_listening;
     uint64_t origin;
     uint32_t held_news;         /* that others have not been told yet */
     int64_t end_told_ms;        /* monotonic: when they were last told of an end */
-    bool is_telling;            /* a NOTIFY is under way that nobody waits for */
     uint64_t me;                /* no other handle has this number */
     struct store_around around; /* as of the last look that was more than for ready jobs */
     int64_t around_ms;          /* monotonic: when that was; 0: never */
@@ -188,22 +224,22 @@ int pg_schema_set_up(struct store *store, const struct store_options *options,
 
 /* ---- pipe.c: the way to PostgreSQL --------------------------------------------------------- */
 
-/* Sends a statement with store->args, and forgets these. Its result is kept if it is wanted. */
+/* Sends a statement with store->args, and forgets these. Its result is kept if it is wanted. The
+ * first one of a unit is preceded by BEGIN. */
 int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err);
-/* The same for a statement that must change so many rows; else pg_sync says
- * REDRIVE_E_CANCELLED. What is sent after it is done all the same. */
-int pg_send_sure(struct store *store, enum statement which, size_t rows, struct redrive_err *err);
 int pg_send_text(struct store *store, const char *sql, struct redrive_err *err);
 /* Waits for all that was sent. The results that are wanted are in store->results until the next
  * pg_sync or pg_forget_results. The first error is returned, and means that none of what followed
  * was done. */
 int pg_sync(struct store *store, struct redrive_err *err);
-/* Lets go of what was sent: its answer, which matters to nobody, is read before anything else. */
+/* Ends what was sent, and waits for nothing: its answers, which matter to nobody, are read before
+ * those to what is sent next. */
 void pg_send_off(struct store *store);
-/* Reads that answer, if there is one to come. */
+/* Reads such answers, if there are some to come. Nothing else may be under way. */
 void pg_hear_out(struct store *store);
 void pg_forget_results(struct store *store);
-/* pg_send and pg_sync; *ret is the store's. */
+/* pg_send and pg_sync; *ret is the store's. A look at an index within a unit: it need not show what
+ * the unit has moved unseen. */
 int pg_run(struct store *store, enum statement which, const PGresult **ret,
            struct redrive_err *err);
 /* The same for a read, in a unit or outside of one: what the unit has moved is written before, and
@@ -249,6 +285,10 @@ void pg_row_become(struct store *store, struct row *row, enum redrive_state to,
                    struct move_result *ret);
 /* It has changed without a move. */
 void pg_row_touch(struct store *store, struct row *row);
+/* Of a running job: only the end of its lease has. */
+void pg_row_touch_lease(struct store *store, struct row *row);
+/* Whether the unit has changed a job in a way that a look does not show. */
+bool pg_row_is_moved(const struct store *store, int64_t seq);
 void pg_rows_forget(struct store *store);
 void pg_rows_release(struct store *store);
 /* Takes rows out that have gone. */
@@ -265,14 +305,51 @@ int pg_row_guess(struct store *store, int64_t seq, uint64_t token, struct redriv
 /* The row as it was committed, with strings that live as long as the unit; false: it is not kept.
  */
 bool pg_kept_get(struct store *store, int64_t seq, uint64_t token, struct row *ret);
-/* Keeps what the unit has started, and forgets what else it had to do with. */
-void pg_kept_learn(struct store *store, bool is_committed);
+/* The unit was committed: keeps what it has started, and forgets what else it had to do with. */
+void pg_kept_learn(struct store *store);
+/* Forgets all jobs that the unit had to do with. */
+void pg_kept_forget(struct store *store);
 void pg_kept_release(struct store *store);
 
 /* ---- rows_write.c -------------------------------------------------------------------------- */
 
 /* Sends all that has changed. */
 int pg_rows_flush(struct store *store, struct redrive_err *err);
+/* The same before a look at an index, if that could otherwise give jobs that the unit has moved out
+ * of their state. Those that it has moved unseen can wait. */
+int pg_rows_flush_seen(struct store *store, struct redrive_err *err);
+
+/* ---- gates.c: rows of breakers and limits, compared with their version in the commit --------- */
+
+/* A row was read: a put at this version may wait for the commit. */
+void pg_gate_seen(struct store *store, const struct shared_row *row);
+/* Whether this put may wait for the commit, and does. */
+bool pg_gate_put(struct store *store, const struct shared_row *row);
+/* Whether an earlier put of the same row waits. */
+bool pg_gate_waits(const struct store *store, const struct shared_row *row);
+/* A put that did not wait was made. */
+void pg_gate_was_put(struct store *store, const struct shared_row *row);
+/* Sends the puts that wait, in the order of their names. */
+int pg_gates_flush(struct store *store, struct redrive_err *err);
+/* The unit has ended. */
+void pg_gates_learn(struct store *store, bool is_committed);
+void pg_gates_forget(struct store *store);
+/* In the order of kind, tenant and key, in which all units put rows. */
+int pg_shared_compare(const struct shared_row *a, const struct shared_row *b);
+
+/* ---- answer.c: time and shared version without a question -------------------------------------
+ */
+
+/* Two columns of a result have the shared version and the server's time. */
+void pg_answer_note(struct store *store, const PGresult *result, int column);
+/* Whether a unit may go by the last answer. */
+bool pg_answer_is_fresh(const struct store *store);
+/* The server's time by the last answer, or a little earlier; for a handle it does not go back, as
+ * long as the server's does not by more than a second. */
+int64_t pg_answer_time_ms(struct store *store);
+/* Of a look: REDRIVE_E_CANCELLED if the shared version is not the one that begin has told. */
+int pg_answer_check(struct store *store, const PGresult *result, int column,
+                    struct redrive_err *err);
 
 /* ---- unit.c ------------------------------------------------------------------------------- */
 
@@ -281,8 +358,9 @@ int pg_unit_needed(struct store *store, struct redrive_err *err);
 
 /* ---- outcome.c: commits whose answer is lost ------------------------------------------------ */
 
-/* Sends the statement that raises the handle's marker; with it the transaction fails if the outcome
- * of this commit was asked for already. */
+/* Sends the statement that raises the handle's marker, and tells shared version and time; with it
+ * the transaction fails if the outcome of this commit was asked for already, or if the unit's time
+ * is off. */
 int pg_marker_raise(struct store *store, struct redrive_err *err);
 /* Before the connection is closed. */
 void pg_marker_remove(struct store *store);
@@ -300,6 +378,8 @@ int pg_page_fill(struct store *store, const PGresult *result, size_t limit, stru
 /* The same, of locked jobs, whose rows are kept. */
 int pg_page_fill_locked(struct store *store, const PGresult *result, struct job_page *page,
                         struct redrive_err *err);
+/* Takes jobs out that the unit has moved unseen. */
+void pg_page_leave_out_moved(const struct store *store, struct job_page *page);
 
 /* ---- submit.c ------------------------------------------------------------------------------ */
 

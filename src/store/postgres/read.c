@@ -73,6 +73,15 @@ int pg_page_fill(struct store *store, const PGresult *result, size_t limit, stru
     return rc;
 }
 
+void pg_page_leave_out_moved(const struct store *store, struct job_page *page)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < page->n; i++)
+        if (!pg_row_is_moved(store, page->jobs[i].status.seq))
+            page->jobs[n++] = page->jobs[i];
+    page->n = n;
+}
+
 int pg_page_fill_locked(struct store *store, const PGresult *result, struct job_page *page,
                         struct redrive_err *err)
 {

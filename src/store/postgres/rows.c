@@ -183,13 +183,31 @@ struct row *pg_row_take(struct store *store, int64_t seq, uint32_t states, struc
     return NULL;
 }
 
-void pg_row_touch(struct store *store, struct row *row)
+static void make_dirty(struct store *store, struct row *row)
 {
     row->s.updated_ms = store->now_ms;
     if (!row->is_dirty) {
         row->is_dirty = true;
         store->rows.n_dirty++;
     }
+}
+
+void pg_row_touch(struct store *store, struct row *row)
+{
+    row->is_longer = false;
+    make_dirty(store, row);
+}
+
+void pg_row_touch_lease(struct store *store, struct row *row)
+{
+    row->is_longer |= !row->is_dirty;
+    make_dirty(store, row);
+}
+
+bool pg_row_is_moved(const struct store *store, int64_t seq)
+{
+    const struct row *row = map_get(&store->rows.by_seq, key_of(&seq));
+    return row && (row->is_dirty || row->is_gone);
 }
 
 static void leave(struct store *store, struct row *row)

@@ -37,20 +37,25 @@ static void add_row(struct args *args, const struct row *row)
     pg_field_int8_or_null(args, (int64_t)s->permit.probe);
     pg_field_int8_or_null(args, (int64_t)row->fingerprint);
     /* Is never changed; in its place stands what a guess relies on. */
-    pg_field_int8_or_null(args, row->is_guess ? (int64_t)row->held_by : row->deadline_ms);
+    pg_field_int8_or_null(args, row->is_new     ? row->deadline_ms
+                                : row->is_guess ? (int64_t)row->held_by
+                                                : 0);
     pg_field_text(args, s->worker);
+    pg_field_int8_or_null(args, s->lease_until_ms);
     pg_row_end(args);
 }
 
 enum how {
     HOW_NEW,
-    HOW_LOCKED,
-    HOW_GUESS
+    HOW_WHOLE,
+    HOW_LONGER,
 };
 
-static enum how how_of(const struct row *row)
+static bool goes(const struct row *row, enum how how)
 {
-    return row->is_new ? HOW_NEW : row->is_guess ? HOW_GUESS : HOW_LOCKED;
+    return row->is_dirty && how == (row->is_new      ? HOW_NEW
+                                    : row->is_longer ? HOW_LONGER
+                                                     : HOW_WHOLE);
 }
 
 static int send_rows(struct store *store, enum how how, struct redrive_err *err)
@@ -58,7 +63,7 @@ static int send_rows(struct store *store, enum how how, struct redrive_err *err)
     size_t n = 0;
     for (size_t i = 0; i < store->rows.n; i++) {
         const struct row *row = store->rows.all[i];
-        if (!row->is_dirty || how_of(row) != how)
+        if (!goes(row, how))
             continue;
         if (n++ == 0)
             pg_args_rows(&store->args, store->types.jobs);
@@ -67,11 +72,37 @@ static int send_rows(struct store *store, enum how how, struct redrive_err *err)
     if (n == 0)
         return 0;
     pg_args_array_end(&store->args);
-    if (how != HOW_GUESS)
-        return pg_send(store, how == HOW_NEW ? STATEMENT_ROWS_ADD : STATEMENT_ROWS_WRITE, false,
-                       err);
-    store->is_unsure = true;
-    return pg_send_sure(store, STATEMENT_ROWS_WRITE_HELD, n, err);
+    if (how == HOW_NEW)
+        return pg_send(store, STATEMENT_ROWS_ADD, false, err);
+    pg_args_int8(&store->args, (int64_t)n);
+    return pg_send(store, STATEMENT_ROWS_WRITE, false, err);
+}
+
+/* The ends of leases alone, by token: a statement that writes no index. */
+static int send_leases(struct store *store, struct redrive_err *err)
+{
+    const struct rows *rows = &store->rows;
+    struct args *args = &store->args;
+    size_t n = 0;
+    for (size_t i = 0; i < rows->n; i++)
+        n += goes(rows->all[i], HOW_LONGER);
+    if (n == 0)
+        return 0;
+#define COLUMN(member)                                               \
+    do {                                                             \
+        pg_args_array(args, ARG_INT8);                               \
+        for (size_t i = 0; i < rows->n; i++)                         \
+            if (goes(rows->all[i], HOW_LONGER))                      \
+                pg_item_int8(args, (int64_t)rows->all[i]->s.member); \
+        pg_args_array_end(args);                                     \
+    } while (0)
+    COLUMN(seq);
+    COLUMN(token);
+    COLUMN(lease_until_ms);
+#undef COLUMN
+    pg_args_int8(args, store->now_ms);
+    pg_args_int8(args, (int64_t)n);
+    return pg_send(store, STATEMENT_LEASES_WRITE, false, err);
 }
 
 static int by_seq(const void *a, const void *b)
@@ -80,16 +111,14 @@ static int by_seq(const void *a, const void *b)
     return x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* Whoever has not locked its rows yet does so in the order of seq, as all others do. */
-static int send_guesses(struct store *store, struct redrive_err *err)
+/* Rows that are not locked yet are locked in the order of seq, as all others do. */
+static void put_in_order(struct store *store)
 {
     bool any = false;
     for (size_t i = 0; i < store->rows.n && !any; i++)
         any = store->rows.all[i]->is_guess;
-    if (!any)
-        return 0;
-    qsort(store->rows.all, store->rows.n, sizeof(struct row *), by_seq);
-    return send_rows(store, HOW_GUESS, err);
+    if (any)
+        qsort(store->rows.all, store->rows.n, sizeof(struct row *), by_seq);
 }
 
 /* In the order of the columns of redrive.history. */
@@ -211,7 +240,7 @@ static void settle(struct store *store)
         struct row *row = store->rows.all[i];
         if (!row->is_dirty)
             continue;
-        row->is_dirty = row->is_new = row->is_guess = false;
+        row->is_dirty = row->is_new = row->is_guess = row->is_longer = false;
         row->in_parked = row->s.state == REDRIVE_STATE_PARKED;
         row->holds_key = row->has_key && !state_has_ended(row->s.state);
         row->result = (struct str){NULL, 0};
@@ -223,11 +252,12 @@ int pg_rows_flush(struct store *store, struct redrive_err *err)
 {
     int rc = 0;
     if (store->rows.n_dirty > 0) {
+        put_in_order(store);
         rc = send_rows(store, HOW_NEW, err);
         if (rc == 0)
-            rc = send_rows(store, HOW_LOCKED, err);
+            rc = send_rows(store, HOW_WHOLE, err);
         if (rc == 0)
-            rc = send_guesses(store, err);
+            rc = send_leases(store, err);
         if (rc == 0)
             rc = send_results(store, err);
         if (rc == 0)
@@ -241,4 +271,12 @@ int pg_rows_flush(struct store *store, struct redrive_err *err)
     if (rc != 0)
         store->is_lost = true;
     return rc;
+}
+
+int pg_rows_flush_seen(struct store *store, struct redrive_err *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < store->rows.n && !any; i++)
+        any = store->rows.all[i]->is_dirty && !store->rows.all[i]->is_guess;
+    return any ? pg_rows_flush(store, err) : 0;
 }

@@ -8,25 +8,15 @@
 
 struct put {
     const struct shared_row *row;
-    size_t n; /* its place in the request */
+    size_t n;     /* its place in the request */
+    bool is_sent; /* and waits for an answer */
 };
-
-static int compare_str(struct str a, struct str b)
-{
-    size_t shorter = a.len < b.len ? a.len : b.len;
-    int order = shorter > 0 ? memcmp(a.ptr, b.ptr, shorter) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
 
 /* All units lock rows in this order, so that no two wait for each other crosswise. */
 static int by_name(const void *left, const void *right)
 {
     const struct put *a = left, *b = right;
-    if (a->row->kind != b->row->kind)
-        return a->row->kind < b->row->kind ? -1 : 1;
-    int order = compare_str(a->row->tenant, b->row->tenant);
-    if (order == 0)
-        order = compare_str(a->row->key, b->row->key);
+    const int order = pg_shared_compare(a->row, b->row);
     return order != 0 ? order : (a->n > b->n) - (a->n < b->n);
 }
 
@@ -37,6 +27,9 @@ static bool is_hopeless(const struct shared_row *row)
 
 static int send_put(struct store *store, const struct shared_row *row, struct redrive_err *err)
 {
+    int rc = pg_gate_waits(store, row) ? pg_gates_flush(store, err) : 0;
+    if (rc != 0)
+        return rc;
     struct args *args = &store->args;
     pg_args_int4(args, (int32_t)row->kind);
     pg_args_name(args, row->tenant);
@@ -52,6 +45,13 @@ static int send_put(struct store *store, const struct shared_row *row, struct re
     return pg_send(store, STATEMENT_SHARED_WRITE, true, err);
 }
 
+static void note_answer(struct store *store, const struct shared_row *row, bool is_done,
+                        struct move_result *ret)
+{
+    *ret = (struct move_result){.code = is_done ? 0 : REDRIVE_E_STATE};
+    store->bumps += is_done && shared_is_cached(row->kind);
+}
+
 int postgres_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                         struct move_result *ret, struct redrive_err *err)
 {
@@ -60,21 +60,31 @@ int postgres_shared_put(struct store *store, const struct shared_row *rows, size
     if (!puts)
         return rc != 0 ? rc : err_nomem(err);
     for (size_t i = 0; i < n; i++)
-        puts[i] = (struct put){&rows[i], i};
+        puts[i] = (struct put){.row = &rows[i], .n = i};
     if (n > 1)
         qsort(puts, n, sizeof *puts, by_name);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        if (!is_hopeless(puts[i].row))
-            rc = send_put(store, puts[i].row, err);
-    if (rc == 0)
+    bool any_sent = false;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct shared_row *row = puts[i].row;
+        if (is_hopeless(row)) {
+            ret[puts[i].n] = (struct move_result){.code = REDRIVE_E_STATE};
+        } else if (pg_gate_put(store, row)) {
+            note_answer(store, row, true, &ret[puts[i].n]);
+        } else {
+            any_sent = puts[i].is_sent = true;
+            rc = send_put(store, row, err);
+        }
+    }
+    if (rc == 0 && any_sent)
         rc = pg_sync(store, err);
     size_t answer = 0;
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        const struct shared_row *row = puts[i].row;
-        const bool is_done =
-            !is_hopeless(row) && strcmp(PQcmdTuples(store->results[answer++]), "1") == 0;
-        ret[puts[i].n] = (struct move_result){.code = is_done ? 0 : REDRIVE_E_STATE};
-        store->bumps += is_done && shared_is_cached(row->kind);
+        if (!puts[i].is_sent)
+            continue;
+        const bool is_done = strcmp(PQcmdTuples(store->results[answer++]), "1") == 0;
+        note_answer(store, puts[i].row, is_done, &ret[puts[i].n]);
+        if (is_done)
+            pg_gate_was_put(store, puts[i].row);
     }
     return rc;
 }
@@ -84,22 +94,26 @@ int postgres_shared_list(struct store *store, enum shared_kind kind, struct str 
 {
     const PGresult *result;
     shared_page_release(ret);
+    int rc = store->in_unit ? pg_gates_flush(store, err) : 0;
+    if (rc != 0)
+        return rc;
     pg_args_int4(&store->args, (int32_t)kind);
     pg_args_name(&store->args, tenant);
-    int rc = pg_read(store, STATEMENT_SHARED_LIST, NULL, &result, err);
+    rc = pg_read(store, STATEMENT_SHARED_LIST, NULL, &result, err);
     const size_t n = rc == 0 ? (size_t)PQntuples(result) : 0;
     ret->rows = arena_array(&ret->arena, n, sizeof *ret->rows);
     for (size_t i = 0; ret->rows && i < n; i++) {
         struct str value = pg_get_raw(result, (int)i, 3);
         if (value.ptr)
             value = arena_str(&ret->arena, value);
-        ret->rows[ret->n++] = (struct shared_row){
+        ret->rows[ret->n] = (struct shared_row){
             .kind = kind,
             .tenant = pg_get_text(result, (int)i, 0, &ret->arena),
             .key = pg_get_text(result, (int)i, 1, &ret->arena),
             .version = pg_get_int(result, (int)i, 2),
             .value = value,
         };
+        pg_gate_seen(store, &ret->rows[ret->n++]);
     }
     if (rc == 0 && ret->arena.failed)
         rc = err_nomem(err);

@@ -111,6 +111,25 @@ enum row_column {
     "(SELECT count(*) FROM (SELECT 1 FROM redrive.job_states j WHERE " condition " AND j." column  \
     " <= $1::bigint ORDER BY j." column ", j.seq LIMIT $2::bigint) x)"
 
+/* The same of leases: their ends of as many of those that are to be looked at first as are worth
+ * the look, and of the others when they are to be looked at. At last whether there are some that
+ * were to be looked at and are longer by now. $1: the time, $2: how many are given. */
+#define LEASES_LOOKED_AT "500"
+#define NEXT_LEASES                                                                     \
+    "WITH first AS MATERIALIZED (SELECT q.seq, q.lease_until_ms, q.lease_check_ms "     \
+    "FROM redrive.job_states q WHERE q.state = 3 ORDER BY q.lease_check_ms, q.seq "     \
+    "LIMIT $2::bigint + " LEASES_LOOKED_AT "), "                                        \
+    "other AS MATERIALIZED (SELECT (SELECT q.lease_check_ms FROM redrive.job_states q " \
+    "WHERE q.state = 3 ORDER BY q.lease_check_ms, q.seq "                               \
+    "OFFSET $2::bigint + " LEASES_LOOKED_AT " LIMIT 1) AS ms) "                         \
+    "SELECT least((SELECT lease_until_ms FROM first ORDER BY lease_until_ms, seq "      \
+    "OFFSET $2::bigint LIMIT 1), (SELECT ms FROM other)), "                             \
+    "least((SELECT min(lease_until_ms) FROM first WHERE lease_until_ms > $1::bigint), " \
+    "(SELECT ms FROM other)), "                                                         \
+    "(SELECT count(*) FROM first WHERE lease_until_ms <= $1::bigint), "                 \
+    "EXISTS (SELECT FROM first WHERE lease_check_ms <= $1::bigint "                     \
+    "AND lease_until_ms > $1::bigint)"
+
 #define IS_TIME_LOCKED "j.state IN (0, 1)"
 #define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4)"
 
@@ -129,6 +148,24 @@ enum row_column {
     "SELECT EXISTS (SELECT FROM kept), EXISTS (SELECT FROM redrive.job_states WHERE state = 2), " \
     "(SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "                  \
     "AND query LIKE 'WITH redrive\\_claims %'), set_config('synchronous_commit', 'off', true)"
+
+/* Shared version and time, for answer.c. */
+#define CLOCK_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+#define ANSWER   "(SELECT version FROM redrive.shared_version), (SELECT " CLOCK_MS ")"
+
+/* The end of a commit: made (1 row) if the marker of the handle was as expected; $2 is the unit's
+ * time if it was computed, which may be off by a second from when the transaction began. Gives an
+ * ANSWER. */
+#define MARKER(made)                                                                             \
+    "WITH made AS (" made " RETURNING 1) SELECT CASE WHEN NOT EXISTS (SELECT FROM made) THEN "   \
+    "redrive.refuse('RD002') WHEN abs((extract(epoch FROM now()) * 1000)::bigint - $2::bigint) " \
+    "> 1000 THEN redrive.refuse('RD004') ELSE (SELECT version FROM redrive.shared_version) "     \
+    "END, " CLOCK_MS
+
+/* Ends the unit if a statement has not changed as many rows as it must. */
+#define OR_REFUSE(change, n)                                                                 \
+    "WITH changed AS (" change " RETURNING 1) SELECT redrive.refuse('RD003') WHERE (SELECT " \
+    "count(*) FROM changed) <> " n
 
 /* As ERROR_JOINS; a job that never started has no result, and is not looked up. */
 #define READY_JOINS                                                     \
@@ -175,7 +212,7 @@ enum row_column {
              "ORDER BY cand.nth, cand.turn LIMIT $6::bigint FOR UPDATE OF q SKIP LOCKED) "         \
              "SELECT " ROW_COLUMNS                                                                 \
              ", " SPEC_COLUMNS("j") ", " ERROR_COLUMNS ", j.tenant_id, (SELECT count(*) FROM "     \
-                                    "cand), (SELECT max(turn) FROM wanted), j.turn "               \
+                                    "cand), (SELECT max(turn) FROM wanted), j.turn, " ANSWER " "   \
                                     "FROM (VALUES (1)) AS one LEFT JOIN (j" READY_JOINS            \
                                     ") ON true ORDER BY j.nth, j.turn"
 
@@ -225,7 +262,8 @@ enum row_column {
     "no_spec AS (DELETE FROM redrive.specs s USING gone WHERE s.seq = gone.seq), "              \
     "no_job AS (DELETE FROM redrive.job_states x USING gone WHERE x.seq = gone.seq) "
 
-/* Rows of redrive.job_states u that take the place of those of the same seq. */
+/* Rows of redrive.job_states u that take the place of those of the same seq; where a token stands
+ * in the place of the deadline, only as long as that token holds the job. */
 #define WRITE_ROWS                                                                            \
     "UPDATE redrive.job_states j SET state = u.state, reason = u.reason, error_class = "      \
     "u.error_class, attempts = u.attempts, epoch = u.epoch, deferrals = u.deferrals, "        \
@@ -234,25 +272,45 @@ enum row_column {
     "first_started_ms = u.first_started_ms, finished_ms = u.finished_ms, held_ms = "          \
     "u.held_ms, held_since_ms = u.held_since_ms, lease_until_ms = u.lease_until_ms, token = " \
     "u.token, permit_generation = u.permit_generation, permit_probe = u.permit_probe, "       \
-    "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker "                  \
-    "FROM unnest($1::redrive.job_states[]) u WHERE j.seq = u.seq"
+    "fingerprint = u.fingerprint, by_limit = u.by_limit, worker = u.worker, "                 \
+    "lease_check_ms = u.lease_check_ms "                                                      \
+    "FROM unnest($1::redrive.job_states[]) u WHERE j.seq = u.seq "                            \
+    "AND (u.deadline_ms IS NULL OR j.token = u.deadline_ms)"
+
+/* The jobs of the one line that has any, in a single scan, which gives them in its order; none
+ * where it is not the only one, or is paused. Then whether it is, whether it has more, and how long
+ * it took to find the first (microseconds). With a left join there is no choice of what is looked
+ * up for what. Jobs are those of a range of the line, `is_alone` and `has_more` are about the rest
+ * of it. */
+#define READY_ALONE_IN(range, is_alone, has_more)                                                  \
+    "WITH alone AS MATERIALIZED (SELECT NOT EXISTS (SELECT FROM redrive.job_states o "             \
+    "WHERE o.state = 2 AND o.line_id < $1::int) AND NOT EXISTS (SELECT FROM "                      \
+    "redrive.job_states o "                                                                        \
+    "WHERE o.state = 2 AND o.line_id > $1::int) AND NOT EXISTS (SELECT FROM redrive.shared p "     \
+    "WHERE p.kind = 2 AND p.tenant = $2::text AND p.key = $3::text)" is_alone " AS yes) "          \
+    "SELECT " JOB_COLUMNS ", (SELECT yes FROM alone), (SELECT EXISTS (SELECT q.seq FROM "          \
+    "redrive.job_states q WHERE q.state = 2 AND q.line_id = $1::int" range " "                     \
+    "ORDER BY q.priority DESC, q.seq OFFSET $4::bigint LIMIT 1)" has_more "), " ANSWER ", "        \
+    "(SELECT (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint) "  \
+    "FROM (VALUES (1)) AS one LEFT JOIN ((SELECT q.* FROM redrive.job_states q WHERE q.state = 2 " \
+    "AND q.line_id = $1::int" range " AND (SELECT yes FROM alone) "                                \
+    "ORDER BY q.priority DESC, q.seq LIMIT $4::bigint FOR UPDATE SKIP LOCKED) j "                  \
+    "LEFT JOIN redrive.specs s ON s.seq = j.seq" READY_JOINS ") ON true"
 
 #define STATEMENT_MAP(XX)                                                                          \
     XX(BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")                                   \
     XX(COMMIT, "COMMIT")                                                                           \
     XX(ROLLBACK, "ROLLBACK")                                                                       \
-    XX(UNIT, "SELECT version, (extract(epoch FROM clock_timestamp()) * 1000)::bigint "             \
-             "FROM redrive.shared_version")                                                        \
+    XX(UNIT, "SELECT version, " CLOCK_MS " FROM redrive.shared_version")                           \
     XX(BUMP, "UPDATE redrive.shared_version SET version = version + $1::bigint")                   \
     /* The first commit of a handle also removes rows of handles that were never closed. */        \
-    XX(MARKER_NEW, "WITH gone AS (DELETE FROM redrive.handles WHERE handle = ANY (ARRAY("          \
-                   "SELECT h.handle FROM redrive.handles h WHERE h.committed_at < now() - "        \
-                   "interval '1 day' ORDER BY h.handle LIMIT 100 FOR UPDATE SKIP LOCKED))) "       \
-                   "INSERT INTO redrive.handles (handle, commits) VALUES ($1::bigint, 1)")         \
-    XX(MARKER_RAISE, "WITH raised AS (UPDATE redrive.handles SET commits = commits + 1, "          \
-                     "committed_at = now() WHERE handle = $1::bigint AND commits = $2::bigint "    \
-                     "RETURNING 1) SELECT redrive.refuse_late_commit() "                           \
-                     "WHERE NOT EXISTS (SELECT FROM raised)")                                      \
+    XX(MARKERS_SWEEP, "DELETE FROM redrive.handles WHERE handle = ANY (ARRAY("                     \
+                      "SELECT h.handle FROM redrive.handles h WHERE h.committed_at < now() - "     \
+                      "interval '1 day' ORDER BY h.handle LIMIT 100 FOR UPDATE SKIP LOCKED))")     \
+    XX(MARKER_NEW, MARKER("INSERT INTO redrive.handles (handle, commits) VALUES ($1::bigint, 1)")) \
+    XX(MARKER_RAISE,                                                                               \
+       MARKER("UPDATE redrive.handles SET commits = commits + 1, committed_at = now() "            \
+              "WHERE handle = $1::bigint AND commits = $3::bigint"))                               \
     XX(MARKER_ASK,                                                                                 \
        "INSERT INTO redrive.handles AS h (handle, commits) "                                       \
        "VALUES ($1::bigint, $2::bigint + " TEXT_OF(                                                \
@@ -290,10 +348,20 @@ enum row_column {
        "ORDER BY j.seq FOR UPDATE")                                                                \
     XX(ROWS_ADD,                                                                                   \
        "INSERT INTO redrive.job_states SELECT u.* FROM unnest($1::redrive.job_states[]) u")        \
-    XX(ROWS_WRITE, WRITE_ROWS)                                                                     \
-    /* Only as long as the token that stands in the place of the deadline holds them: one that     \
-     * does not run has none. */                                                                   \
-    XX(ROWS_WRITE_HELD, WRITE_ROWS " AND j.token = u.deadline_ms")                                 \
+    XX(ROWS_WRITE, OR_REFUSE(WRITE_ROWS, "$2::bigint"))                                            \
+    /* No column that is in an index, or in the condition of one: the update is HOT. */            \
+    XX(LEASES_WRITE,                                                                               \
+       OR_REFUSE("UPDATE redrive.job_states j SET updated_ms = $4::bigint, "                       \
+                 "lease_until_ms = greatest(j.lease_until_ms, u.until_ms) "                        \
+                 "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) "                          \
+                 "AS u(seq, token, until_ms) WHERE j.seq = u.seq AND j.token = u.token",           \
+                 "$5::bigint"))                                                                    \
+    XX(LEASE_CHECKS,                                                                               \
+       "WITH longer AS (UPDATE redrive.job_states j SET lease_check_ms = c.lease_until_ms FROM "   \
+       "(SELECT q.seq, q.lease_until_ms FROM redrive.job_states q WHERE q.state = 3 "              \
+       "AND q.lease_check_ms <= $1::bigint AND q.lease_until_ms > $1::bigint "                     \
+       "ORDER BY q.lease_check_ms, q.seq LIMIT 4096 FOR UPDATE SKIP LOCKED) c "                    \
+       "WHERE j.seq = c.seq) SELECT set_config('synchronous_commit', 'off', true)")                \
     XX(HISTORY_ADD, "INSERT INTO redrive.history SELECT u.* FROM unnest($1::redrive.history[]) u") \
     XX(RESULTS_WRITE, "INSERT INTO redrive.results SELECT * FROM unnest($1::bigint[], "            \
                       "$2::text[]) ON CONFLICT (seq) DO UPDATE SET result = EXCLUDED.result")      \
@@ -335,31 +403,29 @@ enum row_column {
     XX(READY_IN_TURN_LIMITED,                                                                      \
        READY_LINES_IN_TURN(READY_TASK_LIMIT) READY_LIMITED_CANDIDATES READY_JOBS)                  \
                                                                                                    \
-    /* The jobs of the one line that has any, in a single scan, which gives them in its order;     \
-     * none where it is not the only one, or is paused. Then whether it is, and whether it has     \
-     * more. With a left join there is no choice of what is looked up for what. */                 \
-    XX(READY_ALONE,                                                                                \
-       "WITH alone AS MATERIALIZED (SELECT NOT EXISTS (SELECT FROM redrive.job_states o "          \
-       "WHERE o.state = 2 AND o.line_id < $1::int) AND NOT EXISTS (SELECT FROM "                   \
-       "redrive.job_states o "                                                                     \
-       "WHERE o.state = 2 AND o.line_id > $1::int) AND NOT EXISTS (SELECT FROM redrive.shared p "  \
-       "WHERE p.kind = 2 AND p.tenant = $2::text AND p.key = $3::text) AS yes) "                   \
-       "SELECT " JOB_COLUMNS ", (SELECT yes FROM alone), (SELECT EXISTS (SELECT q.seq FROM "       \
-       "redrive.job_states q WHERE q.state = 2 AND q.line_id = $1::int ORDER BY q.priority DESC, " \
-       "q.seq "                                                                                    \
-       "OFFSET $4::bigint LIMIT 1)) FROM (VALUES (1)) AS one LEFT JOIN ((SELECT q.* FROM "         \
-       "redrive.job_states q WHERE q.state = 2 AND q.line_id = $1::int AND (SELECT yes FROM "      \
-       "alone) "                                                                                   \
-       "ORDER BY q.priority DESC, q.seq LIMIT $4::bigint FOR UPDATE SKIP LOCKED) j "               \
-       "LEFT JOIN redrive.specs s ON s.seq = j.seq" READY_JOINS ") ON true")                       \
+    XX(READY_ALONE, READY_ALONE_IN("", "", ""))                                                    \
+    XX(READY_ALONE_FROM,                                                                           \
+       READY_ALONE_IN(" AND q.priority = $5::int AND q.seq >= $6::bigint",                         \
+                      " AND NOT EXISTS (SELECT FROM redrive.job_states o WHERE o.state = 2 "       \
+                      "AND o.line_id = $1::int AND o.priority > $5::int)",                         \
+                      " OR EXISTS (SELECT FROM redrive.job_states o WHERE o.state = 2 "            \
+                      "AND o.line_id = $1::int AND o.priority < $5::int)"))                        \
                                                                                                    \
     XX(DUE, "SELECT " ROW_COLUMNS " FROM redrive.job_states j WHERE " IS_TIME_LOCKED               \
             " AND j.process_after_ms <= $1::bigint ORDER BY j.process_after_ms, j.seq "            \
             "LIMIT $2::bigint FOR UPDATE SKIP LOCKED")                                             \
     XX(DUE_NEXT, NEXT_TIMES(IS_TIME_LOCKED, "process_after_ms"))                                   \
     XX(EXPIRED,                                                                                    \
-       LOCKED_JOBS("j.state = 3 AND j.lease_until_ms <= $1::bigint", "j.lease_until_ms, j.seq"))   \
-    XX(EXPIRED_NEXT, NEXT_TIMES("j.state = 3", "lease_until_ms"))                                  \
+       "WITH ended AS MATERIALIZED (SELECT x.seq, x.lease_until_ms FROM (SELECT q.seq, "           \
+       "q.lease_until_ms FROM redrive.job_states q WHERE q.state = 3 "                             \
+       "AND q.lease_check_ms <= $1::bigint AND q.lease_until_ms <= $1::bigint "                    \
+       "ORDER BY q.lease_check_ms, q.seq LIMIT $2::bigint + " LEASES_LOOKED_AT ") x "              \
+       "ORDER BY x.lease_until_ms, x.seq), "                                                       \
+       "j AS (SELECT q.* FROM ended JOIN redrive.job_states q ON q.seq = ended.seq "               \
+       "WHERE q.state = 3 AND q.lease_until_ms <= $1::bigint "                                     \
+       "ORDER BY ended.lease_until_ms, ended.seq LIMIT $2::bigint FOR UPDATE OF q SKIP LOCKED) "   \
+       "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY j.lease_until_ms, j.seq")              \
+    XX(EXPIRED_NEXT, NEXT_LEASES)                                                                  \
     XX(OVERDUE,                                                                                    \
        LOCKED_JOBS(HAS_DEADLINE " AND j.deadline_ms <= $1::bigint", "j.deadline_ms, j.seq"))       \
     XX(OVERDUE_NEXT, NEXT_TIMES(HAS_DEADLINE, "deadline_ms"))                                      \
@@ -433,6 +499,13 @@ enum row_column {
     XX(SHARED_WRITE, "UPDATE redrive.shared SET value = $4::bytea, version = version + 1 "         \
                      "WHERE kind = $1::int AND tenant = $2::text AND key = $3::text "              \
                      "AND version = $5::bigint")                                                   \
+    XX(GATE_WRITE, OR_REFUSE("UPDATE redrive.shared SET value = $5::bytea, version = version + 1 " \
+                             "WHERE kind = $1::int AND tenant = $2::text AND key = $3::text "      \
+                             "AND version = $4::bigint",                                           \
+                             "1"))                                                                 \
+    XX(GATE_REMOVE, OR_REFUSE("DELETE FROM redrive.shared WHERE kind = $1::int "                   \
+                              "AND tenant = $2::text AND key = $3::text AND version = $4::bigint", \
+                              "1"))                                                                \
     XX(SHARED_REMOVE, "DELETE FROM redrive.shared WHERE kind = $1::int AND tenant = $2::text "     \
                       "AND key = $3::text AND version = $4::bigint")                               \
     XX(SHARED_LIST, "SELECT tenant, key, version, value FROM redrive.shared "                      \
@@ -499,7 +572,7 @@ enum row_column {
     XX(RUNNING_COUNTS,                                                                             \
        "SELECT t.name, s.limit_key, count(*) FROM (SELECT seq FROM redrive.job_states WHERE "      \
        "state = 3 "                                                                                \
-       "ORDER BY lease_until_ms, seq OFFSET 0) j CROSS JOIN LATERAL (SELECT tenant_id, limit_key " \
+       "ORDER BY lease_check_ms, seq OFFSET 0) j CROSS JOIN LATERAL (SELECT tenant_id, limit_key " \
        "FROM redrive.specs WHERE seq = j.seq OFFSET 0) s "                                         \
        "JOIN redrive.tenants t ON t.tenant_id = s.tenant_id "                                      \
        "WHERE s.limit_key <> '' AND ($1::text = '' OR t.name = $1::text) "                         \

@@ -1,9 +1,14 @@
+#include <poll.h>
+
 #include "base/err.h"
 #include "store/postgres/private.h"
 
 /* Rows of counts are put together after about so many, in pieces of so many. */
 #define FOLD_EVERY 512
 #define FOLD_MAX   4096
+
+/* As often is the connection read before a unit: a server that has closed it says why, and goes. */
+#define GLANCES 4
 
 int pg_unit_needed(struct store *store, struct redrive_err *err)
 {
@@ -15,8 +20,22 @@ int pg_unit_needed(struct store *store, struct redrive_err *err)
     return 0;
 }
 
-static int begin_once(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
-                      int64_t *ret_shared_version, struct redrive_err *err)
+/* ---- Begin ----------------------------------------------------------------------------------- */
+
+/* Notices a connection that the server has closed since the last unit, as far as that has come. */
+static void look_at_connection(struct store *store)
+{
+    for (int i = 0; i < GLANCES && pg_is_connected(store); i++) {
+        struct pollfd fd = {.fd = PQsocket(store->conn), .events = POLLIN};
+        if (poll(&fd, 1, 0) <= 0)
+            return;
+        if (!PQconsumeInput(store->conn))
+            pg_disconnect(store);
+    }
+}
+
+/* The transaction begins at once, and its first answer has time and version. */
+static int ask_once(struct store *store, struct redrive_err *err)
 {
     int rc = pg_send(store, STATEMENT_BEGIN, false, err);
     if (rc == 0)
@@ -25,12 +44,25 @@ static int begin_once(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
         rc = pg_sync(store, err);
     if (rc != 0)
         return rc;
-    const PGresult *result = store->results[0];
-    if (PQntuples(result) != 1)
+    if (PQntuples(store->results[0]) != 1)
         return pg_damaged(store, 0, "the row of the shared version is gone", err);
-    *ret_shared_version = pg_get_int(result, 0, 0);
-    *ret_now_ms = store->caller_time ? now_ms : pg_get_int(result, 0, 1);
+    pg_answer_note(store, store->results[0], 0);
     return 0;
+}
+
+static int ask(struct store *store, struct redrive_err *err)
+{
+    int rc = pg_is_connected(store) ? 0 : pg_connect(store, true, err);
+    if (rc == 0)
+        rc = ask_once(store, err);
+    if (rc != 0 && !pg_is_connected(store)) {
+        rc = pg_connect(store, true, err);
+        if (rc == 0)
+            rc = ask_once(store, err);
+    }
+    if (rc != 0)
+        pg_disconnect(store);
+    return rc;
 }
 
 int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
@@ -38,42 +70,51 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
 {
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is already open");
-    int rc = pg_is_connected(store) ? 0 : pg_connect(store, true, err);
-    if (rc == 0)
-        rc = begin_once(store, now_ms, ret_now_ms, ret_shared_version, err);
-    if (rc != 0 && !pg_is_connected(store)) {
-        rc = pg_connect(store, true, err);
-        if (rc == 0)
-            rc = begin_once(store, now_ms, ret_now_ms, ret_shared_version, err);
-    }
-    if (rc != 0) {
-        pg_disconnect(store);
+    look_at_connection(store);
+    const bool asks = !pg_is_connected(store) || !pg_answer_is_fresh(store);
+    int rc = asks ? ask(store, err) : 0;
+    if (rc != 0)
         return rc;
-    }
     store->in_unit = true;
-    store->is_lost = false;
-    store->now_ms = *ret_now_ms;
-    if (store->is_renewed)
-        *ret_shared_version = STORE_VERSION_UNKNOWN;
+    store->is_begun = asks;
+    store->is_timed = !asks && !store->caller_time;
+    store->is_lost = store->is_stale = store->writes = false;
+    store->shared_version = store->answer.shared_version;
+    store->now_ms = store->caller_time ? now_ms : pg_answer_time_ms(store);
+    *ret_now_ms = store->now_ms;
+    *ret_shared_version = store->is_renewed ? STORE_VERSION_UNKNOWN : store->shared_version;
     store->is_renewed = false;
     store_tell(store, STORE_NEWS_ALL);
     return 0;
 }
 
+/* ---- The end --------------------------------------------------------------------------------- */
+
 /* Forgets all that belongs to the unit. */
-static void end(struct store *store)
+static void end(struct store *store, bool is_committed)
 {
-    store->in_unit = false;
-    store->is_lost = false;
-    store->is_unsure = false;
+    store->in_unit = store->is_begun = store->is_lost = false;
     store->bumps = 0;
     store->n_appended = 0;
     store->ends = NULL;
     store->n_ends = 0;
     store->ends_capacity = 0;
+    pg_gates_learn(store, is_committed);
     pg_rows_forget(store);
     arena_release(&store->arena);
     arena_init(&store->arena);
+}
+
+/* What is better done outside of the unit's transaction, and waited for by nobody. */
+static void tidy_up(struct store *store)
+{
+    const int64_t until_ms = store->lease_checks_ms;
+    store->lease_checks_ms = 0;
+    if (until_ms == 0 || !pg_is_connected(store))
+        return;
+    pg_args_int8(&store->args, until_ms);
+    if (pg_send(store, STATEMENT_LEASE_CHECKS, false, NULL) == 0)
+        pg_send_off(store);
 }
 
 static int fold(struct store *store, struct redrive_err *err)
@@ -100,11 +141,25 @@ static int bump(struct store *store, struct redrive_err *err)
     return pg_send(store, STATEMENT_BUMP, false, err);
 }
 
+/* All that the unit has changed, and its COMMIT: the first that fails makes what follows void. */
+static int send_commit(struct store *store, struct redrive_err *err)
+{
+    static int (*const PARTS[])(struct store * store, struct redrive_err * err) = {
+        pg_rows_flush, pg_lines_flush, fold, pg_gates_flush, bump, pg_marker_raise,
+    };
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof PARTS / sizeof PARTS[0]; i++)
+        rc = PARTS[i](store, err);
+    return rc == 0 ? pg_send(store, STATEMENT_COMMIT, true, err) : rc;
+}
+
 /* A unit that was rolled back by the server answers a commit with ROLLBACK. */
 static int committed(struct store *store, struct redrive_err *err)
 {
-    if (store->n_results == 1 && strcmp(PQcmdStatus(store->results[0]), "COMMIT") == 0)
+    if (store->n_results == 2 && strcmp(PQcmdStatus(store->results[1]), "COMMIT") == 0) {
+        pg_answer_note(store, store->results[0], 0);
         return 0;
+    }
     return err_set(err, REDRIVE_E_CANCELLED, "the unit has failed, and was rolled back");
 }
 
@@ -112,9 +167,10 @@ static int committed(struct store *store, struct redrive_err *err)
  * forgets: so the unit ends first. */
 static int end_by_outcome(struct store *store, struct redrive_err *err)
 {
-    pg_kept_learn(store, false);
+    pg_kept_forget(store);
+    pg_gates_forget(store);
     lines_forget(&store->lines);
-    end(store);
+    end(store, false);
     int rc = pg_outcome_learn(store, err);
     store->base.is_undone = rc == REDRIVE_E_CANCELLED;
     if (rc == 0)
@@ -129,19 +185,7 @@ int postgres_commit(struct store *store, struct redrive_err *err)
         return rc;
     store->base.is_undone = true;
     if (rc == 0)
-        rc = pg_rows_flush(store, err);
-    if (rc == 0 && store->is_unsure)
-        rc = pg_sync(store, err);
-    if (rc == 0)
-        rc = pg_lines_flush(store, err);
-    if (rc == 0)
-        rc = fold(store, err);
-    if (rc == 0)
-        rc = bump(store, err);
-    if (rc == 0)
-        rc = pg_marker_raise(store, err);
-    if (rc == 0)
-        rc = pg_send(store, STATEMENT_COMMIT, true, err);
+        rc = send_commit(store, err);
     if (rc == 0) {
         rc = pg_sync(store, err);
         if (rc != 0 && !pg_is_connected(store))
@@ -155,10 +199,28 @@ int postgres_commit(struct store *store, struct redrive_err *err)
     }
     store->marker.commits++;
     store->lines.added = false;
-    pg_kept_learn(store, true);
-    end(store);
+    pg_kept_learn(store);
+    end(store, true);
     pg_tell(store);
+    tidy_up(store);
     return 0;
+}
+
+/* One that holds no locks is waited for by nobody. */
+static void send_rollback(struct store *store)
+{
+    const bool is_waited_for = store->writes || store->is_lost || store->rows.n > 0;
+    /* What was sent and not yet waited for may fail: ROLLBACK is not part of it. */
+    if (store->n_open > 0)
+        pg_send_off(store);
+    if (!pg_is_connected(store))
+        return;
+    if (pg_send(store, STATEMENT_ROLLBACK, false, NULL) != 0)
+        pg_disconnect(store);
+    else if (!is_waited_for)
+        pg_send_off(store);
+    else if (pg_sync(store, NULL) != 0)
+        pg_disconnect(store);
 }
 
 void postgres_rollback(struct store *store)
@@ -168,12 +230,13 @@ void postgres_rollback(struct store *store)
     pg_args_reset(&store->args);
     if (store->is_swapped)
         pg_disconnect(store);
-    /* What was sent and not yet waited for is answered first. */
-    if (pg_is_connected(store) && store->n_sent > 0)
-        (void)pg_sync(store, NULL);
-    if (pg_is_connected(store) && pg_run(store, STATEMENT_ROLLBACK, NULL, NULL) != 0)
-        pg_disconnect(store);
-    pg_kept_learn(store, false);
+    if (store->is_begun && pg_is_connected(store))
+        send_rollback(store);
+    if (store->is_stale) {
+        pg_kept_forget(store);
+        pg_gates_forget(store);
+    }
     lines_forget(&store->lines);
-    end(store);
+    end(store, false);
+    tidy_up(store);
 }

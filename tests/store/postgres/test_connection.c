@@ -175,9 +175,12 @@ static void a_signal_does_not_look_like_a_server_that_is_gone(void **state)
 
 /* -- Connections that break -- */
 
-#define KILL_ALL                                                     \
-    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity " \
-    "WHERE datname = current_database() AND application_name = 'redrive'"
+/* A backend that is told to go is still there for a moment. */
+#define KILL_ALL                                                                                   \
+    "DO $$ BEGIN PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "         \
+    "current_database() AND application_name = 'redrive'; LOOP PERFORM pg_stat_clear_snapshot(); " \
+    "EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() "       \
+    "AND application_name = 'redrive'); PERFORM pg_sleep(0.001); END LOOP; END $$"
 
 static void a_unit_whose_connection_breaks_has_not_happened_and_can_be_repeated(void **state)
 {

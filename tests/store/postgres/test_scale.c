@@ -65,10 +65,212 @@ static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
         }
 }
 
+/* ---- Leases ---------------------------------------------------------------------------------- */
+
+#define RUNNING 200
+#define BEATS   10
+
+/* A sum over the jobs' table, once it is at least so much. */
+static long jobs_sum(const struct kit *kit, const char *columns, long at_least)
+{
+    char text[32], sql[160];
+    long sum = 0;
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT %s FROM pg_stat_user_tables WHERE relname = 'job_states'", columns);
+    for (int tries = 0; tries < 1000 && sum < at_least; tries++) {
+        nanosleep(&PAUSE, NULL);
+        stores_postgres_sql(kit->url, sql, text, sizeof text);
+        sum = strtol(text, NULL, 10);
+    }
+    return sum;
+}
+
+static void renew_all(struct kit *k, const int64_t *seqs, const uint64_t *tokens, int64_t until_ms)
+{
+    struct extend_move moves[RUNNING];
+    struct move_result results[RUNNING];
+    for (int i = 0; i < RUNNING; i++)
+        moves[i] = (struct extend_move){seqs[i], tokens[i], until_ms};
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->extend(k->store, moves, RUNNING, results, NULL), 0);
+    kit_commit(k);
+}
+
+/* The first heartbeats of so many jobs at once, which stand side by side, spread them over pages
+ * that have room; from then on they stay where they are. */
+static void a_renewed_lease_writes_no_index(void **state)
+{
+    struct kit *k = *state, worker;
+    int64_t seqs[RUNNING];
+    uint64_t tokens[RUNNING];
+    kit_join(&worker, k);
+    for (int i = 0; i < RUNNING; i++)
+        seqs[i] = PUT(&worker, .priority = 0);
+    for (int i = 0; i < RUNNING; i++)
+        tokens[i] = kit_start(&worker, seqs[i]);
+    long hot_before = 0;
+    for (int beat = 1; beat <= 2 * BEATS; beat++) {
+        renew_all(&worker, seqs, tokens, worker.now_ms + 30000 + beat * 10000);
+        if (beat != BEATS)
+            continue;
+        kit_close(&worker);
+        kit_join(&worker, k);
+        assert_int_equal(jobs_sum(k, "n_tup_upd", RUNNING * (BEATS + 1)), RUNNING * (BEATS + 1));
+        hot_before = jobs_sum(k, "n_tup_hot_upd", 1);
+    }
+    assert_int_equal(kit_job(&worker, seqs[0])->status.lease_until_ms,
+                     worker.now_ms + 30000 + 2 * BEATS * 10000);
+    kit_close(&worker);
+    assert_int_equal(jobs_sum(k, "n_tup_upd", RUNNING * (2 * BEATS + 1)),
+                     RUNNING * (2 * BEATS + 1));
+    const long hot = jobs_sum(k, "n_tup_hot_upd", hot_before + 1) - hot_before;
+    print_message("HOT: %ld of the first %d heartbeats, %ld of the next\n", hot_before,
+                  RUNNING * BEATS, hot);
+    assert_true(hot >= RUNNING * BEATS * 9 / 10);
+}
+
+/* Jobs that run, as many as it takes, whose leases were to be looked at a second ago: every
+ * hundredth has ended then, the others were renewed. */
+#define PUT_RUNNING                                                                             \
+    "INSERT INTO redrive.specs (seq, tenant_id, created_ms, max_attempts, unique_forever, id) " \
+    "SELECT 100000 + n, tenant_id, 0, 1, false, 'r' || n FROM redrive.lines, "                  \
+    "generate_series(1, 10000) n; "                                                             \
+    "INSERT INTO redrive.job_states (seq, process_after_ms, updated_ms, line_id, priority, "    \
+    "attempts, state, has_key, started_ms, first_started_ms, token, lease_check_ms, "           \
+    "lease_until_ms) SELECT 100000 + n, 0, 0, line_id, 0, 1, 3, false, 1, 1, n, "               \
+    "1700000000000 - 1000 + n % 100, CASE WHEN n % 100 = 0 THEN 1700000000000 - 1000 "          \
+    "ELSE 1700000000000 + 30000 + n END FROM redrive.lines, generate_series(1, 10000) n"
+
+static void ended_leases_are_found_among_many_that_were_renewed(void **state)
+{
+    struct kit *k = *state, looker;
+    char text[32] = "";
+    int64_t next_ms;
+    PUT(k, .id = STR("for the line"));
+    stores_postgres_sql(k->url, PUT_RUNNING, NULL, 0);
+    assert_int_equal(kit_expired(k, 40, &next_ms)->n, 40);
+    assert_int_equal(kit_expired(k, 200, &next_ms)->n, 100);
+
+    /* The looks have seen to it that what was renewed is not met again. */
+    for (int tries = 0; tries < 1000 && strcmp(text, "0") != 0; tries++) {
+        (void)kit_expired(k, 200, &next_ms);
+        stores_postgres_sql(k->url,
+                            "SELECT count(*) FROM redrive.job_states WHERE state = 3 "
+                            "AND lease_check_ms <= 1700000000000 AND lease_until_ms > "
+                            "1700000000000",
+                            text, sizeof text);
+    }
+    assert_string_equal(text, "0");
+    const long before = rows_read(k);
+    kit_join(&looker, k);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(kit_expired(&looker, 200, &next_ms)->n, 100);
+    kit_close(&looker);
+    long read = 0;
+    for (int tries = 0; tries < 1000 && read < 10 * 100; tries++) {
+        nanosleep(&PAUSE, NULL);
+        read = rows_read(k) - before;
+    }
+    assert_true(read < 10L * 2500);
+}
+
+/* ---- Claims beside an old snapshot ------------------------------------------------------------
+ */
+
+#define ROUNDS  200
+#define A_ROUND 100
+#define CLAIMS  50
+
+static void work_through(struct kit *k, int rounds, size_t n)
+{
+    const struct store_ops *ops = store_ops(k->store);
+    struct decision done = decision_completed();
+    struct start_move starts[A_ROUND];
+    struct settle_move settles[A_ROUND];
+    struct move_result results[A_ROUND];
+    for (int round = 0; round < rounds; round++) {
+        kit_begin(k);
+        const struct job_page *page = READY(k, .limit = n);
+        assert_int_equal(page->n, n);
+        for (size_t i = 0; i < n; i++) {
+            starts[i] =
+                (struct start_move){page->jobs[i].status.seq, ++k->next_token, k->now_ms + 30000};
+            settles[i] = (struct settle_move){
+                .seq = starts[i].seq, .token = starts[i].token, .decision = &done};
+        }
+        assert_int_equal(ops->start(k->store, starts, n, results, NULL), 0);
+        kit_commit(k);
+        kit_begin(k);
+        assert_int_equal(ops->settle(k->store, settles, n, results, NULL), 0);
+        kit_commit(k);
+    }
+}
+
+static void put_jobs(struct kit *k, int n)
+{
+    struct job_spec specs[250];
+    struct submit_result results[250];
+    for (int done = 0; done < n; done += 250) {
+        for (int i = 0; i < 250; i++)
+            specs[i] = (struct job_spec){.tenant = STR("acme"),
+                                         .id = str_of(arena_printf(&k->arena, "s%d", done + i)),
+                                         .task = STR("mail"),
+                                         .queue = STR("main"),
+                                         .payload = STR("{}"),
+                                         .max_attempts = 1};
+        kit_begin(k);
+        assert_int_equal(
+            store_ops(k->store)->submit(k->store, specs, 250, results, &k->arena, NULL), 0);
+        kit_commit(k);
+    }
+}
+
+/* Entries of the index of queued jobs that were passed, whether a job was behind them or not. */
+static long entries_read(const struct kit *kit)
+{
+    char text[32];
+    stores_postgres_sql(kit->url,
+                        "SELECT idx_tup_read FROM pg_stat_user_indexes "
+                        "WHERE indexrelname = 'jobs_ready'",
+                        text, sizeof text);
+    return strtol(text, NULL, 10);
+}
+
+static void claims_beside_an_old_snapshot_do_not_pass_all_that_was_done(void **state)
+{
+    struct kit *k = *state, worker;
+    struct redrive_err err = {0};
+    put_jobs(k, ROUNDS * A_ROUND + 2000);
+    void *old = stores_postgres_hold_snapshot(k->url);
+    kit_join(&worker, k);
+    work_through(&worker, ROUNDS, A_ROUND);
+    kit_close(&worker);
+    long before = -1;
+    for (int tries = 0; tries < 100 && before != entries_read(k); tries++) {
+        before = entries_read(k);
+        nanosleep(&PAUSE, NULL);
+    }
+    kit_join(&worker, k);
+    work_through(&worker, CLAIMS, 10);
+    kit_close(&worker);
+    long read = 0;
+    for (int tries = 0; tries < 1000 && read < CLAIMS * 10; tries++) {
+        nanosleep(&PAUSE, NULL);
+        read = entries_read(k) - before;
+    }
+    print_message("%ld entries a claim\n", read / CLAIMS);
+    assert_true(read / CLAIMS < ROUNDS * A_ROUND / 3);
+    stores_postgres_let_go(old);
+    assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, &err), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         F(a_list_of_a_small_tenant_does_not_pay_for_the_others),
+        F(a_renewed_lease_writes_no_index),
+        F(ended_leases_are_found_among_many_that_were_renewed),
+        F(claims_beside_an_old_snapshot_do_not_pass_all_that_was_done),
     };
     return cmocka_run_group_tests_name("postgres scale", tests, NULL, NULL);
 }

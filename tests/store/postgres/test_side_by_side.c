@@ -113,15 +113,76 @@ static void a_put_of_a_row_that_another_has_put_is_refused_when_that_commits(voi
     kit_join(&b, a);
     assert_int_equal(kit_shared_put(a, &row), 0);
     kit_begin(&b);
-    int64_t version = b.shared_version;
     row.version = 1;
     row.value = STR("second");
     assert_int_equal(kit_shared_put(a, &row), 0);
     row.value = STR("third");
     assert_int_equal(kit_shared_put(&b, &row), REDRIVE_E_STATE);
     kit_rollback(&b);
+    kit_close(&b);
+}
+
+static int try_commit(struct kit *k)
+{
+    const int rc = store_ops(k->store)->commit(k->store, NULL);
+    kit_rollback(k);
+    return rc;
+}
+
+/* A breaker or limit at the version that the handle has seen is put with the commit. */
+static void a_put_at_the_version_that_was_seen_is_compared_in_the_commit(void **state)
+{
+    struct kit *a = *state, b;
+    struct shared_row row = {
+        .kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
+    kit_join(&b, a);
+    assert_int_equal(kit_shared_put(a, &row), 0);
+    row.version = kit_shared(&b, SHARED_BUCKET, STR("acme"))->rows[0].version;
+    kit_begin(&b);
+    PUT(&b, .id = STR("x"));
+    row.value = STR("b's");
+    assert_int_equal(kit_shared_put(&b, &row), 0);
+    check_str(kit_shared(a, SHARED_BUCKET, STR("acme"))->rows[0].value, "first");
+    row.value = STR("a's");
+    assert_int_equal(kit_shared_put(a, &row), 0);
+    assert_int_equal(try_commit(&b), REDRIVE_E_CANCELLED);
+    assert_int_equal(LIST(a, .limit = 10)->n, 0);
+    check_str(kit_shared(a, SHARED_BUCKET, STR("acme"))->rows[0].value, "a's");
+
+    /* The same version once more is answered at once. */
+    kit_begin(&b);
+    assert_int_equal(kit_shared_put(&b, &row), REDRIVE_E_STATE);
+    row.version = kit_shared(&b, SHARED_BUCKET, STR("acme"))->rows[0].version;
+    row.value = STR("b's");
+    assert_int_equal(kit_shared_put(&b, &row), 0);
+    check_str(kit_shared(&b, SHARED_BUCKET, STR("acme"))->rows[0].value, "b's");
+    row.version++;
+    row.value = STR("b's second");
+    assert_int_equal(kit_shared_put(&b, &row), 0);
+    assert_int_equal(try_commit(&b), 0);
+    assert_int_equal(kit_shared(a, SHARED_BUCKET, STR("acme"))->rows[0].version, row.version + 1);
+    kit_close(&b);
+}
+
+/* What begin tells may be a moment old; a claim does not go by it. */
+static void a_claim_notices_that_others_have_changed_what_is_shared(void **state)
+{
+    struct kit *a = *state, b;
+    struct shared_row row = {.kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("k")};
+    const struct claim_filter filter = {.limit = 1};
+    struct redrive_err err = {0};
+    kit_join(&b, a);
+    const int64_t seq = PUT(&b, .id = STR("x"));
+    kit_begin(&b);
+    const int64_t version = b.shared_version;
+    assert_int_equal(kit_shared_put(a, &row), 0);
+    assert_int_equal(store_ops(b.store)->ready(b.store, &filter, &b.page, &err),
+                     REDRIVE_E_CANCELLED);
+    assert_int_equal(b.page.n, 0);
+    kit_rollback(&b);
     kit_begin(&b);
     assert_int_equal(b.shared_version, version + 1);
+    check_seqs(READY(&b, .limit = 1), seq);
     kit_rollback(&b);
     kit_close(&b);
 }
@@ -361,17 +422,20 @@ static void a_lease_that_another_handle_moved_does_not_matter(void **state)
     kit_close(&b);
 }
 
-/* Within the unit all see the settled job, and it is there once. */
+/* A claim leaves it out, but it is there once, and as the unit has left it. */
 static void a_job_that_is_settled_unseen_is_seen_by_the_unit(void **state)
 {
     struct kit *k = *state;
+    int64_t next_ms;
     const int64_t seq = PUT(k, .id = STR("x"));
     const uint64_t token = kit_start(k, seq);
+    k->now_ms += 60000;
     kit_begin(k);
     struct decision back = decision_retrying(0);
     back.state = REDRIVE_STATE_QUEUED;
     check_move(kit_settle(k, seq, token, back), 0, REDRIVE_STATE_QUEUED);
-    check_seqs(READY(k, .tenant = STR("acme")), seq);
+    assert_int_equal(kit_expired(k, 10, &next_ms)->n, 0);
+    assert_int_equal(READY(k, .tenant = STR("acme"))->n, 0);
     const uint64_t second = kit_start(k, seq);
     check_move(kit_settle(k, seq, token, decision_completed()), REDRIVE_E_STATE,
                REDRIVE_STATE_RUNNING);
@@ -497,6 +561,8 @@ int main(void)
         F(jobs_that_another_has_locked_are_looked_at_again_soon),
         F(a_move_of_a_locked_job_waits_and_then_gives_up_the_unit),
         F(a_put_of_a_row_that_another_has_put_is_refused_when_that_commits),
+        F(a_put_at_the_version_that_was_seen_is_compared_in_the_commit),
+        F(a_claim_notices_that_others_have_changed_what_is_shared),
         F(many_units_at_once_lose_nothing_and_do_nothing_twice),
         F(counts_are_put_together_now_and_then),
         F(a_store_that_is_not_whole_is_found_out),

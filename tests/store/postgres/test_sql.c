@@ -240,7 +240,9 @@ static void an_older_schema_is_brought_up_to_date(void **state)
                         "redrive.submit('mail', '{}', id => 'b')",
                         NULL, 0);
     struct store_facts facts;
+    char newest[16];
     const struct store_options options = {.caller_time = true};
+    snprintf(newest, sizeof newest, "%d", POSTGRES_SCRIPTS_COUNT);
     assert_int_equal(store_open(k->url, &options, &k->store, NULL), 0);
     assert_int_equal(store_ops(k->store)->facts(k->store, &facts, NULL), 0);
     assert_int_equal(facts.version_found, 3);
@@ -249,7 +251,7 @@ static void an_older_schema_is_brought_up_to_date(void **state)
     check_answer(k, "SET ROLE canceller; SELECT redrive.cancel('a'), redrive.cancel('b')",
                  "cancelling|cancelled");
     stores_postgres_sql(k->url, "DROP OWNED BY canceller; DROP ROLE canceller", NULL, 0);
-    check_answer(k, "SELECT version FROM redrive.meta", "6");
+    check_answer(k, "SELECT version FROM redrive.meta", newest);
     check_answer(
         k, "SELECT has_function_privilege('public', 'redrive.cancel(text, text)', 'EXECUTE')", "f");
 }
