@@ -11,7 +11,17 @@ static size_t bounded(size_t limit)
     return limit < PAGE_MAX ? limit : PAGE_MAX;
 }
 
-/* Two statements at once: the jobs whose time has come, and what comes after them. */
+/* Of what comes after the jobs that are given. */
+enum {
+    COLUMN_NEXT,     /* the time of the first one, if as many as asked for are given */
+    COLUMN_LATER,    /* the first one whose time has not come */
+    COLUMN_HAS_COME, /* how many there are whose time has */
+    COLUMN_ANSWER,   /* shared version and time */
+    COLUMN_LONGER = COLUMN_ANSWER + 2, /* leases: some were to be looked at, and are longer now */
+};
+
+/* Two statements at once: the jobs whose time has come, and what comes after them. Whoever keeps
+ * time goes by what processes share, and may have been woken because it has changed. */
 static int look(struct store *store, enum statement jobs, enum statement next, size_t limit,
                 struct redrive_err *err)
 {
@@ -24,7 +34,9 @@ static int look(struct store *store, enum statement jobs, enum statement next, s
         pg_args_int8(&store->args, (int64_t)limit);
         rc = pg_send(store, both[i], true, err);
     }
-    return rc == 0 ? pg_sync(store, err) : rc;
+    if (rc == 0)
+        rc = pg_sync(store, err);
+    return rc == 0 ? pg_answer_check(store, store->results[1], COLUMN_ANSWER, err) : rc;
 }
 
 /* When the next one's time comes. If the limit was not reached, those whose time has come and that
@@ -34,10 +46,10 @@ static int64_t next_of(const struct store *store, size_t given, size_t limit)
 {
     const PGresult *times = store->results[1];
     if (given == limit)
-        return pg_get_int(times, 0, 0);
-    const int64_t next_ms = pg_get_int(times, 0, 1);
+        return pg_get_int(times, 0, COLUMN_NEXT);
+    const int64_t next_ms = pg_get_int(times, 0, COLUMN_LATER);
     const int64_t again_ms = store->now_ms + LOCKED_AGAIN_MS;
-    const bool some_are_locked = pg_get_int(times, 0, 2) > (int64_t)given;
+    const bool some_are_locked = pg_get_int(times, 0, COLUMN_HAS_COME) > (int64_t)given;
     return some_are_locked && (next_ms == 0 || again_ms < next_ms) ? again_ms : next_ms;
 }
 
@@ -88,7 +100,7 @@ int postgres_expired(struct store *store, size_t limit, struct job_page *ret, in
 {
     int rc =
         page_of(store, STATEMENT_EXPIRED, STATEMENT_EXPIRED_NEXT, limit, ret, ret_next_ms, err);
-    if (rc == 0 && pg_get_bool(store->results[1], 0, 3))
+    if (rc == 0 && pg_get_bool(store->results[1], 0, COLUMN_LONGER))
         store->lease_checks_ms = store->now_ms;
     return rc;
 }

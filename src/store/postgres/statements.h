@@ -101,15 +101,19 @@ enum row_column {
     " LIMIT $2::bigint FOR UPDATE SKIP LOCKED) "                                        \
     "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY " order
 
-/* The time of the job after $2 others, the first that is later than $1, and how many are not, up to
- * $2. */
+/* Shared version and time, for answer.c. */
+#define CLOCK_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+#define ANSWER   "(SELECT version FROM redrive.shared_version), (SELECT " CLOCK_MS ")"
+
+/* The time of the job after $2 others, the first that is later than $1, how many are not, up to $2,
+ * and an ANSWER. */
 #define NEXT_TIMES(condition, column)                                                              \
     "SELECT (SELECT j." column " FROM redrive.job_states j WHERE " condition " ORDER BY j." column \
     ", j.seq OFFSET $2::bigint LIMIT 1), "                                                         \
     "(SELECT j." column " FROM redrive.job_states j WHERE " condition " AND j." column             \
     " > $1::bigint ORDER BY j." column ", j.seq LIMIT 1), "                                        \
     "(SELECT count(*) FROM (SELECT 1 FROM redrive.job_states j WHERE " condition " AND j." column  \
-    " <= $1::bigint ORDER BY j." column ", j.seq LIMIT $2::bigint) x)"
+    " <= $1::bigint ORDER BY j." column ", j.seq LIMIT $2::bigint) x), " ANSWER
 
 /* The same of leases: their ends of as many of those that are to be looked at first as are worth
  * the look, and of the others when they are to be looked at. At last whether there are some that
@@ -126,7 +130,7 @@ enum row_column {
     "OFFSET $2::bigint LIMIT 1), (SELECT ms FROM other)), "                             \
     "least((SELECT min(lease_until_ms) FROM first WHERE lease_until_ms > $1::bigint), " \
     "(SELECT ms FROM other)), "                                                         \
-    "(SELECT count(*) FROM first WHERE lease_until_ms <= $1::bigint), "                 \
+    "(SELECT count(*) FROM first WHERE lease_until_ms <= $1::bigint), " ANSWER ", "     \
     "EXISTS (SELECT FROM first WHERE lease_check_ms <= $1::bigint "                     \
     "AND lease_until_ms > $1::bigint)"
 
@@ -148,10 +152,6 @@ enum row_column {
     "SELECT EXISTS (SELECT FROM kept), EXISTS (SELECT FROM redrive.job_states WHERE state = 2), " \
     "(SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "                  \
     "AND query LIKE 'WITH redrive\\_claims %'), set_config('synchronous_commit', 'off', true)"
-
-/* Shared version and time, for answer.c. */
-#define CLOCK_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-#define ANSWER   "(SELECT version FROM redrive.shared_version), (SELECT " CLOCK_MS ")"
 
 /* The end of a commit: made (1 row) if the marker of the handle was as expected; $2 is the unit's
  * time if it was computed, which may be off by a second from when the transaction began. Gives an

@@ -175,12 +175,13 @@ static void a_signal_does_not_look_like_a_server_that_is_gone(void **state)
 
 /* -- Connections that break -- */
 
-/* A backend that is told to go is still there for a moment. */
+/* A backend that is told to go is still there for a moment, and its connection a little longer. */
 #define KILL_ALL                                                                                   \
     "DO $$ BEGIN PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "         \
     "current_database() AND application_name = 'redrive'; LOOP PERFORM pg_stat_clear_snapshot(); " \
     "EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() "       \
-    "AND application_name = 'redrive'); PERFORM pg_sleep(0.001); END LOOP; END $$"
+    "AND application_name = 'redrive'); PERFORM pg_sleep(0.001); END LOOP; PERFORM "               \
+    "pg_sleep(0.05); END $$"
 
 static void a_unit_whose_connection_breaks_has_not_happened_and_can_be_repeated(void **state)
 {
