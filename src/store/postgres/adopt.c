@@ -4,19 +4,12 @@
 
 #define TOGETHER_MAX 256
 
-/* Whether the job's own row tells of the last of its attempts. */
-static bool row_tells_last(const struct job_status *s)
-{
-    return s->state == REDRIVE_STATE_RUNNING ||
-           (s->state == REDRIVE_STATE_COMPLETED && s->attempts == 1);
-}
-
 static int keep_history(struct store *store, struct row *row, const struct adopted_job *adopted,
                         struct redrive_err *err)
 {
-    const size_t own = row_tells_last(&adopted->job->status) && adopted->n_attempts > 0;
+    const size_t n = adopted_rows(adopted);
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < adopted->n_attempts - own; i++) {
+    for (size_t i = 0; rc == 0 && i < n; i++) {
         const struct job_attempt *attempt = &adopted->attempts[i];
         rc = pg_row_ended(store, row, attempt, err);
         if (attempt->error.class_ != REDRIVE_CLASS_SUCCESS)

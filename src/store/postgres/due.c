@@ -63,16 +63,16 @@ int postgres_promote_due(struct store *store, size_t limit, size_t *ret_moved, i
     if (rc == 0)
         rc = pg_lines_know(store, store->results[0], COLUMN_LINE_ID, err);
     const int n = rc == 0 ? PQntuples(store->results[0]) : 0;
-    for (int i = 0; i < n; i++) {
-        struct row *row = pg_row_keep(store, store->results[0], i);
+    for (int i = 0; rc == 0 && i < n; i++) {
+        const struct row *row = pg_row_keep(store, store->results[0], i);
+        struct move_result result;
         if (!row)
             return err_nomem(err);
-        pg_row_become(store, row, REDRIVE_STATE_QUEUED, NULL);
+        rc = pg_row_move(store, &(struct move){row->seq, MOVE_PROMOTE}, &result, err);
+        *ret_moved += result.code == 0;
     }
-    if (rc == 0) {
-        *ret_moved = (size_t)n;
+    if (rc == 0)
         *ret_next_ms = next_of(store, (size_t)n, limit);
-    }
     return rc;
 }
 
@@ -154,17 +154,6 @@ int postgres_parked(struct store *store, struct str tenant, struct str lane,
     return rc;
 }
 
-static void credit_row(struct store *store, const struct pause_credit *credit, struct row *row)
-{
-    struct job_status *s = &row->s;
-    if (s->state != REDRIVE_STATE_QUEUED || s->first_started_ms == 0 ||
-        s->updated_ms >= credit->until_ms)
-        return;
-    s->held_ms +=
-        credit->until_ms - (credit->since_ms > s->updated_ms ? credit->since_ms : s->updated_ms);
-    pg_row_touch(store, row);
-}
-
 /* The jobs are found without a lock; those that have started are then locked, all at once. */
 int postgres_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err)
 {
@@ -197,9 +186,9 @@ int postgres_credit_pause(struct store *store, struct pause_credit *credit, stru
     }
     rc = seqs ? pg_rows_lock(store, seqs, started, err) : err_nomem(err);
     for (size_t i = 0; rc == 0 && i < started; i++) {
-        struct row *row = pg_row_find(store, seqs[i]);
-        if (row)
-            credit_row(store, credit, row);
+        const struct move move = {seqs[i], MOVE_CREDIT, .credit = credit};
+        struct move_result ignored;
+        rc = pg_row_move(store, &move, &ignored, err);
     }
     return rc;
 }

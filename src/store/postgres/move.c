@@ -1,211 +1,223 @@
+/* The moves of jobs: the transition computes, this notes what is to be written. */
 #include "base/err.h"
-#include "core/state.h"
 #include "store/postgres/private.h"
 
-#define FROM(state) (1u << REDRIVE_STATE_##state)
+#define LOCKED_AT_ONCE 256
 
-/* Locks the jobs of an array of moves that start with a seq, some at a time. */
-#define LOCK_ALL(store, moves, n, member, err)         \
-    ({                                                 \
-        int rc_ = pg_unit_needed(store, err);          \
-        int64_t seqs_[256];                            \
-        for (size_t i_ = 0; rc_ == 0 && i_ < (n);) {   \
-            size_t k_ = 0;                             \
-            for (; k_ < 256 && i_ < (n); k_++, i_++)   \
-                seqs_[k_] = (moves)[i_] member;        \
-            rc_ = pg_rows_lock(store, seqs_, k_, err); \
-        }                                              \
-        rc_;                                           \
-    })
+/* ---- What stands beside a row ---------------------------------------------------------------- */
 
-static int start_one(struct store *store, const struct start_move *move, struct move_result *ret,
-                     struct redrive_err *err)
+/* Holds its key again: 1, or 0 when another live job does. */
+static int take_key(struct store *store, struct row *row, struct redrive_err *err)
 {
-    struct row *row = pg_row_take(store, move->seq, FROM(QUEUED), ret);
-    if (!row)
-        return 0;
-    char *worker = arena_dup(&store->arena, move->worker.ptr ? move->worker : STR(""));
+    const PGresult *result;
+    if (!row->has_key)
+        return 1;
+    int rc = pg_rows_flush(store, err);
+    pg_args_int8(&store->args, row->seq);
+    if (rc == 0)
+        rc = pg_run(store, STATEMENT_KEY_TAKE, &result, err);
+    if (rc != 0)
+        return rc;
+    row->holds_key = strcmp(PQcmdTuples((PGresult *)result), "1") == 0;
+    return row->holds_key;
+}
+
+static int edit(struct store *store, const struct row *row, struct str payload,
+                struct redrive_err *err)
+{
+    pg_args_int8(&store->args, row->seq);
+    pg_args_text(&store->args, payload);
+    return pg_send(store, STATEMENT_PAYLOAD_WRITE, false, err);
+}
+
+static int remove_one(struct store *store, const struct row *row, struct redrive_err *err)
+{
+    int rc = pg_rows_flush(store, err);
+    if (rc != 0)
+        return rc;
+    lines_count(&store->lines, row->line, (int)row->s.state, -1);
+    pg_args_array(&store->args, ARG_INT8);
+    pg_item_int8(&store->args, row->seq);
+    pg_args_array_end(&store->args);
+    pg_row_drop(store, row->seq);
+    return pg_send(store, STATEMENT_REMOVE, false, err);
+}
+
+/* What was read before the row was locked may be over. */
+static bool is_as_seen(const struct row *row, const struct change_move *move)
+{
+    return !move->seen || row->s.token == move->seen->token;
+}
+
+/* ---- Moves ----------------------------------------------------------------------------------- */
+
+static int keep_worker(struct store *store, struct job_status *s, struct redrive_err *err)
+{
+    char *worker = arena_dup(&store->arena, s->worker.ptr ? s->worker : STR(""));
     if (!worker)
         return err_nomem(err);
-    pg_row_become(store, row, REDRIVE_STATE_RUNNING, ret);
-    struct job_status *s = &row->s;
-    s->worker = (struct str){worker, move->worker.len};
-    s->attempts++;
-    s->started_ms = store->now_ms;
-    if (s->first_started_ms == 0)
-        s->first_started_ms = store->now_ms;
-    s->token = move->token;
-    s->lease_until_ms = move->lease_until_ms;
-    s->permit = move->permit;
-    row->is_ours = true;
+    s->worker.ptr = worker;
     return 0;
+}
+
+/* An error stands in the history, to which the row points; a result waits beside the row. */
+static int keep_strings(struct store *store, struct row *row, const struct transition *t,
+                        const struct job_status *s, struct redrive_err *err)
+{
+    if (t->adds_attempt) {
+        int rc = pg_row_ended(store, row, &t->attempt, err);
+        if (rc != 0)
+            return rc;
+    }
+    if (t->replaces_error) {
+        row->error_n = row->history_n;
+        row->error_class = s->error.class_;
+        row->fingerprint = s->fingerprint;
+    }
+    if (t->replaces_result) {
+        row->result = arena_str(&store->arena, s->result);
+        if (!row->result.ptr)
+            return err_nomem(err);
+    }
+    return 0;
+}
+
+/* Whether this handle has started the job that the move leaves running. */
+static bool is_our_lease(struct store *store, const struct move *move)
+{
+    struct row kept;
+    return move->kind == MOVE_START ||
+           (move->kind == MOVE_EXTEND && pg_kept_get(store, move->seq, move->extend->token, &kept));
+}
+
+static int write_down(struct store *store, struct row *row, const struct move *move,
+                      const struct transition *t, struct job_status *s, struct redrive_err *err)
+{
+    int rc = move->kind == MOVE_START ? keep_worker(store, s, err) : 0;
+    if (rc == 0)
+        rc = keep_strings(store, row, t, s, err);
+    if (rc == 0 && t->replaces_payload)
+        rc = edit(store, row, move->change->payload, err);
+    if (rc != 0)
+        return rc;
+    if (s->state != row->s.state)
+        lines_count(&store->lines, row->line, (int)row->s.state, (int)s->state);
+    row->is_ours |= is_our_lease(store, move);
+    row->s = *s;
+    row->s.error = (struct job_error){0};
+    row->s.result = (struct str){NULL, 0};
+    if (move->kind == MOVE_EXTEND)
+        pg_row_touch_lease(store, row);
+    else
+        pg_row_touch(store, row);
+    return 0;
+}
+
+int pg_row_move(struct store *store, const struct move *move, struct move_result *ret,
+                struct redrive_err *err)
+{
+    struct transition t;
+    struct row *row = pg_row_find(store, move->seq);
+    *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
+    if (!row)
+        return 0;
+    struct job_status s = row->s;
+    transition(&s, move, store->now_ms, &t);
+    *ret = (struct move_result){.code = t.code, .state = s.state};
+    if (t.code != 0)
+        return 0;
+    if (move->kind >= MOVE_CANCEL && !is_as_seen(row, move->change)) {
+        store->is_lost = true;
+        return err_set(err, REDRIVE_E_CANCELLED, "another unit was in the way");
+    }
+    if (t.removes_job)
+        return remove_one(store, row, err);
+    if (t.key == KEY_IS_TAKEN) {
+        int rc = take_key(store, row, err);
+        if (rc <= 0) {
+            *ret = (struct move_result){.code = REDRIVE_E_EXISTS, .state = row->s.state};
+            return rc;
+        }
+    }
+    return write_down(store, row, move, &t, &s, err);
+}
+
+/* ---- The slots ------------------------------------------------------------------------------- */
+
+/* Running jobs that this handle has started are taken as it knows them, without a look. */
+static int guess_all(struct store *store, const struct move_list *list, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < list->n; i++) {
+        const struct move move = move_at(list, i);
+        if (move.kind == MOVE_SETTLE)
+            rc = pg_row_guess(store, move.seq, move.settle->token, err);
+        else if (move.kind == MOVE_EXTEND)
+            rc = pg_row_guess(store, move.seq, move.extend->token, err);
+    }
+    return rc;
+}
+
+static int lock_all(struct store *store, const struct move_list *list, struct redrive_err *err)
+{
+    int64_t seqs[LOCKED_AT_ONCE];
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < list->n;) {
+        size_t n = 0;
+        for (; n < LOCKED_AT_ONCE && i < list->n; n++, i++)
+            seqs[n] = move_at(list, i).seq;
+        rc = pg_rows_lock(store, seqs, n, err);
+    }
+    return rc;
+}
+
+static int move_all(struct store *store, const struct move_list *list, struct move_result *ret,
+                    struct redrive_err *err)
+{
+    int rc = pg_unit_needed(store, err);
+    if (rc == 0)
+        rc = guess_all(store, list, err);
+    if (rc == 0)
+        rc = lock_all(store, list, err);
+    for (size_t i = 0; i < list->n && rc == 0; i++) {
+        const struct move move = move_at(list, i);
+        rc = pg_row_move(store, &move, &ret[i], err);
+    }
+    return rc;
 }
 
 int postgres_start(struct store *store, const struct start_move *moves, size_t n,
                    struct move_result *ret, struct redrive_err *err)
 {
-    int rc = LOCK_ALL(store, moves, n, .seq, err);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = start_one(store, &moves[i], &ret[i], err);
-    return rc;
+    return move_all(store, &(struct move_list){MOVE_START, .n = n, .starts = moves}, ret, err);
 }
 
 int postgres_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
                   struct move_result *ret, struct redrive_err *err)
 {
-    int rc = LOCK_ALL(store, seqs, n, , err);
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        struct row *row = pg_row_take(store, seqs[i], FROM(QUEUED), &ret[i]);
-        if (!row)
-            continue;
-        pg_row_become(store, row, REDRIVE_STATE_PARKED, &ret[i]);
-        row->s.deferrals++;
-        row->s.parked_by_limit = by_limit;
-        row->s.held_since_ms = store->now_ms;
-    }
-    return rc;
+    return move_all(store, &(struct move_list){MOVE_PARK, by_limit, n, .seqs = seqs}, ret, err);
 }
 
 int postgres_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
                     struct redrive_err *err)
 {
-    int rc = LOCK_ALL(store, seqs, n, , err);
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        struct row *row = pg_row_take(store, seqs[i], FROM(PARKED), &ret[i]);
-        if (row)
-            pg_row_become(store, row, REDRIVE_STATE_QUEUED, &ret[i]);
-    }
-    return rc;
-}
-
-/* A delay without end is as late as can be, not in the past. */
-static int64_t later(int64_t now_ms, int64_t delay_ms)
-{
-    int64_t sum;
-    return __builtin_add_overflow(now_ms, delay_ms, &sum) ? INT64_MAX : sum;
-}
-
-static bool is_time_locked(enum redrive_state state)
-{
-    return state == REDRIVE_STATE_RETRYING || state == REDRIVE_STATE_SCHEDULED;
-}
-
-/* Writes down how the attempt went, and lets the row point to its error. The row is as it ran, but
- * for its next time. */
-static int remember(struct store *store, const struct settle_move *move, struct row *row,
-                    int64_t ended_ms, struct redrive_err *err)
-{
-    const struct decision *d = move->decision;
-    const struct job_status *s = &row->s;
-    if (d->state == REDRIVE_STATE_COMPLETED && s->attempts == 1)
-        return 0;
-    const struct job_attempt attempt = {
-        .epoch = s->epoch,
-        .number = d->uses_attempt ? s->attempts : 0,
-        .started_ms = s->started_ms,
-        .ended_ms = ended_ms,
-        .worker = s->worker,
-        .outcome = d->state,
-        .error = move->error,
-        .delay_ms = d->delay_ms,
-        .why = str_of(delay_why_name(d->why)),
-        .next_ms = is_time_locked(d->state) ? s->process_after_ms : 0,
-    };
-    int rc = pg_row_ended(store, row, &attempt, err);
-    if (rc == 0 && move->error.class_ != REDRIVE_CLASS_SUCCESS) {
-        row->error_n = row->history_n;
-        row->error_class = move->error.class_;
-        row->fingerprint = move->fingerprint;
-    }
-    return rc;
-}
-
-static void take_back(struct job_status *s)
-{
-    s->deferrals++;
-    if (s->attempts > 0)
-        s->attempts--;
-    if (s->attempts == 0) {
-        s->first_started_ms = 0;
-        s->held_ms = 0;
-    }
-}
-
-static struct row *take_by_token(struct store *store, int64_t seq, uint64_t token,
-                                 struct move_result *ret)
-{
-    struct row *row = pg_row_take(store, seq, FROM(RUNNING), ret);
-    if (row && row->s.token != token) {
-        ret->code = REDRIVE_E_STATE;
-        return NULL;
-    }
-    return row;
-}
-
-static int settle_one(struct store *store, const struct settle_move *move, struct move_result *ret,
-                      struct redrive_err *err)
-{
-    const struct decision *d = move->decision;
-    struct row *row = take_by_token(store, move->seq, move->token, ret);
-    if (!row)
-        return 0;
-    if (!state_may_become(REDRIVE_STATE_RUNNING, d->state)) {
-        ret->code = REDRIVE_E_STATE;
-        return 0;
-    }
-    struct job_status *s = &row->s;
-    const int64_t ended_ms = move->ended_ms ? move->ended_ms : store->now_ms;
-    if (is_time_locked(d->state))
-        s->process_after_ms = later(store->now_ms, d->delay_ms);
-    int rc = remember(store, move, row, ended_ms, err);
-    if (rc == 0 && move->result.ptr) {
-        row->result = arena_str(&store->arena, move->result);
-        if (!row->result.ptr)
-            rc = err_nomem(err);
-    }
-    if (rc != 0)
-        return rc;
-    s->reason = d->reason;
-    s->crashes = d->crashes;
-    if (!d->uses_attempt)
-        take_back(s);
-    if (state_has_ended(d->state))
-        s->finished_ms = ended_ms;
-    pg_row_become(store, row, d->state, ret);
-    return 0;
+    return move_all(store, &(struct move_list){MOVE_UNPARK, .n = n, .seqs = seqs}, ret, err);
 }
 
 int postgres_settle(struct store *store, const struct settle_move *moves, size_t n,
                     struct move_result *ret, struct redrive_err *err)
 {
-    int rc = pg_unit_needed(store, err);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = pg_row_guess(store, moves[i].seq, moves[i].token, err);
-    if (rc == 0)
-        rc = LOCK_ALL(store, moves, n, .seq, err);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = settle_one(store, &moves[i], &ret[i], err);
-    return rc;
+    return move_all(store, &(struct move_list){MOVE_SETTLE, .n = n, .settles = moves}, ret, err);
 }
 
 int postgres_extend(struct store *store, const struct extend_move *moves, size_t n,
                     struct move_result *ret, struct redrive_err *err)
 {
-    int rc = pg_unit_needed(store, err);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = pg_row_guess(store, moves[i].seq, moves[i].token, err);
-    if (rc == 0)
-        rc = LOCK_ALL(store, moves, n, .seq, err);
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        const struct extend_move *move = &moves[i];
-        struct row kept;
-        struct row *row = take_by_token(store, move->seq, move->token, &ret[i]);
-        if (!row)
-            continue;
-        row->is_ours |= pg_kept_get(store, move->seq, move->token, &kept);
-        if (move->lease_until_ms > row->s.lease_until_ms)
-            row->s.lease_until_ms = move->lease_until_ms;
-        pg_row_touch_lease(store, row);
-    }
-    return rc;
+    return move_all(store, &(struct move_list){MOVE_EXTEND, .n = n, .extends = moves}, ret, err);
+}
+
+int postgres_change(struct store *store, const struct change_move *moves, size_t n,
+                    struct move_result *ret, struct redrive_err *err)
+{
+    return move_all(store, &(struct move_list){MOVE_CANCEL, .n = n, .changes = moves}, ret, err);
 }

@@ -35,7 +35,7 @@
 #include "store/postgres/args.h"
 #include "store/postgres/statements.h"
 #include "store/sql_lines.h"
-#include "store/store.h"
+#include "store/transition.h"
 
 /* The oldest server that is used. */
 #define SERVER_OLDEST 130000
@@ -278,12 +278,7 @@ struct row *pg_row_keep(struct store *store, const PGresult *result, int i);
 /* A row that is to be inserted, or has been. */
 struct row *pg_row_new(struct store *store, int64_t seq, struct line *line,
                        const struct job_spec *spec);
-/* The row of a job that is in one of the states (bit mask), or NULL and the refusal. */
-struct row *pg_row_take(struct store *store, int64_t seq, uint32_t states, struct move_result *ret);
-/* Moves it, and does what every such move does. */
-void pg_row_become(struct store *store, struct row *row, enum redrive_state to,
-                   struct move_result *ret);
-/* It has changed without a move. */
+/* It has changed. */
 void pg_row_touch(struct store *store, struct row *row);
 /* Of a running job: only the end of its lease has. */
 void pg_row_touch_lease(struct store *store, struct row *row);
@@ -299,6 +294,12 @@ int pg_row_ended(struct store *store, struct row *row, const struct job_attempt 
 
 /* Takes the row of a job that this handle has started, under this token, without a look at it. */
 int pg_row_guess(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err);
+
+/* ---- move.c -------------------------------------------------------------------------------- */
+
+/* Makes the move of a job whose row is kept, or refuses it, as *ret says. */
+int pg_row_move(struct store *store, const struct move *move, struct move_result *ret,
+                struct redrive_err *err);
 
 /* ---- kept.c: running jobs that this handle has started ------------------------------------- */
 

@@ -1,7 +1,6 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "core/elapsed.h"
 #include "core/state.h"
 #include "store/postgres/private.h"
 
@@ -90,7 +89,6 @@ struct row *pg_row_keep(struct store *store, const PGresult *r, int i)
 struct row *pg_row_new(struct store *store, int64_t seq, struct line *line,
                        const struct job_spec *spec)
 {
-    const bool is_later = spec->process_after_ms > store->now_ms;
     const struct row row = {
         .seq = seq,
         .line = line,
@@ -98,11 +96,7 @@ struct row *pg_row_new(struct store *store, int64_t seq, struct line *line,
         .deadline_ms = spec->deadline_ms,
         .has_key = spec->unique_key.len > 0,
         .holds_key = spec->unique_key.len > 0,
-        .s = {.seq = seq,
-              .state = is_later ? REDRIVE_STATE_SCHEDULED : REDRIVE_STATE_QUEUED,
-              .process_after_ms = spec->process_after_ms ? spec->process_after_ms : store->now_ms,
-              .created_ms = store->now_ms,
-              .updated_ms = store->now_ms},
+        .s = transition_submit(spec, seq, store->now_ms),
     };
     return row_add(store, &row);
 }
@@ -169,20 +163,6 @@ void pg_rows_release(struct store *store)
 
 /* ---- Moves ---------------------------------------------------------------------------------- */
 
-struct row *pg_row_take(struct store *store, int64_t seq, uint32_t states, struct move_result *ret)
-{
-    struct row *row = pg_row_find(store, seq);
-    if (!row) {
-        *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
-        return NULL;
-    }
-    *ret = (struct move_result){.state = row->s.state};
-    if (states >> row->s.state & 1)
-        return row;
-    ret->code = REDRIVE_E_STATE;
-    return NULL;
-}
-
 static void make_dirty(struct store *store, struct row *row)
 {
     row->s.updated_ms = store->now_ms;
@@ -208,33 +188,6 @@ bool pg_row_is_moved(const struct store *store, int64_t seq)
 {
     const struct row *row = map_get(&store->rows.by_seq, key_of(&seq));
     return row && (row->is_dirty || row->is_gone);
-}
-
-static void leave(struct store *store, struct row *row)
-{
-    struct job_status *s = &row->s;
-    if (s->state == REDRIVE_STATE_RUNNING) {
-        s->token = 0;
-        s->lease_until_ms = 0;
-        s->permit = (struct breaker_permit){0};
-    }
-    if (s->state == REDRIVE_STATE_PARKED) {
-        if (s->first_started_ms != 0)
-            s->held_ms += elapsed_since(s->held_since_ms, store->now_ms);
-        s->held_since_ms = 0;
-        s->parked_by_limit = false;
-    }
-}
-
-void pg_row_become(struct store *store, struct row *row, enum redrive_state to,
-                   struct move_result *ret)
-{
-    leave(store, row);
-    lines_count(&store->lines, row->line, (int)row->s.state, (int)to);
-    row->s.state = to;
-    pg_row_touch(store, row);
-    if (ret)
-        *ret = (struct move_result){.state = to};
 }
 
 int pg_row_ended(struct store *store, struct row *row, const struct job_attempt *attempt,
