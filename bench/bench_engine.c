@@ -18,7 +18,7 @@
  *     bench_engine steps --store URL [--batch N]
  *         STEPS transactions that settle a batch and claim the next one, then as many that only
  *         settle. Before each of them, and at the end, it prints its name in a line and waits for
- *         one, so that its caller can count round trips; an empty line before what does not count.
+ *         one, so that its caller can time it; an empty line before what does not count.
  *
  * With --store URL all of them work on that store instead of a file of their own. What it holds
  * stays there, and claims are measured by the clock on the wall: what the server does is no
@@ -518,7 +518,7 @@ static int waiting(const struct options *options)
     return 0;
 }
 
-/* ---- Transactions, for a caller that counts ----------------------------------------------------
+/* ---- Transactions, for a caller with a clock ---------------------------------------------------
  */
 
 static void claim_some(struct engine *engine, struct batch *b, size_t n)

@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ import promises  # noqa: E402
 import servers  # noqa: E402
 import stores  # noqa: E402
 import tables  # noqa: E402
-from delay import DelayProxy  # noqa: E402
+from delay import DelayProxy, round_trips_of_transactions  # noqa: E402
 from stores import medians, processor_s, row  # noqa: E402
 from workers import Team, Trouble  # noqa: E402
 
@@ -43,8 +42,6 @@ LATENCY_JOBS = 1000  # at least, if that does not take more than LATENCY_MAX_S
 LATENCY_MAX_S = 15
 IDLE_WORKERS = (1, 100)
 IDLE_RATE, IDLE_S = 100, 5
-STEP_BATCH = 64
-STEP_US = 5000  # so long that no answer comes while a client still sends
 PARTS = ("throughput", "latency", "steps", "idle")
 RUN_S = 120  # nothing else may take longer
 
@@ -126,7 +123,7 @@ class OverNetwork:
         self.contestants = [one for one in (ours, *peers) if not wanted or one.name in wanted]
 
     def network(self, round_trip_us):
-        return DelayProxy(self.store.server, round_trip_us / 1000, self.bench / "bench" / "delay_proxy")
+        return DelayProxy(self.store.server, round_trip_us / 1000, self.bench)
 
     # -- Throughput --
 
@@ -191,23 +188,10 @@ class OverNetwork:
     # -- Of ours alone --
 
     def steps(self):
-        """Round trips of a transaction that settles a batch and claims the next, and of one that only settles: the
-        median of many, because some prepare a statement or look after something else as well."""
-        trips = {}
-        with self.network(STEP_US) as network:
-            url = network.through(self.store.url(self.store.place()))
-            command = [self.store.tool("bench_engine"), "steps", "--store", url, "--batch", str(STEP_BATCH)]
-            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
-                done = ""
-                for line in engine.stdout:
-                    trips.setdefault(done, []).append(network.reset()["round_trips"])
-                    done = line.strip()
-                    engine.stdin.write("\n")
-                    engine.stdin.flush()
-        if engine.returncode != 0:
-            raise Trouble("bench_engine has failed")
-        return [row(f"net.{self.store.name}.{step}.round_trips", statistics.median(counted), "1/transaction")
-                for step, counted in trips.items() if step]
+        """Round trips of a transaction that settles a batch and claims the next, and of one that only settles."""
+        url = self.store.url(self.store.place())
+        return [row(f"net.{self.store.name}.{step}.round_trips", trips, "1/transaction")
+                for step, trips in round_trips_of_transactions(self.store.server, url, self.bench).items()]
 
     def idle(self):
         """Jobs that come one by one to many workers that wait, on Redis: how soon they start, and what it costs."""

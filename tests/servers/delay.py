@@ -9,20 +9,25 @@ import json
 import os
 import pathlib
 import subprocess
+import time
 
 STOP_S = 20
+STEP_MS = 20  # so long that it cannot be taken for work of the server or of the client
+STEP_BATCH = 64
 
 
-def find_program():
-    return pathlib.Path(os.environ["REDRIVE_BUILD"]) / "bench" / "delay_proxy"
+def find_program(build=None):
+    """That of a build; of the one under test unless given."""
+    build = build or os.environ.get("REDRIVE_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build")
+    return pathlib.Path(build) / "bench" / "delay_proxy"
 
 
 class DelayProxy:
-    """`server` has a port on loopback and a URL with it; `program` is that of the build under test unless given."""
+    """`server` has a port on loopback and a URL with it; `build` is that under test unless given."""
 
-    def __init__(self, server, round_trip_ms, program=None):
+    def __init__(self, server, round_trip_ms, build=None):
         self.server = server
-        self.process = subprocess.Popen([str(program or find_program()), str(server.port), str(round(round_trip_ms * 1000))],
+        self.process = subprocess.Popen([str(find_program(build)), str(server.port), str(round(round_trip_ms * 1000))],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.port = self._answer()["port"]
 
@@ -71,3 +76,25 @@ class DelayProxy:
         if not line:
             raise RuntimeError(f"the delay proxy has ended with {self.process.wait()}")
         return json.loads(line)
+
+
+def round_trips_of_transactions(server, url, build=None):
+    """{"settle_claim": n, "settle": n}: those that a transaction waits for, one that settles a batch and claims the next
+    one, and one that only settles, as bench_engine makes them on the store at `url` of the server. They follow from
+    the shortest time of many: what is sent ahead and not waited for costs nothing."""
+    shortest_ms, done, asked_s = {}, "", 0
+    with DelayProxy(server, STEP_MS, build) as network:
+        command = [str(find_program(build).with_name("bench_engine")), "steps", "--store", network.through(url),
+                   "--batch", str(STEP_BATCH)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
+            for line in engine.stdout:
+                took_ms = (time.monotonic() - asked_s) * 1000
+                shortest_ms[done] = min(shortest_ms.get(done, took_ms), took_ms)
+                done = line.strip()
+                time.sleep(STEP_MS / 500)  # what was sent ahead is answered
+                asked_s = time.monotonic()
+                engine.stdin.write("\n")
+                engine.stdin.flush()
+    if engine.returncode != 0:
+        raise RuntimeError("bench_engine has failed")
+    return {step: int(ms / STEP_MS) for step, ms in shortest_ms.items() if step}
