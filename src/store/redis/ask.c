@@ -28,9 +28,7 @@ void rd_ask(struct store *store, const char *function)
 void rd_ask_read(struct store *store, const char *what)
 {
     rd_ask(store, "read");
-    rd_ask_int(store, store->in_unit ? store->unit : 0);
-    rd_ask_text(store, store->in_unit ? store->me : store->known_id);
-    rd_ask_text(store, "0");
+    rd_ask_text(store, store->known_id);
     rd_ask_text(store, what);
 }
 
@@ -86,12 +84,18 @@ void rd_ask_int(struct store *store, int64_t number)
     rd_ask_str(store, (struct str){text, len});
 }
 
-void rd_ask_id(struct store *store, const struct digest *digest)
+struct str rd_id_place(const struct digest *digest, char ret_key[RD_ID_KEY_MAX])
 {
-    char key[16];
     const unsigned hash =
         (unsigned)(unsigned char)digest->bytes[0] << 6 | (unsigned char)digest->bytes[1] >> 2;
-    snprintf(key, sizeof key, "i:%u", hash);
+    snprintf(ret_key, RD_ID_KEY_MAX, "i:%u", hash);
+    return (struct str){digest->bytes + 1, DIGEST_BYTES - 1};
+}
+
+void rd_ask_id(struct store *store, const struct digest *digest)
+{
+    char key[RD_ID_KEY_MAX];
+    const struct str field = rd_id_place(digest, key);
     rd_ask_text(store, key);
-    rd_ask_str(store, (struct str){digest->bytes + 1, DIGEST_BYTES - 1});
+    rd_ask_str(store, field);
 }

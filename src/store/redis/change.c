@@ -8,50 +8,22 @@
 /* How many ended jobs go in one request. */
 #define SWEEP_MAX ((size_t)4096)
 
-/* Whether a job that lives has the same key. Those that live stand before those that have ended. */
-static int key_is_live(struct store *store, const struct job_spec *spec, bool *ret,
-                       struct redrive_err *err)
-{
-    enum {
-        AT_ONCE = 8
-    };
-    const struct digest digest = rd_digest_of(spec->tenant, spec->unique_key);
-    *ret = false;
-    if (spec->unique_key.len == 0)
-        return 0;
-    int rc = rd_unit_write(store, err);
-    for (int64_t from = 0; rc == 0; from += AT_ONCE) {
-        int64_t seqs[AT_ONCE];
-        struct entry *entries[AT_ONCE];
-        redisReply *reply = NULL;
-        size_t n = 0;
-        rd_ask_read(store, "key_jobs");
-        rd_ask_str(store, digest_str(&digest));
-        rd_ask_int(store, from);
-        rd_ask_int(store, AT_ONCE);
-        rc = rd_link_read(store, &reply, err);
-        for (; rc == 0 && n < reply->elements && n < AT_ONCE; n++)
-            seqs[n] = rd_reply_int(reply, n);
-        if (reply)
-            freeReplyObject(reply);
-        if (rc == 0)
-            rc = rd_entries_get(store, seqs, n, entries, err);
-        bool counts = true;
-        for (size_t i = 0; rc == 0 && i < n; i++) {
-            const bool ended = !entries[i] || state_has_ended(entries[i]->now.job.status.state);
-            *ret |= !ended;
-            counts &= !ended || (entries[i] && entries[i]->now.job.spec.unique_forever);
-        }
-        if (*ret || n < AT_ONCE || !counts)
-            return rc;
-    }
-    return rc;
-}
-
 int rd_entry_key_is_live(struct store *store, const struct entry *entry, bool *ret,
                          struct redrive_err *err)
 {
-    return key_is_live(store, &entry->now.job.spec, ret, err);
+    const struct job_spec *spec = &entry->now.job.spec;
+    struct key_jobs jobs;
+    *ret = false;
+    if (spec->unique_key.len == 0)
+        return 0;
+    const struct digest digest = rd_digest_of(spec->tenant, spec->unique_key);
+    int rc = rd_key_jobs_read(store, &digest, &jobs, err);
+    for (size_t i = 0; rc == 0 && i < jobs.n; i++)
+        *ret |= !state_has_ended(jobs.entries[i]->now.job.status.state);
+    if (rc == 0 && !*ret)
+        rc = rd_key_jobs_rely(store, &digest, &jobs, false, err);
+    rd_key_jobs_release(&jobs);
+    return rc;
 }
 
 /* ---- Sweeping -----------------------------------------------------------------------------------
@@ -95,6 +67,8 @@ static int ended_after(struct store *store, uint32_t states, int64_t at_ms, int6
         rd_ask_text(store, "0");
         rc = rd_link_read(store, &reply, err);
         for (size_t at = 0; rc == 0 && at < reply->elements && at < 2 * limit; at += 2) {
+            if (rd_entry_moved(store, rd_reply_int(reply, at)))
+                continue;
             entries[n] =
                 rd_entry_learn(store, rd_reply_int(reply, at), rd_reply_str(reply, at + 1), err);
             rc = entries[n++] ? 0 : REDRIVE_E_CORRUPT;
@@ -119,8 +93,6 @@ int redis_sweep(struct store *store, uint32_t states, int64_t finished_before_ms
     limit = limit < SWEEP_MAX ? limit : SWEEP_MAX;
     int rc = rd_unit_needed(store, err);
     if (rc == 0)
-        rc = rd_unit_write_for(store, STATES_ENDED, true, err);
-    if (rc == 0)
         rc = ended_after(store, states, 0, 0, limit, &entries, &n, err);
     if (rc != 0)
         return rc;
@@ -140,8 +112,6 @@ int redis_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redri
     size_t n = 0, looked = 0, removed = 0;
     sweep_walk_begin(walk);
     int rc = rd_unit_needed(store, err);
-    if (rc == 0)
-        rc = rd_unit_write_for(store, STATES_ENDED, true, err);
     if (rc == 0)
         rc = ended_after(store, walk->states, walk->at_ms, walk->at_seq, limit, &entries, &n, err);
     if (rc != 0)

@@ -1,25 +1,17 @@
+/* claim.c - the jobs that a claim may take, which are reserved for it. */
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "store/redis/private.h"
 
 /* Any number of jobs may be asked for; a page has its bounds. */
 #define CLAIM_MAX ((size_t)4096)
 
-/* Pauses change seldom, and raise the shared version when they do. */
-static int read_pauses(struct store *store, struct redrive_err *err)
-{
-    if (store->pauses_version == store->shared_version)
-        return 0;
-    int rc = redis_shared_list(store, SHARED_PAUSE, (struct str){0}, &store->pauses, err);
-    store->pauses_version = rc == 0 ? store->shared_version : -1;
-    return rc;
-}
-
 /* A name as the names of lines have it. */
-static void ask_part(struct store *store, const struct str *parts, size_t n)
+static void ask_part(struct store *store, struct str name)
 {
     buf_reset(&store->row);
-    for (size_t i = 0; i < n; i++)
-        rd_add_part(&store->row, parts[i]);
+    rd_add_part(&store->row, name);
     buf_truncate(&store->row, store->row.len - 2);
     rd_ask_str(store, buf_str(&store->row));
 }
@@ -28,13 +20,17 @@ static void ask_names(struct store *store, const struct str *names, size_t n)
 {
     rd_ask_int(store, (int64_t)n);
     for (size_t i = 0; i < n; i++)
-        ask_part(store, &names[i], 1);
+        ask_part(store, names[i]);
 }
 
 static void ask_filter(struct store *store, const struct claim_filter *filter, size_t limit,
                        const struct line *of_tenant)
 {
     rd_ask_read(store, "ready");
+    if (rd_has_gates(store))
+        rd_ask_text(store, "");
+    else
+        rd_ask_int(store, store->shared_version);
     rd_ask_int(store, (int64_t)limit);
     rd_ask_int(store, (int64_t)filter->max_bytes);
     if (of_tenant)
@@ -51,10 +47,37 @@ static void ask_filter(struct store *store, const struct claim_filter *filter, s
     rd_ask_int(store, (int64_t)filter->n_skip_lanes);
     for (size_t i = 0; i < filter->n_skip_lanes; i++)
         rd_ask_str(store, filter->skip_lanes[i]);
-    rd_ask_int(store, (int64_t)store->pauses.n);
-    for (size_t i = 0; i < store->pauses.n; i++)
-        ask_part(store,
-                 (const struct str[]){store->pauses.rows[i].tenant, store->pauses.rows[i].key}, 2);
+}
+
+/* Notes a job that is reserved for this unit until it ends. */
+static int keep_reserved(struct store *store, int64_t seq, struct redrive_err *err)
+{
+    if (store->n_reserved == store->reserved_capacity) {
+        const size_t capacity = store->reserved_capacity ? 2 * store->reserved_capacity : 64;
+        int64_t *grown = realloc(store->reserved, capacity * sizeof *grown);
+        if (!grown)
+            return err_nomem(err);
+        store->reserved = grown;
+        store->reserved_capacity = capacity;
+    }
+    store->reserved[store->n_reserved++] = seq;
+    return 0;
+}
+
+static int read_ready(struct page_maker *maker, const redisReply *reply, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t at = 2; rc == 0 && at < reply->elements;) {
+        const int64_t seq = rd_reply_int(reply, at);
+        rc = keep_reserved(maker->store, seq, err);
+        if (rc == 0)
+            rc = rd_page_add_reply(maker, reply, &at, err);
+        struct entry *e = rc == 0 ? rd_entry_known(maker->store, seq) : NULL;
+        if (e)
+            e->given = maker->store->unit;
+    }
+    maker->page->more = rd_reply_int(reply, 0) != 0;
+    return rc;
 }
 
 int redis_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
@@ -66,10 +89,6 @@ int redis_ready(struct store *store, const struct claim_filter *filter, struct j
     redisReply *reply = NULL;
     rd_page_start(&maker, store, ret);
     int rc = rd_unit_needed(store, err);
-    if (rc == 0)
-        rc = rd_unit_write_for(store, IN(QUEUED), false, err);
-    if (rc == 0)
-        rc = read_pauses(store, err);
     if (rc == 0 && filter->tenant.len > 0) {
         rc = rd_tenant_find(store, filter->tenant, &of_tenant, err);
         if (!of_tenant)
@@ -79,14 +98,14 @@ int redis_ready(struct store *store, const struct claim_filter *filter, struct j
         return rc;
     ask_filter(store, filter, limit, of_tenant);
     rc = rd_link_read(store, &reply, err);
-    if (rc != 0)
-        return rc;
-    if (!of_tenant)
+    if (rc == 0 && reply->type != REDIS_REPLY_ARRAY)
+        rc = rd_shared_changed(store, err);
+    if (rc == 0 && !of_tenant)
         store->last_tenant = (uint32_t)rd_reply_int(reply, 1);
-    for (size_t at = 2; rc == 0 && at < reply->elements;)
-        rc = rd_page_add_reply(&maker, reply, &at, err);
-    ret->more = rd_reply_int(reply, 0) != 0;
-    freeReplyObject(reply);
+    if (rc == 0)
+        rc = read_ready(&maker, reply, err);
+    if (reply)
+        freeReplyObject(reply);
     if (rc != 0)
         job_page_release(ret);
     return rc;

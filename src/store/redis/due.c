@@ -14,6 +14,14 @@ static size_t at_once(size_t limit)
     return limit < AT_ONCE_MAX ? limit : AT_ONCE_MAX;
 }
 
+/* Whoever keeps time goes by what processes share, and may have been woken because it has changed.
+ */
+static int read_due_now(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    int rc = rd_link_read(store, ret, err);
+    return rc == 0 ? rd_shared_check(store, err) : rc;
+}
+
 int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
                       struct redrive_err *err)
 {
@@ -22,15 +30,20 @@ int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int6
     int64_t next_ms = 0;
     limit = at_once(limit);
     int rc = rd_unit_needed(store, err);
-    if (rc == 0)
-        rc = rd_unit_write_for(store, IN(SCHEDULED) | IN(RETRYING), true, err);
     if (rc != 0)
         return rc;
     rd_ask_read(store, "locked");
     rd_ask_int(store, rd_score_of(store->now_ms));
     rd_ask_int(store, (int64_t)limit);
-    rc = rd_link_read(store, &reply, err);
+    rc = read_due_now(store, &reply, err);
     for (size_t at = 0; rc == 0 && at < reply->elements; at += 2) {
+        /* What follows one that the unit has moved, and is the last, is no earlier. */
+        if (rd_entry_moved(store, rd_reply_int(reply, at))) {
+            struct row row;
+            rc = rd_row_unpack(store, 0, rd_reply_str(reply, at + 1), &row, err);
+            next_ms = row.job.status.process_after_ms;
+            continue;
+        }
         struct entry *e =
             rd_entry_learn(store, rd_reply_int(reply, at), rd_reply_str(reply, at + 1), err);
         struct move_result result;
@@ -53,17 +66,15 @@ int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int6
 }
 
 /* The jobs of a sorted set up to the unit's time, as `time_of` tells it; what is next. */
-static int read_due(struct store *store, const char *set, uint32_t states,
-                    int64_t (*time_of)(const struct job *job), size_t limit, struct job_page *ret,
-                    int64_t *ret_next_ms, struct redrive_err *err)
+static int read_due(struct store *store, const char *set, int64_t (*time_of)(const struct job *job),
+                    size_t limit, struct job_page *ret, int64_t *ret_next_ms,
+                    struct redrive_err *err)
 {
     struct page_maker maker;
     redisReply *reply = NULL;
     limit = at_once(limit);
     rd_page_start(&maker, store, ret);
     int rc = rd_unit_needed(store, err);
-    if (rc == 0)
-        rc = rd_unit_write_for(store, states, true, err);
     if (rc != 0)
         return rc;
     rd_ask_read(store, "due");
@@ -71,15 +82,19 @@ static int read_due(struct store *store, const char *set, uint32_t states,
     rd_ask_int(store, rd_score_of(store->now_ms));
     rd_ask_int(store, (int64_t)limit);
     rd_ask_text(store, "1");
-    rc = rd_link_read(store, &reply, err);
+    rc = read_due_now(store, &reply, err);
     int64_t next_ms = 0;
     bool is_left = false;
     for (size_t at = 0; rc == 0 && at < reply->elements && !is_left;) {
         struct str big[BIG_COUNT];
         struct row row;
-        rc = rd_reply_row(store, reply, &at, &row, big, err);
+        bool is_moved;
+        rc = rd_reply_row(store, reply, &at, &row, big, &is_moved, err);
         if (rc != 0)
             break;
+        next_ms = is_moved ? time_of(&row.job) : 0;
+        if (is_moved)
+            continue;
         is_left = ret->n == limit || time_of(&row.job) > store->now_ms;
         if (is_left)
             next_ms = time_of(&row.job);
@@ -110,13 +125,13 @@ static int64_t deadline_of(const struct job *job)
 int redis_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                   struct redrive_err *err)
 {
-    return read_due(store, "x", IN(RUNNING), lease_of, limit, ret, ret_next_ms, err);
+    return read_due(store, "x", lease_of, limit, ret, ret_next_ms, err);
 }
 
 int redis_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                   struct redrive_err *err)
 {
-    return read_due(store, "d", STATES_WAITING, deadline_of, limit, ret, ret_next_ms, err);
+    return read_due(store, "d", deadline_of, limit, ret, ret_next_ms, err);
 }
 
 int redis_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
@@ -130,8 +145,6 @@ int redis_parked(struct store *store, struct str tenant, struct str lane, enum p
     limit = at_once(limit);
     rd_page_start(&maker, store, ret);
     int rc = rd_unit_needed(store, err);
-    if (rc == 0)
-        rc = rd_unit_write_for(store, IN(PARKED), true, err);
     if (rc != 0)
         return rc;
     buf_init(&key, 1 << 20);
@@ -200,6 +213,8 @@ static int credit_line(struct store *store, struct pause_credit *credit, const s
         ++*looked;
         credit->at_priority = rd_reply_int(reply, at);
         credit->at_seq = rd_reply_int(reply, at + 1);
+        if (rd_entry_moved(store, credit->at_seq))
+            continue;
         struct entry *e = rd_entry_learn(store, credit->at_seq, rd_reply_str(reply, at + 2), err);
         rc = e ? credit_job(store, credit, e, err) : REDRIVE_E_CORRUPT;
     }
@@ -214,8 +229,6 @@ int redis_credit_pause(struct store *store, struct pause_credit *credit, struct 
     size_t looked = 0;
     credit->more = false;
     int rc = rd_unit_needed(store, err);
-    if (rc == 0)
-        rc = rd_unit_write_for(store, IN(QUEUED), false, err);
     if (rc == 0)
         rc = rd_lines_refresh(store, err);
     if (rc != 0 || credit->since_ms >= credit->until_ms)

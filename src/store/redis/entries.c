@@ -1,7 +1,7 @@
+/* entries.c - what a unit knows: rows of jobs, and fields of hashes. */
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "core/state.h"
 #include "store/redis/private.h"
 
 static struct str seq_key(const int64_t *seq)
@@ -14,9 +14,26 @@ struct str rd_unit_dup(struct store *store, struct str s)
     return s.len > 0 ? arena_str(&store->arena, s) : (struct str){0};
 }
 
-struct entry *rd_entry_known(struct store *store, int64_t seq)
+static bool is_stored_running(const struct entry *entry)
+{
+    return entry->stored.len > 0 && entry->stored.ptr[0] == REDRIVE_STATE_RUNNING;
+}
+
+static struct entry *find(struct store *store, int64_t seq)
 {
     return map_get(&store->entries, seq_key(&seq));
+}
+
+struct entry *rd_entry_known(struct store *store, int64_t seq)
+{
+    struct entry *e = find(store, seq);
+    return e && (e->unit == store->unit || (e->is_mine && is_stored_running(e))) ? e : NULL;
+}
+
+struct entry *rd_entry_moved(struct store *store, int64_t seq)
+{
+    struct entry *e = store->n_dirty > 0 ? find(store, seq) : NULL;
+    return e && e->is_dirty ? e : NULL;
 }
 
 static struct entry *entry_add(struct store *store, int64_t seq)
@@ -24,17 +41,29 @@ static struct entry *entry_add(struct store *store, int64_t seq)
     struct entry *entry = arena_alloc(&store->arena, sizeof *entry);
     if (!entry || map_put(&store->entries, seq_key(&seq), entry) != 0)
         return NULL;
-    entry->seq = seq;
+    *entry = (struct entry){.seq = seq, .unit = store->unit};
     return entry;
+}
+
+/* Whether what is known of a job need not be read out of these bytes. */
+static bool stays(const struct store *store, const struct entry *entry, struct str bytes)
+{
+    return entry->is_dirty || entry->relied == store->unit ||
+           (entry->is_there && str_eq(entry->stored, bytes));
 }
 
 struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,
                              struct redrive_err *err)
 {
-    struct entry *entry = rd_entry_known(store, seq);
-    if (entry)
+    struct entry *entry = find(store, seq);
+    if (entry && stays(store, entry, bytes)) {
+        entry->unit = store->unit;
         return entry;
-    entry = entry_add(store, seq);
+    }
+    if (entry)
+        *entry = (struct entry){.seq = seq, .unit = store->unit};
+    else
+        entry = entry_add(store, seq);
     if (!entry) {
         err_nomem(err);
         return NULL;
@@ -58,16 +87,26 @@ struct entry *rd_entry_new(struct store *store, const struct row *row)
     return entry;
 }
 
+void rd_entry_forget(struct store *store, int64_t seq)
+{
+    struct entry *e = find(store, seq);
+    if (e)
+        e->is_mine = false;
+}
+
+void rd_entries_distrust(struct store *store)
+{
+    MAP_FOREACH (&store->entries, slot)
+        ((struct entry *)slot->value)->is_mine = false;
+}
+
 void rd_map_empty(struct map *map)
 {
     const uint64_t seed = map->seed;
+    if (map->count == 0)
+        return;
     map_release(map);
     map_init(map, seed);
-}
-
-bool rd_entry_is_stored_running(const struct entry *entry)
-{
-    return entry->stored.len > 0 && entry->stored.ptr[0] == REDRIVE_STATE_RUNNING;
 }
 
 void rd_entries_keep_running(struct store *store)
@@ -80,7 +119,7 @@ void rd_entries_keep_running(struct store *store)
     rd_map_empty(&store->cells);
     MAP_FOREACH (&entries, slot) {
         const struct entry *e = slot->value;
-        if (!e->is_mine || !rd_entry_is_stored_running(e))
+        if (!e->is_mine || !is_stored_running(e))
             continue;
         struct entry *kept = rd_entry_learn(store, e->seq, e->stored, NULL);
         failed |= !kept;
@@ -109,17 +148,32 @@ static int grow(void **list, size_t n, size_t *capacity, struct redrive_err *err
 
 int rd_entry_changed(struct store *store, struct entry *entry, struct redrive_err *err)
 {
-    if (entry->now.job.spec.unique_key.len > 0 &&
-        (entry->stored.len > 0 || state_has_ended(entry->now.job.status.state)))
-        store->has_dirty_keys = true;
+    const struct job_spec *spec = &entry->now.job.spec;
     if (entry->is_dirty)
         return 0;
+    if (spec->unique_key.len > 0 && entry->stored.len > 0) {
+        const struct digest digest = rd_digest_of(spec->tenant, spec->unique_key);
+        if (map_put(&store->dirty_keys, digest_str(&digest), entry) != 0)
+            return err_nomem(err);
+    }
     int rc = grow((void **)&store->dirty, store->n_dirty, &store->dirty_capacity, err);
     if (rc == 0) {
         store->dirty[store->n_dirty++] = entry;
         entry->is_dirty = true;
     }
     return rc;
+}
+
+void rd_entry_rely(struct store *store, struct entry *entry)
+{
+    char bucket[RD_DIGITS_MAX];
+    const char low = (char)entry->seq;
+    const struct str words[] = {{&low, 1}, rd_row_version(entry->stored)};
+    if (entry->stored.len == 0 || entry->relied == store->unit)
+        return;
+    entry->relied = store->unit;
+    rd_digits(entry->seq >> 8, bucket);
+    rd_ops_add(&store->checks, 'J', str_of(bucket), NULL, 0, words, 2);
 }
 
 int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
@@ -164,7 +218,8 @@ static void cell_name(struct store *store, struct str key, struct str field)
 struct cell *rd_cell_known(struct store *store, struct str key, struct str field)
 {
     cell_name(store, key, field);
-    return map_get(&store->cells, buf_str(&store->row));
+    struct cell *cell = map_get(&store->cells, buf_str(&store->row));
+    return cell && cell->unit == store->unit ? cell : NULL;
 }
 
 static struct cell *cell_add(struct store *store, struct str key, struct str field)
@@ -172,8 +227,8 @@ static struct cell *cell_add(struct store *store, struct str key, struct str fie
     struct cell *cell = arena_alloc(&store->arena, sizeof *cell);
     if (!cell)
         return NULL;
-    cell->key = rd_unit_dup(store, key);
-    cell->field = rd_unit_dup(store, field);
+    *cell = (struct cell){
+        .unit = store->unit, .key = rd_unit_dup(store, key), .field = rd_unit_dup(store, field)};
     cell_name(store, key, field);
     return map_put(&store->cells, buf_str(&store->row), cell) == 0 ? cell : NULL;
 }
@@ -198,8 +253,10 @@ int rd_cells_get(struct store *store, const struct str *names, size_t n, struct 
             continue;
         /* Twice the same in one list is one. */
         ret[i] = rd_cell_known(store, names[2 * i], names[2 * i + 1]);
-        if (!ret[i] && (ret[i] = cell_add(store, names[2 * i], names[2 * i + 1])))
+        if (!ret[i] && (ret[i] = cell_add(store, names[2 * i], names[2 * i + 1]))) {
             ret[i]->stored = ret[i]->now = rd_unit_dup(store, rd_reply_str(reply, at));
+            ret[i]->is_read = true;
+        }
         if (!ret[i])
             rc = err_nomem(err);
         at++;
@@ -225,8 +282,8 @@ int rd_cell_put(struct store *store, struct cell *cell, struct str value, struct
     return rc;
 }
 
-int rd_cell_put_new(struct store *store, struct str key, struct str field, struct str value,
-                    struct redrive_err *err)
+int rd_cell_put_beside(struct store *store, struct str key, struct str field, struct str value,
+                       struct redrive_err *err)
 {
     struct cell *cell = rd_cell_known(store, key, field);
     if (!cell)

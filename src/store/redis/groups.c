@@ -109,48 +109,29 @@ static int read_examples(struct store *store, const struct groups *g, size_t lim
                          struct group_page *ret, struct redrive_err *err)
 {
     const size_t n = g->n < limit ? g->n : limit;
+    int64_t seqs[STORE_PAGE_MAX];
     struct job_page jobs = {0};
     struct page_maker maker;
-    redisReply *reply = NULL;
-    ret->groups = arena_array(&ret->arena, n + 1, sizeof *ret->groups);
+    for (size_t i = 0; i < n; i++)
+        seqs[i] = g->all[i]->example.status.seq;
+    rd_page_start(&maker, store, &jobs);
+    int rc = rd_rows_each(store, seqs, n, rd_page_take, &maker, err);
+    if (rc != 0) {
+        job_page_release(&jobs);
+        return rc;
+    }
+    /* The strings of the examples live in the arena of their page, which becomes the groups'. */
+    ret->groups = arena_array(&jobs.arena, jobs.n + 1, sizeof *ret->groups);
+    ret->arena = jobs.arena;
     if (!ret->groups)
         return err_nomem(err);
-    rd_page_start(&maker, store, &jobs);
-    rd_ask_read(store, "rows");
-    rd_ask_text(store, "1");
-    for (size_t i = 0; i < n; i++)
-        rd_ask_int(store, g->all[i]->example.status.seq);
-    int rc = n > 0 ? rd_link_read(store, &reply, err) : 0;
-    for (size_t i = 0, at = 0; rc == 0 && i < n; i++) {
-        const struct str bytes = rd_reply_str(reply, at++);
-        struct str big[BIG_COUNT] = {{0}};
-        struct row row;
-        if (bytes.len == 0)
-            continue;
-        for (int k = 0; k < BIG_COUNT && rd_row_has_big(bytes); k++)
-            big[k] = rd_reply_str(reply, at++);
-        rc = rd_row_unpack(store, g->all[i]->example.status.seq, bytes, &row, err);
-        if (rc == 0)
-            rc = rd_page_add(&maker, &row, big, err);
-        if (rc == 0) {
+    for (size_t i = 0; i < n && ret->n < jobs.n; i++)
+        if (jobs.jobs[ret->n].status.seq == seqs[i]) {
             ret->groups[ret->n] = *g->all[i];
-            ret->groups[ret->n++].example = jobs.jobs[jobs.n - 1];
+            ret->groups[ret->n].example = jobs.jobs[ret->n];
+            ret->n++;
         }
-    }
-    if (reply)
-        freeReplyObject(reply);
-    /* The strings of the examples live in the page's arena: it takes over that of the jobs. */
-    if (rc == 0) {
-        struct group_count *groups = arena_array(&jobs.arena, ret->n + 1, sizeof *groups);
-        if (groups && ret->n > 0)
-            memcpy(groups, ret->groups, ret->n * sizeof *groups);
-        arena_release(&ret->arena);
-        ret->arena = jobs.arena;
-        ret->groups = groups;
-        return groups ? 0 : err_nomem(err);
-    }
-    job_page_release(&jobs);
-    return rc;
+    return 0;
 }
 
 int redis_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
@@ -162,9 +143,7 @@ int redis_groups(struct store *store, const struct job_filter *filter, struct gr
         return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d groups, not %zu", STORE_PAGE_MAX,
                        filter->limit);
     map_init(&g.by_fingerprint, rng_system_seed());
-    int rc = rd_unit_write(store, err);
-    if (rc == 0)
-        rc = walk_rows(store, filter, WALK_FINGERPRINT, group_row, &g, err);
+    int rc = walk_rows(store, filter, WALK_FINGERPRINT, group_row, &g, err);
     if (rc == 0) {
         if (g.n > 0)
             qsort(g.all, g.n, sizeof(struct group_count *), largest_first);
@@ -202,6 +181,5 @@ int redis_causes(struct store *store, const struct job_filter *filter,
                  struct redrive_err *err)
 {
     struct cause_reader reader = {add, ctx};
-    int rc = rd_unit_write(store, err);
-    return rc == 0 ? walk_rows(store, filter, 0, tell_cause, &reader, err) : rc;
+    return walk_rows(store, filter, 0, tell_cause, &reader, err);
 }

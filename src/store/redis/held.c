@@ -80,9 +80,6 @@ int redis_held_keys(struct store *store, struct str after_tenant, struct str aft
     redisReply *places = NULL;
     struct buf after;
     held_key_page_release(ret);
-    int rc = rd_unit_write(store, err);
-    if (rc != 0)
-        return rc;
     buf_init(&after, 1 << 20);
     if (after_tenant.len > 0 || after_key.len > 0) {
         buf_putc(&after, '(');
@@ -96,7 +93,7 @@ int redis_held_keys(struct store *store, struct str after_tenant, struct str aft
     rd_ask_str(store, buf_str(&after));
     rd_ask_int(store, (int64_t)limit + 1);
     buf_release(&after);
-    rc = rd_link_read(store, &places, err);
+    int rc = rd_link_read(store, &places, err);
     if (rc == 0) {
         const size_t n = places->elements < limit ? places->elements : limit;
         ret->more = places->elements > limit;

@@ -1,5 +1,4 @@
-#include <inttypes.h>
-#include <stdio.h>
+/* history.c - the attempts of jobs. */
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -36,7 +35,10 @@ static int read_jobs(struct store *store, const int64_t *seqs, size_t n, struct 
     int rc = rd_link_read(store, ret_reply, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         const struct str bytes = rd_reply_str(*ret_reply, i);
-        if (bytes.len > 0)
+        const struct entry *moved = store->in_unit ? rd_entry_moved(store, seqs[i]) : NULL;
+        if (moved && moved->is_there)
+            ret[i].row = moved->now;
+        else if (!moved && bytes.len > 0)
             rc = rd_row_unpack(store, seqs[i], bytes, &ret[i].row, err);
     }
     return rc;
@@ -44,25 +46,25 @@ static int read_jobs(struct store *store, const int64_t *seqs, size_t n, struct 
 
 static void ask_attempts(struct store *store, const struct row *row)
 {
-    char key[32];
-    const int64_t seq = row->job.status.seq;
-    snprintf(key, sizeof key, "a:%" PRId64, seq >> 8);
     for (uint32_t i = 0; i < row->n_history; i++) {
-        const char field[] = {(char)seq, (char)(i >> 24), (char)(i >> 16), (char)(i >> 8), (char)i};
-        rd_ask_text(store, key);
-        rd_ask_str(store, (struct str){field, sizeof field});
+        const struct beside b = rd_beside_history(row->job.status.seq, i);
+        rd_ask_text(store, b.key);
+        rd_ask_str(store, rd_beside_field(&b));
     }
 }
 
 /* Takes the attempts of one job off the reply. */
-static int take_attempts(const struct question *q, const redisReply *reply, size_t *at,
-                         struct redrive_err *err)
+static int take_attempts(struct store *store, const struct question *q, const redisReply *reply,
+                         size_t *at, struct redrive_err *err)
 {
-    const size_t end = *at + q->row.n_history;
+    const size_t first = *at, end = *at + q->row.n_history;
     int rc = 0;
     for (; rc == 0 && *at < end; ++*at) {
         struct job_attempt attempt;
-        const struct str bytes = rd_reply_str(reply, *at);
+        const struct beside b = rd_beside_history(q->row.job.status.seq, (uint32_t)(*at - first));
+        const struct cell *own =
+            store->in_unit ? rd_cell_known(store, str_of(b.key), rd_beside_field(&b)) : NULL;
+        const struct str bytes = own ? own->now : rd_reply_str(reply, *at);
         if (bytes.len == 0)
             break; /* the job has gone in between */
         if (rd_attempt_unpack(bytes, &attempt))
@@ -90,7 +92,7 @@ static int read_attempts(struct store *store, const struct question *questions, 
     if (has_any)
         rc = rd_link_read(store, &reply, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = take_attempts(&questions[i], reply, &at, err);
+        rc = take_attempts(store, &questions[i], reply, &at, err);
     if (reply)
         freeReplyObject(reply);
     return rc;
@@ -125,8 +127,6 @@ int redis_history(struct store *store, const int64_t *seqs, size_t n, struct att
     redisReply *reply = NULL;
     attempt_pages_release(ret, n);
     int rc = store_check_count(n, err);
-    if (rc == 0)
-        rc = rd_unit_write(store, err);
     if (rc != 0 || n == 0)
         return rc;
     struct question *questions = calloc(n, sizeof *questions);

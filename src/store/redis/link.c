@@ -1,13 +1,13 @@
+/* link.c - the way to the server, and what every answer tells beside what was asked for. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "store/redis/private.h"
-
-/* How long a read outside of a unit waits for one that has written, before it looks past it. */
-#define LOOK_PAST_MS 20
 
 /* How often, and how long, a store is waited for that a cluster is moving. */
 #define STEPS_MAX 20
@@ -21,7 +21,7 @@
  * stalls, or somebody's function runs, of which it tells (BUSY) only after five. Where there are
  * others one of them may take over; ten seconds are more than such things mostly last, and less
  * than the fifteen after which a cluster gives a node up by itself. Who is wrong about it loses a
- * unit, or asks for its fate. */
+ * unit, or asks what has become of it. */
 #define PATIENCE_S      30
 #define PATIENCE_MANY_S 10
 
@@ -94,15 +94,10 @@ void rd_link_close(struct store *store)
 {
     if (store->link)
         redisFree(store->link);
-    if (store->turn)
-        redisFree(store->turn);
-    store->link = store->turn = NULL;
-    store->is_deaf = store->is_astray = false;
-    store->last_unit = 0;
+    store->link = NULL;
+    store->is_astray = false;
     store->n_unread = 0;
-    store->kept_unit = 0; /* the server may have lost something */
-    if (store->in_unit)
-        store->is_lost = true;
+    store->told.is_known = false; /* the server may have lost something */
 }
 
 int rd_link_broken(struct store *store, struct redrive_err *err)
@@ -114,6 +109,15 @@ int rd_link_broken(struct store *store, struct redrive_err *err)
         err_detail(err, "%s", store->link->errstr);
     rd_link_close(store);
     return rc;
+}
+
+bool rd_link_is_alive(const struct store *store)
+{
+    char byte;
+    if (!store->link || store->link->err)
+        return false;
+    const ssize_t n = recv(store->link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------
@@ -219,16 +223,40 @@ static int exchange_patiently(struct store *store, redisReply **ret, struct redr
     }
 }
 
+/* No server can be reached: the unit is lost, and the next begin says why. */
+static int lose_link(struct store *store, int rc, struct redrive_err *err)
+{
+    if (!store->in_unit)
+        return rc;
+    store->is_lost = true;
+    if (err)
+        err->code = REDRIVE_E_CANCELLED;
+    return REDRIVE_E_CANCELLED;
+}
+
 /* The same, with a new connection if that helps. Nothing is asked twice that may have been done:
- * outside of a unit all requests are reads, or can be made twice. */
+ * but for commits all requests are reads, or can be made twice. What a unit has read before still
+ * is what its commit compares. */
 static int exchange_well(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     int rc = exchange_patiently(store, ret, err);
-    if (rc == REDRIVE_E_IO && !store->link && !store->in_unit) {
+    if (rc != 0 && !store->link) {
         rc = rd_link_open(store, err);
         if (rc == 0)
             rc = exchange_patiently(store, ret, err);
+        if (rc != 0 && !store->link)
+            rc = lose_link(store, rc, err);
     }
+    return rc;
+}
+
+static int lose_unit(struct store *store, struct redrive_err *err)
+{
+    store->is_lost = true;
+    int rc = err_set(err, REDRIVE_E_CANCELLED,
+                     "the unit is lost: the Redis server goes on with other data");
+    err_detail(err, "it was started again, has become the primary, or was emptied");
+    err_hint(err, "do it again");
     return rc;
 }
 
@@ -239,9 +267,10 @@ static int finish(struct store *store, redisReply **ret, struct redrive_err *err
     if ((*ret)->type != REDIS_REPLY_ERROR)
         return 0;
     int rc = rd_link_error((struct str){(*ret)->str, (*ret)->len}, err);
-    if (store->in_unit && is_error(*ret, "FENCED")) {
-        store->is_lost = true;
-        store->is_late |= store->is_handed;
+    /* Only a begin may set up a store that is gone. */
+    if (store->in_unit && rc == REDRIVE_E_NOT_FOUND) {
+        store->told.is_known = false;
+        rc = lose_unit(store, err);
     }
     freeReplyObject(*ret);
     *ret = NULL;
@@ -254,31 +283,79 @@ int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err)
     return rc == 0 ? finish(store, ret, err) : rc;
 }
 
-int rd_link_call_here(struct store *store, redisReply **ret, struct redrive_err *err)
+/* ---- What every answer tells --------------------------------------------------------------------
+ */
+
+static bool take_number(const char **at, int64_t *ret)
 {
-    int rc = exchange_patiently(store, ret, err);
-    return rc == 0 ? finish(store, ret, err) : rc;
+    char *end;
+    *ret = strtoll(*at, &end, 10);
+    const bool ok = end != *at && *end == ' ';
+    *at = end + 1;
+    return ok;
 }
 
-/* The flag that asks to look past an open unit is the only word of one byte in its place. */
-static void look_past(struct store *store)
+/* Time, shared version, number of commits, history, id. */
+static bool read_told(struct str text, struct told *ret)
 {
-    size_t at = 0;
-    for (int skipped = 0; skipped < 6; skipped++) {
-        size_t len = strtoul(store->words.data + at + 1, NULL, 10);
-        at = (size_t)(strchr(store->words.data + at, '\n') - store->words.data) + 1 + len + 2;
+    const char *at = text.ptr;
+    *ret = (struct told){.is_known = true, .at_ms = clock_monotonic_ms()};
+    if (text.len == 0 || !take_number(&at, &ret->now_ms) ||
+        !take_number(&at, &ret->shared_version) || !take_number(&at, &ret->commits))
+        return false;
+    const size_t len = strcspn(at, " ");
+    return at[len] == ' ' && str_copy(ret->history, sizeof ret->history, (struct str){at, len}) &&
+           str_copy(ret->id, sizeof ret->id, str_of(at + len + 1));
+}
+
+/* Notes what an answer tells, and takes that off it. */
+static int take_told(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    redisReply *reply = *ret;
+    *ret = NULL;
+    int rc = 0;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        !read_told(rd_reply_str(reply, 0), &store->told))
+        rc = err_set(err, REDRIVE_E_CORRUPT, "the Redis server has answered something else");
+    else if (store->in_unit && !rd_is_known(store))
+        rc = lose_unit(store, err);
+    if (rc == 0 && store->in_unit && !store->has_heard) {
+        store->has_heard = true;
+        store->commits_seen = store->told.commits;
     }
-    store->words.data[strcspn(store->words.data + at, "\n") + at + 1] = '1';
+    if (rc == 0) {
+        *ret = reply->element[1];
+        reply->element[1] = NULL;
+    }
+    freeReplyObject(reply);
+    return rc;
+}
+
+int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    int rc = rd_link_call(store, ret, err);
+    return rc == 0 ? take_told(store, ret, err) : rc;
+}
+
+int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *err)
+{
+    int rc = exchange_patiently(store, ret, err);
+    if (rc == 0)
+        rc = finish(store, ret, err);
+    return rc == 0 ? take_told(store, ret, err) : rc;
 }
 
 /* The next unit begins as with a store that it has never seen, and so does the engine. */
 int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err)
 {
+    store->told.is_known = false;
+    if (store->in_unit)
+        return lose_unit(store, err);
     rd_unit_forget(store);
     rd_lines_forget(store);
+    rd_map_empty(&store->shared_known);
     str_copy(store->known_id, sizeof store->known_id, id);
     store->known_history[0] = '\0';
-    store->pauses_version = -1;
     int rc =
         err_set(err, REDRIVE_E_CANCELLED, "the store in the Redis server is another one by now");
     err_detail(err, "somebody has emptied the server, and a new store was set up");
@@ -288,30 +365,17 @@ int rd_store_replaced(struct store *store, struct str id, struct redrive_err *er
 
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err)
 {
-    const int64_t since_ms = clock_monotonic_ms();
-    for (;;) {
-        int rc = exchange_well(store, ret, err);
-        if (rc != 0)
-            return rc;
-        if (is_error(*ret, "REPLACED ") && str_starts_with(str_of((*ret)->str), STR("REPLACED "))) {
-            rc = rd_store_replaced(store, str_of((*ret)->str + strlen("REPLACED ")), err);
-            freeReplyObject(*ret);
-            *ret = NULL;
-            return rc;
-        }
-        if (!is_error(*ret, "OPENUNIT"))
-            return finish(store, ret, err);
-        const int64_t unit = strtoll((*ret)->str + strlen("OPENUNIT "), NULL, 10);
+    int rc = exchange_well(store, ret, err);
+    if (rc != 0)
+        return rc;
+    if (is_error(*ret, "REPLACED ") && str_starts_with(str_of((*ret)->str), STR("REPLACED "))) {
+        rc = rd_store_replaced(store, str_of((*ret)->str + strlen("REPLACED ")), err);
         freeReplyObject(*ret);
         *ret = NULL;
-        if (unit == store->past_unit || clock_monotonic_ms() - since_ms >= LOOK_PAST_MS) {
-            store->past_unit = unit;
-            look_past(store);
-            continue;
-        }
-        const struct timespec nap = {.tv_nsec = 2000000};
-        nanosleep(&nap, NULL);
+        return rc;
     }
+    rc = finish(store, ret, err);
+    return rc == 0 ? take_told(store, ret, err) : rc;
 }
 
 void rd_link_tell(struct store *store)

@@ -107,8 +107,9 @@ static int list_walk(struct listing *l, struct walk *walk, struct redrive_err *e
         for (size_t at = 1; rc == 0 && at < reply->elements && !is_full(l);) {
             struct str big[BIG_COUNT];
             struct row row;
-            rc = rd_reply_row(l->store, reply, &at, &row, big, err);
-            if (rc == 0)
+            bool is_moved;
+            rc = rd_reply_row(l->store, reply, &at, &row, big, &is_moved, err);
+            if (rc == 0 && !is_moved)
                 rc = offer(l, &row, big, err);
         }
         if (reply)
@@ -174,14 +175,15 @@ static int source_next(struct listing *l, struct source *s, struct redrive_err *
             s->is_over = true;
             return 0;
         }
-        rc = rd_reply_row(l->store, s->reply, &s->at, &s->row, s->big, err);
+        bool is_moved;
+        rc = rd_reply_row(l->store, s->reply, &s->at, &s->row, s->big, &is_moved, err);
         if (rc != 0)
             return rc;
         s->after_ms = s->row.job.status.finished_ms;
         s->after_seq = s->row.job.status.seq;
         if (s->after_ms < l->filter->finished_after_ms)
             s->is_over = true;
-        else if (rd_row_matches(l->filter, &s->row))
+        else if (!is_moved && rd_row_matches(l->filter, &s->row))
             return 0;
     }
     return 0;
@@ -233,47 +235,23 @@ static int list_ended(struct listing *l, uint32_t states, struct redrive_err *er
  */
 
 /* Of seqs that a read has given: sorted, as the filter has it, and offered. */
-static int offer_seqs(struct listing *l, int64_t *seqs, size_t n, struct redrive_err *err)
+static int offer_seqs(struct listing *l, const int64_t *seqs, size_t n, struct redrive_err *err)
 {
-    struct row *rows = calloc(n + 1, sizeof *rows);
-    struct str(*bigs)[BIG_COUNT] = calloc(n + 1, sizeof *bigs);
-    redisReply *reply = NULL;
-    int rc = 0;
-    if (!rows || !bigs) {
-        free(rows);
-        free(bigs);
-        return err_nomem(err);
-    }
-    if (n > 0) {
-        rd_ask_read(l->store, "rows");
-        rd_ask_text(l->store, "1");
-        for (size_t i = 0; i < n; i++)
-            rd_ask_int(l->store, seqs[i]);
-        rc = rd_link_read(l->store, &reply, err);
-    }
-    size_t count = 0;
-    for (size_t i = 0, at = 0; rc == 0 && i < n; i++) {
-        const struct str bytes = rd_reply_str(reply, at++);
-        if (bytes.len == 0)
-            continue;
-        for (int k = 0; k < BIG_COUNT && rd_row_has_big(bytes); k++)
-            bigs[count][k] = rd_reply_str(reply, at++);
-        rc = rd_row_unpack(l->store, seqs[i], bytes, &rows[count], err);
-        count += rc == 0;
-    }
-    for (size_t given = 0; rc == 0 && given < count; given++) {
+    static const struct str NO_BIG[BIG_COUNT];
+    struct job_page found = {0};
+    struct page_maker maker;
+    rd_page_start(&maker, l->store, &found);
+    int rc = rd_rows_each(l->store, seqs, n, rd_page_take, &maker, err);
+    for (size_t given = 0; rc == 0 && given < found.n; given++) {
         size_t best = given;
-        for (size_t i = given + 1; i < count; i++)
-            if (precedes(l->filter->order, &rows[i].job.status, &rows[best].job.status))
+        for (size_t i = given + 1; i < found.n; i++)
+            if (precedes(l->filter->order, &found.jobs[i].status, &found.jobs[best].status))
                 best = i;
-        rc = offer(l, &rows[best], bigs[best], err);
-        rows[best] = rows[given];
-        memcpy(bigs[best], bigs[given], sizeof bigs[best]);
+        const struct row row = {.job = found.jobs[best]};
+        rc = offer(l, &row, NO_BIG, err);
+        found.jobs[best] = found.jobs[given];
     }
-    if (reply)
-        freeReplyObject(reply);
-    free(rows);
-    free(bigs);
+    job_page_release(&found);
     return rc;
 }
 
@@ -281,6 +259,14 @@ static void ask_id(struct store *store, struct str tenant, struct str id)
 {
     const struct digest digest = rd_digest_of(tenant, id);
     rd_ask_id(store, &digest);
+}
+
+/* The job of a tenant that has the id, if there is one. */
+static size_t add_seq(const struct listing *l, struct str tenant, struct str member, int64_t *ret)
+{
+    const struct digest digest = rd_digest_of(tenant, l->filter->id);
+    *ret = rd_id_seq(l->store, &digest, member);
+    return *ret > 0;
 }
 
 /* The id may be that of a job of each tenant. */
@@ -301,10 +287,13 @@ static int list_by_id(struct listing *l, struct redrive_err *err)
     if (rc != 0)
         return rc;
     int64_t *seqs = calloc(reply->elements + 1, sizeof *seqs);
-    size_t n = 0;
-    for (size_t i = 0; seqs && i < reply->elements; i++)
-        if (rd_reply_str(reply, i).len > 0)
-            seqs[n++] = rd_member_seq(rd_reply_str(reply, i));
+    size_t n = 0, i = 0;
+    if (seqs && l->filter->tenant.len > 0)
+        n += add_seq(l, l->filter->tenant, rd_reply_str(reply, 0), &seqs[n]);
+    else if (seqs)
+        MAP_FOREACH (&store->lines_by_tenant, slot)
+            n += add_seq(l, ((const struct line *)slot->value)->tenant, rd_reply_str(reply, i++),
+                         &seqs[n]);
     freeReplyObject(reply);
     rc = seqs ? offer_seqs(l, seqs, n, err) : err_nomem(err);
     free(seqs);
@@ -323,14 +312,20 @@ static int list_by_key(struct listing *l, struct redrive_err *err)
     int rc = rd_link_read(l->store, &reply, err);
     if (rc != 0)
         return rc;
-    int64_t *seqs = calloc(reply->elements + 1, sizeof *seqs);
-    const size_t n = reply->elements;
-    for (size_t i = 0; seqs && i < n; i++)
-        seqs[i] = rd_reply_int(reply, i);
+    const struct entry *own = map_get(&l->store->new_keys, digest_str(&digest));
+    const size_t n_found = reply->elements - 2;
+    size_t n = 0, n_own = 0;
+    for (const struct entry *e = own; e; e = e->next_key)
+        n_own++;
+    int64_t *seqs = calloc(n_found + n_own + 1, sizeof *seqs);
+    for (; seqs && n < n_found; n++)
+        seqs[n] = rd_reply_int(reply, n + 2);
+    for (; seqs && own; own = own->next_key)
+        seqs[n++] = own->seq;
     freeReplyObject(reply);
     rc = seqs ? offer_seqs(l, seqs, n, err) : err_nomem(err);
     free(seqs);
-    return rc == 0 && n == STORE_PAGE_MAX ? 1 : rc;
+    return rc == 0 && n_found == STORE_PAGE_MAX ? 1 : rc;
 }
 
 /* ---- By the time of the end, of a tenant that has few -------------------------------------------
@@ -379,9 +374,10 @@ static int gather_endings(struct listing *l, struct walk *walk, struct job_ends 
         rc = rd_walk_read(l->store, walk, STORE_PAGE_MAX, false, &reply, err);
         for (size_t at = 1; rc == 0 && at < reply->elements;) {
             struct row row;
-            rc = rd_reply_row(l->store, reply, &at, &row, NULL, err);
+            bool is_moved;
+            rc = rd_reply_row(l->store, reply, &at, &row, NULL, &is_moved, err);
             const struct job_status *s = &row.job.status;
-            if (rc != 0 || !rd_row_matches(l->filter, &row) || !follows(l->filter, s))
+            if (rc != 0 || is_moved || !rd_row_matches(l->filter, &row) || !follows(l->filter, s))
                 continue;
             if (!add_ending(ret, s))
                 rc = err_nomem(err);
@@ -464,6 +460,16 @@ static int list_any(struct listing *l, struct redrive_err *err)
     return rc;
 }
 
+/* Whether the first job that follows the keyset is one that the unit has made or changed, so that
+ * no index has to say what it is. */
+static bool is_own(struct store *store, const struct job_filter *f)
+{
+    const struct entry *e = store->in_unit && f->limit == 1 && f->order == ORDER_OLDEST
+                                ? rd_entry_moved(store, f->after_seq + 1)
+                                : NULL;
+    return e && e->is_there && rd_row_matches(f, &e->now);
+}
+
 int redis_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
                struct redrive_err *err)
 {
@@ -472,10 +478,12 @@ int redis_list(struct store *store, const struct job_filter *filter, struct job_
     if (filter->limit < 1 || filter->limit > STORE_PAGE_MAX)
         return err_set(err, REDRIVE_E_RANGE, "a page has 1 to %d jobs, not %zu", STORE_PAGE_MAX,
                        filter->limit);
-    int rc = rd_unit_write(store, err);
-    if (rc == 0 && filter->id.len > 0) {
+    int rc = 0;
+    if (filter->id.len > 0) {
         rc = list_by_id(&l, err);
-    } else if (rc == 0) {
+    } else if (is_own(store, filter)) {
+        rc = offer_seqs(&l, (const int64_t[]){filter->after_seq + 1}, 1, err);
+    } else {
         const bool by_key = filter->unique_key.len > 0 && filter->tenant.len > 0;
         rc = by_key ? list_by_key(&l, err) : 1;
         if (rc == 1) {

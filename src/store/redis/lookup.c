@@ -3,6 +3,12 @@
 
 #include "store/redis/private.h"
 
+int64_t rd_id_seq(struct store *store, const struct digest *digest, struct str member)
+{
+    const struct entry *own = map_get(&store->ids, digest_str(digest));
+    return own ? own->seq : rd_member_seq(member);
+}
+
 static int seqs_of(struct store *store, const struct job_name *names, size_t n, int64_t *ret,
                    size_t *ret_n, struct redrive_err *err)
 {
@@ -13,35 +19,11 @@ static int seqs_of(struct store *store, const struct job_name *names, size_t n, 
         rd_ask_id(store, &digest);
     }
     int rc = rd_link_read(store, &reply, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        if (rd_reply_str(reply, i).len > 0)
-            ret[(*ret_n)++] = rd_member_seq(rd_reply_str(reply, i));
-    if (reply)
-        freeReplyObject(reply);
-    return rc;
-}
-
-static int add_jobs(struct page_maker *maker, const int64_t *seqs, size_t n,
-                    struct redrive_err *err)
-{
-    struct store *store = maker->store;
-    redisReply *reply = NULL;
-    rd_ask_read(store, "rows");
-    rd_ask_text(store, "1");
-    for (size_t i = 0; i < n; i++)
-        rd_ask_int(store, seqs[i]);
-    int rc = rd_link_read(store, &reply, err);
-    for (size_t i = 0, at = 0; rc == 0 && i < n; i++) {
-        struct str big[BIG_COUNT] = {0};
-        struct row row;
-        const struct str bytes = rd_reply_str(reply, at++);
-        if (bytes.len == 0)
-            continue; /* gone in between */
-        for (int k = 0; k < BIG_COUNT && rd_row_has_big(bytes); k++)
-            big[k] = rd_reply_str(reply, at++);
-        rc = rd_row_unpack(store, seqs[i], bytes, &row, err);
-        if (rc == 0)
-            rc = rd_page_add(maker, &row, big, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct digest digest = rd_digest_of(names[i].tenant, names[i].id);
+        const int64_t seq = rd_id_seq(store, &digest, rd_reply_str(reply, i));
+        if (seq > 0)
+            ret[(*ret_n)++] = seq;
     }
     if (reply)
         freeReplyObject(reply);
@@ -58,11 +40,9 @@ int redis_lookup(struct store *store, const struct job_name *names, size_t n, st
     int rc = store_check_count(n, err);
     if (rc < 0 || n == 0)
         return rc;
-    rc = rd_unit_write(store, err);
+    rc = seqs_of(store, names, n, seqs, &found, err);
     if (rc == 0)
-        rc = seqs_of(store, names, n, seqs, &found, err);
-    if (rc == 0 && found > 0)
-        rc = add_jobs(&maker, seqs, found, err);
+        rc = rd_rows_each(store, seqs, found, rd_page_take, &maker, err);
     if (rc != 0)
         job_page_release(ret);
     return rc;

@@ -10,14 +10,7 @@
 /* ---- What stands beside a row -------------------------------------------------------------------
  */
 
-/* The name of a field beside the row: its hash, and the low byte of the seq before what it is. */
-struct beside {
-    char key[32];
-    char field[8];
-    size_t field_len;
-};
-
-static struct beside history_field(int64_t seq, uint32_t i)
+struct beside rd_beside_history(int64_t seq, uint32_t i)
 {
     struct beside b = {.field_len = 5};
     snprintf(b.key, sizeof b.key, "a:%" PRId64, seq >> 8);
@@ -27,7 +20,7 @@ static struct beside history_field(int64_t seq, uint32_t i)
     return b;
 }
 
-static struct beside big_field(int64_t seq, enum big_part part)
+struct beside rd_beside_big(int64_t seq, enum big_part part)
 {
     struct beside b = {.field_len = 2};
     snprintf(b.key, sizeof b.key, "o:%" PRId64, seq >> 8);
@@ -36,7 +29,7 @@ static struct beside big_field(int64_t seq, enum big_part part)
     return b;
 }
 
-static struct str beside_str(const struct beside *b)
+struct str rd_beside_field(const struct beside *b)
 {
     return (struct str){b->field, b->field_len};
 }
@@ -44,18 +37,12 @@ static struct str beside_str(const struct beside *b)
 int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part part, struct str value,
                      struct redrive_err *err)
 {
-    const struct beside b = big_field(entry->seq, part);
-    const struct str name[] = {str_of(b.key), beside_str(&b)};
+    const struct beside b = rd_beside_big(entry->seq, part);
     const bool was_outside = entry->now.big >> part & 1, is_outside = value.len >= BIG_MIN;
-    struct cell *cell;
     int rc = 0;
-    if (was_outside) {
-        rc = rd_cells_get(store, name, 1, &cell, err);
-        if (rc == 0)
-            rc = rd_cell_put(store, cell, is_outside ? value : (struct str){0}, err);
-    } else if (is_outside) {
-        rc = rd_cell_put_new(store, name[0], name[1], value, err);
-    }
+    if (was_outside || is_outside)
+        rc = rd_cell_put_beside(store, str_of(b.key), rd_beside_field(&b),
+                                is_outside ? value : (struct str){0}, err);
     entry->now.big = (entry->now.big & ~(1u << part)) | (unsigned)is_outside << part;
     struct str inside = {0};
     if (!is_outside)
@@ -68,19 +55,18 @@ int rd_entry_remember(struct store *store, struct entry *entry, const struct job
                       struct redrive_err *err)
 {
     struct buf bytes;
-    const struct beside b = history_field(entry->seq, entry->now.n_history);
+    const struct beside b = rd_beside_history(entry->seq, entry->now.n_history);
     buf_init(&bytes, (size_t)1 << 30);
     int rc = rd_attempt_pack(attempt, &bytes);
-    rc = rc == 0 ? rd_cell_put_new(store, str_of(b.key), beside_str(&b), buf_str(&bytes), err)
-                 : err_nomem(err);
+    rc = rc == 0
+             ? rd_cell_put_beside(store, str_of(b.key), rd_beside_field(&b), buf_str(&bytes), err)
+             : err_nomem(err);
     buf_release(&bytes);
     entry->now.n_history++;
     return rc;
 }
 
-/* Takes away what stands beside a row. What the unit does not know it need not read: with the row
- * gone nobody looks for it, so that it can stay until the commit, and is still there if the unit is
- * taken back. */
+/* Takes away what stands beside a row. */
 static int remove_beside(struct store *store, const struct entry *entry, struct redrive_err *err)
 {
     const struct row *row = &entry->now;
@@ -90,16 +76,16 @@ static int remove_beside(struct store *store, const struct entry *entry, struct 
         const unsigned part = k - row->n_history;
         if (is_big && !(row->big >> part & 1))
             continue;
-        const struct beside b =
-            is_big ? big_field(entry->seq, (enum big_part)part) : history_field(entry->seq, k);
-        const struct str field = beside_str(&b);
+        const struct beside b = is_big ? rd_beside_big(entry->seq, (enum big_part)part)
+                                       : rd_beside_history(entry->seq, k);
+        const struct str field = rd_beside_field(&b);
         struct cell *cell = rd_cell_known(store, str_of(b.key), field);
         if (cell)
             rc = rd_cell_put(store, cell, (struct str){0}, err);
         else
-            rd_ops_add(&store->at_end, 'D', str_of(b.key), NULL, 0, &field, 1);
+            rd_ops_add(&store->ops, 'D', str_of(b.key), NULL, 0, &field, 1);
     }
-    return rc == 0 && store->at_end.failed ? err_nomem(err) : rc;
+    return rc == 0 && store->ops.failed ? err_nomem(err) : rc;
 }
 
 static bool holds_for_ever(const struct entry *entry)
@@ -166,8 +152,7 @@ static int write_down(struct store *store, struct entry *e, const struct move *m
     *s = *status;
     if (move->kind == MOVE_START) {
         s->worker = rd_unit_dup(store, s->worker);
-        /* One that runs elsewhere and was ended in this unit stays another's until its commit. */
-        e->is_mine |= !rd_entry_is_stored_running(e);
+        e->is_mine = true;
     }
     if (t->replaces_error) {
         s->error.type = rd_unit_dup(store, s->error.type);

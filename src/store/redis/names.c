@@ -240,6 +240,7 @@ static int lines_intern(struct store *store, const struct job_spec *specs, size_
 {
     redisReply *reply = NULL;
     rd_ask(store, "intern");
+    rd_ask_text(store, store->known_id);
     for (size_t i = 0; i < n; i++) {
         line_name(store, &specs[i]);
         if (map_get(&store->lines_by_name, buf_str(&store->row)))
@@ -247,7 +248,7 @@ static int lines_intern(struct store *store, const struct job_spec *specs, size_
         rd_ask_str(store, specs[i].tenant);
         rd_ask_str(store, buf_str(&store->row));
     }
-    int rc = rd_link_call(store, &reply, err);
+    int rc = rd_link_read(store, &reply, err);
     if (reply)
         freeReplyObject(reply);
     return rc == 0 ? rd_lines_refresh(store, err) : rc;

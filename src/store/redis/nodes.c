@@ -133,19 +133,14 @@ static void learn_nodes(struct store *store)
 /* ---- Looking ----------------------------------------------------------------------------------
  */
 
-/* Who the server is; whether it only follows another one, and is no node of a cluster, which
+/* What the server is; whether it only follows another one, and is no node of a cluster, which
  * would name the other one by itself. */
-static bool learn_run(struct store *store)
+static bool learn_role(struct store *store)
 {
-    redisReply *info = redisCommand(store->link, "INFO server replication cluster");
-    str_copy(store->run_id, sizeof store->run_id, rd_info_line(info, "run_id:"));
-    str_copy(store->history, sizeof store->history, rd_info_line(info, "master_replid:"));
+    redisReply *info = redisCommand(store->link, "INFO replication cluster");
     store->is_cluster = str_is(rd_info_line(info, "cluster_enabled:"), "1");
     const bool follows = !store->is_cluster && str_is(rd_info_line(info, "role:"), "slave");
     freeReplyObject(info);
-    redisReply *id = redisCommand(store->link, "CLIENT ID");
-    store->client_id = id && id->type == REDIS_REPLY_INTEGER ? id->integer : 0;
-    freeReplyObject(id);
     return follows;
 }
 
@@ -167,7 +162,7 @@ static int visit(struct store *store, struct look *look, struct redrive_err *err
     int rc = rd_link_greet(store->link, place, err);
     if (store->link->err)
         look->dead = place->at;
-    if (rc == 0 && learn_run(store) && place->n_given > 1)
+    if (rc == 0 && learn_role(store) && place->n_given > 1)
         rc = rd_link_error(STR("READONLY it follows another one"), err);
     if (rc == 0)
         redisSetTimeout(store->link, rd_patience(place));

@@ -7,8 +7,7 @@
 #include "store/redis/library.h"
 #include "store/redis/private.h"
 
-#define DEFAULT_BUSY_WAIT_MS 5000
-#define LIBRARY_MAX          ((size_t)1 << 20)
+#define LIBRARY_MAX ((size_t)1 << 20)
 
 /* ---- The library --------------------------------------------------------------------------------
  */
@@ -79,6 +78,18 @@ static int found_newer(int64_t version, struct redrive_err *err)
     return rc;
 }
 
+static int found_older(int64_t version, struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_STATE, "the store was set up by an older version of Redrive");
+    err_detail(err,
+               "it is at version %" PRId64 ", this program works with %d, and nothing leads there",
+               version, SCHEMA_VERSION);
+    err_hint(err,
+             "finish its jobs with the redrive that has set it up, then start with an empty one: "
+             "?prefix=NAME");
+    return rc;
+}
+
 static int found_nothing(const struct store *store, struct redrive_err *err)
 {
     int rc = err_set(err, REDRIVE_E_NOT_FOUND, "there is no store in the Redis server");
@@ -121,30 +132,17 @@ int rd_set_up(struct store *store, struct redrive_err *err)
     return call(store, err);
 }
 
-/* Before anything is cached. */
-static int learn_id(struct store *store, struct redrive_err *err)
+int rd_learn_id(struct store *store, struct redrive_err *err)
 {
     redisReply *reply = NULL;
-    rd_ask_command(store, "HGET");
-    rd_ask_text(store, store->root);
-    rd_ask_text(store, "id");
-    int rc = rd_link_call(store, &reply, err);
+    rd_ask(store, "hello");
+    int rc = rd_link_told(store, &reply, err);
     if (rc != 0)
         return rc;
-    if (reply->type == REDIS_REPLY_STRING)
-        str_copy(store->known_id, sizeof store->known_id, (struct str){reply->str, reply->len});
     freeReplyObject(reply);
-    memcpy(store->known_history, store->history, sizeof store->known_history);
+    memcpy(store->known_id, store->told.id, sizeof store->known_id);
+    memcpy(store->known_history, store->told.history, sizeof store->known_history);
     return 0;
-}
-
-/* Whether functions may be called, by one that changes nothing for somebody who waits for nothing.
- */
-static int try_functions(struct store *store, struct redrive_err *err)
-{
-    rd_ask(store, "leave");
-    rd_ask_text(store, store->me);
-    return call(store, err);
 }
 
 static int set_up(struct store *store, const struct store_options *options, struct redrive_err *err)
@@ -158,10 +156,12 @@ static int set_up(struct store *store, const struct store_options *options, stru
         return 0;
     if (store->version_found > SCHEMA_VERSION)
         return found_newer(store->version_found, err);
+    if (store->version_found > 0 && store->version_found < SCHEMA_VERSION)
+        return found_older(store->version_found, err);
     /* One that is there can be looked at though the server has no memory left to set one up. */
-    rc = store->version_found == 0 ? rd_set_up(store, err) : try_functions(store, err);
+    rc = store->version_found == 0 ? rd_set_up(store, err) : 0;
     if (rc == 0)
-        rc = learn_id(store, err);
+        rc = rd_learn_id(store, err);
     return rc == 0 ? rd_lines_refresh(store, err) : rc;
 }
 
@@ -179,15 +179,18 @@ static void redis_close(struct store *store)
     map_release(&store->cells);
     map_release(&store->ids);
     map_release(&store->new_keys);
-    rd_ops_release(&store->onward);
-    rd_ops_release(&store->back);
-    rd_ops_release(&store->at_end);
+    map_release(&store->dirty_keys);
+    map_release(&store->keys_relied);
+    map_release(&store->shared_writes);
+    map_release(&store->shared_known);
+    rd_ops_release(&store->ops);
+    rd_ops_release(&store->checks);
+    free(store->reserved);
     free(store->dirty);
     free(store->dirty_cells);
     buf_release(&store->row);
     buf_release(&store->words);
     rd_lines_release(store);
-    shared_page_release(&store->pauses);
     rd_place_release(&store->place);
     free(store);
 }
@@ -199,8 +202,6 @@ static void init(struct store *store, const struct store_options *options)
     store->caller_time = options->caller_time;
     store->is_as_is = options->as_is;
     store->creates = options->create && !options->as_is;
-    store->busy_wait_ms = options->busy_wait_ms > 0 ? options->busy_wait_ms : DEFAULT_BUSY_WAIT_MS;
-    store->pauses_version = -1;
     rng_seed(&store->rng, seed);
     snprintf(store->me, sizeof store->me, "%016" PRIx64, rng_next(&store->rng));
     if (options->origin != 0)
@@ -214,9 +215,12 @@ static void init(struct store *store, const struct store_options *options)
     map_init(&store->new_keys, seed);
     map_init(&store->lines_by_name, seed);
     map_init(&store->lines_by_tenant, seed);
-    rd_ops_init(&store->onward);
-    rd_ops_init(&store->back);
-    rd_ops_init(&store->at_end);
+    map_init(&store->dirty_keys, seed);
+    map_init(&store->keys_relied, seed);
+    map_init(&store->shared_writes, seed);
+    map_init(&store->shared_known, seed);
+    rd_ops_init(&store->ops);
+    rd_ops_init(&store->checks);
     buf_init(&store->row, (size_t)1 << 30);
 }
 

@@ -1,10 +1,9 @@
 /* private.h - the inside of the Redis store.
  *
- * The program computes, the server keeps. A unit holds the writer's place, so that what it has read
- * stays true; its moves are made on copies of rows here (unit.c), and what they change is written
- * as one list of operations, in the one call that commits. When a read of the unit needs the
- * server to know the moves so far, they are written earlier, together with a list that takes them
- * back (lua/2-units.lua).
+ * The program computes, the server keeps. A unit makes its moves on copies of rows (entries.c);
+ * what they change, and what the unit has relied upon, is told by the one call that commits
+ * (unit.c, lua/2-commit.lua). Nothing is held in between: if something is no longer as the unit has
+ * seen it, the commit is refused, and the unit is tried again.
  */
 #ifndef STORE_REDIS_PRIVATE_H
 #define STORE_REDIS_PRIVATE_H
@@ -19,7 +18,7 @@
 #include "store/transition.h"
 
 /* The version of the keys and of what stands in them. */
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 
 #define PREFIX_MAX   64
 #define DIGEST_BYTES 16
@@ -49,10 +48,15 @@ enum big_part {
 };
 #define BIG_MIN ((size_t)512)
 
+#define RD_VERSION_BYTES 3
+#define RD_VERSION_END   (1u << 8 * RD_VERSION_BYTES)
+
 /* A job as its row says it. */
 struct row {
     struct job job;
     const struct line *line;
+    uint32_t
+        version; /* how often it was written, up to RD_VERSION_END, from which it starts anew */
     uint32_t n_history; /* rows of the history */
     unsigned big;       /* bit mask: these parts stand outside, and their strings are absent */
 };
@@ -60,21 +64,37 @@ struct row {
 /* A job that the unit has read or made. */
 struct entry {
     int64_t seq;
+    int64_t unit;   /* that has read it last */
+    int64_t relied; /* the last unit that goes by it, though it may not change it */
+    int64_t given;  /* the last unit that `ready` has given it to */
     struct row now;
-    struct str stored; /* its row in the server; empty: there is none */
+    struct str stored; /* its row in the server, as it was read; empty: there is none */
+    struct str packed; /* the one that the commit puts in its place */
     bool is_there;     /* not removed */
     bool is_dirty;
-    bool is_mine; /* this handle has started it, the last time that it was */
+    bool is_mine;           /* this handle has started it, the last time that it was */
+    struct entry *next_key; /* of the new ones with the same unique key */
 };
 
 /* A field of a hash that the unit has read or written. */
 struct cell {
     struct str key;
     struct str field;
-    struct str stored; /* empty: there is none */
+    int64_t unit;      /* that has met it */
+    struct str stored; /* as it was read; empty: there is none */
     struct str now;
     struct str lex; /* of a key that is held: its place among them */
+    bool is_read;
     bool is_dirty;
+};
+
+/* A row that processes share and that the unit puts. */
+struct shared_write {
+    char key[16];
+    struct str field;
+    int64_t version; /* in the server, as far as is known; 0: there is none */
+    int64_t now;     /* after the put */
+    struct str value;
 };
 
 /* A list of operations, in the making: lua/1-ops.lua. */
@@ -113,13 +133,23 @@ struct place {
  * become the primary. What was once in a history stays in it. */
 #define RD_HISTORY_MAX 48
 
+/* What the last answer has told beside what was asked for. */
+struct told {
+    bool is_known;
+    int64_t now_ms;
+    int64_t at_ms; /* monotonic, when it came */
+    int64_t shared_version;
+    int64_t commits;
+    char history[RD_HISTORY_MAX];
+    char id[24]; /* of the store, a new one each time that it is set up */
+};
+
 struct store {
     struct store_base base;
     struct place place;
     bool caller_time;
     bool is_as_is;
     bool creates; /* one that is gone is set up again */
-    int64_t busy_wait_ms;
     int64_t version_found;
     struct rng rng;
     char me[24];     /* this handle's name among all */
@@ -130,71 +160,63 @@ struct store {
     redisContext *link;
     redisContext *ear;   /* subscribed to commits */
     int64_t check_at_ms; /* when to look whether it listens at the right server */
-    redisContext *turn;  /* subscribed to one's turn; as old as the link at the most */
-    int64_t last_unit;   /* of this handle on the link */
-    int listen_ms;       /* how long it listens before it asks again */
-    bool has_waited;     /* for its turn */
-    bool is_deaf;        /* it cannot be told of it */
     bool keeps_time;     /* as of its last look around */
-    bool is_handed;      /* the unit: its holder was told of its turn */
-    bool is_late;        /* it was given up as one that was told and did not come */
     bool is_cluster;
     bool is_astray; /* the store is no longer where the link leads to */
-    char run_id[48];
-    char history[RD_HISTORY_MAX];       /* that the server goes on with, by its name */
-    char id[24];                        /* of the store, a new one each time that it is set up */
-    char known_history[RD_HISTORY_MAX]; /* that what is cached was read from */
-    char known_id[24];                  /* of the store in it */
-    int64_t client_id;
-    struct buf words; /* of the request in the making */
+    struct told told;
+    char known_history[RD_HISTORY_MAX]; /* that what is cached was read from, */
+    char known_id[24];                  /* and the store in it */
+    struct buf words;                   /* of the request in the making */
     size_t n_words;
     unsigned n_unread; /* replies that nobody waits for */
-    int64_t past_unit; /* a unit that was waited for in vain */
     char server[96];
     char seat[HOST_MAX + 160]; /* the same, and in a cluster the node that has the store */
     char loss[192];
 
     bool in_unit;
-    bool is_lost; /* the unit: its connection is gone, or it was given up */
-    bool has_written;
+    bool is_lost; /* the unit: its connection is gone, or the store is another one */
     bool has_new_jobs;
-    bool is_collected; /* what is known as stored may be what it would have stored */
-    bool meddles;      /* with jobs that others have started */
-    int64_t unit;
+    bool has_heard; /* an answer, in this unit */
+    int64_t unit;   /* number, of this handle alone */
+    int64_t commit; /* number of the last one, of this handle */
     int64_t now_ms;
-    int64_t last_seq;
-    int64_t shared_version;
-    int64_t shared_begun; /* the one that the unit has begun with */
+    int64_t begun_ms;       /* monotonic */
+    int64_t last_seq;       /* that the unit uses; 0: it has no new jobs */
+    int64_t next_seq;       /* of those that it was given */
+    int64_t shared_version; /* that the unit has begun with */
+    int64_t shared_puts;    /* that raise it */
+    unsigned shared_listed; /* bit mask of kinds that were taken from `shared_reply` */
     int64_t commits_seen;
-    /* What the unit knows. Some of it is kept for the next one, which it helps if nobody has had a
-     * unit in between. */
-    int64_t kept_unit; /* the last one that knew it; 0: there is nothing */
-    unsigned n_kept;   /* units in a row */
-    int64_t meddled;   /* commits that did, as of the last unit */
+    unsigned n_kept; /* units since what is not needed any more was last thrown away */
     struct arena arena;
     struct map entries;  /* by seq */
     struct map cells;    /* by key and field */
     struct map ids;      /* digest of id → struct entry that has it now, or GONE */
-    struct map new_keys; /* digest of a unique key → struct entry that is new with it */
+    struct map new_keys; /* digest of a unique key → struct entry, the last that is new with it */
+    struct map dirty_keys;    /* those of jobs that were there before and that it changes */
+    struct map keys_relied;   /* digests of unique keys that the commit looks at */
+    struct map shared_writes; /* hash and field → struct shared_write */
+    struct map shared_known;  /* hash and field → version + 1, from one unit to the next */
+    redisReply *shared_reply; /* all rows that are cached, as of this unit */
     struct entry **dirty;
     size_t n_dirty;
     size_t dirty_capacity;
     struct cell **dirty_cells;
     size_t n_dirty_cells;
     size_t dirty_cells_capacity;
-    bool has_dirty_keys; /* a job that was there before and has a unique key is dirty */
-    struct ops onward;
-    struct ops back;
-    struct ops at_end; /* what only the commit tells: the rest of jobs that are gone */
-    struct buf row;    /* scratch */
+    int64_t *reserved; /* seqs that `ready` has given */
+    size_t n_reserved;
+    size_t reserved_capacity;
+    uint32_t relied_line; /* the last one whose queue the commit takes for not paused; 0: none */
+    struct ops ops;       /* what the commit does */
+    struct ops checks;    /* what it relies upon */
+    struct buf row;       /* scratch */
 
     struct line **lines; /* by number */
     uint32_t n_lines;
     struct map lines_by_name;
     struct map lines_by_tenant; /* one of each */
     uint32_t last_tenant;
-    struct shared_page pauses;
-    int64_t pauses_version;
 };
 
 /* ---- nodes.c: which server has the store -------------------------------------------------------
@@ -219,6 +241,8 @@ void rd_node_told(struct place *place, struct str text);
 /* How long an answer is waited for. */
 struct timeval rd_patience(const struct place *place);
 void rd_link_close(struct store *store);
+/* Whether there is a connection that the other side has not closed, as far as is known here. */
+bool rd_link_is_alive(const struct store *store);
 /* A connection to place->at; NULL and the error. */
 redisContext *rd_link_connect(const struct place *place, struct redrive_err *err);
 int rd_link_greet(redisContext *link, const struct place *place, struct redrive_err *err);
@@ -234,19 +258,22 @@ void rd_ask_int(struct store *store, int64_t number);
 size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX]);
 /* Adds a word as requests have it. */
 void rd_add_word(struct buf *b, struct str word);
-/* Starts a read: "read" in this unit, or outside of one. */
+/* Starts a read, which rd_link_read sends. */
 void rd_ask_read(struct store *store, const char *what);
 
 /* Sends it and gives the reply, which the caller frees with freeReplyObject. An error reply is an
- * error here. Connects again when the connection has gone, outside of a unit; within one the unit
- * is lost. */
+ * error here. Connects again when the connection has gone; if that fails an open unit is lost. */
 int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err);
-/* The same on this connection and no other, for a request that speaks of it. */
-int rd_link_call_here(struct store *store, redisReply **ret, struct redrive_err *err);
-/* The same for a read that ask_read has started: outside of a unit it waits for one that has
- * written, and then looks past it. A store that is gone is REDRIVE_E_NOT_FOUND, and one in whose
- * place another was set up REDRIVE_E_CANCELLED, once: what was read of the first and what would be
- * of the other do not go together. */
+/* The same for a function whose answer begins with what every answer tells, which is noted; *ret is
+ * what follows it. In a unit an answer of another store, or of another history of it, is
+ * REDRIVE_E_CANCELLED: what was read before and what would be now do not go together. */
+int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err);
+/* The same for a commit, which is sent once: without a connection nobody knows what has become of
+ * it.
+ */
+int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *err);
+/* The same for a read that ask_read has started. A store that is gone is REDRIVE_E_NOT_FOUND, and
+ * one in whose place another was set up REDRIVE_E_CANCELLED, once. */
 int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err);
 /* Sends it; whatever is replied is read some time. */
 void rd_link_tell(struct store *store);
@@ -273,6 +300,8 @@ void rd_place_release(struct place *place);
 int rd_library_load(struct store *store, struct redrive_err *err);
 /* Sets an empty place up; one that is not empty stays as it is. */
 int rd_set_up(struct store *store, struct redrive_err *err);
+/* Learns which store is there, before anything is cached of it. */
+int rd_learn_id(struct store *store, struct redrive_err *err);
 /* What the server's settings mean for what is kept; refuses one that throws keys away. */
 int rd_facts_learn(struct store *store, struct redrive_err *err);
 int redis_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
@@ -290,7 +319,12 @@ static inline struct str digest_str(const struct digest *digest)
     return (struct str){digest->bytes, DIGEST_BYTES};
 }
 
-/* Adds the place of an id, a key and a field, to a request for cells or holders. */
+/* The place of an id: a key, and the field that it gives. */
+#define RD_ID_KEY_MAX 16
+struct str rd_id_place(const struct digest *digest, char ret_key[RD_ID_KEY_MAX]);
+/* The job that has it in the open unit, if the server says `member`; 0: none has. */
+int64_t rd_id_seq(struct store *store, const struct digest *digest, struct str member);
+/* Adds it to a request for cells or holders. */
 void rd_ask_id(struct store *store, const struct digest *digest);
 
 struct member {
@@ -334,6 +368,8 @@ int rd_row_pack(const struct row *row, struct buf *ret);
 int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row *ret,
                   struct redrive_err *err);
 bool rd_row_has_big(struct str bytes);
+/* Of a row that was read. */
+struct str rd_row_version(struct str bytes);
 struct str *rd_row_big_part(struct row *row, enum big_part part);
 /* Whether a job is what a filter asks for, but for the keyset. */
 bool rd_row_matches(const struct job_filter *filter, const struct row *row);
@@ -362,8 +398,7 @@ void rd_places_diff(struct ops *ops, const struct row *old, const struct row *ne
                     struct str bytes);
 void rd_lane_key(const struct row *row, struct buf *ret);
 
-/* ---- begin.c, unit.c, wait.c
- * ------------------------------------------------------------------------------------
+/* ---- begin.c, unit.c, wait.c -------------------------------------------------------------------
  */
 
 /* What stands in `ids` for an id whose job is gone. */
@@ -390,13 +425,12 @@ int rd_ear_next(redisContext *ear, redisReply **ret);
 
 /* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_CANCELLED when it is lost. */
 int rd_unit_needed(struct store *store, struct redrive_err *err);
-/* Tells the server the moves so far, if there is a unit that has made any. */
-int rd_unit_write(struct store *store, struct redrive_err *err);
-/* The same, unless an index is as it was: that of the jobs in these states. If their places in it
- * can change while they stay in the states, any change of such a job counts (`moves`). */
-int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct redrive_err *err);
-/* The same, unless a hash is as it was: one that cells stand in, or the counters. */
-int rd_unit_write_for_key(struct store *store, struct str key, struct redrive_err *err);
+/* Whether the server's answers are of the store that what is cached was read from: the same one, in
+ * a server that has lost nothing since. */
+bool rd_is_known(const struct store *store);
+/* How many milliseconds ago the handle knows the server's time from, and what it is by now. */
+int64_t rd_told_age(const struct store *store);
+int64_t rd_server_now(const struct store *store);
 /* Forgets all that the unit knows. */
 void rd_unit_forget(struct store *store);
 
@@ -406,18 +440,26 @@ void rd_unit_forget(struct store *store);
 /* The jobs of these seqs in one go; NULL for one that is not there. */
 int rd_entries_get(struct store *store, const int64_t *seqs, size_t n, struct entry **ret,
                    struct redrive_err *err);
-/* Whether its row in the server says that it runs. */
-bool rd_entry_is_stored_running(const struct entry *entry);
 /* Forgets all but the rows, as the server has them, of jobs that this handle has started and that
  * run. */
 void rd_entries_keep_running(struct store *store);
 void rd_map_empty(struct map *map);
+/* A job that the unit has read, or that this handle has started and that runs; NULL: it is not
+ * known.
+ */
 struct entry *rd_entry_known(struct store *store, int64_t seq);
-/* A job that a read has given; what the unit knows better is kept. */
+/* The same, if the unit has made or changed it. */
+struct entry *rd_entry_moved(struct store *store, int64_t seq);
+/* A job that a read has given. What the unit has changed, or goes by, is kept as it is. */
 struct entry *rd_entry_learn(struct store *store, int64_t seq, struct str bytes,
                              struct redrive_err *err);
+/* Does not keep a row that a commit was refused for, or any, for the next unit. */
+void rd_entry_forget(struct store *store, int64_t seq);
+void rd_entries_distrust(struct store *store);
 struct entry *rd_entry_new(struct store *store, const struct row *row);
 int rd_entry_changed(struct store *store, struct entry *entry, struct redrive_err *err);
+/* The unit goes by the row as it was read, though it does not change it. */
+void rd_entry_rely(struct store *store, struct entry *entry);
 /* A copy that lives as long as the unit; {NULL, 0} for an empty one. */
 struct str rd_unit_dup(struct store *store, struct str s);
 
@@ -426,9 +468,9 @@ int rd_cells_get(struct store *store, const struct str *names, size_t n, struct 
                  struct redrive_err *err);
 /* A field that the unit has read or written; NULL: it has not. */
 struct cell *rd_cell_known(struct store *store, struct str key, struct str field);
-/* A field that is known not to be there yet. */
-int rd_cell_put_new(struct store *store, struct str key, struct str field, struct str value,
-                    struct redrive_err *err);
+/* A field that only the row of its job leads to, and that need not be read. */
+int rd_cell_put_beside(struct store *store, struct str key, struct str field, struct str value,
+                       struct redrive_err *err);
 int rd_cell_put(struct store *store, struct cell *cell, struct str value, struct redrive_err *err);
 
 /* ---- move.c: what every move does to a row -----------------------------------------------------
@@ -439,6 +481,15 @@ int rd_entry_move(struct store *store, struct entry *entry, const struct move *m
                   struct move_result *ret, struct redrive_err *err);
 int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part part, struct str value,
                      struct redrive_err *err);
+/* The name of a field beside a row: its hash, and the low byte of the seq before what it is. */
+struct beside {
+    char key[32];
+    char field[8];
+    size_t field_len;
+};
+struct beside rd_beside_history(int64_t seq, uint32_t i);
+struct beside rd_beside_big(int64_t seq, enum big_part part);
+struct str rd_beside_field(const struct beside *beside);
 int rd_entry_remember(struct store *store, struct entry *entry, const struct job_attempt *attempt,
                       struct redrive_err *err);
 /* Whether a job that lives has the key of this one, which has ended. */
@@ -457,17 +508,42 @@ struct page_maker {
     size_t capacity;
 };
 void rd_page_start(struct page_maker *maker, struct store *store, struct job_page *page);
-/* Reads seq, row and big parts of a reply from *at on, and adds the job. In a unit the entry that
- * it has of it is the truth. */
+/* Reads seq, row and big parts of a reply from *at on, and adds the job, unless the unit has moved
+ * it.
+ */
 int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t *at,
                       struct redrive_err *err);
 int rd_page_add(struct page_maker *maker, const struct row *row, const struct str big[BIG_COUNT],
                 struct redrive_err *err);
-/* A row of a reply from *at on, as the unit sees it, without its big parts, which are passed over.
- */
+/* A row of a reply from *at on, without its big parts, which are passed over. *ret_moved: the unit
+ * has made or changed it, so that an index no longer tells the truth of it. */
 int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struct row *ret,
-                 struct str big[BIG_COUNT], struct redrive_err *err);
+                 struct str big[BIG_COUNT], bool *ret_moved, struct redrive_err *err);
+/* Calls `each` with the jobs of these seqs, in their order, as the unit has them; those that are
+ * not there are left out. */
+int rd_rows_each(struct store *store, const int64_t *seqs, size_t n,
+                 int (*each)(void *ctx, const struct row *row, const struct str big[BIG_COUNT],
+                             struct redrive_err *err),
+                 void *ctx, struct redrive_err *err);
+/* rd_page_add for rd_rows_each. */
+int rd_page_take(void *maker, const struct row *row, const struct str big[BIG_COUNT],
+                 struct redrive_err *err);
 struct str rd_page_dup(struct arena *arena, struct str s);
+
+/* What is known of rows that processes share: the version by the name, of which rd_shared_name
+ * makes the words hash and field; what the unit puts; that a commit was refused for one. */
+void rd_shared_learn(struct store *store, struct str name, int64_t version);
+void rd_shared_collect(struct store *store);
+void rd_shared_forget(struct store *store, struct str key, struct str field);
+/* Whether the unit itself has read all breakers and limits: then what it goes by is not older than
+ * it is, and the commit compares those that it puts. */
+bool rd_has_gates(const struct store *store);
+/* REDRIVE_E_CANCELLED if it has not, and the last answer tells another shared version than begin:
+ * the unit would go by what was cached before. */
+int rd_shared_check(struct store *store, struct redrive_err *err);
+int rd_shared_changed(struct store *store, struct redrive_err *err);
+/* The commit is made only if the queue of a line is not paused. */
+void rd_rely_on_no_pause(struct store *store, const struct line *line);
 
 /* Walks over a hash, some fields at a time; `each` may be told the same one twice. */
 int rd_scan_hash(struct store *store, const char *key,
@@ -510,6 +586,24 @@ int rd_walk_lines(struct store *store, const struct job_filter *filter, struct b
 
 /* ---- The slots, by subject ---------------------------------------------------------------------
  */
+
+/* The jobs of a unique key as the unit has them, those that are new in it as well, and what the
+ * server has told of them. */
+struct key_jobs {
+    struct entry **entries;
+    size_t n;
+    bool is_held;        /* by one that is gone */
+    struct buf counting; /* members of those that live or are unique for ever */
+    struct member other; /* the first of the rest, */
+    bool has_other;      /* if there is any */
+};
+int rd_key_jobs_read(struct store *store, const struct digest *digest, struct key_jobs *ret,
+                     struct redrive_err *err);
+void rd_key_jobs_release(struct key_jobs *jobs);
+/* The commit is made only if the key still has these jobs, and they are as they are: those that
+ * count, and if `forever` the others. */
+int rd_key_jobs_rely(struct store *store, const struct digest *digest, const struct key_jobs *jobs,
+                     bool forever, struct redrive_err *err);
 
 int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
                  struct submit_result *ret, struct arena *arena, struct redrive_err *err);

@@ -43,7 +43,6 @@ static const struct refusal {
     const char *fact;
     const char *hint;
 } REFUSALS[] = {
-    {"FENCED", REDRIVE_E_CANCELLED, "the unit was given up: it took too long", "do it again"},
     {"EMPTY", REDRIVE_E_NOT_FOUND, "the store is gone from the Redis server",
      "restore a backup, or start again with an empty one"},
     {"OOM", REDRIVE_E_NOMEM, "the memory of the Redis server is full",

@@ -5,6 +5,7 @@
  *
  *     state, flags                         a byte each
  *     line                                 four bytes, the highest first
+ *     version                              three bytes, the highest first
  *     breaker key, limit key               if FLAG_LANES: two bytes of length, and the bytes
  *     which of the others there are        a number, its bits in the order of the tables below
  *     those                                numbers, then strings with their lengths
@@ -18,7 +19,8 @@
 #define FLAG_LANES       4
 #define FLAG_FOREVER     8
 #define FLAG_BY_LIMIT    16
-#define HEAD_BYTES       6
+#define VERSION_AT       6
+#define HEAD_BYTES       (VERSION_AT + RD_VERSION_BYTES)
 
 enum { /* Numbers, as they are. */
     N_PRIORITY,
@@ -204,6 +206,8 @@ int rd_row_pack(const struct row *row, struct buf *ret)
                          (row->job.status.parked_by_limit ? FLAG_BY_LIMIT : 0)));
     for (int shift = 24; shift >= 0; shift -= 8)
         buf_putc(ret, (char)(row->line->id >> shift));
+    for (int shift = 16; shift >= 0; shift -= 8)
+        buf_putc(ret, (char)(row->version >> shift));
     if (has_lanes) {
         put_lane(ret, spec->breaker_key);
         put_lane(ret, spec->limit_key);
@@ -222,6 +226,11 @@ int rd_row_pack(const struct row *row, struct buf *ret)
 bool rd_row_has_big(struct str bytes)
 {
     return bytes.len >= HEAD_BYTES && bytes.ptr[1] & FLAG_BIG;
+}
+
+struct str rd_row_version(struct str bytes)
+{
+    return (struct str){bytes.ptr + VERSION_AT, RD_VERSION_BYTES};
 }
 
 static int64_t to_time(const struct row *row, uint64_t n)
@@ -301,6 +310,8 @@ int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row
         return err_set(err, REDRIVE_E_CORRUPT, "job %lld is damaged", (long long)seq);
     const uint32_t line =
         (uint32_t)r.at[2] << 24 | (uint32_t)r.at[3] << 16 | (uint32_t)r.at[4] << 8 | r.at[5];
+    ret->version = (uint32_t)r.at[VERSION_AT] << 16 | (uint32_t)r.at[VERSION_AT + 1] << 8 |
+                   r.at[VERSION_AT + 2];
     ret->job.status.seq = seq;
     ret->job.status.state = (enum redrive_state)r.at[0];
     ret->job.spec.unique_forever = r.at[1] & FLAG_FOREVER;

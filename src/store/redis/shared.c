@@ -47,62 +47,157 @@ static void shared_key(enum shared_kind kind, char ret[16])
     snprintf(ret, 16, "s:%d", (int)kind);
 }
 
-static int put_one(struct store *store, const struct shared_row *row, struct cell *cell,
-                   struct move_result *ret, struct redrive_err *err)
+/* A row's name in the maps of the store. */
+static struct str name_of(struct store *store, struct str key, struct str field)
 {
-    const int64_t version = cell->now.len > 0 ? strtoll(cell->now.ptr, NULL, 10) : 0;
-    struct buf value;
+    buf_reset(&store->row);
+    rd_add_part(&store->row, key);
+    buf_add_str(&store->row, field);
+    return buf_str(&store->row);
+}
+
+void rd_shared_learn(struct store *store, struct str name, int64_t version)
+{
+    /* What is not known is read. */
+    if (map_put(&store->shared_known, name, (void *)(intptr_t)(version + 1)) != 0)
+        map_remove(&store->shared_known, name);
+}
+
+void rd_shared_forget(struct store *store, struct str key, struct str field)
+{
+    map_remove(&store->shared_known, name_of(store, key, field));
+}
+
+/* The version of a row that a value begins with; 0: there is none. */
+static int64_t version_of(struct str value)
+{
+    return value.len > 0 ? strtoll(value.ptr, NULL, 10) : 0;
+}
+
+/* Finds out the version of a row in the server. If the one that is known is the one that the caller
+ * knows it need not be read: the commit compares it. */
+static int find_version(struct store *store, const struct shared_write *write, int64_t wanted,
+                        int64_t *ret, struct redrive_err *err)
+{
+    const struct str name[] = {str_of(write->key), write->field};
+    const intptr_t known =
+        (intptr_t)map_get(&store->shared_known, name_of(store, name[0], name[1]));
+    struct cell *cell;
+    *ret = wanted;
+    if (known == (intptr_t)(wanted + 1))
+        return 0;
+    int rc = rd_cells_get(store, name, 1, &cell, err);
+    if (rc == 0) {
+        *ret = version_of(cell->stored);
+        rd_shared_learn(store, name_of(store, name[0], name[1]), *ret);
+    }
+    return rc;
+}
+
+/* What the unit has put in the place of a row, or would. */
+static int find_write(struct store *store, const struct shared_row *row, struct shared_write **ret,
+                      struct redrive_err *err)
+{
+    struct shared_write write = {0};
+    shared_key(row->kind, write.key);
+    buf_reset(&store->row);
+    rd_add_part(&store->row, row->tenant);
+    rd_add_part(&store->row, row->key);
+    write.field = rd_unit_dup(store, buf_str(&store->row));
+    *ret = map_get(&store->shared_writes, name_of(store, str_of(write.key), write.field));
+    if (*ret)
+        return 0;
+    int rc = find_version(store, &write, row->version, &write.version, err);
+    if (rc != 0)
+        return rc;
+    write.now = write.version;
+    *ret = arena_alloc(&store->arena, sizeof **ret);
+    if (!*ret)
+        return err_nomem(err);
+    **ret = write;
+    return 0;
+}
+
+static int put_one(struct store *store, const struct shared_row *row, struct move_result *ret,
+                   struct redrive_err *err)
+{
+    struct shared_write *write;
+    int rc = find_write(store, row, &write, err);
     *ret = (struct move_result){0};
-    if (version != row->version || (row->removed && version == 0)) {
+    if (rc != 0)
+        return rc;
+    if (write->now != row->version || (row->removed && write->now == 0)) {
         ret->code = REDRIVE_E_STATE;
         return 0;
     }
-    buf_init(&value, (size_t)1 << 30);
-    if (!row->removed) {
-        buf_printf(&value, "%" PRId64 " ", version + 1);
-        buf_add_str(&value, row->value);
-    }
-    int rc = buf_failed(&value) ? err_nomem(err) : rd_cell_put(store, cell, buf_str(&value), err);
-    buf_release(&value);
-    store->shared_version += shared_is_cached(row->kind);
-    return rc;
+    write->now = row->removed ? 0 : row->version + 1;
+    write->value = rd_unit_dup(store, row->value);
+    store->shared_puts += shared_is_cached(row->kind);
+    rc = map_put(&store->shared_writes, name_of(store, str_of(write->key), write->field), write);
+    return rc != 0 || store->arena.failed ? err_nomem(err) : 0;
 }
 
 int redis_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                      struct move_result *ret, struct redrive_err *err)
 {
     int rc = rd_unit_needed(store, err);
-    if (rc != 0 || n == 0)
-        return rc;
-    struct str *names = arena_array(&store->arena, 2 * n, sizeof *names);
-    struct cell **cells = arena_array(&store->arena, n, sizeof(struct cell *));
-    if (!names || !cells)
-        return err_nomem(err);
-    for (size_t i = 0; i < n; i++) {
-        char key[16];
-        shared_key(rows[i].kind, key);
-        buf_reset(&store->row);
-        rd_add_part(&store->row, rows[i].tenant);
-        rd_add_part(&store->row, rows[i].key);
-        names[2 * i] = rd_unit_dup(store, str_of(key));
-        names[2 * i + 1] = rd_unit_dup(store, buf_str(&store->row));
-    }
-    rc = store->arena.failed ? err_nomem(err) : rd_cells_get(store, names, n, cells, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = put_one(store, &rows[i], cells[i], &ret[i], err);
+        rc = put_one(store, &rows[i], &ret[i], err);
     return rc;
 }
 
+/* A row as the server has it: its version, and the value. */
+static void pack_row(const struct shared_write *write, struct buf *ret)
+{
+    buf_reset(ret);
+    if (write->now == 0)
+        return;
+    buf_printf(ret, "%" PRId64 " ", write->now);
+    buf_add_str(ret, write->value);
+}
+
+void rd_rely_on_no_pause(struct store *store, const struct line *line)
+{
+    char key[16];
+    if (store->relied_line == line->id)
+        return;
+    store->relied_line = line->id;
+    shared_key(SHARED_PAUSE, key);
+    buf_reset(&store->row);
+    rd_add_part(&store->row, line->tenant);
+    rd_add_part(&store->row, line->queue);
+    const struct str words[] = {buf_str(&store->row), {0}};
+    rd_ops_add(&store->checks, 'H', str_of(key), NULL, 0, words, 2);
+}
+
+void rd_shared_collect(struct store *store)
+{
+    MAP_FOREACH (&store->shared_writes, slot) {
+        const struct shared_write *write = slot->value;
+        char version[RD_DIGITS_MAX];
+        rd_digits(write->version, version);
+        pack_row(write, &store->row);
+        const struct str key = str_of(write->key), seen[] = {write->field, str_of(version)};
+        const struct str words[] = {write->field, buf_str(&store->row)};
+        rd_ops_add(&store->checks, 'S', key, NULL, 0, seen, 2);
+        rd_ops_add(&store->ops, write->now > 0 ? 'H' : 'D', key, NULL, 0, words,
+                   write->now > 0 ? 2 : 1);
+        store->ops.failed |= buf_failed(&store->row) != 0;
+    }
+}
+
 struct shared_reader {
+    struct store *store;
+    char key_in_store[16];
     enum shared_kind kind;
     struct str tenant;
     struct shared_page *page;
     size_t capacity;
 };
 
-static int read_row(void *ctx, struct str field, struct str value, struct redrive_err *err)
+static int add_row(struct shared_reader *r, struct str field, struct str value,
+                   struct redrive_err *err)
 {
-    struct shared_reader *r = ctx;
     struct arena *arena = &r->page->arena;
     struct shared_row row = {.kind = r->kind};
     char *end = NULL;
@@ -130,6 +225,84 @@ static int read_row(void *ctx, struct str field, struct str value, struct redriv
     return arena->failed ? err_nomem(err) : 0;
 }
 
+/* A row of the server; what the unit has put in its place is added later. */
+static int read_row(void *ctx, struct str field, struct str value, struct redrive_err *err)
+{
+    struct shared_reader *r = ctx;
+    const struct str name = name_of(r->store, str_of(r->key_in_store), field);
+    if (map_get(&r->store->shared_writes, name))
+        return 0;
+    rd_shared_learn(r->store, name, version_of(value));
+    return add_row(r, field, value, err);
+}
+
+static int add_writes(struct shared_reader *r, struct redrive_err *err)
+{
+    struct buf value;
+    int rc = 0;
+    buf_init(&value, (size_t)1 << 30);
+    MAP_FOREACH (&r->store->shared_writes, slot) {
+        const struct shared_write *write = slot->value;
+        if (rc != 0 || write->now == 0 || strcmp(write->key, r->key_in_store) != 0)
+            continue;
+        pack_row(write, &value);
+        rc = buf_failed(&value) ? err_nomem(err) : add_row(r, write->field, buf_str(&value), err);
+    }
+    buf_release(&value);
+    return rc;
+}
+
+bool rd_has_gates(const struct store *store)
+{
+    const unsigned gates = 1u << SHARED_BREAKER | 1u << SHARED_BUCKET;
+    return (store->shared_listed & gates) == gates;
+}
+
+int rd_shared_changed(struct store *store, struct redrive_err *err)
+{
+    int rc = err_set(err, REDRIVE_E_CANCELLED, "something that processes share has changed");
+    err_detail(err, "it was at %lld, and is at %lld", (long long)store->shared_version,
+               (long long)store->told.shared_version);
+    err_hint(err, "do it again");
+    return rc;
+}
+
+int rd_shared_check(struct store *store, struct redrive_err *err)
+{
+    return rd_has_gates(store) || store->shared_version == store->told.shared_version
+               ? 0
+               : rd_shared_changed(store, err);
+}
+
+/* In a unit all kinds that are cached are read with the first, since whoever wants one wants them
+ * all: as of one moment. */
+static int read_all_kinds(struct store *store, struct redrive_err *err)
+{
+    rd_ask_read(store, "shared");
+    for (int kind = 0; shared_is_cached((enum shared_kind)kind); kind++)
+        rd_ask_int(store, kind);
+    return rd_link_read(store, &store->shared_reply, err);
+}
+
+static int read_rows(struct shared_reader *r, struct redrive_err *err)
+{
+    struct store *store = r->store;
+    const redisReply *rows = NULL;
+    int rc = 0;
+    if (store->in_unit && shared_is_cached(r->kind) && !store->shared_reply)
+        rc = read_all_kinds(store, err);
+    if (rc != 0)
+        return rc;
+    if (store->shared_reply && (size_t)r->kind < store->shared_reply->elements)
+        rows = store->shared_reply->element[r->kind];
+    if (!rows || rows->type != REDIS_REPLY_ARRAY)
+        return rd_scan_hash(store, r->key_in_store, read_row, r, err);
+    for (size_t i = 0; rc == 0 && i + 1 < rows->elements; i += 2)
+        rc = read_row(r, rd_reply_str(rows, i), rd_reply_str(rows, i + 1), err);
+    store->shared_listed |= r->tenant.len == 0 ? 1u << r->kind : 0;
+    return rc;
+}
+
 static int by_name(const void *left, const void *right)
 {
     const struct shared_row *a = left, *b = right;
@@ -140,13 +313,12 @@ static int by_name(const void *left, const void *right)
 int redis_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
                       struct shared_page *ret, struct redrive_err *err)
 {
-    char key[16];
     shared_page_release(ret);
-    struct shared_reader reader = {.kind = kind, .tenant = tenant, .page = ret};
-    shared_key(kind, key);
-    int rc = rd_unit_write_for_key(store, str_of(key), err);
+    struct shared_reader reader = {.store = store, .kind = kind, .tenant = tenant, .page = ret};
+    shared_key(kind, reader.key_in_store);
+    int rc = read_rows(&reader, err);
     if (rc == 0)
-        rc = rd_scan_hash(store, key, read_row, &reader, err);
+        rc = add_writes(&reader, err);
     if (rc != 0) {
         shared_page_release(ret);
         return rc;
@@ -173,9 +345,8 @@ int redis_counters_add(struct store *store, const struct counter *counters, size
         rd_add_part(&store->row, counters[i].tenant);
         rd_add_part(&store->row, counters[i].name);
         rd_add_part(&store->row, counters[i].label);
-        rd_ops_sum(&store->onward, STR("c"), buf_str(&store->row), counters[i].value);
-        rd_ops_sum(&store->back, STR("c"), buf_str(&store->row), -counters[i].value);
-        if (buf_failed(&store->row) || store->onward.failed || store->back.failed)
+        rd_ops_sum(&store->ops, STR("c"), buf_str(&store->row), counters[i].value);
+        if (buf_failed(&store->row) || store->ops.failed)
             rc = err_nomem(err);
     }
     return rc;
@@ -226,9 +397,7 @@ int redis_counters_list(struct store *store, struct str tenant, struct counter_p
 {
     counter_page_release(ret);
     struct counter_reader reader = {.tenant = tenant, .page = ret};
-    int rc = rd_unit_write_for_key(store, STR("c"), err);
-    if (rc == 0)
-        rc = rd_scan_hash(store, "c", read_counter, &reader, err);
+    int rc = rd_scan_hash(store, "c", read_counter, &reader, err);
     if (rc != 0) {
         counter_page_release(ret);
         return rc;

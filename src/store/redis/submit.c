@@ -23,11 +23,13 @@ struct question {
     int64_t other_seq;    /* the first of the others */
 };
 
-/* Asks for all at once. The reply, which the questions point into, is the caller's. */
+/* Asks for all at once, and for as many seqs. The reply, which the questions point into, is the
+ * caller's. */
 static int ask_all(struct store *store, struct question *questions, size_t n, redisReply **ret,
                    struct redrive_err *err)
 {
     rd_ask_read(store, "holders");
+    rd_ask_int(store, (int64_t)n);
     rd_ask_int(store, (int64_t)n);
     for (size_t i = 0; i < n; i++)
         rd_ask_id(store, &questions[i].id);
@@ -35,9 +37,11 @@ static int ask_all(struct store *store, struct question *questions, size_t n, re
         if (questions[i].has_key)
             rd_ask_str(store, digest_str(&questions[i].key));
     int rc = rd_link_read(store, ret, err);
-    for (size_t i = 0, at = n; rc == 0 && i < n; i++) {
+    if (rc == 0)
+        store->next_seq = rd_reply_int(*ret, 0);
+    for (size_t i = 0, at = n + 1; rc == 0 && i < n; i++) {
         struct question *q = &questions[i];
-        q->id_seq = rd_member_seq(rd_reply_str(*ret, i));
+        q->id_seq = rd_member_seq(rd_reply_str(*ret, i + 1));
         if (!q->has_key)
             continue;
         q->held = rd_reply_str(*ret, at);
@@ -87,16 +91,51 @@ static const struct entry *older(const struct entry *a, const struct entry *b)
     return a->seq < b->seq ? a : b;
 }
 
-static const struct entry *key_holder(struct store *store, const struct question *q, bool forever)
+static bool counts(const struct entry *e)
 {
+    return e->now.job.spec.unique_forever || !state_has_ended(e->now.job.status.state);
+}
+
+/* The oldest that counts, or, if it is to be unique for ever, the oldest of all. The unit has
+ * changed jobs with keys, or made some: all of the key are looked at. */
+static int key_holder_among(struct store *store, const struct question *q, bool forever,
+                            const struct entry **ret, struct redrive_err *err)
+{
+    struct key_jobs jobs;
+    int rc = rd_key_jobs_read(store, &q->key, &jobs, err);
+    for (size_t i = 0; rc == 0 && i < jobs.n; i++)
+        if (forever || counts(jobs.entries[i]))
+            *ret = older(*ret, jobs.entries[i]);
+    if (rc == 0 && !*ret)
+        rc = rd_key_jobs_rely(store, &q->key, &jobs, forever, err);
+    rd_key_jobs_release(&jobs);
+    return rc;
+}
+
+/* *ret NULL: nobody, which the unit relies upon. */
+static int key_holder(struct store *store, const struct question *q, bool forever,
+                      const struct entry **ret, struct redrive_err *err)
+{
+    *ret = NULL;
     if (!q->has_key)
-        return NULL;
-    const struct entry *holder = there(map_get(&store->new_keys, digest_str(&q->key)));
+        return 0;
+    if (map_get(&store->dirty_keys, digest_str(&q->key)) ||
+        map_get(&store->new_keys, digest_str(&q->key)))
+        return key_holder_among(store, q, forever, ret, err);
     if (q->counting_seq > 0)
-        holder = older(holder, there(rd_entry_known(store, q->counting_seq)));
+        *ret = older(*ret, there(rd_entry_known(store, q->counting_seq)));
     if (forever && q->other_seq > 0)
-        holder = older(holder, there(rd_entry_known(store, q->other_seq)));
-    return holder;
+        *ret = older(*ret, there(rd_entry_known(store, q->other_seq)));
+    if (*ret)
+        return 0;
+    struct key_jobs seen = {.has_other = q->other_seq > 0, .other = rd_member_of(q->other_seq)};
+    const struct member counting = rd_member_of(q->counting_seq);
+    buf_init(&seen.counting, MEMBER_BYTES + 1);
+    if (q->counting_seq > 0)
+        buf_add_str(&seen.counting, member_str(&counting));
+    int rc = rd_key_jobs_rely(store, &q->key, &seen, forever, err);
+    rd_key_jobs_release(&seen);
+    return rc;
 }
 
 /* ---- Submit -------------------------------------------------------------------------------------
@@ -127,6 +166,16 @@ static int own_job(struct store *store, struct entry *e, struct redrive_err *err
     return rc;
 }
 
+/* The id has the job that it had, or none. */
+static void rely_on_id(struct store *store, const struct question *q)
+{
+    char key[RD_ID_KEY_MAX];
+    const struct member member = rd_member_of(q->id_seq);
+    const struct str words[] = {rd_id_place(&q->id, key),
+                                q->id_seq > 0 ? member_str(&member) : (struct str){0}};
+    rd_ops_add(&store->checks, 'H', str_of(key), NULL, 0, words, 2);
+}
+
 static int add_entry(struct store *store, const struct row *row, const struct question *q,
                      struct entry **ret, struct redrive_err *err)
 {
@@ -136,9 +185,12 @@ static int add_entry(struct store *store, const struct row *row, const struct qu
     int rc = own_job(store, e, err);
     if (rc == 0)
         rc = rd_entry_changed(store, e, err);
+    if (q->has_key)
+        e->next_key = map_get(&store->new_keys, digest_str(&q->key));
     if (rc == 0 && (map_put(&store->ids, digest_str(&q->id), e) != 0 ||
                     (q->has_key && map_put(&store->new_keys, digest_str(&q->key), e) != 0)))
         rc = err_nomem(err);
+    rely_on_id(store, q);
     store->last_seq = row->job.status.seq;
     store->has_new_jobs = true;
     *ret = e;
@@ -150,8 +202,7 @@ static int submit_new(struct store *store, const struct job_spec *spec, const st
 {
     const struct row row = {
         .line = line,
-        .job = {.spec = *spec,
-                .status = transition_submit(spec, store->last_seq + 1, store->now_ms)},
+        .job = {.spec = *spec, .status = transition_submit(spec, store->next_seq++, store->now_ms)},
     };
     return add_entry(store, &row, q, ret, err);
 }
@@ -172,8 +223,8 @@ static int submit_one(struct store *store, const struct job_spec *spec, const st
         return 0;
     }
     if (!holder)
-        holder = key_holder(store, q, spec->unique_forever);
-    if (!holder) {
+        rc = key_holder(store, q, spec->unique_forever, &holder, err);
+    if (rc == 0 && !holder) {
         struct entry *e = NULL;
         ret->code = 0;
         rc = submit_new(store, spec, line, q, &e, err);
@@ -192,17 +243,13 @@ static int prepare(struct store *store, const struct job_spec *specs, size_t n,
                    const struct line **lines, struct question *questions, redisReply **reply,
                    struct redrive_err *err)
 {
-    bool has_keys = false;
     for (size_t i = 0; i < n; i++) {
         questions[i].id = rd_digest_of(specs[i].tenant, specs[i].id);
         questions[i].has_key = specs[i].unique_key.len > 0;
         if (questions[i].has_key)
             questions[i].key = rd_digest_of(specs[i].tenant, specs[i].unique_key);
-        has_keys |= questions[i].has_key;
     }
     int rc = rd_line_find(store, specs, n, lines, err);
-    if (rc == 0 && has_keys && store->has_dirty_keys)
-        rc = rd_unit_write(store, err);
     if (rc == 0)
         rc = ask_all(store, questions, n, reply, err);
     if (rc == 0)
@@ -237,30 +284,39 @@ int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
 /* ---- Adopt --------------------------------------------------------------------------------------
  */
 
-/* The job of the same id, or, when both live, of the same key. */
-static const struct entry *in_the_way(struct store *store, const struct job *job,
-                                      const struct question *q)
+/* The job of the same id, or, when both live, of the same key; *ret NULL: there is none, which the
+ * unit relies upon. */
+static int in_the_way(struct store *store, const struct job *job, const struct question *q,
+                      const struct entry **ret, struct redrive_err *err)
 {
-    const struct entry *holder = id_holder(store, q);
-    if (holder || state_has_ended(job->status.state))
-        return holder;
-    holder = key_holder(store, q, false);
-    return holder && !state_has_ended(holder->now.job.status.state) ? holder : NULL;
+    struct key_jobs jobs;
+    *ret = id_holder(store, q);
+    if (*ret || !q->has_key || state_has_ended(job->status.state))
+        return 0;
+    int rc = rd_key_jobs_read(store, &q->key, &jobs, err);
+    for (size_t i = 0; rc == 0 && i < jobs.n; i++)
+        if (!state_has_ended(jobs.entries[i]->now.job.status.state))
+            *ret = older(*ret, jobs.entries[i]);
+    if (rc == 0 && !*ret)
+        rc = rd_key_jobs_rely(store, &q->key, &jobs, false, err);
+    rd_key_jobs_release(&jobs);
+    return rc;
 }
 
 static int adopt_one(struct store *store, const struct adopted_job *adopted,
                      const struct line *line, const struct question *q, struct move_result *ret,
                      struct redrive_err *err)
 {
-    const struct entry *other = in_the_way(store, adopted->job, q);
+    const struct entry *other;
     struct entry *e = NULL;
-    if (other) {
+    int rc = in_the_way(store, adopted->job, q, &other, err);
+    if (rc == 0 && other)
         *ret = (struct move_result){REDRIVE_E_EXISTS, other->now.job.status.state};
-        return 0;
-    }
+    if (rc != 0 || other)
+        return rc;
     struct row row = {.line = line, .job = *adopted->job};
-    row.job.status.seq = store->last_seq + 1;
-    int rc = add_entry(store, &row, q, &e, err);
+    row.job.status.seq = store->next_seq++;
+    rc = add_entry(store, &row, q, &e, err);
     const size_t n = adopted_rows(adopted);
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = rd_entry_remember(store, e, &adopted->attempts[i], err);
@@ -268,23 +324,26 @@ static int adopt_one(struct store *store, const struct adopted_job *adopted,
     return rc;
 }
 
-/* One at a time: a job that has ended leaves its key to the next. */
 int redis_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
                 struct move_result *ret, struct redrive_err *err)
 {
     int rc = rd_unit_needed(store, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        const struct line *line;
-        struct question question = {0};
-        redisReply *reply = NULL;
-        if (jobs[i].job->spec.unique_key.len > 0)
-            rc = rd_unit_write(store, err);
-        if (rc == 0)
-            rc = prepare(store, &jobs[i].job->spec, 1, &line, &question, &reply, err);
-        if (rc == 0)
-            rc = adopt_one(store, &jobs[i], line, &question, &ret[i], err);
-        if (reply)
-            freeReplyObject(reply);
-    }
+    if (rc != 0 || n == 0)
+        return rc;
+    struct job_spec *specs = calloc(n, sizeof *specs);
+    const struct line **lines = calloc(n, sizeof(const struct line *));
+    struct question *questions = calloc(n, sizeof *questions);
+    redisReply *reply = NULL;
+    for (size_t i = 0; specs && i < n; i++)
+        specs[i] = jobs[i].job->spec;
+    rc = specs && lines && questions ? prepare(store, specs, n, lines, questions, &reply, err)
+                                     : err_nomem(err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = adopt_one(store, &jobs[i], lines[i], &questions[i], &ret[i], err);
+    if (reply)
+        freeReplyObject(reply);
+    free(specs);
+    free(lines);
+    free(questions);
     return rc;
 }

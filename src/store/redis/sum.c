@@ -50,9 +50,7 @@ static int read_sums(struct store *store, struct str tenant, struct line_sum **r
 {
     *ret = NULL;
     *ret_n = 0;
-    int rc = rd_unit_write(store, err);
-    if (rc == 0)
-        rc = rd_lines_refresh(store, err);
+    int rc = rd_lines_refresh(store, err);
     if (rc != 0)
         return rc;
     *ret = calloc((size_t)store->n_lines + 1, sizeof **ret);
@@ -252,9 +250,7 @@ int redis_parked_counts(struct store *store, struct str tenant, struct lane_page
 {
     lane_page_release(ret);
     struct lane_reader reader = {.tenant = tenant, .page = ret};
-    int rc = rd_unit_write_for(store, IN(PARKED), true, err);
-    if (rc == 0)
-        rc = rd_scan_hash(store, "l", read_lane, &reader, err);
+    int rc = rd_scan_hash(store, "l", read_lane, &reader, err);
     if (rc != 0) {
         lane_page_release(ret);
         return rc;
@@ -281,7 +277,8 @@ static int read_running(struct store *store, size_t from, struct lane_reader *r,
     int rc = rd_link_read(store, &reply, err);
     for (size_t at = 0; rc == 0 && at < reply->elements;) {
         struct row row;
-        rc = rd_reply_row(store, reply, &at, &row, NULL, err);
+        bool is_moved;
+        rc = rd_reply_row(store, reply, &at, &row, NULL, &is_moved, err);
         const struct job_spec *spec = &row.job.spec;
         ++*ret_n;
         if (rc != 0 || spec->limit_key.len == 0 ||
@@ -302,7 +299,7 @@ int redis_running_counts(struct store *store, struct str tenant, struct lane_pag
 {
     lane_page_release(ret);
     struct lane_reader reader = {.tenant = tenant, .page = ret};
-    int rc = rd_unit_write_for(store, IN(RUNNING), true, err);
+    int rc = 0;
     for (size_t from = 0, n = RUNNING_AT_ONCE; rc == 0 && n == RUNNING_AT_ONCE; from += n) {
         n = 0;
         rc = read_running(store, from, &reader, &n, err);

@@ -1,11 +1,21 @@
+/* unit.c - what a unit leaves behind, its commit, and what has become of one whose answer was lost.
+ */
+#include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "store/redis/private.h"
 
 /* How much is kept from one unit to the next, and for how long. */
 #define KEPT_MAX       5000
-#define KEPT_UNITS_MAX 500
+#define KEPT_UNITS_MAX 100
+
+/* Of more rows that are shared the versions are not known. */
+#define SHARED_KNOWN_MAX 10000
+
+/* After this long the server may have forgotten what has become of a commit. */
+#define OUTCOME_MS 500000
 
 int rd_unit_needed(struct store *store, struct redrive_err *err)
 {
@@ -14,7 +24,7 @@ int rd_unit_needed(struct store *store, struct redrive_err *err)
     if (!store->is_lost)
         return 0;
     int rc = err_set(err, REDRIVE_E_CANCELLED, "the unit is lost: none of its moves was made");
-    err_detail(err, "its connection has broken, or it took too long and was given up");
+    err_detail(err, "its connection has broken, or the server has lost what it knew");
     err_hint(err, "do it again");
     return rc;
 }
@@ -24,12 +34,18 @@ static void end_unit(struct store *store)
 {
     rd_map_empty(&store->ids);
     rd_map_empty(&store->new_keys);
-    rd_ops_reset(&store->onward);
-    rd_ops_reset(&store->back);
-    rd_ops_reset(&store->at_end);
-    store->n_dirty = store->n_dirty_cells = 0;
-    store->has_dirty_keys = store->has_written = store->has_new_jobs = false;
-    store->is_collected = store->meddles = false;
+    rd_map_empty(&store->dirty_keys);
+    rd_map_empty(&store->keys_relied);
+    rd_map_empty(&store->shared_writes);
+    rd_ops_reset(&store->ops);
+    rd_ops_reset(&store->checks);
+    freeReplyObject(store->shared_reply);
+    store->shared_reply = NULL;
+    store->shared_listed = 0;
+    store->n_dirty = store->n_dirty_cells = store->n_reserved = 0;
+    store->has_new_jobs = false;
+    store->relied_line = 0;
+    store->last_seq = store->shared_puts = 0;
     store->in_unit = store->is_lost = false;
 }
 
@@ -40,17 +56,26 @@ void rd_unit_forget(struct store *store)
     arena_init(&store->arena);
     rd_map_empty(&store->entries);
     rd_map_empty(&store->cells);
-    store->kept_unit = 0;
     store->n_kept = 0;
 }
 
-/* After a commit all rows that the unit has met are as the server has them. */
+/* After a commit the rows that the unit has changed are as the server has them. Of these only the
+ * ones that this handle has started and that run are of use to the next unit. */
 static void keep(struct store *store)
 {
-    store->meddled += store->meddles;
-    store->is_late = false;
+    for (size_t i = 0; i < store->n_dirty; i++) {
+        struct entry *e = store->dirty[i];
+        e->stored = e->packed;
+        e->now.version = (e->now.version + 1) % RD_VERSION_END;
+        e->is_dirty = false;
+    }
+    if (store->shared_known.count > SHARED_KNOWN_MAX)
+        rd_map_empty(&store->shared_known);
+    MAP_FOREACH (&store->shared_writes, slot) {
+        const struct shared_write *write = slot->value;
+        rd_shared_learn(store, (struct str){slot->key, slot->key_len}, write->now);
+    }
     end_unit(store);
-    store->kept_unit = store->unit;
     if (++store->n_kept > KEPT_UNITS_MAX || store->entries.count + store->cells.count > KEPT_MAX)
         rd_entries_keep_running(store);
 }
@@ -58,109 +83,52 @@ static void keep(struct store *store)
 /* ---- Writing ----------------------------------------------------------------------------------
  */
 
-/* The operations for a field, one way. */
-static void cell_diff(struct ops *ops, const struct cell *cell, struct str old, struct str new_)
+static int collect_entry(struct store *store, struct entry *e, struct redrive_err *err)
 {
-    const struct str words[] = {cell->field, new_};
-    if (new_.len > 0)
-        rd_ops_add(ops, 'H', cell->key, NULL, 0, words, 2);
-    else if (old.len > 0)
-        rd_ops_add(ops, 'D', cell->key, NULL, 0, words, 1);
-    if (cell->lex.len == 0)
-        return;
-    const struct str place[] = {STR("0"), cell->lex};
-    if (new_.len > 0)
-        rd_ops_add(ops, 'Z', STR("h"), NULL, 0, place, 2);
-    else if (old.len > 0)
-        rd_ops_add(ops, 'Y', STR("h"), NULL, 0, place + 1, 1);
-}
-
-/* Turns what has changed into operations. `with_back`: and into those that take it back, after
- * which the changes count as stored. */
-static int collect(struct store *store, bool with_back, struct redrive_err *err)
-{
-    store->is_collected = true;
-    for (size_t i = 0; i < store->n_dirty; i++) {
-        struct entry *e = store->dirty[i];
-        struct row old;
-        store->meddles |= rd_entry_is_stored_running(e) && !e->is_mine;
-        int rc = e->stored.len > 0 ? rd_row_unpack(store, e->seq, e->stored, &old, err) : 0;
-        if (rc != 0)
-            return rc;
-        const struct row *was = e->stored.len > 0 ? &old : NULL;
-        const struct row *is = e->is_there ? &e->now : NULL;
-        buf_reset(&store->row);
-        if (is && rd_row_pack(is, &store->row) != 0)
-            return err_nomem(err);
-        rd_places_diff(&store->onward, was, is, buf_str(&store->row));
-        if (with_back)
-            rd_places_diff(&store->back, is, was, e->stored);
-        e->stored = rd_unit_dup(store, buf_str(&store->row));
-        e->is_dirty = false;
-    }
-    for (size_t i = 0; i < store->n_dirty_cells; i++) {
-        struct cell *c = store->dirty_cells[i];
-        cell_diff(&store->onward, c, c->stored, c->now);
-        if (with_back)
-            cell_diff(&store->back, c, c->now, c->stored);
-        c->stored = c->now;
-        c->is_dirty = false;
-    }
-    store->n_dirty = store->n_dirty_cells = 0;
-    store->has_dirty_keys = false;
-    rd_map_empty(&store->new_keys);
-    return store->onward.failed || store->back.failed || store->arena.failed ? err_nomem(err) : 0;
-}
-
-int rd_unit_write(struct store *store, struct redrive_err *err)
-{
-    if (!store->in_unit ||
-        (store->n_dirty == 0 && store->n_dirty_cells == 0 && rd_ops_count(&store->onward) == 0))
-        return 0;
-    int rc = collect(store, true, err);
+    struct row old, next = e->now;
+    int rc = e->stored.len > 0 ? rd_row_unpack(store, e->seq, e->stored, &old, err) : 0;
     if (rc != 0)
         return rc;
-    rd_ask(store, store->has_new_jobs ? "apply" : "apply_full");
-    rd_ask_int(store, store->unit);
-    rd_ask_text(store, store->me);
-    rd_ask_int(store, (int64_t)rd_ops_count(&store->back));
-    rd_ops_ask(store, &store->back);
-    rd_ops_ask(store, &store->onward);
-    rd_ops_reset(&store->back);
-    rd_ops_reset(&store->onward);
-    rd_map_empty(&store->ids);
-    store->has_written = true;
-    redisReply *reply = NULL;
-    rc = rd_link_call(store, &reply, err);
-    if (rc == 0)
-        freeReplyObject(reply);
-    return rc;
-}
-
-/* Whether a job stands in the index of these states before and after, and elsewhere than before. */
-static bool has_moved(const struct entry *e, uint32_t states, bool moves)
-{
-    const bool was = e->stored.len > 0 && states >> e->stored.ptr[0] & 1;
-    const bool is = e->is_there && states >> e->now.job.status.state & 1;
-    return was != is || (moves && was);
-}
-
-int rd_unit_write_for_key(struct store *store, struct str key, struct redrive_err *err)
-{
-    bool is_told = true;
-    if (store->in_unit && str_is(key, "c"))
-        is_told = rd_ops_count(&store->onward) == 0;
-    for (size_t i = 0; i < store->n_dirty_cells; i++)
-        is_told &= !str_eq(store->dirty_cells[i]->key, key);
-    return is_told ? 0 : rd_unit_write(store, err);
-}
-
-int rd_unit_write_for(struct store *store, uint32_t states, bool moves, struct redrive_err *err)
-{
-    for (size_t i = 0; i < store->n_dirty; i++)
-        if (has_moved(store->dirty[i], states, moves))
-            return rd_unit_write(store, err);
+    next.version = (next.version + 1) % RD_VERSION_END;
+    buf_reset(&store->row);
+    if (e->is_there && rd_row_pack(&next, &store->row) != 0)
+        return err_nomem(err);
+    rd_places_diff(&store->ops, e->stored.len > 0 ? &old : NULL, e->is_there ? &next : NULL,
+                   buf_str(&store->row));
+    e->packed = rd_unit_dup(store, buf_str(&store->row));
+    if (e->stored.len > 0)
+        rd_entry_rely(store, e);
+    if (e->given == store->unit && e->now.job.status.state == REDRIVE_STATE_RUNNING)
+        rd_rely_on_no_pause(store, e->now.line);
     return 0;
+}
+
+static void collect_cell(struct store *store, const struct cell *cell)
+{
+    const struct str words[] = {cell->field, cell->now}, seen[] = {cell->field, cell->stored};
+    const struct str place[] = {STR("0"), cell->lex};
+    if (cell->is_read)
+        rd_ops_add(&store->checks, 'H', cell->key, NULL, 0, seen, 2);
+    if (cell->now.len > 0)
+        rd_ops_add(&store->ops, 'H', cell->key, NULL, 0, words, 2);
+    else if (cell->stored.len > 0 || !cell->is_read)
+        rd_ops_add(&store->ops, 'D', cell->key, NULL, 0, words, 1);
+    if (cell->lex.len > 0 && cell->now.len > 0)
+        rd_ops_add(&store->ops, 'Z', STR("h"), NULL, 0, place, 2);
+}
+
+/* Turns what has changed into operations, and into what they rely upon. */
+static int collect(struct store *store, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < store->n_dirty; i++)
+        rc = collect_entry(store, store->dirty[i], err);
+    for (size_t i = 0; i < store->n_dirty_cells; i++)
+        collect_cell(store, store->dirty_cells[i]);
+    rd_shared_collect(store);
+    if (rc == 0 && (store->ops.failed || store->checks.failed || store->arena.failed))
+        rc = err_nomem(err);
+    return rc;
 }
 
 /* ---- The end ----------------------------------------------------------------------------------
@@ -173,52 +141,108 @@ static int nobody_knows(struct redrive_err *err)
     return rc;
 }
 
-/* The connection has broken on the commit: the server knows whether it came that far. */
-static int learn_fate(struct store *store, const char *history, struct redrive_err *err)
+/* Asks for it outside of the unit, so that it is asked again where that helps. */
+static int ask_outcome(struct store *store, long long *ret)
 {
     redisReply *reply = NULL;
-    struct redrive_err ignored;
-    if (rd_link_open(store, &ignored) != 0)
-        return nobody_knows(err);
-    rd_ask(store, "fate");
-    rd_ask_int(store, store->unit);
+    store->in_unit = false;
+    rd_ask(store, "outcome");
     rd_ask_text(store, store->me);
-    rd_ask_text(store, history);
-    if (rd_link_call(store, &reply, &ignored) != 0)
+    rd_ask_int(store, store->commit);
+    const int rc = rd_link_call(store, &reply, NULL);
+    store->in_unit = true;
+    *ret = rc == 0 && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    if (reply)
+        freeReplyObject(reply);
+    return rc;
+}
+
+/* The connection has broken on the commit: the server knows whether it came that far, and if it has
+ * not, it never will. */
+static int learn_outcome(struct store *store, int64_t sent_ms, struct redrive_err *err)
+{
+    long long outcome = -1;
+    if (ask_outcome(store, &outcome) != 0 || clock_monotonic_ms() - sent_ms > OUTCOME_MS ||
+        outcome < 0) {
+        rd_entries_distrust(store);
         return nobody_knows(err);
-    const long long fate = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    freeReplyObject(reply);
-    if (fate == 1)
+    }
+    if (outcome == 1)
         return 0;
-    if (fate == 0)
-        return err_set(err, REDRIVE_E_CANCELLED,
-                       "the connection to the Redis server broke before the commit");
-    return nobody_knows(err);
+    return err_set(err, REDRIVE_E_CANCELLED,
+                   "the connection to the Redis server broke before the commit");
+}
+
+/* Forgets what is no longer so. */
+static int refused(struct store *store, const redisReply *reply, struct redrive_err *err)
+{
+    const char *what = "a job";
+    for (size_t i = 1; i + 2 < reply->elements; i += 3) {
+        const struct str letter = rd_reply_str(reply, i), key = rd_reply_str(reply, i + 1);
+        const struct str field = rd_reply_str(reply, i + 2);
+        if (str_is(letter, "J") && field.len == 1) {
+            rd_entry_forget(store, rd_reply_int(reply, i + 1) << 8 | (unsigned char)field.ptr[0]);
+        } else if (str_is(letter, "S")) {
+            what = "a row that processes share";
+            rd_shared_forget(store, key, field);
+        } else if (str_is(letter, "H") || str_is(letter, "U")) {
+            what = "an id or a unique key";
+        } else if (str_is(letter, "time")) {
+            what = "the clock of the server";
+        } else if (str_is(letter, "history")) {
+            what = "the history of the server";
+        }
+    }
+    int rc = err_set(err, REDRIVE_E_CANCELLED, "others have changed what the unit goes by");
+    err_detail(err, "%s is not as it was", what);
+    return rc;
+}
+
+static void ask_commit(struct store *store)
+{
+    rd_ask(store, store->has_new_jobs ? "commit" : "commit_full");
+    rd_ask_text(store, store->me);
+    rd_ask_int(store, ++store->commit);
+    rd_ask_text(store, store->known_id);
+    rd_ask_text(store, store->known_history);
+    if (store->caller_time)
+        rd_ask_text(store, "");
+    else
+        rd_ask_int(store, store->now_ms + clock_monotonic_ms() - store->begun_ms);
+    rd_ask_int(store, store->last_seq);
+    rd_ask_int(store, store->shared_puts);
+    rd_ask_text(store, store->origin);
+    rd_ask_int(store, store->base.news);
+    rd_ask_int(store, (int64_t)store->n_reserved);
+    for (size_t i = 0; i < store->n_reserved; i++)
+        rd_ask_int(store, store->reserved[i]);
+    rd_ask_int(store, (int64_t)rd_ops_count(&store->checks));
+    rd_ops_ask(store, &store->checks);
+    rd_ops_ask(store, &store->ops);
 }
 
 static int send_commit(struct store *store, struct redrive_err *err)
 {
-    char history[RD_HISTORY_MAX];
     redisReply *reply = NULL;
-    memcpy(history, store->history, sizeof history);
-    rd_ask(store, store->has_new_jobs ? "commit" : "commit_full");
-    rd_ask_int(store, store->unit);
-    rd_ask_text(store, store->me);
-    rd_ask_int(store, store->last_seq);
-    rd_ask_int(store, store->shared_version);
-    rd_ask_text(store, store->origin);
-    rd_ask_int(store, store->base.news);
-    rd_ask_int(store, store->meddles);
-    rd_ops_ask(store, &store->onward);
-    rd_ops_ask(store, &store->at_end);
-    int rc = rd_link_call(store, &reply, err);
+    const int64_t sent_ms = clock_monotonic_ms();
+    ask_commit(store);
+    store->has_heard = true; /* what others have done meanwhile is news */
+    int rc = rd_link_commit(store, &reply, err);
     store->base.is_undone = false;
-    if (rc == 0)
+    if (rc == 0) {
+        store->n_reserved = 0;
+        if (reply->type == REDIS_REPLY_ARRAY)
+            rc = refused(store, reply, err);
         freeReplyObject(reply);
-    else if (!store->link)
-        rc = learn_fate(store, history, err);
-    if (rc == REDRIVE_E_CANCELLED && err) {
-        err_detail(err, "none of the unit's moves was made");
+    } else if (!store->link) {
+        rc = learn_outcome(store, sent_ms, err);
+    }
+    if (rc != REDRIVE_E_CANCELLED)
+        return rc;
+    store->base.is_undone = true;
+    if (err) {
+        const struct redrive_err last = *err;
+        err_detail(err, "none of the unit's moves was made; %s", last.detail);
         err_hint(err, "do it again");
     }
     return rc;
@@ -229,7 +253,7 @@ int redis_commit(struct store *store, struct redrive_err *err)
     int rc = rd_unit_needed(store, err);
     store->base.is_undone = true;
     if (rc == 0)
-        rc = collect(store, false, err);
+        rc = collect(store, err);
     if (rc == 0)
         rc = send_commit(store, err);
     if (rc != 0)
@@ -243,21 +267,14 @@ void redis_rollback(struct store *store)
 {
     if (!store->in_unit)
         return;
-    if (store->link) {
-        rd_ask(store, "abort");
-        rd_ask_int(store, store->unit);
-        rd_ask_text(store, store->me);
+    if (store->link && store->n_reserved > 0) {
+        rd_ask(store, "release");
+        for (size_t i = 0; i < store->n_reserved; i++)
+            rd_ask_int(store, store->reserved[i]);
         rd_link_tell(store);
     }
-    /* A shared version that was not committed may be given to something else. */
-    if (store->shared_version != store->shared_begun)
-        store->pauses_version = -1;
-    if (!store->link || store->is_lost || store->is_collected) {
-        rd_unit_forget(store);
-        return;
-    }
-    /* What was read is still so. */
+    const bool has_changed = store->n_dirty > 0;
     end_unit(store);
-    store->kept_unit = store->unit;
-    rd_entries_keep_running(store);
+    if (has_changed || store->entries.count + store->cells.count > KEPT_MAX)
+        rd_entries_keep_running(store);
 }

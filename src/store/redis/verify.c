@@ -1,13 +1,12 @@
-/* verify.c - whether the store is whole. Others go on meanwhile: each part is looked at in a short
- * unit of its own, and what comes and goes between them is allowed for. */
+/* verify.c - whether the store is whole. Others go on meanwhile: what comes and goes between two
+ * questions is allowed for. */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/err.h"
 #include "store/redis/private.h"
 
-/* How many jobs are looked at in one unit, with their payloads, which may be long, and how often
- * one is tried that others were in the way of. */
+/* How many jobs are looked at at once, with their payloads, which may be long, and how often that
+ * is tried if something seems to be wrong: a job may have gone between two questions. */
 #define AT_ONCE ((size_t)100)
 #define TRIES   10
 
@@ -17,20 +16,22 @@ static const char *const BIG_NAMES[BIG_COUNT] = {
 /* How many jobs are counted, of all that were ever submitted. */
 struct census {
     uint64_t counted;
-    int64_t last_seq;
+    int64_t last_seq; /* that was given out, be it in use yet or not */
+    int64_t commits;
 };
 
-static int take_census(struct store *store, void *arg, struct redrive_err *err)
+static int take_census(struct store *store, struct census *ret, struct redrive_err *err)
 {
-    struct census *ret = arg;
-    struct line_page page = {0};
-    int rc = redis_lines(store, (struct str){0}, &page, err);
-    *ret = (struct census){.last_seq = store->last_seq};
-    for (size_t i = 0; rc == 0 && i < page.n; i++)
-        for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
-            ret->counted += page.lines[i].by_state[s];
-    line_page_release(&page);
-    return rc;
+    redisReply *reply = NULL;
+    rd_ask_read(store, "census");
+    int rc = rd_link_read(store, &reply, err);
+    if (rc != 0)
+        return rc;
+    *ret = (struct census){.last_seq = rd_reply_int(reply, 0),
+                           .commits = rd_reply_int(reply, 1),
+                           .counted = (uint64_t)rd_reply_int(reply, 2)};
+    freeReplyObject(reply);
+    return 0;
 }
 
 /* Each job must be found by its id. */
@@ -39,12 +40,8 @@ static int check_ids(struct store *store, const struct job_page *page, struct re
     redisReply *reply = NULL;
     rd_ask_read(store, "cells");
     for (size_t i = 0; i < page->n; i++) {
-        char key[16];
         const struct digest d = rd_digest_of(page->jobs[i].spec.tenant, page->jobs[i].spec.id);
-        snprintf(key, sizeof key, "i:%u",
-                 (unsigned)(unsigned char)d.bytes[0] << 6 | (unsigned char)d.bytes[1] >> 2);
-        rd_ask_text(store, key);
-        rd_ask_str(store, (struct str){d.bytes + 1, DIGEST_BYTES - 1});
+        rd_ask_id(store, &d);
     }
     int rc = page->n > 0 ? rd_link_read(store, &reply, err) : 0;
     for (size_t i = 0; rc == 0 && i < page->n; i++)
@@ -83,7 +80,8 @@ static int read_page(struct store *store, struct round *round, const redisReply 
     for (size_t at = 1; rc == 0 && at < reply->elements;) {
         struct str big[BIG_COUNT];
         struct row row;
-        rc = rd_reply_row(store, reply, &at, &row, big, err);
+        bool is_moved;
+        rc = rd_reply_row(store, reply, &at, &row, big, &is_moved, err);
         if (rc == 0)
             rc = check_beside(&row, big, err);
         if (rc == 0 && row.job.status.seq <= round->last_seq)
@@ -92,9 +90,8 @@ static int read_page(struct store *store, struct round *round, const redisReply 
     return rc;
 }
 
-static int check_some(struct store *store, void *arg, struct redrive_err *err)
+static int try_some(struct store *store, struct round *round, struct redrive_err *err)
 {
-    struct round *round = arg;
     struct walk walk = round->walk;
     struct job_page page = {0};
     redisReply *reply = NULL;
@@ -113,28 +110,23 @@ static int check_some(struct store *store, void *arg, struct redrive_err *err)
     return rc;
 }
 
-/* In a unit, so that nothing moves meanwhile. */
-static int look(struct store *store, int (*what)(struct store *, void *, struct redrive_err *),
-                void *arg, struct redrive_err *err)
+static int check_some(struct store *store, struct round *round, struct redrive_err *err)
 {
-    int64_t now_ms, version;
-    int rc = REDRIVE_E_CANCELLED;
-    for (int i = 0; i < TRIES && rc == REDRIVE_E_CANCELLED; i++) {
-        rc = redis_begin(store, 0, &now_ms, &version, err);
-        if (rc == 0)
-            rc = what(store, arg, err);
-        redis_rollback(store);
-    }
+    int rc = REDRIVE_E_CORRUPT;
+    for (int i = 0; i < TRIES && (rc == REDRIVE_E_CORRUPT || rc == REDRIVE_E_CANCELLED); i++)
+        rc = try_some(store, round, err);
     return rc;
 }
 
-/* All that were counted at first are there, but for those that have gone since. */
+/* All that were counted at first are there, but for those that have gone since. If there were
+ * commits, jobs may have come whose seqs were given out before. */
 static int compare(const struct census *first, const struct census *last, uint64_t met,
                    struct redrive_err *err)
 {
     const uint64_t come = (uint64_t)(last->last_seq - first->last_seq);
-    const uint64_t gone = first->counted + come - last->counted;
-    if (met <= first->counted && met + gone >= first->counted)
+    const bool is_still = first->commits == last->commits;
+    const uint64_t gone = is_still ? 0 : first->counted + come - last->counted;
+    if (is_still ? met == first->counted : met + gone >= first->counted)
         return 0;
     return err_set(err, REDRIVE_E_CORRUPT, "%" PRIu64 " jobs are counted, %" PRIu64 " are there",
                    first->counted, met);
@@ -145,14 +137,16 @@ int redis_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
 {
     struct census first = {0}, last = {0};
     struct round round = {.walk = {.states = STATES_ALL}};
-    int rc = look(store, take_census, &first, err);
+    int rc = store->is_as_is ? rd_learn_id(store, err) : 0;
+    if (rc == 0)
+        rc = take_census(store, &first, err);
     round.last_seq = first.last_seq;
     while (rc == 0 && !round.walk.is_over && round.walk.after < first.last_seq) {
-        rc = look(store, check_some, &round, err);
+        rc = check_some(store, &round, err);
         if (progress)
             progress(ctx);
     }
     if (rc == 0)
-        rc = look(store, take_census, &last, err);
+        rc = take_census(store, &last, err);
     return rc == 0 ? compare(&first, &last, round.met, err) : rc;
 }

@@ -14,8 +14,7 @@
 #define LINES_MAX 2000
 
 /* Beyond this many jobs a walk over all is as good: it meets one of them soon. */
-#define PICKED_MAX   ((int64_t)20000)
-#define SETS_AT_ONCE ((int64_t)5000)
+#define PICKED_MAX ((int64_t)20000)
 
 /* The next of the jobs that are named. */
 static int read_picked(struct store *store, struct walk *walk, bool wants_big, redisReply **ret,
@@ -143,30 +142,6 @@ static bool follows(const struct walk *walk, int64_t seq)
     return walk->is_back ? seq < walk->after : seq > walk->after;
 }
 
-/* Adds the seqs of a set. What comes and goes meanwhile may be missed or met, as by any walk. */
-static int add_set(struct store *store, struct walk *walk, const char *set, size_t capacity,
-                   struct redrive_err *err)
-{
-    int rc = 0;
-    for (int64_t from = 0; rc == 0; from += SETS_AT_ONCE) {
-        redisReply *reply = NULL;
-        rd_ask_read(store, "members");
-        rd_ask_text(store, set);
-        rd_ask_int(store, from);
-        rd_ask_int(store, SETS_AT_ONCE);
-        rc = rd_link_read(store, &reply, err);
-        const size_t n = rc == 0 ? reply->elements : 0;
-        for (size_t i = 0; i < n && walk->n_seqs < capacity; i++)
-            if (follows(walk, rd_reply_int(reply, i)))
-                walk->seqs[walk->n_seqs++] = rd_reply_int(reply, i);
-        if (reply)
-            freeReplyObject(reply);
-        if ((int64_t)n < SETS_AT_ONCE)
-            break;
-    }
-    return rc;
-}
-
 static int rising(const void *left, const void *right)
 {
     const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
@@ -178,25 +153,46 @@ static int falling(const void *left, const void *right)
     return rising(right, left);
 }
 
+/* Takes the seqs of all sets out of the answer. */
+static int take_seqs(struct walk *walk, const redisReply *reply, size_t total,
+                     struct redrive_err *err)
+{
+    walk->seqs = calloc(total + 1, sizeof *walk->seqs);
+    if (!walk->seqs)
+        return err_nomem(err);
+    for (size_t i = 1; i < reply->elements; i++) {
+        const struct str members = rd_reply_str(reply, i);
+        for (size_t at = 0; at + MEMBER_BYTES <= members.len && walk->n_seqs < total;
+             at += MEMBER_BYTES) {
+            const int64_t seq = rd_member_seq((struct str){members.ptr + at, MEMBER_BYTES});
+            if (follows(walk, seq))
+                walk->seqs[walk->n_seqs++] = seq;
+        }
+    }
+    qsort(walk->seqs, walk->n_seqs, sizeof *walk->seqs, walk->is_back ? falling : rising);
+    walk->is_over = walk->n_seqs == 0;
+    return 0;
+}
+
+/* All states are asked for at once: a job that goes from one to another is in one of them. */
 int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err)
 {
     char sets[REDRIVE_STATE_COUNT][4];
-    int64_t total;
+    redisReply *reply = NULL;
     if (walk->states & ~(STATES_ENDED | IN(RUNNING)))
         return 0;
     const size_t n = list_sets(walk->states, sets);
-    int rc = rd_walk_count(store, walk->states, &total, err);
-    if (rc != 0 || total > PICKED_MAX || (walk->own[0] && walk->n_own <= total))
-        return rc;
-    /* Some more may come before they are read. */
-    const size_t capacity = (size_t)total + 1000;
-    walk->seqs = calloc(capacity, sizeof *walk->seqs);
-    if (!walk->seqs)
-        return err_nomem(err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = add_set(store, walk, sets[i], capacity, err);
-    qsort(walk->seqs, walk->n_seqs, sizeof *walk->seqs, walk->is_back ? falling : rising);
-    walk->is_over = walk->n_seqs == 0;
+    const int64_t most = walk->own[0] && walk->n_own <= PICKED_MAX ? walk->n_own - 1 : PICKED_MAX;
+    rd_ask_read(store, "plan");
+    rd_ask_int(store, most);
+    for (size_t i = 0; i < n; i++)
+        rd_ask_text(store, sets[i]);
+    int rc = rd_link_read(store, &reply, err);
+    const int64_t total = rc == 0 ? rd_reply_int(reply, 0) : 0;
+    if (rc == 0 && total <= most)
+        rc = take_seqs(walk, reply, (size_t)total, err);
+    if (reply)
+        freeReplyObject(reply);
     return rc;
 }
 

@@ -12,20 +12,24 @@
 extern const char *const DURABLE[];
 
 struct store *open_at(const struct server *s);
-/* One that soon gives up waiting for its turn. */
-struct store *open_hasty(const struct server *s);
 int begin(struct store *store, struct redrive_err *err);
 /* Submits a job, into the queue "main" unless another is named. */
 int put_in(struct store *store, const char *queue, const char *id, struct redrive_err *err);
 int put(struct store *store, const char *id, struct redrive_err *err);
 void rollback(struct store *store);
-/* A unit with a job that nobody is to see, beside one that is there; `writes`: in the server. */
-void begin_half(struct store *store, bool writes);
-/* A unit of its own. */
-void put_committed(struct store *store, const char *id);
-void start_committed(struct store *store, int64_t seq, uint64_t token);
-/* Settles a job as completed. */
+/* A unit with a job that nobody is to see, beside one that is there; `reserves`: that one. */
+void begin_half(struct store *store, bool reserves);
+/* Starts a job; settles it as completed; cancels it. */
+int start(struct store *store, int64_t seq, uint64_t token);
 int settle(struct store *store, int64_t seq, uint64_t token);
+int cancel(struct store *store, int64_t seq);
+/* The same in a unit of its own, which is tried again when others were in its way. */
+void put_committed(struct store *store, const char *id);
+void put_in_committed(struct store *store, const char *queue, const char *id);
+void start_committed(struct store *store, int64_t seq, uint64_t token);
+int settle_committed(struct store *store, int64_t seq, uint64_t token);
+/* How often functions of the server were called. */
+long calls(const struct server *s);
 /* How many there are: to be claimed, in a queue, at all. */
 size_t count_ready(struct store *store);
 size_t count_in(struct store *store, const char *queue);

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -60,6 +61,13 @@ static bool hand_on(struct proxy *proxy, struct pairs *pairs, size_t i)
     const int to = pairs->at[is_server ? i - 1 : i + 1].fd;
     ssize_t n = read(pairs->at[i].fd, bytes, sizeof bytes);
     bool yes = true;
+    if (n > 0 && !is_server && atomic_compare_exchange_strong(&proxy->keeps, &yes, false)) {
+        memcpy(proxy->kept, bytes, (size_t)n);
+        proxy->n_kept = (size_t)n;
+        proxy->kept_for = dup(to);
+        return false;
+    }
+    yes = true;
     if (n > 0 && is_server && atomic_compare_exchange_strong(&proxy->loses, &yes, false))
         return false;
     for (ssize_t done = 0; done < n;) {
@@ -99,6 +107,14 @@ void proxy_start(struct proxy *proxy, int to_port)
     assert_int_equal(getsockname(proxy->listener, (struct sockaddr *)&at, &len), 0);
     proxy->port = ntohs(at.sin_port);
     assert_int_equal(pthread_create(&proxy->thread, NULL, run, proxy), 0);
+}
+
+void proxy_deliver(struct proxy *proxy)
+{
+    char answer[4096];
+    assert_int_equal(write(proxy->kept_for, proxy->kept, proxy->n_kept), proxy->n_kept);
+    assert_true(read(proxy->kept_for, answer, sizeof answer) > 0);
+    close(proxy->kept_for);
 }
 
 void proxy_stop(struct proxy *proxy)

@@ -1,4 +1,4 @@
-/* The writer's place when a server dies, or a replica takes over: what they know of it. */
+/* Units that are open when a server dies, or a replica takes over. */
 #include "handles.h"
 #include "kit.h"
 #include "proxy.h"
@@ -12,21 +12,19 @@ static void a_unit_that_commits_nothing_leaves_the_log_alone(void **state)
     (void)state;
     struct server s;
     server_start(&s, DURABLE);
-    struct store *store = open_at(&s), *other = open_hasty(&s);
+    struct store *store = open_at(&s);
     put_committed(store, "before");
     const long bytes = server_number(&s, "persistence", "aof_current_size:");
     assert_true(bytes > 0);
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(count_ready(store), 1);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(begin(other, NULL), REDRIVE_E_IO);
+    assert_int_equal(put(store, "never", NULL), 0);
     rollback(store);
     assert_int_equal(count_jobs(store), 1);
     assert_int_equal(server_number(&s, "persistence", "aof_current_size:"), bytes);
     put_committed(store, "after");
     assert_true(server_number(&s, "persistence", "aof_current_size:") > bytes);
     store_close(store);
-    store_close(other);
     server_stop(&s);
 }
 
@@ -41,15 +39,12 @@ static void rewrite_log(const struct server *s)
     }
 }
 
-/* The one whose unit it was is told so, though another's has its number. */
-static void check_taken_up(const struct server *s, struct store *store, struct store *other)
+/* The one whose unit it was is told so, though another's job may have the seq that it was given. */
+static void check_gone(struct store *store, struct store *other)
 {
-    assert_int_equal(begin(other, NULL), 0);
-    assert_string_equal(server_call(s, "EXISTS {redrive}:journal"), "0");
-    assert_int_equal(put(other, "after", NULL), 0);
+    put_committed(other, "after");
     assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
     rollback(store);
-    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
     put_committed(store, "of the same handle");
     assert_int_equal(count_jobs(store), 3);
     assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
@@ -67,7 +62,7 @@ static void a_server_that_dies_in_mid_unit_knows_nothing_of_it(void **state)
         if (way & 2)
             rewrite_log(&s);
         server_restart(&s);
-        check_taken_up(&s, store, other);
+        check_gone(store, other);
         server_restart(&s);
         assert_int_equal(count_jobs(other), 3);
         store_close(store);
@@ -100,7 +95,7 @@ static void a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it(void **sta
         server_kill(&primary);
         server_call(&replica, "REPLICAOF NO ONE");
         atomic_store(&proxy.to_port, replica.port);
-        check_taken_up(&replica, store, other);
+        check_gone(store, other);
         store_close(store);
         store_close(other);
         proxy_stop(&proxy);
@@ -109,49 +104,12 @@ static void a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it(void **sta
     }
 }
 
-/* What was only noted nobody else has got: there the numbers of units were given out again. */
-static void a_primary_that_comes_back_takes_no_new_unit_for_an_old_one(void **state)
-{
-    (void)state;
-    struct server primary, replica;
-    struct proxy proxy;
-    server_start(&primary, PRIMARY);
-    server_start(&replica, PRIMARY);
-    server_call(&replica, "REPLICAOF 127.0.0.1 %d", primary.port);
-    struct store *store = open_at(&primary);
-    put_committed(store, "before");
-    for (int i = 0; i < 5; i++) {
-        assert_int_equal(begin(store, NULL), 0);
-        rollback(store);
-    }
-    store_close(store);
-    fail_over(&primary, &replica);
-    store = open_at(&replica);
-    put_committed(store, "meanwhile");
-    store_close(store);
-    fail_over(&replica, &primary);
-    proxy_start(&proxy, primary.port);
-    struct server through = primary;
-    snprintf(through.url, sizeof through.url, "redis://127.0.0.1:%d", proxy.port);
-    store = open_at(&through);
-    assert_int_equal(begin(store, NULL), 0);
-    assert_int_equal(put(store, "after", NULL), 0);
-    atomic_store(&proxy.loses, true);
-    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
-    assert_int_equal(count_jobs(store), 3);
-    store_close(store);
-    proxy_stop(&proxy);
-    server_stop(&primary);
-    server_stop(&replica);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(a_unit_that_commits_nothing_leaves_the_log_alone),
         T(a_server_that_dies_in_mid_unit_knows_nothing_of_it),
         T(a_replica_that_takes_over_in_mid_unit_knows_nothing_of_it),
-        T(a_primary_that_comes_back_takes_no_new_unit_for_an_old_one),
     };
     return cmocka_run_group_tests_name("redis fail-over", tests, NULL, NULL);
 }

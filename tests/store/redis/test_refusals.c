@@ -107,13 +107,20 @@ static void rights_that_are_missing_are_named(void **state)
     server_start(&s, NULL);
     server_call(&s,
                 "ACL SETUSER queue on >secret ~{jobs}:* &{jobs}:* -@all +@hash +@sortedset +@set "
-                "+@list +@keyspace +@connection +@pubsub +fcall +function|load +info +time "
+                "+@string +@keyspace +@connection +@pubsub +fcall +function|load +info +time "
                 "+config|get -keys -flushall -flushdb");
     server_call(&s, "ACL SETUSER weak on >secret ~{jobs}:* &* +@all -fcall");
     char url[128];
     snprintf(url, sizeof url, "redis://queue:secret@127.0.0.1:%d?prefix=jobs", s.port);
     if (open_at(url, "", &err) != 0)
         fail_msg("%s; %s", err.message, err.detail);
+    struct kit place = {0}, k;
+    snprintf(place.url, sizeof place.url, "%s", url);
+    kit_join(&k, &place);
+    const int64_t seq = PUT(&k, .unique_key = STR("k"));
+    kit_settle(&k, seq, kit_start(&k, seq), decision_completed());
+    assert_int_equal(kit_state(&k, seq), REDRIVE_STATE_COMPLETED);
+    kit_close(&k);
     snprintf(url, sizeof url, "redis://weak:secret@127.0.0.1:%d?prefix=jobs", s.port);
     assert_int_equal(open_at(url, "", &err), REDRIVE_E_DENIED);
     assert_non_null(strstr(err.detail, "fcall"));
@@ -176,6 +183,23 @@ static void of_several_servers_the_one_that_can_be_written_to_is_used(void **sta
     server_stop(&replica);
 }
 
+/* Nothing leads from one to the other: nothing of that kind was ever released. */
+static void data_of_an_older_version_is_refused_with_what_to_do(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err;
+    server_start(&s, NULL);
+    assert_int_equal(open_at(s.url, "", &err), 0);
+    server_call(&s, "HSET {redrive}:root schema 1");
+    assert_int_equal(open_at(s.url, "", &err), REDRIVE_E_STATE);
+    assert_non_null(strstr(err.message, "older"));
+    assert_non_null(strstr(err.detail, "version 1"));
+    assert_non_null(strstr(err.detail, "with 2"));
+    assert_non_null(strstr(err.hint, "prefix"));
+    server_stop(&s);
+}
+
 static void data_of_a_newer_version_is_refused_but_may_be_looked_at(void **state)
 {
     (void)state;
@@ -236,6 +260,7 @@ int main(void)
         T(rights_that_are_missing_are_named),
         T(servers_that_would_lose_jobs_or_cannot_be_written_to_are_refused),
         T(of_several_servers_the_one_that_can_be_written_to_is_used),
+        T(data_of_an_older_version_is_refused_with_what_to_do),
         T(data_of_a_newer_version_is_refused_but_may_be_looked_at),
         T(durability_is_what_the_server_is_set_to),
     };

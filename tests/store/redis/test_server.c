@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-/* A child that opens a unit, writes in it, says so, and does what it is told on the way out. */
+/* A child that opens a unit, says so, and commits when it is told to. */
 struct child {
     pid_t pid;
     int said;
@@ -25,11 +25,10 @@ static void live(const struct server *s, int says, int told)
     struct redrive_err err = {0};
     char word = 0;
     struct store *store = open_at(s);
-    bool ok =
-        begin(store, &err) == 0 && put(store, "of the child", &err) == 0 && count_ready(store) > 0;
+    bool ok = begin(store, &err) == 0 && count_ready(store) > 0 && start(store, 1, 7) == 0;
     if (!ok || write(says, "x", 1) != 1 || read(told, &word, 1) != 1)
         _exit(1);
-    int rc = put(store, "more", &err);
+    int rc = put(store, "of the child", &err);
     if (rc == 0)
         rc = store_ops(store)->commit(store, &err);
     /* 3: it is known that nothing has happened. */
@@ -61,7 +60,7 @@ static int child_end(struct child *child)
     return status;
 }
 
-static void a_process_that_is_killed_leaves_nothing_and_its_place_at_once(void **state)
+static void a_process_that_is_killed_leaves_nothing(void **state)
 {
     (void)state;
     struct server s;
@@ -74,30 +73,31 @@ static void a_process_that_is_killed_leaves_nothing_and_its_place_at_once(void *
     child_end(&child);
     const int64_t since_ms = clock_monotonic_ms();
     put_committed(store, "after");
-    /* The lease of the dead would have lasted for seconds. */
-    assert_true(clock_monotonic_ms() - since_ms < 2500);
+    assert_true(clock_monotonic_ms() - since_ms < 500);
     assert_int_equal(count_jobs(store), 2);
+    start_committed(store, 1, 8);
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(store);
     server_stop(&s);
 }
 
-static void a_holder_that_sleeps_past_its_lease_is_fenced_off(void **state)
+static void a_process_that_sleeps_in_its_unit_is_refused_what_others_have_taken(void **state)
 {
     (void)state;
     struct server s;
     server_start(&s, NULL);
     struct store *store = open_at(&s);
+    put_committed(store, "before");
     struct child child = child_start(&s);
     kill(child.pid, SIGSTOP);
-    put_committed(store, "after");
-    assert_int_equal(count_jobs(store), 1);
+    start_committed(store, 1, 8);
     kill(child.pid, SIGCONT);
     assert_int_equal(write(child.told, "x", 1), 1);
     const int status = child_end(&child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 3);
     assert_int_equal(count_jobs(store), 1);
+    assert_int_equal(settle_committed(store, 1, 8), 0);
     assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
     store_close(store);
     server_stop(&s);
@@ -111,9 +111,7 @@ static void a_server_that_dies_in_mid_unit_comes_back_without_it(void **state)
     server_start(&s, DURABLE);
     struct store *store = open_at(&s), *other = open_at(&s);
     put_committed(store, "before");
-    assert_int_equal(begin(store, &err), 0);
-    assert_int_equal(put(store, "half", &err), 0);
-    assert_int_equal(count_ready(store), 2); /* which makes the unit write */
+    begin_half(store, true);
     server_restart(&s);
     assert_int_equal(count_jobs(other), 1);
     assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_CANCELLED);
@@ -166,25 +164,24 @@ static void a_connection_that_breaks_before_the_commit_is_told_exactly(void **st
     server_stop(&s);
 }
 
-/* Others see by the name of its connection that a unit's holder lives. */
-static void a_unit_that_begins_on_a_new_connection_is_not_taken_for_dead(void **state)
+/* What was read before it is still what the commit compares. */
+static void a_connection_that_breaks_within_a_unit_is_not_missed(void **state)
 {
     (void)state;
     struct server s;
     struct redrive_err err = {0};
-    struct store *other = NULL;
-    const struct store_options hasty = {.busy_wait_ms = 300};
     server_start(&s, NULL);
     struct store *store = open_at(&s);
-    server_call(&s, "CLIENT KILL TYPE normal");
+    put_committed(store, "before");
     assert_int_equal(begin(store, &err), 0);
-    assert_int_equal(store_open(s.url, &hasty, &other, &err), 0);
-    assert_int_equal(begin(other, &err), REDRIVE_E_IO);
-    assert_non_null(strstr(err.message, "busy"));
+    assert_int_equal(count_ready(store), 1);
+    server_call(&s, "CLIENT KILL TYPE normal");
+    assert_int_equal(start(store, 1, 7), 0);
     assert_int_equal(put(store, "kept", &err), 0);
     assert_int_equal(store_ops(store)->commit(store, &err), 0);
+    assert_int_equal(settle_committed(store, 1, 7), 0);
+    assert_int_equal(count_jobs(store), 2);
     store_close(store);
-    store_close(other);
     server_stop(&s);
 }
 
@@ -207,15 +204,12 @@ static void a_commit_whose_answer_is_lost_is_told_exactly(void **state)
     assert_int_equal(count_jobs(store), 1);
     put_committed(store, "next");
 
-    /* The answer to a move is lost: the unit is, too, and nobody has to wait for it. */
+    /* The answer to a read is lost: it is asked for again. */
     assert_int_equal(begin(store, &err), 0);
     atomic_store(&proxy.loses, true);
-    assert_int_equal(put(store, "lost", &err), REDRIVE_E_CANCELLED);
-    assert_int_equal(err.code, REDRIVE_E_CANCELLED);
-    assert_int_equal(put(store, "more", &err), REDRIVE_E_CANCELLED);
-    store_ops(store)->rollback(store);
+    assert_int_equal(put(store, "more", &err), 0);
     put_committed(other, "of another");
-    put_committed(store, "after");
+    assert_int_equal(store_ops(store)->commit(store, &err), 0);
     assert_int_equal(count_jobs(other), 4);
     store_close(store);
     store_close(other);
@@ -253,6 +247,8 @@ static void what_one_call_leaves_out_is_said_to_be_left(void **state)
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(store_ops(store)->submit(store, specs, MANY, results, &arena, NULL), 0);
     assert_int_equal(store_ops(store)->start(store, moves, MANY, moved, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(store_ops(store)->expired(store, 2 * MANY, &page, &next_ms, NULL), 0);
     assert_true(page.more || page.n == MANY);
     assert_true(next_ms == 1 || page.n == MANY);
@@ -286,12 +282,10 @@ static void full_memory_refuses_new_jobs_and_loses_none(void **state)
     struct store *store = open_at(&s);
     put_committed(store, "before");
 
-    /* A unit that has written is taken back though there is no memory. */
     assert_int_equal(begin(store, &err), 0);
     assert_int_equal(put(store, "refused", &err), 0);
-    assert_int_equal(count_ready(store), 2);
-    assert_int_equal(put(store, "refused too", &err), 0);
     fill_memory(&s);
+    assert_int_equal(put(store, "refused too", &err), 0);
     assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_NOMEM);
     assert_non_null(strstr(err.hint, "maxmemory"));
     store_ops(store)->rollback(store);
@@ -349,28 +343,44 @@ static void a_commit_wakes_those_who_wait(void **state)
 /* ---- Several at once ----------------------------------------------------------------------------
  */
 
-#define EACH 100
+#define PROCESSES 8
+#define EACH      60
 
-/* Submits and takes whatever there is; what it has taken it tells. */
+/* Submits a job, and takes two of whatever there is. */
+static int submit_and_take(struct store *store, const char *id, uint64_t token,
+                           struct job_page *page)
+{
+    const struct claim_filter filter = {.limit = 2};
+    int rc = begin(store, NULL);
+    if (rc == 0)
+        rc = store_ops(store)->ready(store, &filter, page, NULL);
+    for (size_t k = 0; rc == 0 && k < page->n; k++)
+        rc = start(store, page->jobs[k].status.seq, token);
+    if (rc == 0)
+        rc = put(store, id, NULL);
+    if (rc == 0)
+        rc = store_ops(store)->commit(store, NULL);
+    if (rc != 0)
+        rollback(store);
+    return rc;
+}
+
+/* What it has taken it tells. */
 static void work(const struct server *s, int who, int fd)
 {
     struct store *store = open_at(s);
     struct job_page page = {0};
     for (int i = 0; i < EACH; i++) {
         char id[32];
+        int rc;
         snprintf(id, sizeof id, "%d-%d", who, i);
-        bool ok = begin(store, NULL) == 0 && put(store, id, NULL) == 0;
-        const struct claim_filter filter = {.limit = 2};
-        ok = ok && store_ops(store)->ready(store, &filter, &page, NULL) == 0;
-        for (size_t k = 0; ok && k < page.n; k++) {
-            struct move_result result;
-            const struct start_move move = {.seq = page.jobs[k].status.seq,
-                                            .token = (uint64_t)who + 1,
-                                            .lease_until_ms = INT64_MAX / 4};
-            ok = store_ops(store)->start(store, &move, 1, &result, NULL) == 0 && result.code == 0 &&
-                 write(fd, &move.seq, sizeof move.seq) == sizeof move.seq;
-        }
-        if (!ok || store_ops(store)->commit(store, NULL) != 0)
+        do
+            rc = submit_and_take(store, id, (uint64_t)who + 1, &page);
+        while (rc == REDRIVE_E_CANCELLED);
+        for (size_t k = 0; rc == 0 && k < page.n; k++)
+            if (write(fd, &page.jobs[k].status.seq, sizeof(int64_t)) != sizeof(int64_t))
+                rc = REDRIVE_E_IO;
+        if (rc != 0)
             _exit(1);
     }
     job_page_release(&page);
@@ -378,17 +388,17 @@ static void work(const struct server *s, int who, int fd)
     _exit(0);
 }
 
-static void three_processes_start_each_job_once(void **state)
+static void eight_processes_start_each_job_once(void **state)
 {
     (void)state;
     struct server s;
     int fds[2], status;
-    pid_t pids[3];
-    static unsigned char seen[3 * EACH + 1];
+    pid_t pids[PROCESSES];
+    static unsigned char seen[100 * EACH];
     server_start(&s, NULL);
     store_close(open_at(&s));
     assert_int_equal(pipe(fds), 0);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < PROCESSES; i++) {
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i] == 0)
@@ -397,11 +407,11 @@ static void three_processes_start_each_job_once(void **state)
     close(fds[1]);
     int64_t seq;
     while (read(fds[0], &seq, sizeof seq) == sizeof seq) {
-        assert_in_range(seq, 1, 3 * EACH);
+        assert_in_range(seq, 1, sizeof seen - 1);
         assert_int_equal(seen[seq]++, 0);
     }
     close(fds[0]);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < PROCESSES; i++) {
         assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
         assert_int_equal(status, 0);
     }
@@ -411,17 +421,17 @@ static void three_processes_start_each_job_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(a_process_that_is_killed_leaves_nothing_and_its_place_at_once),
-        T(a_holder_that_sleeps_past_its_lease_is_fenced_off),
+        T(a_process_that_is_killed_leaves_nothing),
+        T(a_process_that_sleeps_in_its_unit_is_refused_what_others_have_taken),
         T(a_server_that_dies_in_mid_unit_comes_back_without_it),
         T(a_handle_survives_a_server_that_was_away),
         T(a_connection_that_breaks_before_the_commit_is_told_exactly),
-        T(a_unit_that_begins_on_a_new_connection_is_not_taken_for_dead),
+        T(a_connection_that_breaks_within_a_unit_is_not_missed),
         T(a_commit_whose_answer_is_lost_is_told_exactly),
         T(what_one_call_leaves_out_is_said_to_be_left),
         T(full_memory_refuses_new_jobs_and_loses_none),
         T(a_commit_wakes_those_who_wait),
-        T(three_processes_start_each_job_once),
+        T(eight_processes_start_each_job_once),
     };
     return cmocka_run_group_tests_name("redis server", tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
--- What a unit writes, as a list of operations: each is a letter, a key, the number of its
--- arguments, and these. All are absolute or sums, so that a list of inverse operations takes a list
--- back; who makes the lists is ops.c. Keys come without the prefix of the store.
+-- What a unit writes, as a list of operations: each is a letter, a key, the number of its arguments, and these.
+-- Who makes the lists is ops.c. Keys come without the prefix of the store.
 
 -- Fields of a hash: put, take away.
 local function put_fields(P, key, a, i, j)

@@ -1,4 +1,4 @@
--- Reads. Of a row only its head is known here (row.c): state, flags, line, and the keys of its
+-- Reads. Of a row only its head is known here (row.c): state, flags, line, version, and the keys of its
 -- lanes when it has any.
 
 local BUCKET = 256        -- seqs of a bucket, and of a chunk
@@ -91,14 +91,17 @@ function READS.scan(P, a, i)
     return r[2]
 end
 
--- number of ids, their keys and fields by turns, then digests of keys: a seq for each id; for each
--- key what is known of a job that is gone, the first job that counts, the first that does not.
+-- how many seqs are wanted, number of ids, their keys and fields by turns, then digests of keys: the first of
+-- the seqs; a seq for each id; for each key what is known of a job that is gone, the first job that counts, the
+-- first that does not. Seqs are given out in memory alone, and stored by the commit that uses them; one that
+-- follows a restart, which forgets them, is refused.
 function READS.holders(P, a, i)
-    local n, out = tonumber(a[i]), {}
-    for k = i + 1, i + 2 * n, 2 do
+    local wanted, n = tonumber(a[i]), tonumber(a[i + 1])
+    local out = {text(note('HINCRBY', P .. 'root', 'seq', wanted) - wanted + 1)}
+    for k = i + 2, i + 1 + 2 * n, 2 do
         out[#out + 1] = redis.call('HGET', P .. a[k], a[k + 1]) or ''
     end
-    for k = i + 1 + 2 * n, #a do
+    for k = i + 2 + 2 * n, #a do
         local key = P .. 'k:' .. a[k]
         out[#out + 1] = redis.call('HGET', P .. 'held', a[k]) or ''
         out[#out + 1] = redis.call('ZRANGEBYSCORE', key, '-inf', '(4503599627370496', 'LIMIT', 0, 1)[1] or ''
@@ -107,12 +110,24 @@ function READS.holders(P, a, i)
     return out
 end
 
--- digest, from which place on, how many: the jobs of a key
+-- kinds …: the rows that processes share, of each kind field and value by turns; 0: there are too many
+function READS.shared(P, a, i)
+    local out = {}
+    for k = i, #a do
+        local key = P .. 's:' .. a[k]
+        out[#out + 1] = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or 0
+    end
+    return out
+end
+
+-- digest, from which place on, how many: how many of the jobs of a key count, whether it is held by one that
+-- is gone, then seqs, first of those that count
 function READS.key_jobs(P, a, i)
-    local from, out = tonumber(a[i + 1]), {}
-    local found = redis.call('ZRANGE', P .. 'k:' .. a[i], from, from + a[i + 2] - 1)
+    local key, from = P .. 'k:' .. a[i], tonumber(a[i + 1])
+    local out = {redis.call('ZCOUNT', key, '-inf', '(4503599627370496'), redis.call('HEXISTS', P .. 'held', a[i])}
+    local found = redis.call('ZRANGE', key, from, from + a[i + 2] - 1)
     for k = 1, #found do
-        out[k] = seq_text(seq_of(found[k]))
+        out[#out + 1] = seq_text(seq_of(found[k]))
     end
     return out
 end
@@ -337,11 +352,16 @@ function READS.cards(P, a, i)
     return out
 end
 
--- sorted set, from which place on, how many: seqs
-function READS.members(P, a, i)
-    local out = redis.call('ZRANGE', P .. a[i], a[i + 1], a[i + 1] + a[i + 2] - 1)
-    for k = 1, #out do
-        out[k] = seq_text(seq_of(out[k]))
+-- how many at the most, sorted sets …: how many they have together and, unless they are more, the members
+-- of each
+function READS.plan(P, a, i)
+    local total, out = 0, {}
+    for k = i + 1, #a do
+        total = total + redis.call('ZCARD', P .. a[k])
+    end
+    out[1] = text(total)
+    for k = i + 1, total <= tonumber(a[i]) and #a or 0 do
+        out[#out + 1] = table.concat(redis.call('ZRANGE', P .. a[k], 0, -1))
     end
     return out
 end
@@ -355,26 +375,20 @@ function READS.stretch(P, a, i)
     return add_rows(P, {}, seqs, false, true)
 end
 
--- unit and me, or 0 and the store's id, whether to take back what is open, what, its arguments
+-- the last seq that was given out, how many commits there were, how many jobs all lines have
+function READS.census(P, a, i)
+    local r, total = redis.call('HMGET', P .. 'root', 'seq', 'commits', 'lines'), 0
+    for line = 1, tonumber(r[3]) do
+        local counts = redis.call('HVALS', P .. 'n:' .. line)
+        for k = 1, #counts do
+            total = total + counts[k]
+        end
+    end
+    return {r[1], r[2], text(total)}
+end
+
+-- the store's id, what, its arguments
 local function read(keys, argv)
-    local P, what = prefix(keys), READS[argv[4]]
-    if argv[1] ~= '0' then
-        return guard(P, argv[1], argv[2]) or what(P, argv, 5)
-    end
-    local r = redis.call('HMGET', keys[1], 'schema', 'id')
-    if not r[1] then
-        return redis.error_reply('EMPTY there is no store here')
-    elseif (r[2] or '') ~= argv[2] then
-        return redis.error_reply('REPLACED ' .. (r[2] or ''))
-    end
-    if redis.call('EXISTS', P .. 'journal') == 0 then
-        return what(P, argv, 5)
-    end
-    if argv[3] ~= '1' then
-        return redis.error_reply('OPENUNIT ' .. redis.call('HGET', P .. 'root', 'unit'))
-    end
-    take_back(P)
-    local ok, answer = pcall(what, P, argv, 5)
-    make_again(P)
-    return ok and answer or redis.error_reply('ERR ' .. tostring(answer))
+    local store, refused = store_named(keys, argv[1])
+    return refused or answer(store, READS[argv[2]](prefix(keys), argv, 3, store))
 end

@@ -20,19 +20,41 @@ local function runner_new(P, line, rank, task)
     return {key = P .. 'r:' .. line, rank = rank, task = task, chunk = -1, seqs = {}, rows = {}, at = 0}
 end
 
--- Moves to the next job, reading rows of up to `n` jobs ahead; false at the end.
-local function runner_advance(P, r, n)
-    r.at = r.at + 1
-    if r.at > #r.seqs then
+-- The seqs without those that are reserved.
+local function leave_out(seqs, reserved)
+    if not reserved then
+        return seqs
+    end
+    local left = {}
+    for k = 1, #seqs do
+        if not reserved[seqs[k]] then
+            left[#left + 1] = seqs[k]
+        end
+    end
+    return left
+end
+
+-- Moves to the next chunk that has any; false at the end.
+local function next_chunk(r, reserved)
+    repeat
         r.chunk = r.chunk + 1
         local number = redis.call('ZRANGE', r.key, r.chunk, r.chunk)[1]
         if not number then
-            r.seq = nil
-            return
+            return false
         end
         r.priority = math.floor(number / RANK)
-        r.seqs = seqs_of_chunk(r.key .. ':' .. number, number % RANK * BUCKET)
+        r.seqs = leave_out(seqs_of_chunk(r.key .. ':' .. number, number % RANK * BUCKET), reserved)
         r.rows, r.at = {}, 1
+    until #r.seqs > 0
+    return true
+end
+
+-- Moves to the next job, reading rows of up to `n` jobs ahead; without a seq at the end.
+local function runner_advance(P, f, r, n)
+    r.at = r.at + 1
+    if r.at > #r.seqs and not next_chunk(r, f.reserved) then
+        r.seq = nil
+        return
     end
     r.seq = r.seqs[r.at]
     if not r.rows[r.at] then
@@ -115,7 +137,7 @@ local function runners_of(P, tenant, f)
         local rank, task = rank_of(P, lines[k], f)
         if rank then
             local r = runner_new(P, lines[k], rank, task)
-            runner_advance(P, r, #lines == 1 and f.limit or 1)
+            runner_advance(P, f, r, #lines == 1 and f.limit or 1)
             runners[#runners + 1] = r
         end
     end
@@ -127,7 +149,7 @@ local function is_blocked(row, skip)
     if not skip or not has_bit(string.byte(row, 2), HAS_LANES) then
         return false
     end
-    local at = 7
+    local at = 10
     for _ = 1, 2 do
         local high, low = string.byte(row, at, at + 1)
         local len = high * 256 + low
@@ -156,6 +178,7 @@ local function give(P, f, r)
         return
     end
     f.bytes, f.given = bytes, f.given + 1
+    f.seqs[f.given] = r.seq
     if f.room then
         f.room[r.task] = f.room[r.task] - 1
     end
@@ -177,7 +200,7 @@ local function take(P, f, runners)
             return false
         end
     end
-    runner_advance(P, best, #runners == 1 and f.limit or 1)
+    runner_advance(P, f, best, #runners == 1 and f.limit or 1)
     return true
 end
 
@@ -229,17 +252,31 @@ local function first_round(P, f, all)
     end
 end
 
--- limit, bytes, tenant or '', the tenant that had the last turn, queues, tasks, limits of tasks, lanes
--- to skip, paused queues: whether there are more, whose turn it was, then seq, row …
-function READS.ready(P, a, i)
-    local f = {limit = tonumber(a[i]), max_bytes = tonumber(a[i + 1]), tenant = a[i + 2],
-        last = a[i + 3], given = 0, bytes = 0, passed = 0, out = {'0', a[i + 3]}, turn = a[i + 3]}
-    i = i + 4
+-- The queues that are paused, by the names that lines begin with; nil: there are none.
+local function paused_now(P)
+    local names, set = redis.call('HKEYS', P .. 's:2'), nil
+    for k = 1, #names do
+        set = set or {}
+        set[string.sub(names[k], 1, -3)] = true
+    end
+    return set
+end
+
+-- shared version or '', limit, bytes, tenant or '', the tenant that had the last turn, queues, tasks, limits of tasks,
+-- lanes to skip: whether there are more, whose turn it was, then seq, row … of jobs that are reserved from now
+-- on; or that the shared version is another one
+function READS.ready(P, a, i, store)
+    if a[i] ~= '' and a[i] ~= store.shared then
+        return 'CHANGED'
+    end
+    local f = {limit = tonumber(a[i + 1]), max_bytes = tonumber(a[i + 2]), tenant = a[i + 3],
+        last = a[i + 4], given = 0, bytes = 0, passed = 0, out = {'0', a[i + 4]}, turn = a[i + 4], seqs = {},
+        paused = paused_now(P), reserved = reserved_now(P, store.now)}
+    i = i + 5
     f.queues, i = names(a, i)
     f.tasks, i = names(a, i)
     f.room, i = numbers(a, i, f.tasks)
-    f.skip, i = names(a, i)
-    f.paused = names(a, i)
+    f.skip = names(a, i)
     local all = {}
     first_round(P, f, all)
     local moved = true
@@ -254,6 +291,7 @@ function READS.ready(P, a, i)
     for k = 1, #all do
         f.more = f.more or best_of(f, all[k]) ~= nil
     end
+    reserve(P, f.seqs, store.now)
     f.out[1] = f.more and '1' or '0'
     f.out[2] = f.turn_ends or f.turn
     return f.out

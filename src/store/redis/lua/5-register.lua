@@ -1,6 +1,6 @@
 -- Under these names processes call, with @ for the name of the library, which follows from its text: a
 -- program with another text brings a library of its own beside this one. What may run when the server's
--- memory is full is said here: all that ends, reads or takes back, and commits that bring no new jobs.
+-- memory is full is said here: all that reads or lets go, and commits that bring no new jobs.
 
 local FREE = {'allow-oom'}
 
@@ -20,13 +20,10 @@ end
 
 redis.register_function{function_name = '@_setup', callback = if_here(setup)}
 redis.register_function{function_name = '@_intern', callback = if_here(intern)}
-redis.register_function{function_name = '@_apply', callback = if_here(apply)}
-redis.register_function{function_name = '@_apply_full', callback = if_here(apply), flags = FREE}
 redis.register_function{function_name = '@_commit', callback = if_here(commit)}
 redis.register_function{function_name = '@_commit_full', callback = if_here(commit), flags = FREE}
-redis.register_function{function_name = '@_begin', callback = if_here(begin), flags = FREE}
-redis.register_function{function_name = '@_leave', callback = if_here(leave), flags = FREE}
-redis.register_function{function_name = '@_abort', callback = if_here(abort), flags = FREE}
-redis.register_function{function_name = '@_fate', callback = if_here(fate), flags = FREE}
+redis.register_function{function_name = '@_hello', callback = if_here(hello), flags = FREE}
+redis.register_function{function_name = '@_release', callback = if_here(release), flags = FREE}
+redis.register_function{function_name = '@_outcome', callback = if_here(outcome), flags = FREE}
 redis.register_function{function_name = '@_around', callback = if_here(around), flags = FREE}
 redis.register_function{function_name = '@_read', callback = if_here(read), flags = FREE}

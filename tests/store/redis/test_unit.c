@@ -1,4 +1,4 @@
-/* What a unit has written before its end is seen by nobody else, and is gone after a rollback. */
+/* What a unit does is seen by nobody else before its commit, and is gone after a rollback. */
 #include <stdio.h>
 
 #include "dump.h"
@@ -120,7 +120,6 @@ static void a_large_unit_is_one_unit(void **state)
     }
     kit_begin(k);
     assert_int_equal(store_ops(k->store)->submit(k->store, specs, N, results, &k->arena, NULL), 0);
-    assert_int_equal(READY(k, .limit = 10)->n, 10);
     kit_rollback(k);
     assert_int_equal(LIST(k, .limit = 10)->n, 0);
     kit_begin(k);
@@ -140,5 +139,5 @@ int main(void)
         F(long_texts_come_back_whole),
         F(a_large_unit_is_one_unit),
     };
-    return cmocka_run_group_tests_name("redis journal", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("redis unit", tests, NULL, NULL);
 }

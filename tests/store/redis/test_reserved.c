@@ -1,0 +1,158 @@
+/* Jobs that were given to a claim are given to no other until its unit ends, or a second is over;
+ * what is true of them only their rows say. */
+#include "handles.h"
+#include "kit.h"
+#include "server.h"
+
+#define SOON_OVER_MS 1300
+
+static void begin_both(struct store *a, struct store *b)
+{
+    assert_int_equal(begin(a, NULL), 0);
+    assert_int_equal(begin(b, NULL), 0);
+}
+
+static void a_job_is_reserved_until_the_unit_ends(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    put_committed(store, "a");
+    begin_both(store, other);
+    assert_int_equal(count_ready(store), 1);
+    assert_int_equal(count_ready(store), 0); /* nor is it given to the same unit twice */
+    assert_int_equal(count_ready(other), 0);
+    rollback(store);
+    assert_int_equal(count_jobs(store), 1); /* by now the server has heard of it */
+    assert_int_equal(count_ready(other), 1);
+    assert_int_equal(start(other, 1, 7), 0);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    assert_string_equal(server_call(&s, "EXISTS {redrive}:reserved"), "0");
+    begin_both(store, other);
+    assert_int_equal(count_ready(store), 0);
+    rollback(store);
+    rollback(other);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+/* Whoever has it may be dead. */
+static void a_reservation_ends_by_itself(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    put_committed(store, "a");
+    begin_both(store, other);
+    assert_int_equal(count_ready(store), 1);
+    nap(SOON_OVER_MS);
+    assert_int_equal(count_ready(other), 1);
+    rollback(other);
+    /* Nobody has moved the job: the late commit is as good as any. */
+    assert_int_equal(start(store, 1, 7), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(settle_committed(store, 1, 7), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+static void who_comes_too_late_is_refused_and_goes_on_with_the_rest(void **state)
+{
+    (void)state;
+    struct server s;
+    struct redrive_err err = {0};
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    put_committed(store, "a");
+    put_committed(store, "b");
+    begin_both(store, other);
+    assert_int_equal(count_ready(store), 2);
+    nap(SOON_OVER_MS);
+    assert_int_equal(count_ready(other), 2);
+    assert_int_equal(start(other, 1, 8), 0);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    assert_int_equal(start(store, 1, 7), 0);
+    assert_int_equal(start(store, 2, 7), 0);
+    assert_int_equal(store_ops(store)->commit(store, &err), REDRIVE_E_CANCELLED);
+    assert_true(store_base(store)->is_undone);
+    assert_non_null(strstr(err.detail, "none"));
+    rollback(store);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(start(store, 1, 7), REDRIVE_E_STATE);
+    assert_int_equal(start(store, 2, 7), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(settle_committed(other, 1, 8), 0);
+    assert_int_equal(settle_committed(store, 2, 7), 0);
+    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+/* A clock that was an hour ahead. */
+static void a_reservation_that_lasts_too_long_is_none(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s);
+    put_committed(store, "a");
+    server_call(&s, "ZADD {redrive}:reserved 9000000000000 1");
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(count_ready(store), 1);
+    rollback(store);
+    store_close(store);
+    server_stop(&s);
+}
+
+/* The log has heard nothing of the reservation, and all of the start, or neither. */
+static void a_server_that_dies_in_between_has_the_job_once(void **state)
+{
+    (void)state;
+    for (int commits = 0; commits < 2; commits++) {
+        struct server s;
+        server_start(&s, DURABLE);
+        struct store *store = open_at(&s), *other = open_at(&s);
+        put_committed(store, "a");
+        assert_int_equal(begin(store, NULL), 0);
+        assert_int_equal(count_ready(store), 1);
+        assert_int_equal(start(store, 1, 7), 0);
+        if (commits)
+            assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+        server_restart(&s);
+        if (!commits) {
+            assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
+            rollback(store);
+        }
+        assert_int_equal(begin(other, NULL), 0);
+        assert_int_equal(count_ready(other), commits ? 0 : 1);
+        rollback(other);
+        assert_int_equal(settle_committed(store, 1, 7), commits ? 0 : REDRIVE_E_STATE);
+        if (!commits)
+            start_committed(other, 1, 8);
+        assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+        server_restart(&s);
+        assert_int_equal(begin(other, NULL), 0);
+        assert_int_equal(count_ready(other), 0);
+        rollback(other);
+        store_close(store);
+        store_close(other);
+        server_stop(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_job_is_reserved_until_the_unit_ends),
+        T(a_reservation_ends_by_itself),
+        T(who_comes_too_late_is_refused_and_goes_on_with_the_rest),
+        T(a_reservation_that_lasts_too_long_is_none),
+        T(a_server_that_dies_in_between_has_the_job_once),
+    };
+    return cmocka_run_group_tests_name("redis reserved", tests, NULL, NULL);
+}

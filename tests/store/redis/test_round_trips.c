@@ -1,0 +1,155 @@
+/* How often the server is asked, which is what a unit costs where the server is far away. */
+#include "handles.h"
+#include "kit.h"
+#include "server.h"
+
+static const struct claim_filter ANY = {.limit = 4};
+
+/* A store with two jobs that run, as this handle has started them, and two that wait. */
+static struct store *set_out(struct server *s)
+{
+    server_start(s, NULL);
+    struct store *store = open_at(s);
+    put_committed(store, "a");
+    put_committed(store, "b");
+    put_committed(store, "c");
+    start_committed(store, 1, 7);
+    start_committed(store, 2, 7);
+    return store;
+}
+
+static void end(struct server *s, struct store *store)
+{
+    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+    store_close(store);
+    server_stop(s);
+}
+
+static void a_settle_takes_one(void **state)
+{
+    (void)state;
+    struct server s;
+    struct store *store = set_out(&s);
+    const long before = calls(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), 0);
+    assert_int_equal(settle(store, 2, 7), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(calls(&s) - before, 1);
+    end(&s, store);
+}
+
+static void a_settle_with_a_claim_takes_two(void **state)
+{
+    (void)state;
+    struct server s;
+    struct job_page page = {0};
+    struct store *store = set_out(&s);
+    const long before = calls(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), 0);
+    assert_int_equal(store_ops(store)->ready(store, &ANY, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    assert_int_equal(start(store, page.jobs[0].status.seq, 8), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(calls(&s) - before, 2);
+    job_page_release(&page);
+    end(&s, store);
+}
+
+/* A limit that the claim goes by is compared by the commit, and not read before. */
+static void a_claim_with_a_gate_takes_two(void **state)
+{
+    (void)state;
+    struct server s;
+    struct store *store = set_out(&s);
+    struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    struct move_result result;
+    for (int i = 0; i < 3; i++) {
+        const long before = calls(&s);
+        assert_int_equal(begin(store, NULL), 0);
+        assert_int_equal(count_ready(store), 1);
+        row.version = i;
+        assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &result, NULL), 0);
+        assert_int_equal(result.code, 0);
+        assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+        assert_int_equal(calls(&s) - before, i == 0 ? 3 : 2);
+    }
+    end(&s, store);
+}
+
+static void a_submit_takes_two(void **state)
+{
+    (void)state;
+    struct server s;
+    struct store *store = set_out(&s);
+    const long before = calls(&s);
+    put_committed(store, "d");
+    assert_int_equal(calls(&s) - before, 2);
+    end(&s, store);
+}
+
+static void a_claim_that_finds_nothing_takes_one(void **state)
+{
+    (void)state;
+    struct server s;
+    struct store *store = set_out(&s);
+    start_committed(store, 3, 7);
+    const long before = calls(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(count_ready(store), 0);
+    rollback(store);
+    assert_int_equal(calls(&s) - before, 1);
+    end(&s, store);
+}
+
+static void heartbeats_take_one(void **state)
+{
+    (void)state;
+    struct server s;
+    struct store *store = set_out(&s);
+    const struct extend_move moves[] = {{1, 7, INT64_MAX / 2}, {2, 7, INT64_MAX / 2}};
+    struct move_result results[2];
+    const long before = calls(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->extend(store, moves, 2, results, NULL), 0);
+    assert_int_equal(results[0].code, 0);
+    assert_int_equal(results[1].code, 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(calls(&s) - before, 1);
+    end(&s, store);
+}
+
+/* All that is shared is read with one question, however many kinds there are. */
+static void what_is_shared_takes_one(void **state)
+{
+    (void)state;
+    struct server s;
+    struct store *store = set_out(&s);
+    const long before = calls(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    for (int kind = 0; shared_is_cached((enum shared_kind)kind); kind++) {
+        struct shared_page page = {0};
+        assert_int_equal(store_ops(store)->shared_list(store, (enum shared_kind)kind,
+                                                       (struct str){0}, &page, NULL),
+                         0);
+        shared_page_release(&page);
+    }
+    rollback(store);
+    assert_int_equal(calls(&s) - before, 1);
+    end(&s, store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_settle_takes_one),
+        T(a_settle_with_a_claim_takes_two),
+        T(a_claim_with_a_gate_takes_two),
+        T(a_submit_takes_two),
+        T(a_claim_that_finds_nothing_takes_one),
+        T(heartbeats_take_one),
+        T(what_is_shared_takes_one),
+    };
+    return cmocka_run_group_tests_name("redis round trips", tests, NULL, NULL);
+}

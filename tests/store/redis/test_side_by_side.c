@@ -1,0 +1,338 @@
+/* Units of several handles at once: nobody waits, and what they go by is compared at the end. */
+#include "handles.h"
+#include "kit.h"
+#include "proxy.h"
+#include "server.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+static void nobody_waits_for_an_open_unit(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, "first", NULL), 0);
+    const int64_t since_ms = clock_monotonic_ms();
+    put_committed(other, "second");
+    assert_true(clock_monotonic_ms() - since_ms < 500);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(count_jobs(store), 2);
+    assert_int_equal(store_ops(store)->verify(store, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+/* However long it takes. */
+static void a_late_commit_is_made_if_nothing_has_moved(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    put_committed(store, "a");
+    start_committed(store, 1, 7);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), 0);
+    nap(2500);
+    put_committed(other, "b");
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+static int submit_with_key(struct store *store, const char *id, bool forever)
+{
+    const struct job_spec spec = {.tenant = STR("acme"),
+                                  .id = str_of(id),
+                                  .task = STR("mail"),
+                                  .queue = STR("main"),
+                                  .unique_key = STR("k"),
+                                  .unique_forever = forever};
+    struct submit_result result;
+    struct arena arena;
+    arena_init(&arena);
+    int rc = store_ops(store)->submit(store, &spec, 1, &result, &arena, NULL);
+    arena_release(&arena);
+    return rc < 0 ? rc : result.code;
+}
+
+static void of_two_with_the_same_id_or_key_the_second_is_refused(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        struct server s;
+        server_start(&s, NULL);
+        struct store *store = open_at(&s), *other = open_at(&s);
+        struct store *both[] = {store, other};
+        for (int i = 0; i < 2; i++) {
+            const char *id = way == 0 || i == 0 ? "a" : "b";
+            assert_int_equal(begin(both[i], NULL), 0);
+            assert_int_equal(
+                way == 0 ? put(both[i], id, NULL) : submit_with_key(both[i], id, way == 2), 0);
+        }
+        assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+        assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
+        rollback(store);
+        assert_int_equal(begin(store, NULL), 0);
+        assert_int_equal(way == 0 ? put(store, "a", NULL) : submit_with_key(store, "a", way == 2),
+                         REDRIVE_E_EXISTS);
+        rollback(store);
+        assert_int_equal(count_jobs(store), 1);
+        store_close(store);
+        store_close(other);
+        server_stop(&s);
+    }
+}
+
+/* Who submits after another's commit has the higher seq; a seq of a unit that was rolled back, or
+ * that a restart has forgotten, is never one that a job has. */
+static void seqs_follow_each_other(void **state)
+{
+    (void)state;
+    struct server s;
+    server_start(&s, DURABLE);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, "never", NULL), 0);
+    put_committed(other, "first");
+    rollback(store);
+    put_committed(store, "second");
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, "half", NULL), 0);
+    server_restart(&s);
+    put_committed(other, "third");
+    assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
+    rollback(store);
+    put_committed(store, "fourth");
+    struct job_page page = {0};
+    const struct job_filter all = {.limit = 10};
+    assert_int_equal(store_ops(store)->list(store, &all, &page, NULL), 0);
+    assert_int_equal(page.n, 4);
+    const char *const ids[] = {"first", "second", "third", "fourth"};
+    for (size_t i = 0; i < 4; i++)
+        assert_true(str_is(page.jobs[i].spec.id, ids[i]));
+    job_page_release(&page);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+/* What processes share has changed since the unit has begun: a claim would go by what is no longer
+ * so.
+ */
+static void a_claim_notices_that_something_shared_has_changed(void **state)
+{
+    (void)state;
+    struct server s;
+    struct job_page page = {0};
+    const struct claim_filter any = {.limit = 1};
+    struct shared_row row = {.kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("b")};
+    struct move_result result;
+    int64_t now, before, after;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    put_committed(store, "a");
+    assert_int_equal(store_ops(store)->begin(store, 0, &now, &before, NULL), 0);
+    assert_int_equal(begin(other, NULL), 0);
+    assert_int_equal(store_ops(other)->shared_put(other, &row, 1, &result, NULL), 0);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    assert_int_equal(store_ops(store)->ready(store, &any, &page, NULL), REDRIVE_E_CANCELLED);
+    rollback(store);
+    assert_int_equal(store_ops(store)->begin(store, 0, &now, &after, NULL), 0);
+    assert_int_equal(after, before + 1);
+    assert_int_equal(store_ops(store)->ready(store, &any, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    /* And a put of a version that is gone is refused as a whole, then by itself. */
+    assert_int_equal(begin(other, NULL), 0);
+    row.version = 1;
+    assert_int_equal(store_ops(other)->shared_put(other, &row, 1, &result, NULL), 0);
+    assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &result, NULL), 0);
+    assert_int_equal(result.code, 0);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
+    rollback(store);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &result, NULL), 0);
+    assert_int_equal(result.code, REDRIVE_E_STATE);
+    rollback(store);
+    job_page_release(&page);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+static void nothing_starts_in_a_queue_that_was_paused_meanwhile(void **state)
+{
+    (void)state;
+    struct server s;
+    const struct shared_row row = {
+        .kind = SHARED_PAUSE, .tenant = STR("acme"), .key = STR("main"), .value = STR("1")};
+    struct move_result result;
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    put_committed(store, "a");
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(count_ready(store), 1);
+    assert_int_equal(begin(other, NULL), 0);
+    assert_int_equal(store_ops(other)->shared_put(other, &row, 1, &result, NULL), 0);
+    assert_int_equal(store_ops(other)->commit(other, NULL), 0);
+    assert_int_equal(start(store, 1, 7), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
+    rollback(store);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(count_ready(store), 0);
+    rollback(store);
+    start_committed(store, 1, 7); /* by its seq it can be started all the same */
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
+/* ---- Commits whose answers are lost -------------------------------------------------------------
+ */
+
+/* The request arrives after it was asked what has become of it: by then it is given up. */
+static void a_commit_that_comes_after_the_question_is_refused(void **state)
+{
+    (void)state;
+    struct server s;
+    struct proxy proxy;
+    server_start(&s, NULL);
+    proxy_start(&proxy, s.port);
+    struct server through = s;
+    snprintf(through.url, sizeof through.url, "redis://127.0.0.1:%d", proxy.port);
+    struct store *store = open_at(&through), *other = open_at(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(put(store, "late", NULL), 0);
+    atomic_store(&proxy.keeps, true);
+    assert_int_equal(store_ops(store)->commit(store, NULL), REDRIVE_E_CANCELLED);
+    assert_true(store_base(store)->is_undone);
+    rollback(store);
+    proxy_deliver(&proxy);
+    assert_int_equal(count_jobs(other), 0);
+    put_committed(store, "late");
+    assert_int_equal(count_jobs(other), 1);
+    assert_int_equal(store_ops(other)->verify(other, NULL, NULL, NULL), 0);
+    store_close(store);
+    store_close(other);
+    proxy_stop(&proxy);
+    server_stop(&s);
+}
+
+/* ---- Many at once -------------------------------------------------------------------------------
+ */
+
+#define HANDS 8
+#define EACH  60
+
+/* Of one shared row each unit takes the next number: no two the same, however they meet. */
+struct hand {
+    pthread_t thread;
+    struct store *store;
+    int who;
+    int tries;
+    int most_tries;
+    int64_t taken[EACH];
+};
+
+static int64_t shared_number(struct store *store, struct shared_row *row)
+{
+    struct shared_page page = {0};
+    int64_t number = -1;
+    if (store_ops(store)->shared_list(store, row->kind, row->tenant, &page, NULL) == 0) {
+        row->version = page.n > 0 ? page.rows[0].version : 0;
+        number = page.n > 0 ? strtoll(page.rows[0].value.ptr, NULL, 10) : 0;
+    }
+    shared_page_release(&page);
+    return number;
+}
+
+static int take_number(struct hand *h, int64_t *ret)
+{
+    struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    struct move_result result;
+    char value[32];
+    if (begin(h->store, NULL) != 0)
+        return REDRIVE_E_IO;
+    const int64_t number = shared_number(h->store, &row);
+    snprintf(value, sizeof value, "%lld ", (long long)number + 1);
+    row.value = str_of(value);
+    int rc = number < 0 ? REDRIVE_E_CANCELLED
+                        : store_ops(h->store)->shared_put(h->store, &row, 1, &result, NULL);
+    if (rc == 0 && result.code != 0)
+        rc = REDRIVE_E_CANCELLED;
+    if (rc == 0)
+        rc = store_ops(h->store)->commit(h->store, NULL);
+    if (rc != 0)
+        rollback(h->store);
+    *ret = number;
+    return rc;
+}
+
+static void *take_numbers(void *arg)
+{
+    struct hand *h = arg;
+    for (int i = 0; i < EACH; i++) {
+        int tries = 1;
+        int rc;
+        while ((rc = take_number(h, &h->taken[i])) == REDRIVE_E_CANCELLED) {
+            /* As the engine does: who was in the way goes first. */
+            nap(rand() % (tries < 5 ? 1 << tries : 32));
+            tries++;
+        }
+        if (rc != 0)
+            return NULL;
+        h->tries += tries;
+        h->most_tries = tries > h->most_tries ? tries : h->most_tries;
+    }
+    return h;
+}
+
+static void eight_who_want_the_same_row_all_get_on(void **state)
+{
+    (void)state;
+    struct server s;
+    struct hand hands[HANDS];
+    static bool seen[HANDS * EACH];
+    server_start(&s, NULL);
+    for (int i = 0; i < HANDS; i++)
+        hands[i] = (struct hand){.store = open_at(&s), .who = i};
+    for (int i = 0; i < HANDS; i++)
+        assert_int_equal(pthread_create(&hands[i].thread, NULL, take_numbers, &hands[i]), 0);
+    for (int i = 0; i < HANDS; i++) {
+        void *done;
+        pthread_join(hands[i].thread, &done);
+        assert_non_null(done);
+        assert_true(hands[i].most_tries < 50); /* after which the engine gives up */
+        for (int k = 0; k < EACH; k++) {
+            assert_in_range(hands[i].taken[k], 0, HANDS * EACH - 1);
+            assert_false(seen[hands[i].taken[k]]);
+            seen[hands[i].taken[k]] = true;
+        }
+        store_close(hands[i].store);
+    }
+    server_stop(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(nobody_waits_for_an_open_unit),
+        T(a_late_commit_is_made_if_nothing_has_moved),
+        T(of_two_with_the_same_id_or_key_the_second_is_refused),
+        T(seqs_follow_each_other),
+        T(a_claim_notices_that_something_shared_has_changed),
+        T(nothing_starts_in_a_queue_that_was_paused_meanwhile),
+        T(a_commit_that_comes_after_the_question_is_refused),
+        T(eight_who_want_the_same_row_all_get_on),
+    };
+    return cmocka_run_group_tests_name("redis side by side", tests, NULL, NULL);
+}
