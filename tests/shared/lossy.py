@@ -12,15 +12,17 @@ LIMIT_S = 20
 
 
 class Lossy:
-    """Every nth COMMIT is harmed, in turn: it is made, its answer is swallowed and the connection is cut; or the
-    connection is cut and the COMMIT reaches the server only after the client has asked what became of it. Every
-    second answer to that question is lost as well."""
+    """Every nth COMMIT is harmed, in turn: it is made, its answer is swallowed and the connection is cut; the
+    connection is cut and the COMMIT reaches the server, with all that was sent together with it, only after the client
+    has asked what became of it; or the server gets what was sent before the COMMIT, and the COMMIT never. Every second
+    answer to that question is lost as well."""
 
     def __init__(self, port, every):
         self.port = port
         self.every = every
         self.commits = 0
         self.swallowed = 0
+        self.cut = 0  # that reached the server without their COMMIT
         self.asks = 0
         self.unheard = 0  # questions whose answer was lost
         self.late = []  # what the server said to each late COMMIT: whether it was made
@@ -103,7 +105,7 @@ class Lossy:
             self.commits += 1
             if self.commits % self.every != 0:
                 return None
-            return self._swallow if self.commits // self.every % 2 else self._delay
+            return (self._swallow, self._delay, self._cut)[self.commits // self.every % 3]
 
     def _swallow(self, client, server, asked):
         server.sendall(asked)
@@ -117,6 +119,10 @@ class Lossy:
         self.asked.wait(LIMIT_S)
         server.sendall(asked)
         self.late.append(self._is_committed(server))
+
+    def _cut(self, client, server, asked):
+        server.sendall(asked[:asked.index(COMMIT)])
+        self.cut += 1
 
     @staticmethod
     def _is_committed(server):

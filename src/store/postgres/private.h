@@ -137,7 +137,8 @@ struct store {
     int64_t shared_version; /* that begin has told */
     struct arena arena;
     struct rows rows;
-    struct gate_put *puts; /* of breakers and limits */
+    struct shared_page *ahead; /* of each cached kind, or NULL: rows that were read ahead */
+    struct gate_put *puts;     /* of breakers and limits */
     size_t n_puts;
     size_t puts_capacity;
     int64_t lease_checks_ms; /* leases to be looked at up to this time are longer by now; 0: none */
@@ -337,6 +338,11 @@ void pg_gates_learn(struct store *store, bool is_committed);
 void pg_gates_forget(struct store *store);
 /* In the order of kind, tenant and key, in which all units put rows. */
 int pg_shared_compare(const struct shared_row *a, const struct shared_row *b);
+
+/* ---- shared.c ------------------------------------------------------------------------------ */
+
+/* Rows that were read ahead may no longer be so, or the unit has ended. */
+void pg_shared_forget(struct store *store);
 
 /* ---- answer.c: time and shared version without a question -------------------------------------
  */

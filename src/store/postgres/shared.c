@@ -56,6 +56,7 @@ int postgres_shared_put(struct store *store, const struct shared_row *rows, size
                         struct move_result *ret, struct redrive_err *err)
 {
     int rc = pg_unit_needed(store, err);
+    pg_shared_forget(store);
     struct put *puts = rc == 0 ? arena_array(&store->arena, n, sizeof *puts) : NULL;
     if (!puts)
         return rc != 0 ? rc : err_nomem(err);
@@ -89,18 +90,16 @@ int postgres_shared_put(struct store *store, const struct shared_row *rows, size
     return rc;
 }
 
-int postgres_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
-                         struct shared_page *ret, struct redrive_err *err)
+static void ask_for(struct store *store, enum shared_kind kind, struct str tenant)
 {
-    const PGresult *result;
-    shared_page_release(ret);
-    int rc = store->in_unit ? pg_gates_flush(store, err) : 0;
-    if (rc != 0)
-        return rc;
     pg_args_int4(&store->args, (int32_t)kind);
     pg_args_name(&store->args, tenant);
-    rc = pg_read(store, STATEMENT_SHARED_LIST, NULL, &result, err);
-    const size_t n = rc == 0 ? (size_t)PQntuples(result) : 0;
+}
+
+static int fill_shared(struct store *store, enum shared_kind kind, const PGresult *result,
+                       struct shared_page *ret, struct redrive_err *err)
+{
+    const size_t n = (size_t)PQntuples(result);
     ret->rows = arena_array(&ret->arena, n, sizeof *ret->rows);
     for (size_t i = 0; ret->rows && i < n; i++) {
         struct str value = pg_get_raw(result, (int)i, 3);
@@ -115,11 +114,63 @@ int postgres_shared_list(struct store *store, enum shared_kind kind, struct str 
         };
         pg_gate_seen(store, &ret->rows[ret->n++]);
     }
-    if (rc == 0 && ret->arena.failed)
-        rc = err_nomem(err);
+    if (!ret->arena.failed)
+        return 0;
+    shared_page_release(ret);
+    return err_nomem(err);
+}
+
+/* ---- All kinds at once: an engine that has seen a new shared version reads one after the other,
+ * from the first on ---- */
+
+#define AHEAD_KINDS SHARED_WORKER /* those that are cached come first */
+
+void pg_shared_forget(struct store *store)
+{
+    for (int kind = 0; store->ahead && kind < AHEAD_KINDS; kind++)
+        shared_page_release(&store->ahead[kind]);
+    store->ahead = NULL;
+}
+
+static int read_ahead(struct store *store, struct redrive_err *err)
+{
+    int rc = pg_unit_needed(store, err);
+    for (int kind = 0; rc == 0 && kind < AHEAD_KINDS; kind++) {
+        ask_for(store, (enum shared_kind)kind, (struct str){NULL, 0});
+        rc = pg_send(store, STATEMENT_SHARED_LIST, true, err);
+    }
+    if (rc == 0)
+        rc = pg_sync(store, err);
     if (rc != 0)
-        shared_page_release(ret);
+        return rc;
+    store->ahead = arena_array(&store->arena, AHEAD_KINDS, sizeof *store->ahead);
+    if (!store->ahead)
+        return err_nomem(err);
+    for (int kind = 0; rc == 0 && kind < AHEAD_KINDS; kind++)
+        rc = fill_shared(store, (enum shared_kind)kind, store->results[kind], &store->ahead[kind],
+                         err);
     return rc;
+}
+
+int postgres_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
+                         struct shared_page *ret, struct redrive_err *err)
+{
+    const PGresult *result;
+    shared_page_release(ret);
+    const bool is_ahead = store->in_unit && tenant.len == 0 && shared_is_cached(kind);
+    int rc = store->in_unit ? pg_gates_flush(store, err) : 0;
+    if (rc == 0 && is_ahead && !store->ahead && kind == SHARED_BREAKER)
+        rc = read_ahead(store, err);
+    if (rc != 0)
+        return rc;
+    if (is_ahead && store->ahead && store->ahead[kind].rows) {
+        *ret = store->ahead[kind];
+        store->ahead[kind] = (struct shared_page){0};
+        return 0;
+    }
+    ask_for(store, kind, tenant);
+    rc = pg_read(store, STATEMENT_SHARED_LIST, NULL, &result, err);
+    return rc == 0 ? fill_shared(store, kind, result, ret, err) : rc;
 }
 
 /* ---- Counters -----------------------------------------------------------------------------------

@@ -100,6 +100,7 @@ static void end(struct store *store, bool is_committed)
     store->n_ends = 0;
     store->ends_capacity = 0;
     pg_gates_learn(store, is_committed);
+    pg_shared_forget(store);
     pg_rows_forget(store);
     arena_release(&store->arena);
     arena_init(&store->arena);

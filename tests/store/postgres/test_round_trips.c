@@ -1,6 +1,9 @@
-/* How often the server is waited for: the linker puts the counting of this file before the calls
- * that end what was sent and that read an answer. */
+/* How often the server is waited for, and what a unit knows without waiting: the linker puts the
+ * counting of this file before the calls that end what was sent and that read an answer, and its
+ * clock before the monotonic one. */
 #include <libpq-fe.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "kit.h"
 #include "stores_postgres.h"
@@ -25,6 +28,15 @@ PGresult *__wrap_PQgetResult(PGconn *conn)
     round_trips += is_sent;
     is_sent = false;
     return __real_PQgetResult(conn);
+}
+
+static int64_t clock_stands_at_ns; /* 0: it does not stand */
+
+int64_t __real_clock_monotonic_ns(void);
+int64_t __wrap_clock_monotonic_ns(void);
+int64_t __wrap_clock_monotonic_ns(void)
+{
+    return clock_stands_at_ns != 0 ? clock_stands_at_ns : __real_clock_monotonic_ns();
 }
 
 /* In a unit that is no news to anybody. The begin is not waited for: an answer came a moment ago.
@@ -231,6 +243,131 @@ static void a_unit_that_was_not_committed_leaves_known_rows_known(void **state)
     }
 }
 
+/* ---- Time without a question ------------------------------------------------------------------
+ */
+
+/* A handle that goes by the server's time, and has just heard of it. */
+static void join_by_server_time(struct kit *kit, const struct kit *other)
+{
+    kit_join(kit, other);
+    store_close(kit->store);
+    assert_int_equal(store_open(kit->url, &(struct store_options){0}, &kit->store, NULL), 0);
+    PUT(kit, .id = STR("first"));
+}
+
+static void pass_ms(int64_t ms)
+{
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static int64_t begin_and_tell_time(struct kit *k)
+{
+    int64_t now_ms, version;
+    assert_int_equal(store_ops(k->store)->begin(k->store, 0, &now_ms, &version, NULL), 0);
+    return now_ms;
+}
+
+static int64_t server_ms(const struct kit *k)
+{
+    char text[32];
+    stores_postgres_sql(k->url, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+                        text, sizeof text);
+    return strtoll(text, NULL, 10);
+}
+
+static void the_time_of_a_unit_is_a_lower_bound_that_never_goes_back(void **state)
+{
+    struct kit k;
+    int64_t last_ms = 0;
+    join_by_server_time(&k, *state);
+    for (int i = 0; i < 20; i++) {
+        round_trips = 0;
+        const int64_t now_ms = begin_and_tell_time(&k);
+        check_round_trips(0);
+        store_ops(k.store)->rollback(k.store);
+        const int64_t there_ms = server_ms(&k);
+        assert_true(now_ms >= last_ms && now_ms <= there_ms);
+        assert_true(there_ms - now_ms < 1000);
+        last_ms = now_ms;
+        pass_ms(3);
+    }
+    kit_close(&k);
+}
+
+static void an_answer_is_relied_upon_for_a_second(void **state)
+{
+    struct kit *k = *state;
+    PUT(k, .id = STR("x"));
+    clock_stands_at_ns = __real_clock_monotonic_ns() + 1100000000;
+    round_trips = 0;
+    kit_begin(k);
+    check_round_trips(1);
+    kit_rollback(k);
+    clock_stands_at_ns = 0;
+}
+
+/* As after a machine has slept: its monotonic clock has not moved. */
+static void a_commit_whose_time_is_off_is_refused_and_made_again(void **state)
+{
+    struct kit *k = *state, off;
+    struct redrive_err err = {0};
+    join_by_server_time(&off, k);
+    clock_stands_at_ns = __real_clock_monotonic_ns();
+    pass_ms(1500);
+    round_trips = 0;
+    (void)begin_and_tell_time(&off);
+    check_round_trips(0);
+    off.in_unit = true;
+    PUT(&off, .id = STR("x"));
+    assert_int_equal(store_ops(off.store)->commit(off.store, &err), REDRIVE_E_CANCELLED);
+    assert_true(store_base(off.store)->is_undone);
+    off.in_unit = false;
+    assert_int_equal(LIST(k, .limit = 10)->n, 1);
+    const int64_t now_ms = begin_and_tell_time(&off);
+    assert_true(server_ms(k) - now_ms < 1000);
+    off.in_unit = true;
+    PUT(&off, .id = STR("x"));
+    kit_commit(&off);
+    assert_int_equal(LIST(k, .limit = 10)->n, 2);
+    clock_stands_at_ns = 0;
+    kit_close(&off);
+}
+
+/* ---- What is shared ---------------------------------------------------------------------------
+ */
+
+/* An engine reads all kinds that it keeps copies of, one after the other. */
+static void all_that_is_shared_is_read_in_one_round_trip(void **state)
+{
+    struct kit *k = *state;
+    struct shared_page page = {0};
+    struct shared_row row = {.tenant = STR("acme"), .key = STR("k"), .value = STR("1")};
+    for (int kind = SHARED_BREAKER; shared_is_cached((enum shared_kind)kind); kind++) {
+        row.kind = (enum shared_kind)kind;
+        assert_int_equal(kit_shared_put(k, &row), 0);
+    }
+    begin(k);
+    for (int kind = SHARED_BREAKER; shared_is_cached((enum shared_kind)kind); kind++) {
+        assert_int_equal(store_ops(k->store)->shared_list(k->store, (enum shared_kind)kind,
+                                                          (struct str){0}, &page, NULL),
+                         0);
+        assert_int_equal(page.n, 1);
+        assert_int_equal(page.rows[0].kind, kind);
+        check_str(page.rows[0].value, "1");
+    }
+    check_round_trips(1);
+
+    /* The unit's own puts are seen all the same. */
+    row = (struct shared_row){SHARED_CRON, STR("acme"), STR("k"), STR("2"), 1, false};
+    assert_int_equal(kit_shared_put(k, &row), 0);
+    check_str(kit_shared(k, SHARED_CRON, STR("acme"))->rows[0].value, "2");
+    check_str(kit_shared(k, SHARED_CRON, (struct str){0})->rows[0].value, "2");
+    kit_rollback(k);
+    check_str(kit_shared(k, SHARED_CRON, (struct str){0})->rows[0].value, "1");
+    shared_page_release(&page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +379,10 @@ int main(void)
         F(what_was_extended_is_settled_unseen),
         F(heartbeats_by_another_handle_are_two_round_trips),
         F(a_unit_that_was_not_committed_leaves_known_rows_known),
+        F(the_time_of_a_unit_is_a_lower_bound_that_never_goes_back),
+        F(an_answer_is_relied_upon_for_a_second),
+        F(a_commit_whose_time_is_off_is_refused_and_made_again),
+        F(all_that_is_shared_is_read_in_one_round_trip),
     };
     return cmocka_run_group_tests_name("postgres round trips", tests, NULL, NULL);
 }
