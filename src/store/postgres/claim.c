@@ -1,6 +1,5 @@
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "store/claim_tally.h"
 #include "store/postgres/private.h"
@@ -17,16 +16,6 @@
  * be wrong the next claims do not count on it. */
 #define SEVERAL_FOR 64
 
-/* Jobs that were started leave entries in the index, which a scan passes until they are vacuumed.
- * While somebody holds an old snapshot they are not, and a claim would pass all of them again and
- * again. Where the way to the first job has been long twice in a row, the next claims begin where
- * it was found, for a time that is so many times as long, a second at the most. So a job of the
- * same priority that comes back before that place waits for that time. */
-#define LONG_WAY_US     2000
-#define LONG_WAY_TWICE  2
-#define BEGIN_THERE_FOR 20
-#define BEGIN_THERE_MAX INT64_C(1000000)
-
 /* Beside the columns of a job, in a result. */
 enum {
     COLUMN_TENANT_ID = JOB_COLUMN_COUNT,
@@ -34,12 +23,6 @@ enum {
     COLUMN_TURNS,
     COLUMN_TURN,
     COLUMN_ANSWER, /* shared version and time */
-
-    /* Of a line that is alone. */
-    COLUMN_ALONE = JOB_COLUMN_COUNT,
-    COLUMN_MORE,
-    COLUMN_ALONE_ANSWER,
-    COLUMN_WAY_US = COLUMN_ALONE_ANSWER + 2,
 };
 
 static void add_names(struct args *args, const struct str *names, size_t n)
@@ -96,12 +79,6 @@ static int claim(struct store *store, const struct claim_filter *filter, int64_t
         add_task_limits(args, filter, more);
     rc = pg_run(store, STATEMENTS[of_tenant][is_limited], ret, err);
     return rc == 0 ? pg_answer_check(store, *ret, COLUMN_ANSWER, err) : rc;
-}
-
-/* No job at all is one row of NULLs, which tells what was looked at. */
-static int64_t given_in(const PGresult *result)
-{
-    return PQgetisnull(result, 0, COLUMN_SEQ) ? 0 : PQntuples(result);
 }
 
 /* ---- What is given of what was found --------------------------------------------------------- */
@@ -273,68 +250,6 @@ static int64_t limit_of_line(const struct claim_filter *filter, const struct lin
     return own < (size_t)limit ? (int64_t)own : limit;
 }
 
-/* Whether a claim may begin where the last one found its first job. */
-static bool begins_there(const struct store *store, const struct line *line)
-{
-    return store->head.line_id == line->id && store->head.long_ways >= LONG_WAY_TWICE &&
-           clock_monotonic_ns() < store->head.until_ns;
-}
-
-static int scan_line(struct store *store, const struct line *line, int64_t limit, bool there,
-                     const PGresult **ret, struct redrive_err *err)
-{
-    struct args *args = &store->args;
-    int rc = pg_rows_flush_seen(store, err);
-    if (rc != 0)
-        return rc;
-    pg_args_int4(args, (int32_t)line->id);
-    pg_args_name(args, line->tenant);
-    pg_args_name(args, line->queue);
-    pg_args_int8(args, limit);
-    if (there) {
-        pg_args_int4(args, store->head.priority);
-        pg_args_int8(args, store->head.seq);
-    }
-    rc = pg_run(store, there ? STATEMENT_READY_ALONE_FROM : STATEMENT_READY_ALONE, ret, err);
-    return rc == 0 ? pg_answer_check(store, *ret, COLUMN_ALONE_ANSWER, err) : rc;
-}
-
-/* Where the first job was, and how long the way to it, if it was from the beginning of the line. */
-static void note_head(struct store *store, const PGresult *result, const struct line *line,
-                      bool there)
-{
-    struct head *head = &store->head;
-    const int64_t way_us = pg_get_int(result, 0, COLUMN_WAY_US);
-    if (!there) {
-        const bool is_long = way_us >= LONG_WAY_US;
-        const int64_t trust_us =
-            way_us * BEGIN_THERE_FOR < BEGIN_THERE_MAX ? way_us * BEGIN_THERE_FOR : BEGIN_THERE_MAX;
-        head->long_ways = !is_long ? 0 : head->line_id == line->id ? head->long_ways + 1 : 1;
-        head->until_ns = clock_monotonic_ns() + trust_us * 1000;
-    }
-    head->line_id = line->id;
-    head->priority = (int32_t)pg_get_int(result, 0, COLUMN_PRIORITY);
-    head->seq = pg_get_int(result, 0, COLUMN_SEQ);
-}
-
-/* The scan of a line, from where its first job was if that is known, else, or if that was not
- * enough, from the beginning. */
-static int scan_alone(struct store *store, const struct line *line, int64_t limit,
-                      const PGresult **ret, struct redrive_err *err)
-{
-    for (bool there = begins_there(store, line);; there = false) {
-        int rc = scan_line(store, line, limit, there, ret, err);
-        if (rc != 0)
-            return rc;
-        const int64_t given = given_in(*ret);
-        if (there && given < limit)
-            continue;
-        if (given > 0)
-            note_head(store, *ret, line, there);
-        return 0;
-    }
-}
-
 /* 1: it was alone, and the page has what there is. */
 static int claim_alone(struct store *store, const struct line *line,
                        const struct claim_filter *filter, int64_t all, struct job_page *ret,
@@ -343,16 +258,16 @@ static int claim_alone(struct store *store, const struct line *line,
     const PGresult *result = NULL;
     const int64_t limit = limit_of_line(filter, line, all);
     bool is_cut = false;
-    int rc = scan_alone(store, line, limit, &result, err);
+    int rc = pg_line_scan(store, line, limit, &result, err);
     if (rc != 0)
         return rc;
-    if (!pg_get_bool(result, 0, COLUMN_ALONE)) {
+    if (!pg_get_bool(result, 0, LINE_COLUMN_ALONE)) {
         store->one_line = 0;
         store->several = SEVERAL_FOR;
         return 0;
     }
-    const int64_t given = given_in(result);
-    const bool more = given == all && pg_get_bool(result, 0, COLUMN_MORE);
+    const int64_t given = pg_ready_given(result);
+    const bool more = given == all && pg_get_bool(result, 0, LINE_COLUMN_MORE);
     store->last_tenant = line->tenant_id;
     if (given > 0)
         rc = give(store, filter, result, limit, false, ret, &is_cut, err);
@@ -397,7 +312,7 @@ static int look_for(struct store *store, const struct claim_filter *filter, int6
         int rc = claim(store, filter, limit, now->look, now->turns, ret, err);
         if (rc != 0)
             return rc;
-        now->given = given_in(*ret);
+        now->given = pg_ready_given(*ret);
         now->jobs = pg_get_int(*ret, 0, COLUMN_LOOKED);
         now->tenants = pg_get_int(*ret, 0, COLUMN_TURNS);
         if (!looks_on(filter, limit, now, before))

@@ -388,6 +388,23 @@ int pg_page_fill_locked(struct store *store, const PGresult *result, struct job_
 /* Takes jobs out that the unit has moved unseen. */
 void pg_page_leave_out_moved(const struct store *store, struct job_page *page);
 
+/* ---- claim_line.c -------------------------------------------------------------------------- */
+
+/* Beside the columns of a job, in the result of a scan of one line. */
+enum {
+    LINE_COLUMN_ALONE = JOB_COLUMN_COUNT, /* it is the only one that has jobs, and not paused */
+    LINE_COLUMN_MORE,                     /* it has more than were asked for */
+    LINE_COLUMN_ANSWER,                   /* shared version and time */
+    LINE_COLUMN_WAY_US = LINE_COLUMN_ANSWER + 2,
+};
+
+/* How many jobs the result of a claim has: none at all is one row of NULLs, which tells what was
+ * looked at. */
+int64_t pg_ready_given(const PGresult *result);
+/* Locks the best jobs of a line, if it is the only one that has any. */
+int pg_line_scan(struct store *store, const struct line *line, int64_t limit, const PGresult **ret,
+                 struct redrive_err *err);
+
 /* ---- submit.c ------------------------------------------------------------------------------ */
 
 /* Takes ids and gives seqs; a spec whose id is taken has REDRIVE_E_EXISTS. Times of creation that

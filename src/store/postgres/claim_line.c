@@ -1,0 +1,82 @@
+/* claim_line.c - a claim while one line has all the jobs that wait: a single scan.
+ *
+ * Jobs that were started leave entries in the index, which a scan passes until they are vacuumed.
+ * While somebody holds an old snapshot they are not, and a claim would pass all of them again and
+ * again. Where the way to the first job has been long twice in a row, the next claims begin where
+ * it was found, for a time that is so many times as long, a second at the most. So a job of the
+ * same priority that comes back before that place waits for that time.
+ */
+#include "base/clock.h"
+#include "store/postgres/private.h"
+
+#define LONG_WAY_US     2000
+#define LONG_WAY_TWICE  2
+#define BEGIN_THERE_FOR 20
+#define BEGIN_THERE_MAX INT64_C(1000000)
+
+int64_t pg_ready_given(const PGresult *result)
+{
+    return PQgetisnull(result, 0, COLUMN_SEQ) ? 0 : PQntuples(result);
+}
+
+/* Whether a claim may begin where the last one found its first job. */
+static bool begins_there(const struct store *store, const struct line *line)
+{
+    return store->head.line_id == line->id && store->head.long_ways >= LONG_WAY_TWICE &&
+           clock_monotonic_ns() < store->head.until_ns;
+}
+
+static int scan_line(struct store *store, const struct line *line, int64_t limit, bool there,
+                     const PGresult **ret, struct redrive_err *err)
+{
+    struct args *args = &store->args;
+    int rc = pg_rows_flush_seen(store, err);
+    if (rc != 0)
+        return rc;
+    pg_args_int4(args, (int32_t)line->id);
+    pg_args_name(args, line->tenant);
+    pg_args_name(args, line->queue);
+    pg_args_int8(args, limit);
+    if (there) {
+        pg_args_int4(args, store->head.priority);
+        pg_args_int8(args, store->head.seq);
+    }
+    rc = pg_run(store, there ? STATEMENT_READY_ALONE_FROM : STATEMENT_READY_ALONE, ret, err);
+    return rc == 0 ? pg_answer_check(store, *ret, LINE_COLUMN_ANSWER, err) : rc;
+}
+
+/* Where the first job was, and how long the way to it, if it was from the beginning of the line. */
+static void note_head(struct store *store, const PGresult *result, const struct line *line,
+                      bool there)
+{
+    struct head *head = &store->head;
+    const int64_t way_us = pg_get_int(result, 0, LINE_COLUMN_WAY_US);
+    if (!there) {
+        const bool is_long = way_us >= LONG_WAY_US;
+        const int64_t trust_us =
+            way_us * BEGIN_THERE_FOR < BEGIN_THERE_MAX ? way_us * BEGIN_THERE_FOR : BEGIN_THERE_MAX;
+        head->long_ways = !is_long ? 0 : head->line_id == line->id ? head->long_ways + 1 : 1;
+        head->until_ns = clock_monotonic_ns() + trust_us * 1000;
+    }
+    head->line_id = line->id;
+    head->priority = (int32_t)pg_get_int(result, 0, COLUMN_PRIORITY);
+    head->seq = pg_get_int(result, 0, COLUMN_SEQ);
+}
+
+/* The scan of a line, from where its first job was if that is known, else, or if that was not
+ * enough, from the beginning. */
+int pg_line_scan(struct store *store, const struct line *line, int64_t limit, const PGresult **ret,
+                 struct redrive_err *err)
+{
+    for (bool there = begins_there(store, line);; there = false) {
+        int rc = scan_line(store, line, limit, there, ret, err);
+        if (rc != 0)
+            return rc;
+        const int64_t given = pg_ready_given(*ret);
+        if (there && given < limit)
+            continue;
+        if (given > 0)
+            note_head(store, *ret, line, there);
+        return 0;
+    }
+}
