@@ -87,16 +87,21 @@ void breaker_window_set(struct breaker_window *w, const struct redrive_breaker_c
         breaker_window_add(w, config, i < counts.failures, i < counts.slow, now_ms);
 }
 
-void breaker_window_add_successes(struct breaker_window *w,
-                                  const struct redrive_breaker_config *config, uint32_t n,
-                                  int64_t at_ms)
+void breaker_window_add_counts(struct breaker_window *w,
+                               const struct redrive_breaker_config *config,
+                               struct breaker_counts counts, int64_t at_ms)
 {
     const int64_t width = width_ms(config);
     breaker_window_advance(w, config, at_ms);
     const int64_t back = w->start_ms / width - at_ms / width;
-    if (back < BREAKER_BUCKETS)
-        w->buckets[(w->newest + BREAKER_BUCKETS - (uint32_t)back) % BREAKER_BUCKETS].calls += n;
-    for (uint32_t i = 0; i < n && i < last_max(config); i++)
+    if (back < BREAKER_BUCKETS) {
+        struct breaker_counts *bucket =
+            &w->buckets[(w->newest + BREAKER_BUCKETS - (uint32_t)back) % BREAKER_BUCKETS];
+        bucket->calls += counts.calls;
+        bucket->failures += counts.failures;
+        bucket->slow += counts.slow;
+    }
+    for (uint32_t i = 0; i < counts.calls && i < last_max(config); i++)
         add_last(&w->last, config, false, false);
 }
 
@@ -106,8 +111,8 @@ void breaker_window_merge(struct breaker_window *w, const struct redrive_breaker
     for (uint32_t back = BREAKER_BUCKETS; back-- > 0;) {
         const uint32_t at = (more->newest + BREAKER_BUCKETS - back) % BREAKER_BUCKETS;
         if (more->buckets[at].calls > 0)
-            breaker_window_add_successes(w, config, more->buckets[at].calls,
-                                         more->start_ms - (int64_t)back * width_ms(config));
+            breaker_window_add_counts(w, config, more->buckets[at],
+                                      more->start_ms - (int64_t)back * width_ms(config));
     }
 }
 

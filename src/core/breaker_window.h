@@ -50,12 +50,13 @@ void breaker_window_advance(struct breaker_window *w, const struct redrive_break
 void breaker_window_add(struct breaker_window *w, const struct redrive_breaker_config *config,
                         bool failed, bool slow, int64_t now_ms);
 
-/* `n` more successes that were not slow, at a time that may lie back. */
-void breaker_window_add_successes(struct breaker_window *w,
-                                  const struct redrive_breaker_config *config, uint32_t n,
-                                  int64_t at_ms);
+/* More calls, at a time that may lie back. In which order they came is not known: with window_calls
+ * they must all be successes that were not slow. */
+void breaker_window_add_counts(struct breaker_window *w,
+                               const struct redrive_breaker_config *config,
+                               struct breaker_counts counts, int64_t at_ms);
 
-/* Adds the successes of `more`, which has nothing else, each to the bucket of its time. */
+/* Adds the calls of `more`, each to the bucket of its time; likewise. */
 void breaker_window_merge(struct breaker_window *w, const struct redrive_breaker_config *config,
                           const struct breaker_window *more);
 

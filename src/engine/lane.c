@@ -164,10 +164,11 @@ void lane_record(struct lane *lane, struct breaker_permit permit, enum breaker_r
     const bool counts =
         before == REDRIVE_BREAKER_CLOSED && permit.generation == lane->breaker.generation;
     const bool slow = breaker_is_slow(&lane->breaker_config, run_ms);
-    if (counts && result == BREAKER_SUCCESS && !slow)
-        lane->unit_successes++;
-    else if (counts && (result == BREAKER_SUCCESS || result == BREAKER_FAILURE))
-        lane->is_urgent = true;
+    if (counts && (result == BREAKER_SUCCESS || result == BREAKER_FAILURE)) {
+        lane->unit.calls++;
+        lane->unit.failures += result == BREAKER_FAILURE;
+        lane->unit.slow += slow;
+    }
     breaker_record(&lane->breaker, &lane->breaker_config, permit, result, run_ms, now_ms);
     if (lane->breaker.state != REDRIVE_BREAKER_CLOSED)
         lane->release = (struct release){0};

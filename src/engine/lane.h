@@ -11,12 +11,13 @@
  * A lane that says no more than a new one would is spent, and goes with its row: keys are often
  * made of payloads, and there is no end of those.
  *
- * The successes in a breaker's window may be up to a second behind in the store: a process that
- * writes a row for every job would be in the way of all others. Everything else (failures, slow
- * calls, state, generation, probes) is written in the unit of the job that it comes from. Successes
- * that are not written yet are kept apart, and added to whatever is read from the store: neither a
- * row that another process has changed nor a unit that has failed makes a breaker forget them.
- * Without that a window would fill with failures alone.
+ * A breaker's window may be behind in the store: a process that writes a row for every job would be
+ * in the way of all others. Successes are written after a second at the latest; failures and slow
+ * calls after a tenth of one, as long as there are less than half as many as would open the breaker
+ * and a success has ended the row of failures again. Everything else (state, generation, probes,
+ * failures in a row) is written in the unit of the job that it comes from. Calls that are not
+ * written yet are kept apart, and added to whatever is read from the store: neither a row that
+ * another process has changed nor a unit that has failed makes a breaker forget them.
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
@@ -56,11 +57,11 @@ struct lane {
             struct breaker saved;   /* as the store has it */
             int64_t saved_ms;       /* when this process has written or first read it */
 
-            /* Successes of committed units that are not in the store's row. */
+            /* Calls of committed units that are not in the store's row. */
             struct breaker_window unsaved;
             uint64_t unsaved_generation;
             bool has_unsaved;
-            uint32_t unit_successes; /* of the open unit; nothing else if it may lag */
+            struct breaker_counts unit; /* calls of the open unit that count in the window */
         };
         struct {
             struct bucket bucket;
@@ -80,7 +81,7 @@ struct lanes {
     bool wants_count;  /* slots in use are to be counted when the next unit begins */
     bool are_counted;  /* they have been since the connection was made … */
     bool were_counted; /* … or in the open unit */
-    int64_t flush_ms;  /* when unsaved successes are to be written; INT64_MAX: there are none */
+    int64_t flush_ms;  /* when unsaved calls are to be written; INT64_MAX: there are none */
 };
 
 void lanes_init(struct lanes *lanes, uint64_t seed);

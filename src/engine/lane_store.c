@@ -8,7 +8,8 @@
 #include "base/rng.h"
 #include "engine/private.h"
 
-#define WINDOW_LAG_MS  1000
+#define SUCCESS_LAG_MS 1000
+#define FAILURE_LAG_MS 100
 #define SAVE_MAX_BYTES (64u * 1024 * 1024)
 
 int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err)
@@ -31,14 +32,38 @@ int lane_mark(struct engine *e, struct lane *lane, struct redrive_err *err)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* Only successes have come, and the row was written not long ago. */
+static bool has_failures(const struct breaker_counts *counts)
+{
+    return counts->failures > 0 || counts->slow > 0;
+}
+
+/* Half of what would open it, or more. */
+static bool is_near(const struct lane *lane)
+{
+    const struct redrive_breaker_config *config = &lane->breaker_config;
+    const struct breaker_counts sum = breaker_window_sum(&lane->breaker.window, config);
+    return (config->failure_rate > 0 && 2 * sum.failures >= config->failure_rate * sum.calls) ||
+           (config->slow_rate > 0 && 2 * sum.slow >= config->slow_rate * sum.calls &&
+            config->slow_call_ms > 0);
+}
+
+/* How long the calls of the unit, and those before it that are not written, may wait. */
+static int64_t lag_ms(const struct lane *lane)
+{
+    const struct breaker_counts unsaved = breaker_window_sum(&lane->unsaved, &lane->breaker_config);
+    if (!has_failures(&lane->unit) && !has_failures(&unsaved))
+        return SUCCESS_LAG_MS;
+    return lane->breaker_config.window_calls > 0 || is_near(lane) ? 0 : FAILURE_LAG_MS;
+}
+
+/* Only calls have come that change nothing but the window, and the row was written not long ago. */
 static bool may_lag(const struct lane *lane, int64_t now_ms)
 {
     if (lane->kind != SHARED_BREAKER || lane->is_urgent || lane->version == 0 || lane->has_parked ||
         lane->candidates > 0)
         return false;
     const struct breaker *b = &lane->breaker, *s = &lane->saved;
-    return now_ms >= lane->saved_ms && now_ms - lane->saved_ms < WINDOW_LAG_MS &&
+    return now_ms >= lane->saved_ms && now_ms - lane->saved_ms < lag_ms(lane) &&
            b->state == s->state && b->generation == s->generation &&
            b->consecutive == s->consecutive && memcmp(b->probes, s->probes, sizeof b->probes) == 0;
 }
@@ -130,22 +155,22 @@ static void is_saved(struct lane *lane, int64_t now_ms)
     lane->unsaved = (struct breaker_window){0};
 }
 
-/* The successes of the unit are to be written later. */
+/* The calls of the unit are to be written later. */
 static void keep_unsaved(struct engine *e, struct lane *lane)
 {
-    breaker_window_add_successes(&lane->unsaved, &lane->breaker_config, lane->unit_successes,
-                                 e->now_ms);
+    const int64_t until_ms = lane->saved_ms + lag_ms(lane);
+    breaker_window_add_counts(&lane->unsaved, &lane->breaker_config, lane->unit, e->now_ms);
     lane->unsaved_generation = lane->breaker.generation;
     lane->has_unsaved = true;
-    if (lane->saved_ms + WINDOW_LAG_MS < e->lanes.flush_ms)
-        e->lanes.flush_ms = lane->saved_ms + WINDOW_LAG_MS;
+    if (until_ms < e->lanes.flush_ms)
+        e->lanes.flush_ms = until_ms;
 }
 
 static void start_clean(struct lane *lane)
 {
     lane->marked = lane->is_urgent = lane->is_written = lane->may_go = false;
     if (lane->kind == SHARED_BREAKER)
-        lane->unit_successes = 0;
+        lane->unit = (struct breaker_counts){0};
 }
 
 void lanes_commit(struct engine *e)
@@ -162,7 +187,7 @@ void lanes_commit(struct engine *e)
         if (lane->kind == SHARED_BREAKER) {
             if (lane->is_written)
                 is_saved(lane, e->now_ms);
-            else if (lane->unit_successes > 0)
+            else if (lane->unit.calls > 0)
                 keep_unsaved(e, lane);
         }
         start_clean(lane);

@@ -374,9 +374,10 @@ static void successes_of_another_process_go_where_they_belong(void **state)
     c.window_ms = 10000;
     struct breaker_window mine = {0}, more = {0};
     breaker_window_add(&mine, &c, true, false, 100500);
-    breaker_window_add_successes(&more, &c, 3, 95200);
-    breaker_window_add_successes(&more, &c, 4, 100900);
-    breaker_window_add_successes(&more, &c, 5, 96999); /* a time that lies back */
+    breaker_window_add_counts(&more, &c, (struct breaker_counts){.calls = 3}, 95200);
+    breaker_window_add_counts(&more, &c, (struct breaker_counts){.calls = 4}, 100900);
+    breaker_window_add_counts(&more, &c, (struct breaker_counts){.calls = 5},
+                              96999); /* a time that lies back */
     breaker_window_merge(&mine, &c, &more);
     assert_int_equal(sum_of(&mine, &c).calls, 13);
     assert_int_equal(sum_of(&mine, &c).failures, 1);
@@ -387,7 +388,7 @@ static void successes_of_another_process_go_where_they_belong(void **state)
     breaker_window_merge(&mine, &c, &more); /* by now only those of 100 are in it */
     assert_int_equal(sum_of(&mine, &c).calls, 9);
     /* Newer ones turn the window. */
-    breaker_window_add_successes(&more, &c, 1, 130000);
+    breaker_window_add_counts(&more, &c, (struct breaker_counts){.calls = 1}, 130000);
     breaker_window_merge(&mine, &c, &more);
     assert_int_equal(sum_of(&mine, &c).calls, 1);
 }
@@ -400,10 +401,11 @@ static void successes_of_another_process_are_the_latest_calls(void **state)
     c.window_calls = 10;
     for (int i = 0; i < 10; i++)
         breaker_window_add(&mine, &c, true, false, 1000);
-    breaker_window_add_successes(&more, &c, 4, 900);
+    breaker_window_add_counts(&more, &c, (struct breaker_counts){.calls = 4}, 900);
     breaker_window_merge(&mine, &c, &more);
     assert_int_equal(sum_of(&mine, &c).failures, 6);
-    breaker_window_add_successes(&more, &c, UINT32_MAX / 2, 900); /* no more than it can have */
+    breaker_window_add_counts(&more, &c, (struct breaker_counts){.calls = UINT32_MAX / 2},
+                              900); /* no more than it can have */
     breaker_window_merge(&mine, &c, &more);
     assert_int_equal(sum_of(&mine, &c).failures, 0);
     assert_int_equal(sum_of(&mine, &c).calls, 10);

@@ -233,6 +233,59 @@ static void successes_are_written_within_a_second(void **state)
     engine_close(other);
     bed_release(&bed);
 }
+/* All claimed jobs in one unit; every tenth fails, the last one does not. */
+static void settle_together(struct bed *bed)
+{
+    struct settlement items[TOGETHER];
+    struct settle_op op;
+    for (size_t i = 0; i < bed->claim.n; i++) {
+        const struct job_status *job = &bed->claim.jobs[i].status;
+        items[i] = (struct settlement){
+            .seq = job->seq, .token = job->token, .outcome = {.ending = ENDING_RAN}};
+        if (i % 10 == 5)
+            items[i].outcome.failure = (struct redrive_failure){.status = "network"};
+    }
+    settle_op_init(&op, items, bed->claim.n);
+    assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
+    for (size_t i = 0; i < bed->claim.n; i++)
+        assert_int_equal(items[i].ret.code, 0);
+}
+
+static int64_t version_of_row(struct bed *bed)
+{
+    struct store *store = engine_store(bed->engine);
+    struct shared_page page = {0};
+    const struct str all = {0};
+    assert_int_equal(store_ops(store)->shared_list(store, SHARED_BREAKER, all, &page, NULL), 0);
+    assert_int_equal(page.n, 1);
+    const int64_t version = page.rows[0].version;
+    shared_page_release(&page);
+    return version;
+}
+
+static void failures_far_from_opening_it_are_written_within_a_tenth_of_a_second(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, YAML);
+    struct engine *other = bed_second_engine(&bed);
+    int64_t version = 0;
+    for (int round = 0; round < 4; round++) {
+        submit_many(&bed, "flaky", TOGETHER);
+        assert_int_equal(claim_task(&bed, "flaky", TOGETHER), TOGETHER);
+        settle_together(&bed);
+        if (round == 0)
+            version = version_of_row(&bed);
+        assert_int_equal(version_of_row(&bed), version);
+    }
+    assert_in_range(engine_flush_ms(bed.engine), bed.now_ms, bed.now_ms + 100);
+    bed.now_ms = engine_flush_ms(bed.engine);
+    engine_flush(bed.engine);
+    assert_true(version_of_row(&bed) > version);
+    assert_true(look_at(other, "flaky").rate == 0.1);
+    engine_close(other);
+    bed_release(&bed);
+}
 
 int main(void)
 {
@@ -244,6 +297,7 @@ int main(void)
         T(slow_jobs_open_it),
         T(a_unit_that_fails_takes_no_counts_with_it),
         T(successes_are_written_within_a_second),
+        T(failures_far_from_opening_it_are_written_within_a_tenth_of_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
