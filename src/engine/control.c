@@ -83,8 +83,10 @@ static int apply_breaker(struct engine *e, struct op *base, struct redrive_err *
 void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,
                      enum breaker_verb verb)
 {
-    *op = (struct breaker_op){
-        .op = {.apply = apply_breaker, .weight = 1}, .tenant = tenant, .key = key, .verb = verb};
+    *op = (struct breaker_op){.op = {.apply = apply_breaker, .weight = 1, .asks = true},
+                              .tenant = tenant,
+                              .key = key,
+                              .verb = verb};
 }
 
 static int64_t read_since(struct str json)

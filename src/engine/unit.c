@@ -86,23 +86,52 @@ static uint32_t news_of(const struct engine *e)
     return news;
 }
 
+static bool asks(const struct op_batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->ops[i]->asks)
+            return true;
+    return false;
+}
+
+static int begin(struct engine *e, bool asks_server, int64_t *ret_version, struct redrive_err *err)
+{
+    const int64_t asked_ms = engine_clock_ms(e);
+    if (asks_server)
+        store_ask(e->store);
+    int rc = e->ops->begin(e->store, asked_ms, &e->now_ms, ret_version, err);
+    if (rc == 0)
+        engine_note_time(e, asked_ms, e->now_ms);
+    else /* whoever has heard that the store is away asks no longer: it is looked for */
+        engine_want(e, engine_now_ms(e) + AWAY_MS);
+    return rc;
+}
+
+/* Begins, and lets in what has come meanwhile. */
+static int begin_batch(struct engine *e, struct op_batch *batch, int64_t *ret_version,
+                       struct redrive_err *err)
+{
+    const bool has_asked = asks(batch);
+    int rc = begin(e, has_asked, ret_version, err);
+    if (rc < 0 || !batch->gather)
+        return rc;
+    batch->gather(batch);
+    if (has_asked || !asks(batch))
+        return 0;
+    e->ops->rollback(e->store);
+    return begin(e, true, ret_version, err);
+}
+
 static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
                     struct redrive_err *err)
 {
     int64_t version;
     *ret_stage = STAGE_BEGIN;
     start_clean(e);
-    const int64_t asked_ms = engine_clock_ms(e);
-    int rc = e->ops->begin(e->store, asked_ms, &e->now_ms, &version, err);
-    if (rc < 0) {
-        /* Whoever has heard that the store is away asks no longer: it is looked for. */
-        engine_want(e, engine_now_ms(e) + AWAY_MS);
+    int rc = begin_batch(e, batch, &version, err);
+    if (rc < 0)
         return rc;
-    }
-    engine_note_time(e, asked_ms, e->now_ms);
     *ret_stage = STAGE_MOVES;
-    if (batch->gather)
-        batch->gather(batch);
     rc = engine_refresh(e, version, err);
     if (rc == 0)
         rc = make_moves(e, batch->ops, batch->n, err);

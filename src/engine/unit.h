@@ -35,6 +35,8 @@ struct op {
     op_apply_fn apply;
     const struct op_kind *kind; /* NULL: it is made alone */
     size_t weight;              /* about how many jobs it touches */
+    bool asks;                  /* it must see what other processes have put until now, though a
+                                 * unit may go by what was so a moment ago */
 
     /* The answer. After REDRIVE_E_IO from a commit it may or may not have happened, and the hint
      * says so, unless the store knows that it has not. */

@@ -469,6 +469,7 @@ struct store_base {
     uint32_t news;  /* of the open unit; STORE_NEWS_ALL from its begin on */
     bool is_undone; /* the last commit that failed, with whatever code, has surely done nothing */
     bool wants_upkeep; /* there is something for store_ops.upkeep */
+    bool asks;         /* the next begin asks the server, however fresh its last answer is */
 };
 
 static inline const struct store_base *store_base(const struct store *store)
@@ -480,6 +481,12 @@ static inline const struct store_base *store_base(const struct store *store)
 static inline const struct store_ops *store_ops(const struct store *store)
 {
     return store_base(store)->ops;
+}
+
+/* The unit that begins next sees what others have put until then. */
+static inline void store_ask(struct store *store)
+{
+    ((struct store_base *)(void *)store)->asks = true;
 }
 
 /* What others are told when the open unit is committed, bits of enum store_news; nothing: they are
@@ -547,7 +554,7 @@ struct store_ops {
      * or the server's. A server need not be asked: its time is then no later than it is there, and
      * never earlier than in the unit before, and the shared version is the one of its last answer.
      * `ready` and the commit notice one that is off: REDRIVE_E_CANCELLED, and the next begin knows
-     * better. */
+     * better. store_ask makes it ask. */
     int (*begin)(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
     int (*commit)(struct store *store, struct redrive_err *err);

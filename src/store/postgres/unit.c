@@ -71,7 +71,8 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is already open");
     look_at_connection(store);
-    const bool asks = !pg_is_connected(store) || !pg_answer_is_fresh(store);
+    const bool asks = store->base.asks || !pg_is_connected(store) || !pg_answer_is_fresh(store);
+    store->base.asks = false;
     int rc = asks ? ask(store, err) : 0;
     if (rc != 0)
         return rc;

@@ -80,7 +80,8 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
 {
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is open already");
-    const bool asks = !is_fresh(store);
+    const bool asks = store->base.asks || !is_fresh(store);
+    store->base.asks = false;
     int rc = asks ? ask(store, err) : 0;
     if (rc != 0)
         return rc;
