@@ -141,7 +141,7 @@ int memory_extend(struct store *store, const struct extend_move *moves, size_t n
 int memory_change(struct store *store, const struct change_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err);
 
-/* memory_change.c */
+/* memory_sweep.c */
 /* Takes a job out with its history. Fails with REDRIVE_E_NOMEM only. */
 int memory_remove_at(struct memory *m, size_t i);
 int memory_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,

@@ -1,6 +1,9 @@
 #include "store/sqlite/rest.h"
 
-#define TOKEN_BYTES 8
+#include <endian.h>
+#include <string.h>
+
+#define TOKEN_BYTES sizeof(uint64_t)
 
 size_t rest_pack(const struct job_status *s, unsigned char ret[REST_MAX])
 {
@@ -18,8 +21,9 @@ size_t rest_pack(const struct job_status *s, unsigned char ret[REST_MAX])
         n--;
     if (n == 0 && s->token == 0)
         return 0;
-    for (; len < TOKEN_BYTES; len++)
-        ret[len] = (unsigned char)(s->token >> 8 * len);
+    const uint64_t token = htole64(s->token);
+    memcpy(ret, &token, TOKEN_BYTES);
+    len = TOKEN_BYTES;
     for (size_t i = 0; i < n; i++) {
         uint64_t left = numbers[i];
         for (; left > 0x7f; left >>= 7)
@@ -49,15 +53,14 @@ static bool unpack(const unsigned char *bytes, size_t len, uint64_t ret[REST_NUM
 
 bool rest_unpack(const unsigned char *bytes, size_t len, struct job_status *ret)
 {
-    uint64_t numbers[REST_NUMBERS] = {0}, token = 0;
+    uint64_t numbers[REST_NUMBERS] = {0}, token;
     if (len == 0)
         return true;
     if (len < TOKEN_BYTES || !unpack(bytes + TOKEN_BYTES, len - TOKEN_BYTES, numbers) ||
         numbers[3] > UINT32_MAX || numbers[4] > UINT32_MAX || numbers[5] > 1)
         return false;
-    for (size_t i = 0; i < TOKEN_BYTES; i++)
-        token |= (uint64_t)bytes[i] << 8 * i;
-    ret->token = token;
+    memcpy(&token, bytes, TOKEN_BYTES);
+    ret->token = le64toh(token);
     ret->permit = (struct breaker_permit){.generation = numbers[0], .probe = numbers[2]};
     ret->first_started_ms = (int64_t)numbers[1];
     ret->deferrals = (uint32_t)numbers[3];

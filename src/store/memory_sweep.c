@@ -1,4 +1,4 @@
-/* memory_change.c - how jobs go: removed by hand, or swept. */
+/* memory_sweep.c - how jobs go: removed by hand, or swept. */
 #include "store/memory_int.h"
 
 #include "base/err.h"
