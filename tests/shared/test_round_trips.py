@@ -5,7 +5,7 @@ from delay import round_trips_of_transactions
 
 MOST = {
     "postgres": {"settle_claim": 2, "settle": 1},
-    "redis": {"settle_claim": 3, "settle": 2},
+    "redis": {"settle_claim": 2, "settle": 1},
 }
 
 
