@@ -20,6 +20,13 @@
 /* A committer that has had nothing to do for so long is idle. */
 #define IDLE_MS 200
 
+/* A unit that takes so long waits for a network or a disk, whatever is in it. As many operations as
+ * went along the last time are waited for, for a part of that time: jobs that were started together
+ * end at about the same time, and would else be settled by two units that follow each other. */
+#define FAR_US        500
+#define LINGER_PART   8
+#define LINGER_MAX_US 500
+
 struct committer {
     struct engine *engine;
     struct watcher *watcher; /* NULL: nobody else uses the store */
@@ -30,6 +37,9 @@ struct committer {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t wake;
     struct list waiting;
+    size_t n_waiting;
+    size_t n_last;   /* operations of the last unit */
+    int64_t took_us; /* by it */
     bool stopping;
     uint32_t news;         /* from outside, bits of enum store_news */
     bool keeps_time;       /* for all processes */
@@ -38,20 +48,33 @@ struct committer {
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* The mutex is held. */
-static void sleep_until_ms(struct committer *c, int64_t wait_ms)
+static int64_t monotonic_us(void)
 {
-    struct timespec at;
-    if (wait_ms > SLEEP_MAX_MS)
-        wait_ms = SLEEP_MAX_MS;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += wait_ms / 1000;
-    at.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
+    return clock_monotonic_ns() / 1000;
+}
+
+/* The mutex is held. */
+static void sleep_until_us(struct committer *c, int64_t until_us)
+{
+    const struct timespec at = {.tv_sec = until_us / 1000000,
+                                .tv_nsec = (long)(until_us % 1000000) * 1000};
     (void)pthread_cond_timedwait(&c->wake, &c->mutex, &at);
+}
+
+static void sleep_for_ms(struct committer *c, int64_t wait_ms)
+{
+    sleep_until_us(c, monotonic_us() + (wait_ms < SLEEP_MAX_MS ? wait_ms : SLEEP_MAX_MS) * 1000);
+}
+
+/* Waits for others to go along. The mutex is held. */
+static void linger(struct committer *c)
+{
+    if (c->n_waiting == 0 || c->took_us < FAR_US)
+        return;
+    const int64_t part_us = c->took_us / LINGER_PART;
+    const int64_t until_us = monotonic_us() + (part_us < LINGER_MAX_US ? part_us : LINGER_MAX_US);
+    while (c->n_waiting < c->n_last && !c->stopping && monotonic_us() < until_us)
+        sleep_until_us(c, until_us);
 }
 
 /* Takes what has gathered, up to a unit's worth. The mutex is held. */
@@ -65,6 +88,7 @@ static void take(struct committer *c, struct op_batch *batch)
         if (batch->n > 0 && jobs + op->weight > COMMITTER_MAX_JOBS)
             break;
         list_remove(&op->link);
+        c->n_waiting--;
         jobs += op->weight;
         batch->ops[batch->n++] = op;
     }
@@ -124,7 +148,7 @@ static void rest(struct committer *c, int64_t wait_ms)
 {
     struct store *store = engine_store(c->engine);
     if (store_base(store)->wants_upkeep && wait_ms > IDLE_MS) {
-        sleep_until_ms(c, IDLE_MS);
+        sleep_for_ms(c, IDLE_MS);
         if (has_work(c))
             return;
         pthread_mutex_unlock(&c->mutex);
@@ -132,7 +156,17 @@ static void rest(struct committer *c, int64_t wait_ms)
         pthread_mutex_lock(&c->mutex);
         return; /* to see what has come meanwhile, and what time it is */
     }
-    sleep_until_ms(c, wait_ms);
+    sleep_for_ms(c, wait_ms);
+}
+
+static void apply(struct committer *c, struct op_batch *batch)
+{
+    const int64_t since_us = monotonic_us();
+    if (batch->n == 0)
+        return;
+    engine_apply_batch(c->engine, batch);
+    c->took_us = monotonic_us() - since_us;
+    c->n_last = batch->n;
 }
 
 static void *run(void *arg)
@@ -147,13 +181,13 @@ static void *run(void *arg)
         bool outside = c->news & (STORE_NEWS_READY | STORE_NEWS_TIME);
         c->news = 0;
         struct op_batch batch = {.ops = ops, .gather = gather, .ctx = c};
+        linger(c);
         take(c, &batch);
         c->busy_since_ms = clock_monotonic_ms();
         pthread_mutex_unlock(&c->mutex);
         if (is_time)
             tick(c);
-        if (batch.n > 0)
-            engine_apply_batch(c->engine, &batch);
+        apply(c, &batch);
         if (wants_flush(c))
             engine_flush(c->engine);
         if (engine_has_claimed(c->engine))
@@ -210,6 +244,7 @@ void committer_submit_all(struct committer *c, struct list *ops)
             break;
         list_remove(link);
         list_insert(&c->waiting, link);
+        c->n_waiting++;
     }
     if (!refused)
         pthread_cond_broadcast(&c->wake);
