@@ -23,8 +23,8 @@
 /* A unit that takes so long waits for a network or a disk, whatever is in it. As many operations as
  * went along the last time are waited for, for a part of that time: jobs that were started together
  * end at about the same time, and would else be settled by two units that follow each other. */
-#define FAR_US        500
-#define LINGER_PART   8
+#define FAR_US        300
+#define LINGER_PART   4
 #define LINGER_MAX_US 500
 
 struct committer {

@@ -31,7 +31,7 @@ class Library:
 
     def told(self, server):
         """History and id, as every answer tells them."""
-        return self.call(server, "hello")[0].split(" ")[3:5]
+        return self.call(server, "hello")[0].split(" ")[4:2:-1]
 
     def commit(self, server, who, number, history, identity):
         return self.call(server, "commit", who, number, identity, history, "", 0, 0, "origin", 0, 0, 0)[1]

@@ -12,7 +12,7 @@
 
 int64_t rd_told_age(const struct store *store)
 {
-    return clock_monotonic_ms() - store->told.at_ms;
+    return (clock_monotonic_ns() - store->told.at_ns) / 1000000;
 }
 
 /* The answer was under way for a while: it is a little later there. */
@@ -29,8 +29,8 @@ bool rd_is_known(const struct store *store)
 
 static bool is_fresh(const struct store *store)
 {
-    return store->told.is_known && !store->is_astray && rd_told_age(store) <= FRESH_MS &&
-           rd_link_is_alive(store);
+    return store->told.is_known && store->told.has_history && !store->is_astray &&
+           rd_told_age(store) <= FRESH_MS && rd_link_is_alive(store);
 }
 
 static int say_hello(struct store *store, struct redrive_err *err)

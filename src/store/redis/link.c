@@ -97,7 +97,7 @@ void rd_link_close(struct store *store)
     store->link = NULL;
     store->is_astray = false;
     store->n_unread = 0;
-    store->told.is_known = false; /* the server may have lost something */
+    store->told.is_known = store->told.has_history = false; /* it may have lost something */
 }
 
 int rd_link_broken(struct store *store, struct redrive_err *err)
@@ -295,17 +295,21 @@ static bool take_number(const char **at, int64_t *ret)
     return ok;
 }
 
-/* Time, shared version, number of commits, history, id. */
-static bool read_told(struct str text, struct told *ret)
+/* Time, shared version, number of commits, id; and the history, or nothing: it is still the one
+ * that was told last, as far as is known. */
+static bool read_told(struct str text, struct told *told)
 {
     const char *at = text.ptr;
-    *ret = (struct told){.is_known = true, .at_ms = clock_monotonic_ms()};
-    if (text.len == 0 || !take_number(&at, &ret->now_ms) ||
-        !take_number(&at, &ret->shared_version) || !take_number(&at, &ret->commits))
+    told->is_known = true;
+    told->at_ns = clock_monotonic_ns();
+    if (text.len == 0 || !take_number(&at, &told->now_ms) ||
+        !take_number(&at, &told->shared_version) || !take_number(&at, &told->commits))
         return false;
     const size_t len = strcspn(at, " ");
-    return at[len] == ' ' && str_copy(ret->history, sizeof ret->history, (struct str){at, len}) &&
-           str_copy(ret->id, sizeof ret->id, str_of(at + len + 1));
+    const struct str history = str_of(at[len] == ' ' ? at + len + 1 : "");
+    return str_copy(told->id, sizeof told->id, (struct str){at, len}) &&
+           (history.len == 0 ||
+            (told->has_history = str_copy(told->history, sizeof told->history, history)));
 }
 
 /* Notes what an answer tells, and takes that off it. */

@@ -136,8 +136,9 @@ struct place {
 /* What the last answer has told beside what was asked for. */
 struct told {
     bool is_known;
+    bool has_history; /* on this connection */
     int64_t now_ms;
-    int64_t at_ms; /* monotonic, when it came */
+    int64_t at_ns; /* monotonic, when it came */
     int64_t shared_version;
     int64_t commits;
     char history[RD_HISTORY_MAX];

@@ -171,9 +171,12 @@ static void rely_on_id(struct store *store, const struct question *q)
 {
     char key[RD_ID_KEY_MAX];
     const struct member member = rd_member_of(q->id_seq);
-    const struct str words[] = {rd_id_place(&q->id, key),
-                                q->id_seq > 0 ? member_str(&member) : (struct str){0}};
-    rd_ops_add(&store->checks, 'H', str_of(key), NULL, 0, words, 2);
+    const struct str field = rd_id_place(&q->id, key);
+    const struct str place[] = {str_of(key), field}, seen[] = {field, member_str(&member)};
+    if (q->id_seq == 0)
+        rd_ops_add(&store->checks, 'A', (struct str){0}, NULL, 0, place, 2);
+    else
+        rd_ops_add(&store->checks, 'H', str_of(key), NULL, 0, seen, 2);
 }
 
 static int add_entry(struct store *store, const struct row *row, const struct question *q,

@@ -185,7 +185,7 @@ static int refused(struct store *store, const redisReply *reply, struct redrive_
         } else if (str_is(letter, "S")) {
             what = "a row that processes share";
             rd_shared_forget(store, key, field);
-        } else if (str_is(letter, "H") || str_is(letter, "U")) {
+        } else if (str_is(letter, "A") || str_is(letter, "H") || str_is(letter, "U")) {
             what = "an id or a unique key";
         } else if (str_is(letter, "time")) {
             what = "the clock of the server";

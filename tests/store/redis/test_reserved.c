@@ -4,6 +4,8 @@
 #include "kit.h"
 #include "server.h"
 
+#include <stdio.h>
+
 #define SOON_OVER_MS 1300
 
 static void begin_both(struct store *a, struct store *b)
@@ -93,6 +95,48 @@ static void who_comes_too_late_is_refused_and_goes_on_with_the_rest(void **state
     server_stop(&s);
 }
 
+#define MANY 1300
+
+/* They are known at once, or asked for. */
+static void many_that_are_reserved_are_passed_over(void **state)
+{
+    (void)state;
+    static struct job_spec specs[MANY];
+    static struct submit_result results[MANY];
+    static char ids[MANY][8];
+    struct server s;
+    struct arena arena;
+    struct job_page page = {0};
+    server_start(&s, NULL);
+    struct store *store = open_at(&s), *other = open_at(&s);
+    arena_init(&arena);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(ids[i], sizeof ids[i], "%d", i);
+        specs[i] = (struct job_spec){
+            .tenant = STR("acme"), .id = str_of(ids[i]), .task = STR("mail"), .queue = STR("main")};
+    }
+    begin_both(store, other);
+    assert_int_equal(store_ops(store)->submit(store, specs, MANY, results, &arena, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(begin(store, NULL), 0);
+    size_t given = 0;
+    for (int i = 0; i < 5; i++) {
+        struct store *both[] = {store, other};
+        const struct claim_filter filter = {.limit = 300};
+        assert_int_equal(store_ops(both[i % 2])->ready(both[i % 2], &filter, &page, NULL), 0);
+        for (size_t k = 0; k < page.n; k++)
+            assert_int_equal(page.jobs[k].status.seq, ++given);
+        assert_int_equal(page.more, i < 4);
+    }
+    assert_int_equal(given, MANY);
+    assert_int_equal(count_ready(other), 0);
+    job_page_release(&page);
+    arena_release(&arena);
+    store_close(store);
+    store_close(other);
+    server_stop(&s);
+}
+
 /* A clock that was an hour ahead. */
 static void a_reservation_that_lasts_too_long_is_none(void **state)
 {
@@ -151,6 +195,7 @@ int main(void)
         T(a_job_is_reserved_until_the_unit_ends),
         T(a_reservation_ends_by_itself),
         T(who_comes_too_late_is_refused_and_goes_on_with_the_rest),
+        T(many_that_are_reserved_are_passed_over),
         T(a_reservation_that_lasts_too_long_is_none),
         T(a_server_that_dies_in_between_has_the_job_once),
     };

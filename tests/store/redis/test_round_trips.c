@@ -140,6 +140,26 @@ static void what_is_shared_takes_one(void **state)
     end(&s, store);
 }
 
+/* A job that goes from one state to another between two questions would be missed by both. */
+static void the_plan_of_a_listing_takes_one(void **state)
+{
+    (void)state;
+    struct server s;
+    struct job_page page = {0};
+    struct store *store = set_out(&s);
+    const struct job_filter filter = {
+        .states = 1u << REDRIVE_STATE_RUNNING | 1u << REDRIVE_STATE_COMPLETED |
+                  1u << REDRIVE_STATE_DEAD_LETTER | 1u << REDRIVE_STATE_CANCELLED,
+        .limit = 10};
+    assert_int_equal(settle_committed(store, 1, 7), 0);
+    const long before = calls(&s);
+    assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
+    assert_int_equal(page.n, 2);
+    assert_int_equal(calls(&s) - before, 2); /* which jobs, and their rows */
+    job_page_release(&page);
+    end(&s, store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -150,6 +170,7 @@ int main(void)
         T(a_claim_that_finds_nothing_takes_one),
         T(heartbeats_take_one),
         T(what_is_shared_takes_one),
+        T(the_plan_of_a_listing_takes_one),
     };
     return cmocka_run_group_tests_name("redis round trips", tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 
 local DRIFT_MS = 1000    -- a unit whose clock is further off is refused
 local RESERVED_MS = 1000 -- for so long a job that was given to a claim is given to no other
+local RESERVED_FEW = 500 -- up to so many are known at once
 local OUTCOME_S = 600    -- for so long a handle may ask what has become of its last commit
 
 local function prefix(keys)
@@ -32,7 +33,9 @@ end
 -- primary, so that a server that has followed another one meanwhile, and lost what it alone had, has
 -- another one.
 local function history()
-    return string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') or '-'
+    local info = redis.call('INFO', 'replication')
+    local _, last = string.find(info, 'master_replid:', 1, true)
+    return last and string.sub(info, last + 1, last + 40) or '-'
 end
 
 -- What the root says of the store; nil and an error: there is none.
@@ -41,7 +44,7 @@ local function store_of(keys)
     if not r[1] then
         return nil, redis.error_reply('EMPTY there is no store here')
     end
-    return {shared = r[2], commits = r[3], id = r[4] or '', seq = r[5], history = history(), now = now_ms()}
+    return {shared = r[2], commits = r[3], id = r[4] or '', seq = r[5], now = now_ms()}
 end
 
 -- The same, if the store is the one of this id.
@@ -54,15 +57,20 @@ local function store_named(keys, id)
 end
 
 -- What every answer begins with, so that nobody has to ask for it: the time, the shared version, the number of
--- commits, the history that this is part of, the store's id.
+-- commits, the store's id; and the history that this is part of, if that was looked at, which takes as long as all
+-- the rest: reads leave it to the commit.
 local function answer(store, what)
-    return {table.concat({text(store.now), store.shared, store.commits, store.history, store.id}, ' '), what}
+    return {table.concat({text(store.now), store.shared, store.commits, store.id, store.history or ''}, ' '), what}
 end
 
 -- What whoever begins asks if it has heard nothing of late.
 local function hello(keys)
     local store, missing = store_of(keys)
-    return missing or answer(store, 0)
+    if missing then
+        return missing
+    end
+    store.history = history()
+    return answer(store, 0)
 end
 
 -- ---- Reservations ----------------------------------------------------------------------------------------
@@ -70,17 +78,34 @@ end
 -- is over. They stay among the ready jobs. It is noted in memory alone: a server that is started again, or a
 -- replica, gives them to whoever asks first; of two commits the second finds another row.
 
--- The jobs that are given to nobody now; nil: there are none. What lies too far ahead is of a clock that was
--- set back since.
+-- The jobs that are given to nobody now, as a set; nil: there are none; 'many': they are asked for when they are
+-- met. What lies too far ahead is of a clock that was set back since.
 local function reserved_now(P, now)
-    if redis.call('EXISTS', P .. 'reserved') == 0 then
+    local key = P .. 'reserved'
+    if redis.call('EXISTS', key) == 0 then
         return nil
     end
-    note('ZREMRANGEBYSCORE', P .. 'reserved', '-inf', text(now))
-    note('ZREMRANGEBYSCORE', P .. 'reserved', text(now + 2 * RESERVED_MS), '+inf')
-    local seqs, set = redis.call('ZRANGE', P .. 'reserved', 0, -1), {}
+    note('ZREMRANGEBYSCORE', key, '-inf', text(now))
+    note('ZREMRANGEBYSCORE', key, text(now + 2 * RESERVED_MS), '+inf')
+    if redis.call('ZCARD', key) > RESERVED_FEW then
+        return 'many'
+    end
+    local seqs, set = redis.call('ZRANGE', key, 0, -1), {}
     for k = 1, #seqs do
         set[tonumber(seqs[k])] = true
+    end
+    return set
+end
+
+-- Which of some hundred seqs at the most are reserved.
+local function reserved_among(P, seqs)
+    local names, set = {}, {}
+    for k = 1, #seqs do
+        names[k] = text(seqs[k])
+    end
+    local scores = redis.call('ZMSCORE', P .. 'reserved', unpack(names))
+    for k = 1, #seqs do
+        set[seqs[k]] = scores[k] and true
     end
     return set
 end
@@ -89,7 +114,7 @@ local function reserve(P, seqs, now)
     local words, until_ms = {}, text(now + RESERVED_MS)
     for k = 1, #seqs do
         words[#words + 1] = until_ms
-        words[#words + 1] = text(seqs[k])
+        words[#words + 1] = seqs[k]
         if #words == 1000 or k == #seqs then
             note('ZADD', P .. 'reserved', unpack(words))
             words = {}
@@ -150,6 +175,15 @@ function CHECKS.H(P, key, a, i, j, refused)
     for k = 1, #fields do
         if (values[k] or '') ~= a[i + 2 * k - 1] then
             refuse(refused, 'H', key, fields[k])
+        end
+    end
+end
+
+-- Hashes and fields, by turns, that are not there: the ids of new jobs, of which each is in another hash.
+function CHECKS.A(P, _, a, i, j, refused)
+    for k = i, j, 2 do
+        if redis.call('HEXISTS', P .. a[k], a[k + 1]) == 1 then
+            refuse(refused, 'A', a[k], a[k + 1])
         end
     end
 end
@@ -218,6 +252,7 @@ local function commit(keys, argv)
     if missing then
         return missing
     end
+    store.history = history()
     local last_freed = 10 + tonumber(argv[10])
     local last_checked = last_freed + 1 + tonumber(argv[last_freed + 1])
     free(P, argv, 11, last_freed)

@@ -20,11 +20,12 @@ local function runner_new(P, line, rank, task)
     return {key = P .. 'r:' .. line, rank = rank, task = task, chunk = -1, seqs = {}, rows = {}, at = 0}
 end
 
--- The seqs without those that are reserved.
-local function leave_out(seqs, reserved)
-    if not reserved then
+-- The seqs of a chunk without those that are reserved.
+local function leave_out(P, seqs, reserved)
+    if not reserved or #seqs == 0 then
         return seqs
     end
+    reserved = reserved == 'many' and reserved_among(P, seqs) or reserved
     local left = {}
     for k = 1, #seqs do
         if not reserved[seqs[k]] then
@@ -35,7 +36,7 @@ local function leave_out(seqs, reserved)
 end
 
 -- Moves to the next chunk that has any; false at the end.
-local function next_chunk(r, reserved)
+local function next_chunk(P, r, reserved)
     repeat
         r.chunk = r.chunk + 1
         local number = redis.call('ZRANGE', r.key, r.chunk, r.chunk)[1]
@@ -43,7 +44,7 @@ local function next_chunk(r, reserved)
             return false
         end
         r.priority = math.floor(number / RANK)
-        r.seqs = leave_out(seqs_of_chunk(r.key .. ':' .. number, number % RANK * BUCKET), reserved)
+        r.seqs = leave_out(P, seqs_of_chunk(r.key .. ':' .. number, number % RANK * BUCKET), reserved)
         r.rows, r.at = {}, 1
     until #r.seqs > 0
     return true
@@ -52,7 +53,7 @@ end
 -- Moves to the next job, reading rows of up to `n` jobs ahead; without a seq at the end.
 local function runner_advance(P, f, r, n)
     r.at = r.at + 1
-    if r.at > #r.seqs and not next_chunk(r, f.reserved) then
+    if r.at > #r.seqs and not next_chunk(P, r, f.reserved) then
         r.seq = nil
         return
     end
@@ -163,8 +164,8 @@ end
 
 -- Adds a job, unless it is too big for what is left of the bytes: then it ends the page.
 local function give(P, f, r)
-    local row, at = r.rows[r.at], #f.out
-    f.out[at + 1] = seq_text(r.seq)
+    local row, at, name = r.rows[r.at], #f.out, seq_text(r.seq)
+    f.out[at + 1] = name
     add_row(P, f.out, r.seq, row, true)
     local bytes = f.bytes
     for k = at + 1, #f.out do
@@ -178,7 +179,7 @@ local function give(P, f, r)
         return
     end
     f.bytes, f.given = bytes, f.given + 1
-    f.seqs[f.given] = r.seq
+    f.names[f.given] = name
     if f.room then
         f.room[r.task] = f.room[r.task] - 1
     end
@@ -270,7 +271,7 @@ function READS.ready(P, a, i, store)
         return 'CHANGED'
     end
     local f = {limit = tonumber(a[i + 1]), max_bytes = tonumber(a[i + 2]), tenant = a[i + 3],
-        last = a[i + 4], given = 0, bytes = 0, passed = 0, out = {'0', a[i + 4]}, turn = a[i + 4], seqs = {},
+        last = a[i + 4], given = 0, bytes = 0, passed = 0, out = {'0', a[i + 4]}, turn = a[i + 4], names = {},
         paused = paused_now(P), reserved = reserved_now(P, store.now)}
     i = i + 5
     f.queues, i = names(a, i)
@@ -291,7 +292,7 @@ function READS.ready(P, a, i, store)
     for k = 1, #all do
         f.more = f.more or best_of(f, all[k]) ~= nil
     end
-    reserve(P, f.seqs, store.now)
+    reserve(P, f.names, store.now)
     f.out[1] = f.more and '1' or '0'
     f.out[2] = f.turn_ends or f.turn
     return f.out
