@@ -619,8 +619,9 @@ struct store_ops {
                        struct redrive_err *err);
 
     /* Running jobs whose lease has ended (lease_until ≤ the unit's time), longest ago first, then
-     * by seq. `ret_next_ms`: the first end of a lease among the other running jobs, 0: there is
-     * none. */
+     * by seq; of very many that have ended, those that were to be looked at first. `ret_next_ms`:
+     * the first end of a lease among the other running jobs, or, if these are many, a time before
+     * it; 0: there is none. */
     int (*expired)(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err);
 

@@ -184,6 +184,18 @@ static void a_claim_notices_that_others_have_changed_what_is_shared(void **state
     assert_int_equal(b.shared_version, version + 1);
     check_seqs(READY(&b, .limit = 1), seq);
     kit_rollback(&b);
+
+    /* Nor do looks of one who keeps time, who may have been woken for that. */
+    int64_t next_ms;
+    row.version = 1;
+    kit_begin(&b);
+    assert_int_equal(kit_shared_put(a, &row), 0);
+    assert_int_equal(store_ops(b.store)->expired(b.store, 1, &b.page, &next_ms, &err),
+                     REDRIVE_E_CANCELLED);
+    kit_rollback(&b);
+    kit_begin(&b);
+    assert_int_equal(b.shared_version, version + 2);
+    kit_rollback(&b);
     kit_close(&b);
 }
 
