@@ -237,7 +237,7 @@ void claim_op_init(struct claim_op *op, const struct claim_filter *filter, struc
                    int64_t lease_ms)
 {
     *op = (struct claim_op){
-        .op = {.apply = apply_claim, .kind = &CLAIM, .weight = filter->limit},
+        .op = {.apply = apply_claim, .kind = &CLAIM, .weight = filter->limit, .looks = true},
         .filter = *filter,
         .worker = worker,
         .lease_ms = lease_ms,

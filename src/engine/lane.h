@@ -55,6 +55,7 @@ struct lane {
             struct redrive_breaker_config breaker_config;
             struct release release; /* rate 0: nothing is being let go */
             struct breaker saved;   /* as the store has it */
+            bool saved_holds;       /* by that, jobs are parked here or are being let go */
             int64_t saved_ms;       /* when this process has written or first read it */
 
             /* Calls of committed units that are not in the store's row. */

@@ -56,16 +56,27 @@ static int64_t lag_ms(const struct lane *lane)
     return lane->breaker_config.window_calls > 0 || is_near(lane) ? 0 : FAILURE_LAG_MS;
 }
 
-/* Only calls have come that change nothing but the window, and the row was written not long ago. */
+static bool holds_jobs(const struct lane *lane)
+{
+    return lane->has_parked || lane->candidates > 0 || lane->release.rate > 0;
+}
+
+/* Nothing has changed but the window: what others would do about it they do when they put the row
+ * themselves, and are refused. */
+static bool is_quiet(const struct lane *lane)
+{
+    const struct breaker *b = &lane->breaker, *s = &lane->saved;
+    return lane->kind == SHARED_BREAKER && lane->version > 0 && !lane->may_go &&
+           !holds_jobs(lane) && !lane->saved_holds && b->state == s->state &&
+           b->generation == s->generation && b->consecutive == s->consecutive &&
+           memcmp(b->probes, s->probes, sizeof b->probes) == 0;
+}
+
+/* That is so, and the row was written not long ago. */
 static bool may_lag(const struct lane *lane, int64_t now_ms)
 {
-    if (lane->kind != SHARED_BREAKER || lane->is_urgent || lane->version == 0 || lane->has_parked ||
-        lane->candidates > 0)
-        return false;
-    const struct breaker *b = &lane->breaker, *s = &lane->saved;
-    return now_ms >= lane->saved_ms && now_ms - lane->saved_ms < lag_ms(lane) &&
-           b->state == s->state && b->generation == s->generation &&
-           b->consecutive == s->consecutive && memcmp(b->probes, s->probes, sizeof b->probes) == 0;
+    return is_quiet(lane) && !lane->is_urgent && now_ms >= lane->saved_ms &&
+           now_ms - lane->saved_ms < lag_ms(lane);
 }
 
 /* Marks what has waited long enough to be written, and with it all that waits. */
@@ -97,6 +108,7 @@ static struct shared_row row_of(struct engine *e, const struct lane *lane, struc
         .value = value,
         .version = lane->version,
         .removed = lane->may_go,
+        .is_quiet = is_quiet(lane),
     };
 }
 
@@ -110,7 +122,7 @@ static int put_lanes(struct engine *e, struct lane *const *lanes, const struct s
                            "another process has changed the same breaker or limit");
         lanes[i]->version++;
         lanes[i]->is_written = true;
-        e->puts++;
+        e->puts += shared_put_is_news(&rows[i]);
     }
     e->touched |= rc == 0;
     return rc;
@@ -150,6 +162,7 @@ int lanes_save(struct engine *e, struct redrive_err *err)
 static void is_saved(struct lane *lane, int64_t now_ms)
 {
     lane->saved = lane->breaker;
+    lane->saved_holds = holds_jobs(lane);
     lane->saved_ms = now_ms;
     lane->has_unsaved = false;
     lane->unsaved = (struct breaker_window){0};
@@ -322,6 +335,7 @@ static int load_row(struct engine *e, const struct shared_row *row, struct redri
         return rc;
     if (lane->kind == SHARED_BREAKER) {
         lane->saved = lane->breaker;
+        lane->saved_holds = holds_jobs(lane);
         if (is_new)
             lane->saved_ms = e->now_ms;
         add_unsaved(lane);

@@ -94,11 +94,21 @@ static bool asks(const struct op_batch *batch)
     return false;
 }
 
+static bool looks(const struct op_batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->ops[i]->looks)
+            return true;
+    return false;
+}
+
 static int begin(struct engine *e, bool asks_server, int64_t *ret_version, struct redrive_err *err)
 {
     const int64_t asked_ms = engine_clock_ms(e);
-    if (asks_server)
+    if (asks_server) {
         store_ask(e->store);
+        e->shared_seen = -1; /* there may have been quiet puts */
+    }
     int rc = e->ops->begin(e->store, asked_ms, &e->now_ms, ret_version, err);
     if (rc == 0)
         engine_note_time(e, asked_ms, e->now_ms);
@@ -112,6 +122,7 @@ static int begin_batch(struct engine *e, struct op_batch *batch, int64_t *ret_ve
                        struct redrive_err *err)
 {
     const bool has_asked = asks(batch);
+    ((struct store_base *)(void *)e->store)->looks = looks(batch);
     int rc = begin(e, has_asked, ret_version, err);
     if (rc < 0 || !batch->gather)
         return rc;

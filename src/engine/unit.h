@@ -35,6 +35,7 @@ struct op {
     op_apply_fn apply;
     const struct op_kind *kind; /* NULL: it is made alone */
     size_t weight;              /* about how many jobs it touches */
+    bool looks;                 /* it looks for ready jobs */
     bool asks;                  /* it must see what other processes have put until now, though a
                                  * unit may go by what was so a moment ago */
 

@@ -61,11 +61,12 @@ static void pause_us(int64_t us)
     nanosleep(&t, NULL);
 }
 
-/* Everybody has heard it. What is left of it is looked for when it is this one's turn. */
+/* Everybody has heard it, unless the store wakes few. What is left of it is looked for when it is
+ * this one's turn. */
 static uint32_t ready_in_turn(struct watcher *w)
 {
     const size_t n = w->around.claimers;
-    if (n <= AT_ONCE || !atomic_load(&w->claims))
+    if (w->ops->capabilities & STORE_WAKES_FEW || n <= AT_ONCE || !atomic_load(&w->claims))
         return STORE_NEWS_READY;
     const int64_t within_us = n < PAUSE_MAX_US / APART_US ? (int64_t)n * APART_US : PAUSE_MAX_US;
     pause_us((int64_t)rng_below(&w->rng, (uint64_t)within_us));

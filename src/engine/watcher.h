@@ -8,8 +8,10 @@
  *   - of all processes one keeps time (store_ops.look_around), and only that one is told that
  *     something waits for its time, or has been changed. Once a second it is told so in any case:
  *     others may have died with jobs in hand, whose leases nobody else has heard of;
- *   - that jobs are ready is followed at different moments, the further apart the more claim, and
- *     only if they are still there then. All of them together ask as often as a few would;
+ *   - that jobs are ready is told to few who wait for jobs, where the store can do that
+ *     (STORE_WAKES_FEW). Elsewhere all hear it, and follow at different moments, the further apart
+ *     the more claim, and only if the jobs are still there then. All of them together ask as often
+ *     as a few would;
  *   - once a second everybody looks, so that news that were lost cost no more than that.
  *
  * Two processes need none of this, and follow at once. Where a store cannot be asked who is there,

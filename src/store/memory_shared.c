@@ -64,7 +64,7 @@ static int put_one(struct mem_state *state, const struct shared_row *row, struct
         mem_table_remove(&state->shared, at);
     else
         rc = there ? replace(&state->shared, at, row) : insert(&state->shared, at, row);
-    state->shared_version += shared_is_cached(row->kind);
+    state->shared_version += shared_put_is_news(row);
     return rc;
 }
 

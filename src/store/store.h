@@ -76,6 +76,9 @@ enum store_capability {
     STORE_NOTIFIES = 1 << 3,    /* store_wait returns early when another process has changed it */
     STORE_TELLS = 1 << 4, /* and says what is new as store_tell was told, which may be nothing */
     STORE_LOOKS_AROUND = 1 << 5, /* store_ops.look_around is there: many processes may come */
+    STORE_WAKES_FEW = 1 << 6,    /* of new jobs (STORE_NEWS_READY) it tells only a few of those who
+                                  * wait    for jobs: whose last claim was given less than it asked
+                                  * for,    in a    handle of the same origin */
 };
 
 /* What a unit means to others who wait for news of the store. */
@@ -435,8 +438,17 @@ struct shared_row {
     struct str key;
     struct str value; /* bytes; the store does not look inside */
     int64_t version;
-    bool removed; /* put: take the row away */
+    bool removed;  /* put: take the row away */
+    bool is_quiet; /* put: others need not read it again before they put it themselves, and are
+                    * refused then: the shared version stays */
 };
+
+/* Whether a put raises the shared version. */
+static inline bool shared_put_is_news(const struct shared_row *row)
+{
+    return shared_is_cached(row->kind) && !row->is_quiet;
+}
+
 struct shared_page {
     struct shared_row *rows;
     size_t n;
@@ -470,6 +482,7 @@ struct store_base {
     bool is_undone; /* the last commit that failed, with whatever code, has surely done nothing */
     bool wants_upkeep; /* there is something for store_ops.upkeep */
     bool asks;         /* the next begin asks the server, however fresh its last answer is */
+    bool looks;        /* the next unit looks for ready jobs: begin need not ask, `ready` does */
 };
 
 static inline const struct store_base *store_base(const struct store *store)
@@ -487,6 +500,15 @@ static inline const struct store_ops *store_ops(const struct store *store)
 static inline void store_ask(struct store *store)
 {
     ((struct store_base *)(void *)store)->asks = true;
+}
+
+/* For stores, in begin: whether the server must be asked if its last answer is so old. Of a time
+ * that was told half a minute ago is known what it is by now; what is shared changes sooner. */
+static inline bool store_must_ask(struct store_base *base, int64_t age_ms)
+{
+    const bool must = base->asks || age_ms > (base->looks ? 30000 : 1000);
+    base->asks = base->looks = false;
+    return must;
 }
 
 /* What others are told when the open unit is committed, bits of enum store_news; nothing: they are

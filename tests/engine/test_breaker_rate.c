@@ -263,6 +263,37 @@ static int64_t version_of_row(struct bed *bed)
     return version;
 }
 
+/* The shared version as a unit is told it. */
+static int64_t shared_version(struct bed *bed)
+{
+    struct store *store = engine_store(bed->engine);
+    int64_t now_ms, version;
+    store_ask(store);
+    assert_int_equal(store_ops(store)->begin(store, bed->now_ms, &now_ms, &version, NULL), 0);
+    store_ops(store)->rollback(store);
+    return version;
+}
+
+/* Nobody else has to read anything again because of them. */
+static void counts_do_not_raise_the_shared_version(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, YAML);
+    submit_many(&bed, "flaky", TOGETHER);
+    assert_int_equal(claim_task(&bed, "flaky", TOGETHER), TOGETHER);
+    settle_together(&bed);
+    const int64_t version = shared_version(&bed), row = version_of_row(&bed);
+    submit_many(&bed, "flaky", TOGETHER);
+    assert_int_equal(claim_task(&bed, "flaky", TOGETHER), TOGETHER);
+    settle_together(&bed);
+    bed.now_ms = engine_flush_ms(bed.engine);
+    engine_flush(bed.engine);
+    assert_true(version_of_row(&bed) > row);
+    assert_int_equal(shared_version(&bed), version);
+    bed_release(&bed);
+}
+
 static void failures_far_from_opening_it_are_written_within_a_tenth_of_a_second(void **state)
 {
     (void)state;
@@ -297,6 +328,7 @@ int main(void)
         T(slow_jobs_open_it),
         T(a_unit_that_fails_takes_no_counts_with_it),
         T(successes_are_written_within_a_second),
+        T(counts_do_not_raise_the_shared_version),
         T(failures_far_from_opening_it_are_written_within_a_tenth_of_a_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,6 @@
 #include "base/err.h"
 #include "store/postgres/private.h"
 
-#define FRESH_MS     1000
 #define NS_IN_MS     1000000
 #define BACKWARDS_MS 1000
 
@@ -20,20 +19,17 @@ void pg_answer_note(struct store *store, const PGresult *result, int column)
     store->answer.server_ms = pg_get_int(result, 0, column + 1);
 }
 
-static int64_t age_ms(const struct store *store)
+int64_t pg_answer_age_ms(const struct store *store)
 {
+    if (store->answer.heard_ns == 0)
+        return INT64_MAX;
     return (clock_monotonic_ns() - store->answer.heard_ns) / NS_IN_MS;
-}
-
-bool pg_answer_is_fresh(const struct store *store)
-{
-    return store->answer.heard_ns != 0 && age_ms(store) < FRESH_MS;
 }
 
 int64_t pg_answer_time_ms(struct store *store)
 {
     struct answer *answer = &store->answer;
-    const int64_t now_ms = answer->server_ms + age_ms(store);
+    const int64_t now_ms = answer->server_ms + pg_answer_age_ms(store);
     const bool is_back = now_ms < answer->last_ms && answer->last_ms - now_ms < BACKWARDS_MS;
     if (!is_back)
         answer->last_ms = now_ms;

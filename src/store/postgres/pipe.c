@@ -303,6 +303,25 @@ int pg_run(struct store *store, enum statement which, const PGresult **ret, stru
     return rc;
 }
 
+int pg_run_checked(struct store *store, enum statement which, const PGresult **ret,
+                   struct redrive_err *err)
+{
+    if (store->has_asked)
+        return pg_run(store, which, ret, err);
+    int rc = pg_send(store, which, true, err);
+    if (rc == 0)
+        rc = pg_send(store, STATEMENT_UNIT, true, err);
+    if (rc != 0)
+        store->is_lost = store->in_unit;
+    if (rc == 0)
+        rc = pg_sync(store, err);
+    if (rc == 0)
+        rc = pg_answer_check(store, store->results[1], 0, err);
+    if (rc == 0)
+        *ret = store->results[0];
+    return rc;
+}
+
 /* A copy of what is to be sent, for a second time. */
 static bool keep_args(const struct args *from, struct args *to)
 {

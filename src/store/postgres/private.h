@@ -128,11 +128,12 @@ struct store {
 
     /* The open unit. */
     bool in_unit;
-    bool is_begun; /* BEGIN was sent */
-    bool is_lost;  /* it failed: only a rollback is left */
-    bool is_stale; /* because a row was not as this handle has left it */
-    bool writes;   /* more than reads was sent */
-    bool is_timed; /* its time was computed: the commit compares it with the server's */
+    bool has_asked; /* its begin has asked for time and shared version */
+    bool is_begun;  /* BEGIN was sent */
+    bool is_lost;   /* it failed: only a rollback is left */
+    bool is_stale;  /* because a row was not as this handle has left it */
+    bool writes;    /* more than reads was sent */
+    bool is_timed;  /* its time was computed: the commit compares it with the server's */
     int64_t now_ms;
     int64_t shared_version; /* that begin has told */
     struct arena arena;
@@ -243,6 +244,10 @@ void pg_forget_results(struct store *store);
  * the unit has moved unseen. */
 int pg_run(struct store *store, enum statement which, const PGresult **ret,
            struct redrive_err *err);
+/* The same for what goes by the shared version: REDRIVE_E_CANCELLED if that is not the one that
+ * begin has told. It is asked for in the same round trip, unless begin has asked. */
+int pg_run_checked(struct store *store, enum statement which, const PGresult **ret,
+                   struct redrive_err *err);
 /* The same for a read, in a unit or outside of one: what the unit has moved is written before, and
  * a connection that turns out to be gone is made again. `sql` NULL: the statement. */
 int pg_read(struct store *store, enum statement which, const char *sql, const PGresult **ret,
@@ -349,8 +354,8 @@ void pg_shared_forget(struct store *store);
 
 /* Two columns of a result have the shared version and the server's time. */
 void pg_answer_note(struct store *store, const PGresult *result, int column);
-/* Whether a unit may go by the last answer. */
-bool pg_answer_is_fresh(const struct store *store);
+/* How long ago that was. */
+int64_t pg_answer_age_ms(const struct store *store);
 /* The server's time by the last answer, or a little earlier; for a handle it does not go back, as
  * long as the server's does not by more than a second. */
 int64_t pg_answer_time_ms(struct store *store);

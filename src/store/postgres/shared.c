@@ -49,7 +49,7 @@ static void note_answer(struct store *store, const struct shared_row *row, bool 
                         struct move_result *ret)
 {
     *ret = (struct move_result){.code = is_done ? 0 : REDRIVE_E_STATE};
-    store->bumps += is_done && shared_is_cached(row->kind);
+    store->bumps += is_done && shared_put_is_news(row);
 }
 
 int postgres_shared_put(struct store *store, const struct shared_row *rows, size_t n,

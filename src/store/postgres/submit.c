@@ -139,7 +139,7 @@ int pg_specs_add(struct store *store, const struct job_spec *specs, struct line 
     add_specs(store, specs, lines, created_ms, n);
     for (size_t i = 0; i < n; i++)
         ret[i] = (struct submit_result){.code = REDRIVE_E_EXISTS};
-    int rc = pg_run(store, STATEMENT_SPECS_ADD, &result, err);
+    int rc = pg_run_checked(store, STATEMENT_SPECS_ADD, &result, err);
     return rc == 0 ? note_seqs(store, result, specs, lines, n, ret, err) : rc;
 }
 
@@ -182,7 +182,7 @@ static int submit_keyed(struct store *store, const struct job_spec *specs,
     COLUMN(ARG_INT4, pg_item_int4, specs[i].priority);
 #undef COLUMN
     pg_args_int8(args, store->now_ms);
-    rc = pg_run(store, STATEMENT_JOBS_ADD, &result, err);
+    rc = pg_run_checked(store, STATEMENT_JOBS_ADD, &result, err);
     if (rc == 0 && (size_t)PQntuples(result) != n)
         rc = pg_damaged(store, 0, "not every submit was answered", err);
     for (size_t i = 0; rc == 0 && i < n; i++) {

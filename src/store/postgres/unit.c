@@ -71,13 +71,13 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is already open");
     look_at_connection(store);
-    const bool asks = store->base.asks || !pg_is_connected(store) || !pg_answer_is_fresh(store);
-    store->base.asks = false;
+    const bool asks =
+        store_must_ask(&store->base, pg_answer_age_ms(store)) || !pg_is_connected(store);
     int rc = asks ? ask(store, err) : 0;
     if (rc != 0)
         return rc;
     store->in_unit = true;
-    store->is_begun = asks;
+    store->is_begun = store->has_asked = asks;
     store->is_timed = !asks && !store->caller_time;
     store->is_lost = store->is_stale = store->writes = false;
     store->shared_version = store->answer.shared_version;

@@ -1,4 +1,5 @@
 /* around.c - who keeps time for all, how many claim, whether there is anything to take. */
+#include "base/clock.h"
 #include "base/err.h"
 #include "store/redis/private.h"
 
@@ -21,6 +22,8 @@ int redis_look_around(struct store *store, int64_t keep_ms, bool claims, struct 
     int rc = rd_link_call(store, &reply, err);
     if (rc != 0)
         return rc;
+    /* It was asked where the store is. */
+    store->check_at_ms = clock_monotonic_ms() + CHECK_PLACE_MS;
     ret->keeps_time = store->keeps_time = rd_reply_int(reply, 0) != 0;
     ret->claimers = (size_t)rd_reply_int(reply, 1);
     ret->has_ready = rd_reply_int(reply, 2) != 0;

@@ -4,9 +4,6 @@
 #include "base/err.h"
 #include "store/redis/private.h"
 
-/* What was told longer ago is asked for again. */
-#define FRESH_MS 1000
-
 /* The server's clock was set back if it is behind by more than this. */
 #define BACK_MS 1000
 
@@ -27,10 +24,10 @@ bool rd_is_known(const struct store *store)
            strcmp(store->known_id, store->told.id) == 0;
 }
 
-static bool is_fresh(const struct store *store)
+static bool can_do_without(const struct store *store)
 {
     return store->told.is_known && store->told.has_history && !store->is_astray &&
-           rd_told_age(store) <= FRESH_MS && rd_link_is_alive(store);
+           rd_link_is_alive(store);
 }
 
 static int say_hello(struct store *store, struct redrive_err *err)
@@ -80,8 +77,7 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
 {
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is open already");
-    const bool asks = store->base.asks || !is_fresh(store);
-    store->base.asks = false;
+    const bool asks = store_must_ask(&store->base, rd_told_age(store)) || !can_do_without(store);
     int rc = asks ? ask(store, err) : 0;
     if (rc != 0)
         return rc;

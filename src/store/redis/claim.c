@@ -1,4 +1,6 @@
 /* claim.c - the jobs that a claim may take, which are reserved for it. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -23,6 +25,25 @@ static void ask_names(struct store *store, const struct str *names, size_t n)
         ask_part(store, names[i]);
 }
 
+static uint64_t hash_name(uint64_t seed, struct str name)
+{
+    return rng_hash(name.ptr, name.len, seed + 1);
+}
+
+/* The same for claims that look for the same: whoever waits for one of them may take what the other
+ * would. */
+static void ask_kind(struct store *store, const struct claim_filter *filter)
+{
+    char kind[20];
+    uint64_t hash = hash_name(filter->n_queues, filter->tenant);
+    for (size_t i = 0; i < filter->n_queues; i++)
+        hash = hash_name(hash, filter->queues[i]);
+    for (size_t i = 0; i < filter->n_tasks; i++)
+        hash = hash_name(hash, filter->tasks[i]);
+    snprintf(kind, sizeof kind, "%" PRIx64, hash);
+    rd_ask_text(store, kind);
+}
+
 static void ask_filter(struct store *store, const struct claim_filter *filter, size_t limit,
                        const struct line *of_tenant)
 {
@@ -38,6 +59,8 @@ static void ask_filter(struct store *store, const struct claim_filter *filter, s
     else
         rd_ask_text(store, "");
     rd_ask_int(store, store->last_tenant);
+    ask_kind(store, filter);
+    rd_ask_text(store, store->origin);
     ask_names(store, filter->queues, filter->n_queues);
     ask_names(store, filter->tasks, filter->n_tasks);
     const size_t n_limits = filter->task_limits ? filter->n_tasks : 0;

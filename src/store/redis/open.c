@@ -255,8 +255,8 @@ static int redis_open(struct str place, const struct store_options *options, str
 
 const struct store_ops STORE_REDIS = {
     .scheme = "redis",
-    .capabilities =
-        STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS | STORE_LOOKS_AROUND,
+    .capabilities = STORE_SHARED | STORE_SERVER_TIME | STORE_NOTIFIES | STORE_TELLS |
+                    STORE_LOOKS_AROUND | STORE_WAKES_FEW,
     .open = redis_open,
     .close = redis_close,
     .begin = redis_begin,

@@ -417,12 +417,8 @@ int redis_look_around(struct store *store, int64_t keep_ms, bool claims, struct 
 /* Before the connection is closed: others need not wait until the time of this one is over. */
 void rd_give_time_back(struct store *store);
 
-/* A connection of its own that listens to a channel of the store; NULL: there is none. */
-redisContext *rd_ear_open(const struct store *store, const char *channel);
-/* Reads what has come, and gives one message after the other, which the caller frees; NULL when
- * there are no more. An error: the connection is broken. */
-int rd_ear_read(redisContext *ear);
-int rd_ear_next(redisContext *ear, redisReply **ret);
+/* How often it is looked whether the store is still where one listens. */
+#define CHECK_PLACE_MS 1000
 
 /* 0, or REDRIVE_E_STATE without a unit, or REDRIVE_E_CANCELLED when it is lost. */
 int rd_unit_needed(struct store *store, struct redrive_err *err);

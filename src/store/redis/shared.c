@@ -132,7 +132,7 @@ static int put_one(struct store *store, const struct shared_row *row, struct mov
     }
     write->now = row->removed ? 0 : row->version + 1;
     write->value = rd_unit_dup(store, row->value);
-    store->shared_puts += shared_is_cached(row->kind);
+    store->shared_puts += shared_put_is_news(row);
     rc = map_put(&store->shared_writes, name_of(store, str_of(write->key), write->field), write);
     return rc != 0 || store->arena.failed ? err_nomem(err) : 0;
 }

@@ -37,6 +37,8 @@ static int ask_all(struct store *store, struct question *questions, size_t n, re
         if (questions[i].has_key)
             rd_ask_str(store, digest_str(&questions[i].key));
     int rc = rd_link_read(store, ret, err);
+    if (rc == 0) /* the jobs were made by what processes share: tasks, breakers */
+        rc = rd_shared_check(store, err);
     if (rc == 0)
         store->next_seq = rd_reply_int(*ret, 0);
     for (size_t i = 0, at = n + 1; rc == 0 && i < n; i++) {

@@ -198,6 +198,16 @@ static int refused(struct store *store, const redisReply *reply, struct redrive_
     return rc;
 }
 
+/* How many jobs the unit has put into a queue. */
+static int64_t made_ready(const struct store *store)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < store->n_dirty; i++)
+        n += store->dirty[i]->is_there &&
+             store->dirty[i]->now.job.status.state == REDRIVE_STATE_QUEUED;
+    return n;
+}
+
 static void ask_commit(struct store *store)
 {
     rd_ask(store, store->has_new_jobs ? "commit" : "commit_full");
@@ -213,6 +223,7 @@ static void ask_commit(struct store *store)
     rd_ask_int(store, store->shared_puts);
     rd_ask_text(store, store->origin);
     rd_ask_int(store, store->base.news);
+    rd_ask_int(store, made_ready(store));
     rd_ask_int(store, (int64_t)store->n_reserved);
     for (size_t i = 0; i < store->n_reserved; i++)
         rd_ask_int(store, store->reserved[i]);

@@ -10,9 +10,6 @@
 /* How often it is looked for news when nobody can tell of them. */
 #define DEAF_MS 1000
 
-/* How often it is looked whether the store is still where one listens. */
-#define CHECK_MS 1000
-
 /* Whether there were commits that this handle has not seen, be they its own news or not. */
 static int look(struct store *store, uint32_t *news, struct redrive_err *err)
 {
@@ -41,7 +38,7 @@ static int check_place(struct store *store, struct redrive_err *err)
     int rc = rd_link_call(store, &reply, err);
     if (reply)
         freeReplyObject(reply);
-    store->check_at_ms = clock_monotonic_ms() + CHECK_MS;
+    store->check_at_ms = clock_monotonic_ms() + CHECK_PLACE_MS;
     return rc;
 }
 
@@ -52,14 +49,16 @@ static void ear_close(struct store *store)
     store->ear = NULL;
 }
 
-redisContext *rd_ear_open(const struct store *store, const char *channel)
+/* Subscribes to what is new, and to what is meant for this process alone. */
+static redisContext *ear_open(const struct store *store)
 {
     redisContext *ear = rd_link_connect(&store->place, NULL);
     if (!ear)
         return NULL;
     redisReply *reply = NULL;
     if (rd_link_greet(ear, &store->place, NULL) == 0)
-        reply = redisCommand(ear, "SUBSCRIBE {%s}:%s", store->place.prefix, channel);
+        reply = redisCommand(ear, "SUBSCRIBE {%s}:changed {%s}:wake:%s", store->place.prefix,
+                             store->place.prefix, store->origin);
     if (!reply || reply->type == REDIS_REPLY_ERROR) {
         redisFree(ear);
         ear = NULL;
@@ -68,21 +67,27 @@ redisContext *rd_ear_open(const struct store *store, const char *channel)
     return ear;
 }
 
-int rd_ear_read(redisContext *ear)
-{
-    return redisBufferRead(ear) == REDIS_OK ? 0 : REDRIVE_E_IO;
-}
-
-int rd_ear_next(redisContext *ear, redisReply **ret)
+static int ear_next(redisContext *ear, redisReply **ret)
 {
     *ret = NULL;
     return redisGetReplyFromReader(ear, (void **)ret) == REDIS_OK ? 0 : REDRIVE_E_IO;
 }
 
+static bool is_wake(struct str channel)
+{
+    const struct str name = STR(":wake:");
+    for (size_t i = 0; i + name.len < channel.len; i++)
+        if (memcmp(channel.ptr + i, name.ptr, name.len) == 0)
+            return true;
+    return false;
+}
+
 /* What a message means: whose news it is, and what they are. A program with other scripts may say
  * less, which may be anything. */
-static uint32_t news_in(const struct store *store, struct str message)
+static uint32_t news_in(const struct store *store, struct str channel, struct str message)
 {
+    if (message.len > 0 && is_wake(channel))
+        return STORE_NEWS_READY;
     const char *space = message.len > 0 ? memchr(message.ptr, ' ', message.len) : NULL;
     const struct str origin = {message.ptr, space ? (size_t)(space - message.ptr) : message.len};
     if (message.len == 0 || str_is(origin, store->origin) || str_is(origin, store->me))
@@ -95,9 +100,9 @@ static uint32_t ear_hear(struct store *store)
 {
     uint32_t news = 0;
     redisReply *reply;
-    int rc = rd_ear_read(store->ear);
-    while (rc == 0 && (rc = rd_ear_next(store->ear, &reply)) == 0 && reply) {
-        news |= news_in(store, rd_reply_str(reply, 2));
+    int rc = redisBufferRead(store->ear) == REDIS_OK ? 0 : REDRIVE_E_IO;
+    while (rc == 0 && (rc = ear_next(store->ear, &reply)) == 0 && reply) {
+        news |= news_in(store, rd_reply_str(reply, 1), rd_reply_str(reply, 2));
         freeReplyObject(reply);
     }
     if (rc == 0)
@@ -146,8 +151,8 @@ int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news, stru
             rc = check_place(store, err);
         if (rc == 0 && !store->ear) {
             /* Who listens first and looks then misses nothing. */
-            store->ear = rd_ear_open(store, "changed");
-            store->check_at_ms = clock_monotonic_ms() + CHECK_MS;
+            store->ear = ear_open(store);
+            store->check_at_ms = clock_monotonic_ms() + CHECK_PLACE_MS;
             rc = look(store, &news, err);
         }
         if (rc == 0 && news == 0)

@@ -46,7 +46,7 @@ static int put_one(struct store *store, const struct shared_row *row, struct mov
         else
             sqlite3_bind_null(st, 5);
     }
-    if (shared_is_cached(row->kind)) {
+    if (shared_put_is_news(row)) {
         store->shared_version++;
         store->meta_moved = true;
     }

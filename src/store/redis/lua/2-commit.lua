@@ -135,6 +135,53 @@ local function release(keys, argv)
     return 0
 end
 
+-- ---- Who waits for jobs -----------------------------------------------------------------------------------
+-- A claim that is given less than it asks for waits, under the name of its process: in `idle:KIND`, by the time
+-- of the claim; claims for the same tenant, queues and tasks are of one kind, and `idle` has the kinds. New jobs
+-- wake as many of each kind as there are jobs, and one more, for one of them may have left; the latest first.
+-- All of it is noted in memory alone.
+
+local KINDS_MAX = 64     -- more are taken for one
+local WAITING_MAX = 10000
+
+local function waits(P, kind, who, now)
+    if redis.call('SISMEMBER', P .. 'idle', kind) == 0 then
+        if redis.call('SCARD', P .. 'idle') >= KINDS_MAX then
+            kind = '*'
+        end
+        note('SADD', P .. 'idle', kind)
+    end
+    note('ZADD', P .. 'idle:' .. kind, text(now), who)
+    note('ZREMRANGEBYRANK', P .. 'idle:' .. kind, 0, -WAITING_MAX - 1)
+end
+
+local function waits_no_longer(P, kind, who)
+    note('ZREM', P .. 'idle:' .. kind, who)
+end
+
+-- Wakes up to n of a kind. The process that brings the jobs looks by itself.
+local function wake_kind(P, kind, who, n)
+    local key = P .. 'idle:' .. kind
+    if note('ZREM', key, who) == 1 then
+        n = n - 1
+    end
+    while n > 0 do
+        local last = note('ZPOPMAX', key)[1]
+        if not last then
+            note('SREM', P .. 'idle', kind)
+            return
+        end
+        n = n - note('PUBLISH', P .. 'wake:' .. last, '1')
+    end
+end
+
+local function wake(P, who, n)
+    local kinds = redis.call('SMEMBERS', P .. 'idle')
+    for k = 1, #kinds do
+        wake_kind(P, kinds[k], who, n)
+    end
+end
+
 -- ---- What a unit has relied upon -------------------------------------------------------------------------
 -- Letter, key, number of arguments, and these, as operations have them. What is no longer so is added to
 -- `refused`: letter, key, field.
@@ -243,9 +290,21 @@ local function is_void(P, store, a)
     end
 end
 
+-- Tells others what is new: bits of enum store_news, the first for jobs that have come into a queue, so many,
+-- or 0: nobody knows.
+local function tell(P, who, news, n_ready)
+    local is_ready = news % 2 == 1
+    if is_ready then
+        wake(P, who, n_ready > 0 and n_ready + 1 or WAITING_MAX)
+    end
+    if news > 1 then
+        redis.call('PUBLISH', P .. 'changed', who .. ' ' .. text(is_ready and news - 1 or news))
+    end
+end
+
 -- me, number, the store's id, history, the time or '', the last seq or 0, by how much the shared version rises,
--- whose news it is and what they are, number of jobs to free, these, number of words that it relies upon,
--- these, the list to carry out
+-- whose news it is and what they are, for how many jobs, number of jobs to free, these, number of words that it
+-- relies upon, these, the list to carry out
 local function commit(keys, argv)
     local P = prefix(keys)
     local store, missing = store_of(keys)
@@ -253,9 +312,9 @@ local function commit(keys, argv)
         return missing
     end
     store.history = history()
-    local last_freed = 10 + tonumber(argv[10])
+    local last_freed = 11 + tonumber(argv[11])
     local last_checked = last_freed + 1 + tonumber(argv[last_freed + 1])
-    free(P, argv, 11, last_freed)
+    free(P, argv, 12, last_freed)
     local refused = is_void(P, store, argv) or check(P, argv, last_freed + 2, last_checked)
     if refused then
         return answer(store, refused)
@@ -269,9 +328,7 @@ local function commit(keys, argv)
         store.shared = text(redis.call('HINCRBY', keys[1], 'shared', argv[7]))
     end
     store.commits = text(redis.call('HINCRBY', keys[1], 'commits', 1))
-    if argv[9] ~= '0' then
-        redis.call('PUBLISH', P .. 'changed', argv[8] .. ' ' .. argv[9])
-    end
+    tell(P, argv[8], tonumber(argv[9]), tonumber(argv[10]))
     return answer(store, 'OK')
 end
 

@@ -263,8 +263,8 @@ local function paused_now(P)
     return set
 end
 
--- shared version or '', limit, bytes, tenant or '', the tenant that had the last turn, queues, tasks, limits of tasks,
--- lanes to skip: whether there are more, whose turn it was, then seq, row … of jobs that are reserved from now
+-- shared version or '', limit, bytes, tenant or '', the tenant that had the last turn, the kind of the claim, whose
+-- it is, queues, tasks, limits of tasks, lanes to skip: whether there are more, whose turn it was, then seq, row … of jobs that are reserved from now
 -- on; or that the shared version is another one
 function READS.ready(P, a, i, store)
     if a[i] ~= '' and a[i] ~= store.shared then
@@ -273,7 +273,8 @@ function READS.ready(P, a, i, store)
     local f = {limit = tonumber(a[i + 1]), max_bytes = tonumber(a[i + 2]), tenant = a[i + 3],
         last = a[i + 4], given = 0, bytes = 0, passed = 0, out = {'0', a[i + 4]}, turn = a[i + 4], names = {},
         paused = paused_now(P), reserved = reserved_now(P, store.now)}
-    i = i + 5
+    local kind, who = a[i + 5], a[i + 6]
+    i = i + 7
     f.queues, i = names(a, i)
     f.tasks, i = names(a, i)
     f.room, i = numbers(a, i, f.tasks)
@@ -293,6 +294,14 @@ function READS.ready(P, a, i, store)
         f.more = f.more or best_of(f, all[k]) ~= nil
     end
     reserve(P, f.names, store.now)
+    if f.given < f.limit and not f.is_cut then
+        waits(P, kind, who, store.now)
+    else
+        waits_no_longer(P, kind, who)
+        if f.more then
+            wake(P, who, 1)
+        end
+    end
     f.out[1] = f.more and '1' or '0'
     f.out[2] = f.turn_ends or f.turn
     return f.out

@@ -1,0 +1,139 @@
+/* Who is told of new jobs: a few of those who wait for them, and not all. */
+#include "check.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "kit.h"
+
+#define PROCESSES 8
+
+/* So long a message may take; nobody is told of anything after it. */
+#define HEARD_MS 300
+
+struct crowd {
+    struct kit kits[PROCESSES];
+};
+
+/* All listen, and wait for jobs of a task. */
+static void crowd_open(struct crowd *crowd, struct kit *first, const char *task)
+{
+    for (size_t i = 0; i < PROCESSES; i++) {
+        struct kit *k = &crowd->kits[i];
+        kit_join(k, first);
+        assert_int_equal(store_ops(k->store)->wait(k->store, 0, NULL, NULL), 0);
+    }
+    for (size_t i = 0; i < PROCESSES; i++) {
+        struct kit *k = &crowd->kits[i];
+        const struct str tasks[] = {str_of(task)};
+        kit_begin(k);
+        assert_int_equal(READY(k, .tasks = tasks, .n_tasks = 1)->n, 0);
+        kit_rollback(k);
+    }
+}
+
+static void crowd_close(struct crowd *crowd)
+{
+    for (size_t i = 0; i < PROCESSES; i++)
+        kit_close(&crowd->kits[i]);
+}
+
+/* How many of them hear of new jobs. */
+static size_t count_woken(struct crowd *crowd)
+{
+    const int64_t until_ms = clock_monotonic_ms() + HEARD_MS;
+    size_t n = 0;
+    for (size_t i = 0; i < PROCESSES; i++) {
+        struct store *store = crowd->kits[i].store;
+        const int64_t left_ms = until_ms - clock_monotonic_ms();
+        uint32_t news = 0;
+        assert_int_equal(store_ops(store)->wait(store, left_ms > 0 ? left_ms : 0, &news, NULL), 0);
+        n += (news & STORE_NEWS_READY) != 0;
+    }
+    return n;
+}
+
+static void put(struct kit *k, int n, const char *task)
+{
+    kit_begin(k);
+    for (int i = 0; i < n; i++)
+        PUT(k, .task = str_of(task));
+    store_tell(k->store, STORE_NEWS_READY);
+    kit_commit(k);
+}
+
+static void one_job_wakes_two_of_many(void **state)
+{
+    struct kit *k = *state;
+    struct crowd crowd;
+    crowd_open(&crowd, k, "mail");
+    put(k, 1, "mail");
+    assert_int_equal(count_woken(&crowd), 2);
+    assert_int_equal(count_woken(&crowd), 0);
+    put(k, 3, "mail");
+    assert_int_equal(count_woken(&crowd), 4);
+    crowd_close(&crowd);
+}
+
+static void those_who_wait_for_something_else_take_nobody_s_turn(void **state)
+{
+    struct kit *k = *state;
+    struct crowd mail, resize;
+    crowd_open(&mail, k, "mail");
+    crowd_open(&resize, k, "resize");
+    put(k, 1, "mail");
+    assert_in_range(count_woken(&mail), 1, 2);
+    crowd_close(&mail);
+    crowd_close(&resize);
+}
+
+static void whoever_has_gone_is_not_counted(void **state)
+{
+    struct kit *k = *state;
+    struct crowd gone, there;
+    crowd_open(&there, k, "mail");
+    crowd_open(&gone, k, "mail");
+    crowd_close(&gone);
+    put(k, 1, "mail");
+    assert_int_equal(count_woken(&there), 2);
+    crowd_close(&there);
+}
+
+static void a_claim_that_leaves_jobs_behind_wakes_another(void **state)
+{
+    struct kit *k = *state;
+    struct crowd crowd;
+    for (int i = 0; i < 3; i++)
+        PUT(k, .task = STR("other"));
+    crowd_open(&crowd, k, "mail");
+    kit_begin(k);
+    assert_int_equal(READY(k, .limit = 1)->n, 1);
+    kit_rollback(k);
+    assert_int_equal(count_woken(&crowd), 1);
+    crowd_close(&crowd);
+}
+
+/* As many as there may be: nobody has counted them. */
+static void a_queue_that_goes_on_wakes_all(void **state)
+{
+    struct kit *k = *state;
+    struct crowd crowd;
+    crowd_open(&crowd, k, "mail");
+    kit_begin(k);
+    kit_pause(k, STR("acme"), STR("main"));
+    store_tell(k->store, STORE_NEWS_READY);
+    kit_commit(k);
+    assert_int_equal(count_woken(&crowd), PROCESSES);
+    crowd_close(&crowd);
+}
+
+int main(void)
+{
+    setenv("REDRIVE_TEST_STORE", "redis", 1);
+    const struct CMUnitTest tests[] = {
+        F(one_job_wakes_two_of_many),       F(those_who_wait_for_something_else_take_nobody_s_turn),
+        F(whoever_has_gone_is_not_counted), F(a_claim_that_leaves_jobs_behind_wakes_another),
+        F(a_queue_that_goes_on_wakes_all),
+    };
+    return cmocka_run_group_tests_name("redis wake", tests, NULL, NULL);
+}
