@@ -124,7 +124,7 @@ static void a_renewed_lease_writes_no_index(void **state)
     assert_int_equal(jobs_sum(k, "n_tup_upd", RUNNING * (2 * BEATS + 1)),
                      RUNNING * (2 * BEATS + 1));
     const long hot = jobs_sum(k, "n_tup_hot_upd", hot_before + 1) - hot_before;
-    print_message("HOT: %ld of the first %d heartbeats, %ld of the next\n", hot_before,
+    print_message("# HOT: %ld of the first %d heartbeats, %ld of the next\n", hot_before,
                   RUNNING * BEATS, hot);
     assert_true(hot >= RUNNING * BEATS * 9 / 10);
 }
@@ -258,7 +258,7 @@ static void claims_beside_an_old_snapshot_do_not_pass_all_that_was_done(void **s
         nanosleep(&PAUSE, NULL);
         read = entries_read(k) - before;
     }
-    print_message("%ld entries a claim\n", read / CLAIMS);
+    print_message("# %ld entries a claim\n", read / CLAIMS);
     assert_true(read / CLAIMS < ROUNDS * A_ROUND / 3);
     stores_postgres_let_go(old);
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, &err), 0);
