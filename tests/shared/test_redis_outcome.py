@@ -34,7 +34,7 @@ class Library:
         return self.call(server, "hello")[0].split(" ")[4:2:-1]
 
     def commit(self, server, who, number, history, identity):
-        return self.call(server, "commit", who, number, identity, history, "", 0, 0, "origin", 0, 0, 0)[1]
+        return self.call(server, "commit", who, number, identity, history, "", 0, 0, "origin", 0, 0, 0, 0)[1]
 
     def outcome(self, server, who, number):
         return int(self.call(server, "outcome", who, number))
