@@ -151,7 +151,7 @@ static int ask_outcome(struct store *store, long long *ret)
     rd_ask_int(store, store->commit);
     const int rc = rd_link_call(store, &reply, NULL);
     store->in_unit = true;
-    *ret = rc == 0 && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    *ret = reply && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
     if (reply)
         freeReplyObject(reply);
     return rc;
