@@ -100,3 +100,14 @@ void *map_remove(struct map *map, struct str key)
     close_hole(map, (size_t)(slot - map->slots));
     return value;
 }
+
+int map_put_number(struct map *map, struct str key, int64_t number)
+{
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): nobody follows it. */
+    return map_put(map, key, (void *)(intptr_t)number);
+}
+
+int64_t map_get_number(const struct map *map, struct str key)
+{
+    return (int64_t)(intptr_t)map_get(map, key);
+}

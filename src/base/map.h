@@ -41,4 +41,8 @@ void *map_remove(struct map *map, struct str key);
     for (size_t slot##_i = 0; slot##_i < (map)->n_slots; slot##_i++) \
         for (struct map_slot *slot = &(map)->slots[slot##_i]; slot && slot->key; slot = NULL)
 
+/* A map of numbers instead of pointers, as many bits as these have; 0: there is none. */
+int map_put_number(struct map *map, struct str key, int64_t number);
+int64_t map_get_number(const struct map *map, struct str key);
+
 #endif

@@ -51,8 +51,7 @@ static int64_t version_seen(const struct store *store, const struct shared_row *
 {
     struct buf key;
     gate_key(row, &key);
-    const int64_t version =
-        buf_failed(&key) ? 0 : (int64_t)(intptr_t)map_get(&store->gates, buf_str(&key));
+    const int64_t version = buf_failed(&key) ? 0 : map_get_number(&store->gates, buf_str(&key));
     buf_release(&key);
     return version;
 }
@@ -65,7 +64,7 @@ static void note_version(struct store *store, const struct shared_row *row, int6
         (void)map_remove(&store->gates, buf_str(&key));
     /* Without memory a version of before may stay: that put is refused, and all is forgotten. */
     else if (!buf_failed(&key))
-        (void)map_put(&store->gates, buf_str(&key), (void *)(intptr_t)version);
+        (void)map_put_number(&store->gates, buf_str(&key), version);
     buf_release(&key);
 }
 

@@ -318,7 +318,7 @@ static int take_told(struct store *store, redisReply **ret, struct redrive_err *
     redisReply *reply = *ret;
     *ret = NULL;
     int rc = 0;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+    if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
         !read_told(rd_reply_str(reply, 0), &store->told))
         rc = err_set(err, REDRIVE_E_CORRUPT, "the Redis server has answered something else");
     else if (store->in_unit && !rd_is_known(store))
@@ -327,7 +327,7 @@ static int take_told(struct store *store, redisReply **ret, struct redrive_err *
         store->has_heard = true;
         store->commits_seen = store->told.commits;
     }
-    if (rc == 0) {
+    if (rc == 0 && reply) {
         *ret = reply->element[1];
         reply->element[1] = NULL;
     }

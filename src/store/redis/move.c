@@ -203,7 +203,7 @@ static int move_all(struct store *store, const struct move_list *list, struct mo
     for (size_t i = 0; seqs && i < list->n; i++)
         seqs[i] = move_at(list, i).seq;
     rc = seqs && entries ? rd_entries_get(store, seqs, list->n, entries, err) : err_nomem(err);
-    for (size_t i = 0; rc == 0 && i < list->n; i++) {
+    for (size_t i = 0; rc == 0 && entries && i < list->n; i++) {
         const struct move move = move_at(list, i);
         rc = rd_entry_move(store, entries[i], &move, &ret[i], err);
     }

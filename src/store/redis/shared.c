@@ -59,7 +59,7 @@ static struct str name_of(struct store *store, struct str key, struct str field)
 void rd_shared_learn(struct store *store, struct str name, int64_t version)
 {
     /* What is not known is read. */
-    if (map_put(&store->shared_known, name, (void *)(intptr_t)(version + 1)) != 0)
+    if (map_put_number(&store->shared_known, name, version + 1) != 0)
         map_remove(&store->shared_known, name);
 }
 
@@ -80,11 +80,10 @@ static int find_version(struct store *store, const struct shared_write *write, i
                         int64_t *ret, struct redrive_err *err)
 {
     const struct str name[] = {str_of(write->key), write->field};
-    const intptr_t known =
-        (intptr_t)map_get(&store->shared_known, name_of(store, name[0], name[1]));
+    const int64_t known = map_get_number(&store->shared_known, name_of(store, name[0], name[1]));
     struct cell *cell;
     *ret = wanted;
-    if (known == (intptr_t)(wanted + 1))
+    if (known == wanted + 1)
         return 0;
     int rc = rd_cells_get(store, name, 1, &cell, err);
     if (rc == 0) {

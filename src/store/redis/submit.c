@@ -343,7 +343,7 @@ int redis_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
         specs[i] = jobs[i].job->spec;
     rc = specs && lines && questions ? prepare(store, specs, n, lines, questions, &reply, err)
                                      : err_nomem(err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
+    for (size_t i = 0; rc == 0 && lines && questions && i < n; i++)
         rc = adopt_one(store, &jobs[i], lines[i], &questions[i], &ret[i], err);
     if (reply)
         freeReplyObject(reply);
