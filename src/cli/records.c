@@ -36,7 +36,7 @@ void records_init(struct records *r, const struct records_options *options)
     r->options = *options;
     r->format = options->format;
     r->line = 0;
-    r->at_end = r->finished = r->broken = false;
+    r->is_guessed = r->at_end = r->finished = r->broken = false;
     r->chunk = (struct str){0};
     buf_init(&r->text, RECORDS_MAX_BYTES);
     buf_init(&r->id, RECORDS_MAX_BYTES);

@@ -168,9 +168,9 @@ void rd_entry_rely(struct store *store, struct entry *entry)
 {
     char bucket[RD_DIGITS_MAX];
     const char low = (char)entry->seq;
-    const struct str words[] = {{&low, 1}, rd_row_version(entry->stored)};
     if (entry->stored.len == 0 || entry->relied == store->unit)
         return;
+    const struct str words[] = {{&low, 1}, rd_row_version(entry->stored)};
     entry->relied = store->unit;
     rd_digits(entry->seq >> 8, bucket);
     rd_ops_add(&store->checks, 'J', str_of(bucket), NULL, 0, words, 2);
