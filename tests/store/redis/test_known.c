@@ -54,6 +54,7 @@ static void what_others_change_after_a_fail_over_is_noticed(void **state)
     server_start(&primary, PRIMARY);
     server_start(&replica, PRIMARY);
     server_call(&replica, "REPLICAOF 127.0.0.1 %d", primary.port);
+    wait_for_replica(&replica, &primary); /* the first to come begins a history */
     struct store *store = open_at(&primary);
     put_committed(store, "a");
     start_committed(store, 1, 7);
@@ -127,6 +128,7 @@ static void lose_and_come_back(const struct server *first, const struct server *
                                bool meanwhile)
 {
     server_call(first, "REPLICAOF 127.0.0.1 %d", second->port);
+    wait_for_replica(first, second);
     struct store *other = meanwhile ? open_at(second) : NULL;
     if (other)
         put_committed(other, "another");
