@@ -1,5 +1,5 @@
-/* lane_row.c - how a breaker or a limit is written down: JSON, so that whoever looks at the table
- * can read it. One list of fields serves both ways. */
+/* lane_row.c - how a breaker or a limit is written down: JSON, so that
+ * administrators of the database can read it. One list of fields serves both ways. */
 #include "engine/lane.h"
 
 #include <stddef.h>

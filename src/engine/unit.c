@@ -112,7 +112,7 @@ static int begin(struct engine *e, bool asks_server, int64_t *ret_version, struc
     int rc = e->ops->begin(e->store, asked_ms, &e->now_ms, ret_version, err);
     if (rc == 0)
         engine_note_time(e, asked_ms, e->now_ms);
-    else /* whoever has heard that the store is away asks no longer: it is looked for */
+    else /* callers that are told that the store is away ask no more: the engine looks for it */
         engine_want(e, engine_now_ms(e) + AWAY_MS);
     return rc;
 }
@@ -122,7 +122,7 @@ static int begin_batch(struct engine *e, struct op_batch *batch, int64_t *ret_ve
                        struct redrive_err *err)
 {
     const bool has_asked = asks(batch);
-    ((struct store_base *)(void *)e->store)->looks = looks(batch);
+    store_look(e->store, looks(batch));
     int rc = begin(e, has_asked, ret_version, err);
     if (rc < 0 || !batch->gather)
         return rc;

@@ -76,9 +76,9 @@ enum store_capability {
     STORE_NOTIFIES = 1 << 3,    /* store_wait returns early when another process has changed it */
     STORE_TELLS = 1 << 4, /* and says what is new as store_tell was told, which may be nothing */
     STORE_LOOKS_AROUND = 1 << 5, /* store_ops.look_around is there: many processes may come */
-    STORE_WAKES_FEW = 1 << 6,    /* of new jobs (STORE_NEWS_READY) it tells only a few of those who
-                                  * wait    for jobs: whose last claim was given less than it asked
-                                  * for,    in a    handle of the same origin */
+    /* Of new jobs (STORE_NEWS_READY) it tells only a few of the processes that wait for jobs: those
+     * whose last claim, by a handle of the same origin, was given less than it asked for. */
+    STORE_WAKES_FEW = 1 << 6,
 };
 
 /* What a unit means to others who wait for news of the store. */
@@ -502,8 +502,15 @@ static inline void store_ask(struct store *store)
     ((struct store_base *)(void *)store)->asks = true;
 }
 
-/* For stores, in begin: whether the server must be asked if its last answer is so old. Of a time
- * that was told half a minute ago is known what it is by now; what is shared changes sooner. */
+/* Whether the unit that begins next looks for ready jobs. */
+static inline void store_look(struct store *store, bool looks)
+{
+    ((struct store_base *)(void *)store)->looks = looks;
+}
+
+/* For stores, in begin: whether the server must be asked if its last answer is so old. The
+ * server's time can be told from an answer of half a minute ago, what processes share only from one
+ * of a second ago; a unit that looks for jobs learns that from its look. */
 static inline bool store_must_ask(struct store_base *base, int64_t age_ms)
 {
     const bool must = base->asks || age_ms > (base->looks ? 30000 : 1000);
