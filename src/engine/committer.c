@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/thread.h"
+#include "engine/linger.h"
 #include "engine/tick.h"
 #include "engine/watcher.h"
 
@@ -20,13 +21,6 @@
 /* A committer that has had nothing to do for so long is idle. */
 #define IDLE_MS 200
 
-/* A unit that takes so long waits for a network or a disk, whatever is in it. As many operations as
- * went along the last time are waited for, for a part of that time: jobs that were started together
- * end at about the same time, and would else be settled by two units that follow each other. */
-#define FAR_US        300
-#define LINGER_PART   4
-#define LINGER_MAX_US 500
-
 struct committer {
     struct engine *engine;
     struct watcher *watcher; /* NULL: nobody else uses the store */
@@ -38,12 +32,13 @@ struct committer {
     pthread_cond_t wake;
     struct list waiting;
     size_t n_waiting;
-    size_t n_last;   /* operations of the last unit */
-    int64_t took_us; /* by it */
+    size_t enough; /* the thread is woken when so many wait */
     bool stopping;
     uint32_t news;         /* from outside, bits of enum store_news */
     bool keeps_time;       /* for all processes */
     int64_t busy_since_ms; /* monotonic: with operations or a tick; 0: it is not */
+
+    struct linger linger; /* the thread's own */
 };
 
 /* ---- The thread ------------------------------------------------------------------------------ */
@@ -69,12 +64,14 @@ static void sleep_for_ms(struct committer *c, int64_t wait_ms)
 /* Waits for others to go along. The mutex is held. */
 static void linger(struct committer *c)
 {
-    if (c->n_waiting == 0 || c->took_us < FAR_US)
+    const size_t enough = linger_for(&c->linger, monotonic_us());
+    if (c->n_waiting == 0 || enough == 0)
         return;
-    const int64_t part_us = c->took_us / LINGER_PART;
-    const int64_t until_us = monotonic_us() + (part_us < LINGER_MAX_US ? part_us : LINGER_MAX_US);
-    while (c->n_waiting < c->n_last && !c->stopping && monotonic_us() < until_us)
-        sleep_until_us(c, until_us);
+    c->enough = enough;
+    while (c->n_waiting < enough && !c->stopping && monotonic_us() < c->linger.until_us)
+        sleep_until_us(c, c->linger.until_us);
+    c->enough = 1;
+    linger_learn(&c->linger, c->n_waiting);
 }
 
 /* Takes what has gathered, up to a unit's worth. The mutex is held. */
@@ -165,8 +162,10 @@ static void apply(struct committer *c, struct op_batch *batch)
     if (batch->n == 0)
         return;
     engine_apply_batch(c->engine, batch);
-    c->took_us = monotonic_us() - since_us;
-    c->n_last = batch->n;
+    const int64_t now_us = monotonic_us();
+    pthread_mutex_lock(&c->mutex);
+    linger_answered(&c->linger, c->n_waiting, batch->n, now_us - since_us, now_us);
+    pthread_mutex_unlock(&c->mutex);
 }
 
 static void *run(void *arg)
@@ -246,7 +245,7 @@ void committer_submit_all(struct committer *c, struct list *ops)
         list_insert(&c->waiting, link);
         c->n_waiting++;
     }
-    if (!refused)
+    if (!refused && c->n_waiting >= c->enough)
         pthread_cond_broadcast(&c->wake);
     pthread_mutex_unlock(&c->mutex);
     LIST_FOREACH (ops, link) {
@@ -348,6 +347,7 @@ int committer_start(const struct committer_options *options, struct committer **
     c->keeps_time = !options->watch || watcher_keeps_time_at_first(options->watch);
     c->on_ready = options->on_ready;
     c->ready_ctx = options->ready_ctx;
+    c->enough = 1;
     list_init(&c->waiting);
     pthread_mutex_init(&c->mutex, NULL);
     pthread_condattr_init(&monotonic);
