@@ -60,45 +60,12 @@ static const struct option EXPLAIN_OPTIONS[] = {
     {0},
 };
 
-static void put_row_json(struct json_writer *w, const struct explain_row *row)
-{
-    json_begin_object(w);
-    json_field_int(w, "n", row->n);
-    if (row->min_ms == row->max_ms) {
-        json_field_int(w, "delay_ms", row->min_ms);
-    } else {
-        json_field_int(w, "min_ms", row->min_ms);
-        json_field_int(w, "max_ms", row->max_ms);
-    }
-    if (row->total_min_ms == row->total_max_ms) {
-        json_field_int(w, "total_ms", row->total_min_ms);
-    } else {
-        json_field_int(w, "total_min_ms", row->total_min_ms);
-        json_field_int(w, "total_max_ms", row->total_max_ms);
-    }
-    if (!row->certain)
-        json_field_bool(w, "certain", false);
-    json_end_object(w);
-}
-
 static void explain_as_json(struct explain *e, struct buf *out)
 {
     struct json_writer w;
     json_writer_init(&w, out);
     json_begin_object(&w);
-    json_key(&w, "retries");
-    json_begin_array(&w);
-    while (explain_next(e))
-        put_row_json(&w, &e->row);
-    json_end_array(&w);
-    if (e->certain < e->row.n) {
-        json_field_int(&w, "attempts_min", e->certain + 1);
-        json_field_int(&w, "attempts_usual", e->usual + 1);
-        json_field_int(&w, "attempts_max", e->row.n + 1);
-    }
-    json_field_cstr(&w, "class", redrive_class_name(e->class_));
-    json_field_cstr(&w, "then", redrive_state_name(e->end.state));
-    json_field_cstr(&w, "reason", redrive_reason_name(e->end.reason));
+    explain_write_members(e, UINT32_MAX, &w);
     json_end_object(&w);
     buf_putc(out, '\n');
 }

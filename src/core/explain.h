@@ -8,6 +8,7 @@
 #ifndef CORE_EXPLAIN_H
 #define CORE_EXPLAIN_H
 
+#include "base/json_writer.h"
 #include "core/decide.h"
 #include "redrive.h"
 
@@ -52,6 +53,11 @@ void explain_init_failure(struct explain *e, const struct redrive_policy *policy
 
 /* Moves to the next retry; false at the end. */
 bool explain_next(struct explain *e);
+
+/* Goes through all retries, and writes the first `max_rows` of them as "retries", then "class",
+ * "then" and "reason": how it ends. "more" says that rows were left out, attempts_min,
+ * attempts_usual and attempts_max that jitter decides how many there are. */
+void explain_write_members(struct explain *e, uint32_t max_rows, struct json_writer *w);
 
 /* Whether the total time-out leaves room for all retries of a job that fails as some class that
  * the policy tries again, each time after `run_ms`; if not, how many attempts fit for that class,

@@ -84,6 +84,10 @@ int stats_health(struct store *store, const struct health_thresholds *thresholds
 /* The native document: everything. */
 void stats_write_json(struct json_writer *w, const struct stats *stats);
 
+/* The same without what grows with the number of tasks, queues and workers: the totals, and the
+ * `max_queues` queues that have most to do. */
+void stats_write_summary_json(struct json_writer *w, const struct stats *stats, size_t max_queues);
+
 /* execution_stats, circuit_breaker_stats and dead_letter_stats; rates in percent. A breaker that is
  * half open counts as open. */
 void stats_write_retry_json(struct json_writer *w, const struct stats *stats);

@@ -2,6 +2,7 @@
 #include "engine/stats.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "store/job_json.h"
 
@@ -52,21 +53,24 @@ static void write_age(struct json_writer *w, const char *key, int64_t since_ms, 
         json_put_double(w, now_ms > since_ms ? (double)(now_ms - since_ms) / 1000 : 0);
 }
 
+static void write_queue(struct json_writer *w, const struct queue_count *q, int64_t now_ms)
+{
+    json_begin_object(w);
+    json_field_string(w, "queue", q->queue);
+    json_field_string(w, "tenant", q->tenant);
+    json_field_bool(w, "paused", q->paused);
+    write_sizes(w, q->by_state);
+    write_age(w, "oldest_ready_age", q->oldest_ready_ms, now_ms);
+    job_write_time(w, "next_ready_time", q->next_due_ms);
+    json_end_object(w);
+}
+
 static void write_queues(struct json_writer *w, const struct stats *s)
 {
     json_key(w, "queues");
     json_begin_array(w);
-    for (size_t i = 0; i < s->queues.n; i++) {
-        const struct queue_count *q = &s->queues.queues[i];
-        json_begin_object(w);
-        json_field_string(w, "queue", q->queue);
-        json_field_string(w, "tenant", q->tenant);
-        json_field_bool(w, "paused", q->paused);
-        write_sizes(w, q->by_state);
-        write_age(w, "oldest_ready_age", q->oldest_ready_ms, s->at_ms);
-        job_write_time(w, "next_ready_time", q->next_due_ms);
-        json_end_object(w);
-    }
+    for (size_t i = 0; i < s->queues.n; i++)
+        write_queue(w, &s->queues.queues[i], s->at_ms);
     json_end_array(w);
 }
 
@@ -126,9 +130,9 @@ void health_write_json(struct json_writer *w, const struct redrive_health *healt
     json_end_object(w);
 }
 
-void stats_write_json(struct json_writer *w, const struct stats *s)
+/* What both documents begin with, and what they have in the middle. */
+static void write_head(struct json_writer *w, const struct stats *s)
 {
-    json_begin_object(w);
     job_write_time(w, "at", s->at_ms);
     json_key(w, "tenant");
     if (s->tenant.len == 0)
@@ -140,14 +144,18 @@ void stats_write_json(struct json_writer *w, const struct stats *s)
     write_counts(w, s->counts);
     field_u64(w, "unclassified", s->unclassified);
     json_end_object(w);
-    write_rows(w, "by_task", &s->by[STATS_TASK]);
-    write_rows(w, "by_queue", &s->by[STATS_QUEUE]);
-    write_rows(w, "by_class", &s->by[STATS_CLASS]);
+}
+
+static void write_figures(struct json_writer *w, const struct stats *s)
+{
     json_field_double(w, "average_retries", s->average_retries);
     write_sizes(w, s->by_state);
     write_age(w, "oldest_ready_age", s->oldest_ready_ms, s->at_ms);
     job_write_time(w, "next_ready_time", s->next_ready_ms);
-    write_queues(w, s);
+}
+
+static void write_state_of_things(struct json_writer *w, const struct stats *s)
+{
     write_breakers(w, s);
     json_field_double(w, "tasks_per_second", s->tasks_per_second);
     write_run_time(w, &s->workers.run_time);
@@ -155,7 +163,70 @@ void stats_write_json(struct json_writer *w, const struct stats *s)
     json_begin_object(w);
     write_health(w, &s->health);
     json_end_object(w);
+}
+
+void stats_write_json(struct json_writer *w, const struct stats *s)
+{
+    json_begin_object(w);
+    write_head(w, s);
+    write_rows(w, "by_task", &s->by[STATS_TASK]);
+    write_rows(w, "by_queue", &s->by[STATS_QUEUE]);
+    write_rows(w, "by_class", &s->by[STATS_CLASS]);
+    write_figures(w, s);
+    write_queues(w, s);
+    write_state_of_things(w, s);
     write_workers(w, &s->workers);
+    json_end_object(w);
+}
+
+/* ---- The summary ----------------------------------------------------------------------------- */
+
+/* Jobs that somebody waits for, or should look at. */
+static uint64_t weight(const struct queue_count *q)
+{
+    return q->by_state[REDRIVE_STATE_QUEUED] + q->by_state[REDRIVE_STATE_RUNNING] +
+           q->by_state[REDRIVE_STATE_RETRYING] + q->by_state[REDRIVE_STATE_PARKED] +
+           q->by_state[REDRIVE_STATE_DEAD_LETTER];
+}
+
+static int heavier_first(const void *left, const void *right)
+{
+    const struct queue_count *const *a = left, *const *b = right;
+    const uint64_t x = weight(*a), y = weight(*b);
+    return x != y ? (x > y ? -1 : 1) : str_compare((*a)->queue, (*b)->queue);
+}
+
+static void write_top_queues(struct json_writer *w, const struct stats *s, size_t max)
+{
+    const struct queue_count **sorted = calloc(s->queues.n + 1, sizeof *sorted);
+    for (size_t i = 0; sorted && i < s->queues.n; i++)
+        sorted[i] = &s->queues.queues[i];
+    if (sorted)
+        qsort(sorted, s->queues.n, sizeof *sorted, heavier_first);
+    field_u64(w, "n_queues", s->queues.n);
+    json_key(w, "queues");
+    json_begin_array(w);
+    for (size_t i = 0; sorted && i < s->queues.n && i < max; i++)
+        write_queue(w, sorted[i], s->at_ms);
+    json_end_array(w);
+    free(sorted);
+}
+
+void stats_write_summary_json(struct json_writer *w, const struct stats *s, size_t max_queues)
+{
+    uint64_t slots = 0, running = 0;
+    for (size_t i = 0; i < s->workers.n; i++) {
+        slots += s->workers.workers[i].places;
+        running += s->workers.workers[i].running;
+    }
+    json_begin_object(w);
+    write_head(w, s);
+    write_figures(w, s);
+    write_top_queues(w, s, max_queues);
+    write_state_of_things(w, s);
+    field_u64(w, "workers", s->workers.n);
+    field_u64(w, "slots", slots);
+    field_u64(w, "running", running);
     json_end_object(w);
 }
 
