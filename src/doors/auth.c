@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/sha256.h"
+#include "doors/session.h"
 #include "engine/engine.h"
 
 #define ALL_SCOPES \
@@ -11,8 +12,7 @@
 
 /* ---- With tokens ---------------------------------------------------------------------------- */
 
-/* {NULL, 0}: there is none. */
-static struct str bearer_token(const struct http_request *request)
+struct str auth_bearer(const struct http_request *request)
 {
     static const struct str SCHEME = {"bearer ", 7};
     struct str value = http_header(request, "Authorization");
@@ -37,12 +37,18 @@ static const struct config_token *find_token(const struct config *config, struct
 static enum auth_verdict check_token(const struct config *config,
                                      const struct http_request *request, struct principal *ret)
 {
-    struct str presented = bearer_token(request);
+    uint8_t from_cookie[SESSION_TOKEN_MAX];
+    struct str presented = auth_bearer(request);
+    const bool is_session = !presented.ptr;
+    if (is_session)
+        presented = session_token(request, from_cookie);
     if (!presented.ptr)
         return AUTH_NO_TOKEN;
     const struct config_token *token = find_token(config, presented);
     if (!token)
         return AUTH_WRONG_TOKEN;
+    if (is_session && !session_is_own_page(request))
+        return AUTH_CROSS_SITE;
     *ret = (struct principal){
         .tenant = str_of(token->tenant),
         .scopes = token->scopes,
@@ -74,17 +80,6 @@ static bool is_this_machine(struct str host)
            ntohl(v4.s_addr) >> 24 == 127;
 }
 
-static bool is_origin_of(struct str origin, struct str host)
-{
-    static const struct str SCHEMES[] = {{"http://", 7}, {"https://", 8}};
-    for (size_t i = 0; i < 2; i++)
-        if (str_starts_with(origin, SCHEMES[i]) &&
-            str_eq_nocase((struct str){origin.ptr + SCHEMES[i].len, origin.len - SCHEMES[i].len},
-                          host))
-            return true;
-    return false;
-}
-
 /* What a proxy adds on the way. */
 static bool is_forwarded(const struct http_request *request)
 {
@@ -110,7 +105,7 @@ static enum auth_verdict check_neighbour(const struct http_request *request, str
         return AUTH_FOREIGN_SITE;
     if (host.ptr && !is_this_machine(host) && !http_is_unix(request))
         return AUTH_FOREIGN_HOST;
-    if (origin.ptr && !(host.ptr && is_origin_of(origin, host)))
+    if (origin.ptr && !session_is_origin_of(origin, host))
         return AUTH_FOREIGN_ORIGIN;
     *ret = (struct principal){
         .tenant = STR(ENGINE_TENANT_DEFAULT),

@@ -8,6 +8,9 @@
  * so, by Sec-Fetch-Site, by the Host of that page's name or by its Origin. Most proxies say that
  * they have passed a request on (Forwarded, X-Forwarded-For, Via …); one that does not cannot be
  * recognized.
+ *
+ * A browser may bring its token in a cookie instead (session.h); then a page of this server must
+ * have had the request sent.
  */
 #ifndef DOORS_AUTH_H
 #define DOORS_AUTH_H
@@ -26,6 +29,7 @@ enum auth_verdict {
     AUTH_OK,
     AUTH_NO_TOKEN,
     AUTH_WRONG_TOKEN,
+    AUTH_CROSS_SITE,   /* with a login of the browser, but not from a page of this server */
     AUTH_FORWARDED,    /* a proxy has passed it on: its client may be anywhere */
     AUTH_FOREIGN_SITE, /* a web page had a browser send it */
     AUTH_FOREIGN_HOST,
@@ -35,6 +39,9 @@ enum auth_verdict {
 /* The principal's strings are the configuration's. */
 enum auth_verdict auth_check(const struct config *config, const struct http_request *request,
                              struct principal *ret);
+
+/* The token of the header Authorization; {NULL, 0}: there is none. */
+struct str auth_bearer(const struct http_request *request);
 
 /* Whether one that was let in by a former configuration may still do what needs the scope: its
  * token is there, of the same tenant and with the scope; or there were no tokens, and are none now.

@@ -3,7 +3,7 @@
 #define DOORS_DEAD_COUNTS_H
 
 #include "base/json_writer.h"
-#include "base/map.h"
+#include "doors/name_counts.h"
 #include "store/store.h"
 
 enum dead_by {
@@ -16,9 +16,8 @@ enum dead_by {
 
 struct dead_counts {
     uint64_t total;
-    struct map by[DEAD_BY_COUNT]; /* name → struct of dead_counts.c, in the arena */
+    struct name_counts by[DEAD_BY_COUNT];
     struct arena arena;
-    bool failed; /* there was no memory for a name */
 };
 
 void dead_counts_init(struct dead_counts *counts);
@@ -30,6 +29,6 @@ int dead_counts_read(struct dead_counts *counts, struct store *store,
 
 /* {"total_jobs":…,"failure_type_counts":{…},"by_reason":{…},"by_task":{…},"by_type":{…}}, the
  * largest of each first. */
-void dead_counts_write(struct json_writer *w, const struct dead_counts *counts);
+void dead_counts_write(struct json_writer *w, struct dead_counts *counts);
 
 #endif

@@ -62,6 +62,7 @@ struct http_server {
     int listen_fd;
     struct unix_socket unix_socket; /* with a path: it listens there */
     uint16_t port;
+    bool is_tls;
     pthread_t loop;
     int loop_fd; /* readable while the loop is called */
     pthread_t sweeper;

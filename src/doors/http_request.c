@@ -243,6 +243,11 @@ bool http_is_unix(const struct http_request *request)
     return request->server->unix_socket.path[0] != '\0';
 }
 
+bool http_is_tls(const struct http_request *request)
+{
+    return request->server->is_tls;
+}
+
 bool http_is_extra(const struct http_request *request)
 {
     return request->connection && request->connection->is_extra;

@@ -44,6 +44,7 @@ static struct http_server *server_new(const struct http_server_options *given)
     *o = *given;
     o->address = NULL;
     o->tls = NULL;
+    server->is_tls = given->tls != NULL;
     server->tls = given->tls ? tls_identity_hold(given->tls) : NULL;
     o->max_body_bytes = o->max_body_bytes ? o->max_body_bytes : 8u * 1024 * 1024;
     o->max_bodies_bytes = o->max_bodies_bytes ? o->max_bodies_bytes : 256u * 1024 * 1024;

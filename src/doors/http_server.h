@@ -127,6 +127,8 @@ struct str http_header(const struct http_request *request, const char *name);
 struct str http_header_prefix(const struct http_request *request, const char *prefix);
 /* Whether it came over a Unix socket: the permissions of its file have let the client in. */
 bool http_is_unix(const struct http_request *request);
+/* Whether it came over TLS that ends here. */
+bool http_is_tls(const struct http_request *request);
 /* Whether it came over a connection beyond the limit: only what is short and important should be
  * served, all else refused with 503. The connection is closed after the answer. */
 bool http_is_extra(const struct http_request *request);

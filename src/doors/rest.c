@@ -10,7 +10,9 @@
 #include "doors/checkup.h"
 #include "doors/claim_waits.h"
 #include "doors/events.h"
+#include "doors/rate_samples.h"
 #include "doors/rest_routes.h"
+#include "doors/ui.h"
 
 /* ---- Paths ---------------------------------------------------------------------------------- */
 
@@ -194,6 +196,13 @@ static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
         rest_fail_as(call, 401, &err, NULL);
         return;
     }
+    if (verdict == AUTH_CROSS_SITE) {
+        err_set(&err, REDRIVE_E_DENIED, "a page of another site has sent it with this login");
+        err_hint(&err, "programs send the header Authorization: Bearer TOKEN");
+        log_refusal(call, &err);
+        rest_fail(call, &err, NULL);
+        return;
+    }
     err_set(&err, REDRIVE_E_DENIED, "without tokens only programs of this machine are served");
     err_detail(&err, "%s", foreign_detail(verdict));
     err_hint(&err, "add tokens to the configuration");
@@ -288,6 +297,8 @@ static const char *client_text(struct http_request *request)
 enum http_admission rest_admit(struct http_request *request, void *ctx)
 {
     struct rest *rest = ctx;
+    if (ui_answer(request))
+        return HTTP_ANSWERED;
     struct rest_call *call = arena_alloc(http_arena(request), sizeof *call);
     if (!call) {
         http_reply(request, 503, NULL, (struct str){NULL, 0}, NULL, 0);
@@ -349,6 +360,8 @@ static int start_waiting_room(struct rest *rest, struct redrive_err *err)
         rc = claim_waits_new(rest->committer, rest->bells, &rest->claims, err);
     if (rc == 0)
         rc = bulk_runs_new(rest->committer, rest->bells, rest->log, &rest->bulk_runs, err);
+    if (rc == 0)
+        rc = rate_samples_new(&rest->rates, err);
     return rc;
 }
 
@@ -373,6 +386,8 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     rest->config = config_hold(options->config);
     rest->ready = true;
     rest->n_readers = options->n_readers ? options->n_readers : 2;
+    rest->rates_due = true;
+    bell_init(&rest->rates_bell, rest_readers_note_rates);
     list_init(&rest->waiting);
     pthread_mutex_init(&rest->lock, NULL);
     pthread_mutex_init(&rest->config_lock, NULL);
@@ -462,6 +477,7 @@ void rest_free(struct rest *rest)
     bells_free(rest->bells);
     claim_waits_free(rest->claims);
     bulk_runs_free(rest->bulk_runs);
+    rate_samples_free(rest->rates);
     pthread_cond_destroy(&rest->wake);
     pthread_mutex_destroy(&rest->lock);
     pthread_mutex_destroy(&rest->config_lock);

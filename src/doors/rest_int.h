@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/log_pace.h"
+#include "doors/bell.h"
 #include "doors/rest.h"
 
 struct rest_reader {
@@ -32,12 +33,15 @@ struct rest {
     struct checkup *checkup;
     struct claim_waits *claims;
     struct bulk_runs *bulk_runs;
+    struct rate_samples *rates;
+    struct bell rates_bell; /* rings when a reader should note the counters */
 
     struct rest_reader *readers;
     unsigned n_readers;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
     struct list waiting; /* calls for the readers */
+    bool rates_due;
     bool stopping;
 };
 
@@ -51,6 +55,8 @@ bool rest_is_away(const struct rest_call *call, struct redrive_err *err);
 int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err);
 /* Ends them; what they have not come to is answered with 503. Accepts those half started. */
 void rest_readers_stop(struct rest *rest);
+/* For the bell of rates: the next reader that is free notes the counters. */
+void rest_readers_note_rates(struct bell *bell);
 void rest_readers_take(struct rest *rest, struct rest_call *call);
 
 #endif

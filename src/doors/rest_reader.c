@@ -2,16 +2,23 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "doors/rate_samples.h"
 #include "store/store.h"
 
-static struct rest_call *next_call(struct rest *rest)
+/* What a reader is to do next: a call; or none, and `ret_rates` says whether to note the counters.
+ */
+static struct rest_call *next_call(struct rest *rest, bool *ret_rates)
 {
     struct rest_call *call = NULL;
     pthread_mutex_lock(&rest->lock);
-    while (list_empty(&rest->waiting) && !rest->stopping)
+    while (list_empty(&rest->waiting) && !rest->rates_due && !rest->stopping)
         pthread_cond_wait(&rest->wake, &rest->lock);
-    if (!rest->stopping) {
+    *ret_rates = rest->rates_due && !rest->stopping;
+    if (*ret_rates) {
+        rest->rates_due = false;
+    } else if (!rest->stopping) {
         call = LIST_ENTRY(rest->waiting.next, struct rest_call, link);
         list_remove(&call->link);
     }
@@ -19,19 +26,48 @@ static struct rest_call *next_call(struct rest *rest)
     return call;
 }
 
+static void note_rates(struct rest_reader *reader)
+{
+    struct rest *rest = reader->rest;
+    const struct engine *engine = committer_engine(rest->committer);
+    int64_t wait_ms = RATE_STEP_MS;
+    if (!pulse_is_away(engine_pulse(engine), NULL))
+        wait_ms = rate_samples_take(rest->rates, reader->store, engine_now_ms(engine));
+    bell_set(rest->bells, &rest->rates_bell, clock_monotonic_ms() + wait_ms);
+}
+
+void rest_readers_note_rates(struct bell *bell)
+{
+    struct rest *rest = (struct rest *)(void *)((char *)bell - offsetof(struct rest, rates_bell));
+    pthread_mutex_lock(&rest->lock);
+    rest->rates_due = true;
+    pthread_cond_signal(&rest->wake);
+    pthread_mutex_unlock(&rest->lock);
+}
+
+static void answer_call(struct rest_reader *reader, struct rest_call *call)
+{
+    struct redrive_err err;
+    call->store = reader->store;
+    if (!call->route->outlives_store && rest_is_away(call, &err))
+        rest_fail(call, &err, NULL);
+    else
+        call->route->run(call);
+}
+
 static void *read_calls(void *ctx)
 {
     struct rest_reader *reader = ctx;
-    struct rest_call *call;
-    while ((call = next_call(reader->rest))) {
-        call->store = reader->store;
-        struct redrive_err err;
-        if (!call->route->outlives_store && rest_is_away(call, &err))
-            rest_fail(call, &err, NULL);
+    for (;;) {
+        bool rates;
+        struct rest_call *call = next_call(reader->rest, &rates);
+        if (rates)
+            note_rates(reader);
+        else if (call)
+            answer_call(reader, call);
         else
-            call->route->run(call);
+            return NULL;
     }
-    return NULL;
 }
 
 int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err)

@@ -6,13 +6,17 @@
 
 /* Each ends with an empty row. */
 extern const struct rest_route REST_BREAKERS[];
+extern const struct rest_route REST_COUNTS[];
 extern const struct rest_route REST_CRON[];
 extern const struct rest_route REST_DEAD[];
 extern const struct rest_route REST_DEAD_BULK[];
 extern const struct rest_route REST_FIGURES[];
 extern const struct rest_route REST_JOBS[];
+extern const struct rest_route REST_RATES[];
 extern const struct rest_route REST_SERVICE[];
+extern const struct rest_route REST_SESSION[];
 extern const struct rest_route REST_SUBMIT[];
+extern const struct rest_route REST_TASKS[];
 extern const struct rest_route REST_WATCH[];
 extern const struct rest_route REST_WORK[];
 

@@ -1,0 +1,61 @@
+// Requests to the REST interface, the same that scripts use (docs/http.md). The browser adds the
+// session's cookie by itself; no token is ever held here.
+
+/** The server answered that it will not: a problem document (RFC 9457). */
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body.detail || body.title || `the server answered ${status}`);
+    this.name = "Problem";
+    this.status = status;
+    this.hint = [body.expected && `expected ${body.expected}`, body.hint].filter(Boolean).join("; ");
+  }
+}
+
+/** There was no answer at all. */
+export class Unreachable extends Error {
+  constructor() {
+    super("the server does not answer");
+    this.name = "Unreachable";
+  }
+}
+
+function problemOf(response, text) {
+  try {
+    return new Problem(response.status, JSON.parse(text));
+  } catch {
+    return new Problem(response.status, {});
+  }
+}
+
+/** Sends a request; gives the text of its answer. `body` is JSON text. */
+export async function send(method, path, { body, headers, signal } = {}) {
+  let response;
+  let text;
+  try {
+    response = await fetch(`/v1${path}`, {
+      method, body, signal, cache: "no-store", credentials: "same-origin", redirect: "error",
+      headers: { Accept: "application/json", ...(body !== undefined && { "Content-Type": "application/json" }), ...headers },
+    });
+    text = await response.text();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Unreachable();
+  }
+  if (!response.ok) throw problemOf(response, text);
+  return text;
+}
+
+async function json(method, path, options) {
+  const text = await send(method, path, options);
+  return text ? JSON.parse(text) : null;
+}
+
+export const get = (path, options) => json("GET", path, options);
+export const post = (path, body, options) =>
+  json("POST", path, { ...options, body: body === undefined ? undefined : JSON.stringify(body) });
+export const remove = (path, options) => json("DELETE", path, options);
+
+/** A name as a segment of a path; "." and ".." would be taken for steps by the browser. */
+export function segment(name) {
+  return encodeURIComponent(name).replace(/^\.+$/, (dots) => "%2E".repeat(dots.length));
+}

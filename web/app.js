@@ -1,0 +1,81 @@
+// Where it begins: who is it, then the frame, then the page of the address.
+import { get, remove, Problem, Unreachable } from "./api.js";
+import { setServerTime } from "./format.js";
+import { startKeys } from "./keys.js";
+import { startLive, stopLive } from "./live.js";
+import { login } from "./pages/login.js";
+import { refresh, startRouter } from "./router.js";
+import { ROUTES } from "./routes.js";
+import { drawShell, markPage, showAway } from "./shell.js";
+import { notify, notifyError, setScopes } from "./widgets.js";
+
+const root = document.getElementById("app");
+const TRY_AGAIN_MS = 2000;
+
+let comesBack = null;
+
+// A mistake in this program is shown, not swallowed: people should know that what they see is stale.
+window.addEventListener("error", (event) => notify("error", `The page made a mistake: ${event.message}`, "Loading it again may help."));
+window.addEventListener("unhandledrejection", (event) =>
+  notify("error", `The page made a mistake: ${event.reason?.message ?? event.reason}`, "Loading it again may help."));
+
+async function logOut() {
+  stopLive();
+  await remove("/session").catch(notifyError);
+  location.assign("/ui/");
+}
+
+// Asks until there is an answer again; the page then loads what it missed.
+function waitForServer() {
+  if (comesBack) return;
+  comesBack = setInterval(async () => {
+    try {
+      const session = await get("/session");
+      setServerTime(session.at);
+      if (session.needs_token && !session.name) return location.reload();
+      clearInterval(comesBack);
+      comesBack = null;
+      refresh();
+    } catch (error) {
+      if (!(error instanceof Unreachable) && !(error instanceof Problem)) throw error;
+    }
+  }, TRY_AGAIN_MS);
+}
+
+function onFailure(error) {
+  if (error instanceof Problem && error.status === 401) {
+    location.reload();
+  } else if (error instanceof Unreachable) {
+    showAway("The server does not answer. This is what it last said; trying again.");
+    waitForServer();
+  } else if (error instanceof Problem && error.status === 503) {
+    showAway(`${error.message}; trying again.`);
+    waitForServer();
+  } else {
+    notifyError(error);
+  }
+}
+
+function startPages(session) {
+  setServerTime(session.at);
+  setScopes(session.scopes);
+  const page = drawShell(root, session, logOut);
+  startKeys();
+  startRouter(ROUTES, page, { opened: markPage, loaded: () => showAway(""), failed: onFailure });
+  startLive();
+}
+
+async function start() {
+  let session;
+  try {
+    session = await get("/session");
+  } catch (error) {
+    root.textContent = `${error.message}. ${error.hint ?? ""} Trying again.`;
+    setTimeout(start, TRY_AGAIN_MS);
+    return;
+  }
+  if (session.name) startPages(session);
+  else login(root, startPages);
+}
+
+start();

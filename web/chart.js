@@ -1,0 +1,89 @@
+// Pictures of figures, as SVG. Lines keep their width when a picture is stretched; words stand beside
+// it as text, so that they are not.
+import { h, svg } from "./dom.js";
+import { clock, compact, span } from "./format.js";
+import { label } from "./states.js";
+
+const WIDTH = 600;
+const HEIGHT = 140;
+
+/** A round number at or above `value`: 1, 2 or 5 times a power of ten. */
+function roundUp(value) {
+  if (value <= 0) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= value);
+}
+
+function linePath(values, max) {
+  const step = WIDTH / Math.max(values.length - 1, 1);
+  return values.map((v, i) => `${i ? "L" : "M"}${(i * step).toFixed(1)} ${(HEIGHT - (v / max) * (HEIGHT - 6)).toFixed(1)}`).join("");
+}
+
+function columns(times, series, format) {
+  const step = WIDTH / Math.max(times.length - 1, 1);
+  return times.map((at, i) => svg("rect", { class: "column", x: (i - 0.5) * step, y: 0, width: step, height: HEIGHT },
+    svg("title", null, `${clock(at)}  ${series.map((s) => `${s.name} ${format(s.values[i])}`).join("  ")}`)));
+}
+
+/** Lines over time. series: {name, class, values}; the values belong to `times`, in ms. */
+export function lines(times, series, format) {
+  const max = roundUp(Math.max(...series.flatMap((s) => s.values), 0));
+  return h("figure", { class: "chart" },
+    h("figcaption", null, series.map((s) => h("span", { class: `key ${s.class}` },
+      s.name, " ", h("strong", null, format(s.values.at(-1) ?? 0))))),
+    h("div", { class: "plot" },
+      h("span", { class: "max" }, format(max)), h("span", { class: "min" }, "0"),
+      svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${series.map((s) => s.name).join(", ")} over time` },
+        [0.25, 0.5, 0.75].map((y) => svg("line", { class: "grid", x1: 0, x2: WIDTH, y1: HEIGHT * y, y2: HEIGHT * y })),
+        series.map((s, i) => [
+          i === 0 && svg("path", { class: `area ${s.class}`, d: `${linePath(s.values, max)}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z` }),
+          svg("path", { class: `line ${s.class}`, d: linePath(s.values, max) })]),
+        columns(times, series, format))),
+    h("div", { class: "axis" }, h("span", null, clock(times[0])), h("span", null, clock(times.at(-1)))));
+}
+
+/** One bar of parts: {state, n}. */
+export function bar(parts) {
+  const all = parts.reduce((sum, part) => sum + part.n, 0);
+  let at = 0;
+  return svg("svg", { class: "bar", viewBox: "0 0 100 1", preserveAspectRatio: "none", role: "img",
+    "aria-label": parts.filter((p) => p.n > 0).map((p) => `${label(p.state)} ${p.n}`).join(", ") || "nothing" },
+  svg("rect", { class: "ground", width: 100, height: 1 }),
+  all > 0 && parts.filter((part) => part.n > 0).map((part) => {
+    const width = (part.n / all) * 100;
+    const rect = svg("rect", { class: `s-${part.state}`, x: at, width, height: 1 }, svg("title", null, `${label(part.state)} ${compact(part.n)}`));
+    at += width;
+    return rect;
+  }));
+}
+
+/** How much of something is used. */
+export function gauge(used, all) {
+  return svg("svg", { class: "bar gauge", viewBox: "0 0 100 1", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { class: "ground", width: 100, height: 1 }),
+    svg("rect", { class: "used", width: all > 0 ? Math.min(100, (used / all) * 100) : 0, height: 1 }));
+}
+
+// Waits grow by powers, so that a line in proportion would show the last one alone: distances are
+// square roots.
+const far = (ms) => Math.sqrt(Math.max(ms, 0));
+
+/** A policy as a line of attempts: rows {n, min_ms, max_ms, total_min_ms, total_max_ms}. Where jitter
+ * leaves the time open, it is drawn as a span. */
+export function schedule(rows, { width = 560 } = {}) {
+  const end = far(rows.at(-1)?.total_max_ms ?? 0) || 1;
+  const x = (ms) => 8 + (far(ms) / end) * (width - 16);
+  const mid = (row) => x((row.total_min_ms + row.total_max_ms) / 2);
+  return svg("svg", { class: "schedule", viewBox: `0 0 ${width} 26`, role: "img",
+    "aria-label": `attempts after ${rows.map((row) => span(row.total_max_ms)).join(", ") || "0s, and no retry"}` },
+  svg("line", { class: "track", x1: 8, x2: rows.length ? x(rows.at(-1).total_max_ms) : 8, y1: 13, y2: 13 }),
+  rows.map((row) => svg("line", { class: "jitter", x1: x(row.total_min_ms), x2: x(row.total_max_ms), y1: 13, y2: 13 })),
+  svg("circle", { class: "attempt", cx: 8, cy: 13, r: 4 }, svg("title", null, "attempt 1, at once")),
+  rows.map((row) => svg("circle", { class: "attempt", cx: mid(row), cy: 13, r: 4 },
+    svg("title", null, `attempt ${row.n + 1}: ${waits(row.min_ms, row.max_ms)} later, ${waits(row.total_min_ms, row.total_max_ms)} after the first`))));
+}
+
+/** "4s", or "0ms – 4s" where jitter decides. */
+export function waits(min, max) {
+  return min === max ? span(min) : `${span(min)} – ${span(max)}`;
+}

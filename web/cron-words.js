@@ -1,0 +1,49 @@
+// Cron expressions in words, for those that people write; others are left as they are.
+
+const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+const NAMED = {
+  "@yearly": "every year, on January 1 at 00:00", "@annually": "every year, on January 1 at 00:00",
+  "@monthly": "every month, on day 1 at 00:00", "@weekly": "every Sunday at 00:00",
+  "@daily": "every day at 00:00", "@midnight": "every day at 00:00", "@hourly": "every hour",
+};
+
+function nameOf(text, names, first) {
+  const short = names.findIndex((name) => name.slice(0, 3).toLowerCase() === text.toLowerCase());
+  return short >= 0 ? names[short] : /^\d+$/.test(text) ? (names[Number(text) - first] ?? text) : null;
+}
+
+function inWords(field, names, first) {
+  const parts = field.split(",").map((part) => {
+    const ends = part.split("-").map((end) => nameOf(end, names, first));
+    if (ends.length > 2 || ends.includes(null)) return null;
+    return ends.length === 2 ? `${ends[0]} to ${ends[1]}` : ends[0];
+  });
+  return parts.includes(null) ? null : parts.join(", ");
+}
+
+const two = (n) => String(n).padStart(2, "0");
+
+function time(minute, hour) {
+  const every = (field) => /^\*\/(\d+)$/.exec(field)?.[1];
+  if (minute === "*" && hour === "*") return "every minute";
+  if (every(minute) && hour === "*") return `every ${every(minute)} minutes`;
+  if (/^\d+$/.test(minute) && hour === "*") return minute === "0" ? "every hour" : `every hour at minute ${minute}`;
+  if (/^\d+$/.test(minute) && every(hour)) return `every ${every(hour)} hours at minute ${minute}`;
+  if (/^\d+$/.test(minute) && /^\d+(,\d+)*$/.test(hour)) return `at ${hour.split(",").map((h) => `${two(h)}:${two(minute)}`).join(" and ")}`;
+  return null;
+}
+
+/** "30 7 * * mon-fri" → "at 07:30, Monday to Friday"; null where there are no good words. */
+export function cronWords(text) {
+  const fields = text.trim().split(/\s+/);
+  if (fields.length === 1) return NAMED[text.trim().toLowerCase()] ?? null;
+  if (fields.length !== 5) return null;
+  const [minute, hour, day, month, weekday] = fields;
+  const parts = [time(minute, hour)];
+  if (day !== "*") parts.push(/^\d+(,\d+)*$/.test(day) ? `on day ${day.replaceAll(",", ", ")} of the month` : null);
+  if (weekday !== "*") parts.push(day !== "*" ? null : inWords(weekday, DAYS, 0));
+  if (month !== "*") parts.push(inWords(month, MONTHS, 1)?.replace(/^/, "in ") ?? null);
+  if (parts.includes(null)) return null;
+  return parts.join(", ");
+}

@@ -1,0 +1,103 @@
+// Times, spans and numbers for people. Ages go by the server's clock: that of the machine with the
+// browser may differ.
+
+let offset = 0;
+
+/** Called with a time that the server has just told. */
+export function setServerTime(text) {
+  const at = Date.parse(text);
+  if (!Number.isNaN(at)) offset = at - Date.now();
+}
+
+export function now() {
+  return Date.now() + offset;
+}
+
+const UNITS = [
+  ["d", 86400000],
+  ["h", 3600000],
+  ["m", 60000],
+  ["s", 1000],
+];
+
+/** 1530 → "1.5s", 90000 → "1m 30s": the two largest units. */
+export function span(ms) {
+  if (ms === null || ms === undefined || Number.isNaN(ms)) return "–";
+  const size = Math.abs(ms);
+  if (size < 1000) return `${Math.round(size)}ms`;
+  if (size < 10000) return `${Number((size / 1000).toFixed(1))}s`;
+  let rest = Math.round(size / 1000) * 1000;
+  const parts = [];
+  for (const [name, unit] of UNITS) {
+    if (parts.length === 2) break;
+    const n = Math.floor(rest / unit);
+    rest -= n * unit;
+    if (n > 0) parts.push(`${n}${name}`);
+    else if (parts.length > 0) break;
+  }
+  return parts.join(" ");
+}
+
+/** How long ago, in one unit, for tables: "4m". */
+export function age(ms) {
+  const size = Math.abs(ms);
+  for (const [name, unit] of UNITS) if (size >= unit) return `${Math.floor(size / unit)}${name}`;
+  return "0s";
+}
+
+/** "in 4m" or "4m ago". */
+export function relative(text) {
+  if (!text) return "–";
+  const ms = Date.parse(text) - now();
+  if (Math.abs(ms) < 1000) return "now";
+  return ms > 0 ? `in ${span(ms)}` : `${age(ms)} ago`;
+}
+
+const STAMP = new Intl.DateTimeFormat(undefined, {
+  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  hourCycle: "h23",
+});
+
+/** The local time, whole. */
+export function stamp(text) {
+  return text ? STAMP.format(new Date(text)) : "–";
+}
+
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
+export function clock(ms) {
+  return CLOCK.format(new Date(ms));
+}
+
+const COUNT = new Intl.NumberFormat("en");
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+/** 1234567 → "1,234,567". */
+export function count(n) {
+  return COUNT.format(n ?? 0);
+}
+
+/** 1234567 → "1.2M", for places where there is no room. */
+export function compact(n) {
+  return Math.abs(n) < 10000 ? count(n) : COMPACT.format(n);
+}
+
+export function rate(perSecond) {
+  if (!perSecond) return "0/s";
+  if (perSecond < 0.1) return `${Number((perSecond * 60).toFixed(1))}/min`;
+  return perSecond < 10 ? `${perSecond.toFixed(1)}/s` : `${compact(Math.round(perSecond))}/s`;
+}
+
+export function percent(share) {
+  if (share === null || share === undefined) return "–";
+  return `${Number((share * 100).toFixed(share > 0.99 && share < 1 ? 2 : 1))} %`;
+}
+
+export function bytes(n) {
+  if (n < 1024) return `${n} bytes`;
+  return n < 1048576 ? `${(n / 1024).toFixed(1)} KiB` : `${(n / 1048576).toFixed(1)} MiB`;
+}
+
+export function plural(n, one, many = `${one}s`) {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}

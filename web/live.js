@@ -1,0 +1,86 @@
+// What happens on the server, as it happens: one event stream, open only while the page can be seen.
+// A browser opens at most six connections to a server over HTTP/1.1, so hidden tabs must not keep any.
+
+const KINDS = ["submitted", "started", "completed", "retrying", "released", "dead_letter", "failed", "cancelled", "parked",
+  "redriven", "breaker", "reset"];
+const TRY_AGAIN_MS = 3000;
+
+let source = null;
+let timer = null;
+let wanted = false;
+let state = "off";
+const listeners = new Set();
+const watchers = new Set();
+
+function tell(next) {
+  if (next === state) return;
+  state = next;
+  for (const watcher of watchers) watcher(state);
+}
+
+function onEvent(event) {
+  tell("on");
+  let data;
+  try {
+    data = JSON.parse(event.data);
+  } catch {
+    data = { type: "reset" };
+  }
+  for (const listener of listeners) listener(data);
+}
+
+function open() {
+  clearTimeout(timer);
+  if (source || !wanted || document.hidden) return;
+  source = new EventSource("/v1/events");
+  source.onopen = () => tell("on");
+  source.onerror = () => {
+    tell("lost");
+    // One that the server refused does not try again by itself.
+    if (source?.readyState === EventSource.CLOSED) {
+      close();
+      timer = setTimeout(open, TRY_AGAIN_MS);
+    }
+  };
+  for (const kind of KINDS) source.addEventListener(kind, onEvent);
+}
+
+function close() {
+  clearTimeout(timer);
+  source?.close();
+  source = null;
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    close();
+    if (wanted) tell("paused");
+    return;
+  }
+  open();
+  // Nobody has told what happened meanwhile.
+  if (wanted) for (const listener of listeners) listener({ type: "reset" });
+});
+
+export function startLive() {
+  wanted = true;
+  open();
+}
+
+export function stopLive() {
+  wanted = false;
+  close();
+  tell("off");
+}
+
+/** Calls with every event; gives the function that ends it. */
+export function onLive(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Calls with "on", "lost", "paused" or "off" whenever it changes. */
+export function watchLive(watcher) {
+  watchers.add(watcher);
+  watcher(state);
+}

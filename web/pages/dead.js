@@ -1,0 +1,122 @@
+// Dead letters: groups of the same error, redriven or removed as a whole; progress of those under way.
+import { h } from "../dom.js";
+import { get, post, remove, segment } from "../api.js";
+import { gauge } from "../chart.js";
+import { count, plural } from "../format.js";
+import { badge } from "../states.js";
+import { act, button, confirmed, dialog, empty, firstLine, heading, mayChange, notifyError, table, when } from "../widgets.js";
+
+const FILTERS = ["task", "queue", "class", "reason", "type", "text", "group", "user"];
+const BASE = "/retry/dead-letters";
+const PAGE = 50;
+
+// ---- Actions -------------------------------------------------------------------------------------
+
+// Without a filter it is about all of them, which has to be said.
+const which = (filter) => (Object.keys(filter).length > 0 ? { filter } : { all: true });
+
+async function redrive(filter) {
+  let asked;
+  try {
+    asked = await post(`${BASE}/retry`, { ...which(filter), dry_run: true });
+  } catch (error) {
+    notifyError(error);
+    return;
+  }
+  const rate = h("input", { type: "number", min: "1", max: "1000000", step: "1", placeholder: "as fast as it goes", "aria-label": "Jobs a second" });
+  const answer = await dialog("Redrive dead letters", [
+    h("p", null, `${plural(asked.matched, "dead letter")} will run again${asked.refused ? `; ${count(asked.refused)} of them cannot: a live job has their unique key, or their deadline has passed` : ""}.`),
+    h("label", null, "At most ", rate, " a second"),
+  ], [{ label: "Leave them", value: "" }, { label: "Redrive", value: "yes", kind: "primary" }]);
+  if (answer !== "yes") return;
+  const body = { ...which(filter), ...(rate.value && { rate: Number(rate.value) }) };
+  act(post(`${BASE}/retry`, body), (done) => (done.finished ? `${count(done.redriven)} redriven` : `Redriving ${count(done.matched)} at ${rate.value} a second`));
+}
+
+async function purge(filter) {
+  const query = new URLSearchParams({ older_than_hours: 0, ...filter });
+  let asked;
+  try {
+    asked = await remove(`${BASE}?${query}&dry_run=true`);
+  } catch (error) {
+    notifyError(error);
+    return;
+  }
+  if (!(await confirmed("Remove dead letters", `${plural(asked.matched, "dead letter")} will be gone for good, with payload and history.`, `Remove ${count(asked.matched)}`))) return;
+  act(remove(`${BASE}?${query}`), (done) => `${count(done.removed)} removed`);
+}
+
+function buttons(filter) {
+  return mayChange() && [button("Redrive", () => redrive(filter), { kind: "primary" }), button("Remove", () => purge(filter))];
+}
+
+// ---- Drawing -------------------------------------------------------------------------------------
+
+function href(filter) {
+  return `/ui/dead?${new URLSearchParams(filter)}`;
+}
+
+function underWay(runs) {
+  return runs.map((run) => h("p", { class: "notice running", "data-key": run.id },
+    h("span", null, `Redriving at ${run.rate}: ${count(run.redriven)} of ${count(run.matched)}${run.refused ? `, ${count(run.refused)} refused` : ""}`, gauge(run.redriven + run.refused, run.matched)),
+    mayChange() && button("Stop", () => act(remove(`${BASE}/retries/${segment(run.id)}`), "Stopped; what has not come back is still dead"))));
+}
+
+function errorCell(error) {
+  if (!error) return h("span", { class: "muted" }, "never ran");
+  return [h("span", { class: "class" }, error.class), error.type && [" ", h("code", null, error.type)], h("div", { class: "message" }, firstLine(error.message, 240))];
+}
+
+function groupTable(groups) {
+  return table([
+    { title: "Jobs", class: "n", cell: (g) => h("a", { class: "big", href: href({ group: g.fingerprint }) }, count(g.count)) },
+    { title: "Error", class: "error", cell: (g) => errorCell(g.example) },
+    { title: "Task", cell: (g) => h("a", { href: href({ task: g.task }) }, g.task) },
+    { title: "First", class: "wide", cell: (g) => when(g.first_seen) },
+    { title: "Last", cell: (g) => when(g.last_seen) },
+    { title: "", class: "act", cell: (g) => buttons({ group: g.fingerprint }) },
+  ], groups, { key: (g) => g.fingerprint, label: "Groups of dead letters" });
+}
+
+function letterTable(letters) {
+  return table([
+    { title: "Job", cell: (j) => h("a", { class: "id", href: `/ui/jobs/${segment(j.id)}` }, j.id) },
+    { title: "Task", cell: (j) => j.task },
+    { title: "Error", class: "error", cell: (j) => errorCell(j.last_error) },
+    { title: "Why", class: "wide", cell: (j) => badge("dead_letter", j.reason?.replaceAll("_", " ")) },
+    { title: "Attempts", class: "n wide", cell: (j) => j.attempts },
+    { title: "Died", cell: (j) => when(j.finished_at) },
+  ], letters, { key: (j) => j.id, label: "Dead letters" });
+}
+
+export default function dead(context) {
+  const filter = Object.fromEntries(FILTERS.filter((name) => context.query.get(name)).map((name) => [name, context.query.get(name)]));
+  const isFiltered = Object.keys(filter).length > 0;
+
+  async function load(signal) {
+    const query = new URLSearchParams(filter);
+    const list = new URLSearchParams({ ...filter, limit: PAGE, ...(context.query.has("cursor") && { cursor: context.query.get("cursor") }) });
+    const [runs, groups, letters] = await Promise.all([
+      get(`${BASE}/retries`, { signal }), get(`${BASE}/groups?${query}`, { signal }),
+      isFiltered ? get(`${BASE}?${list}`, { signal }) : null]);
+    return { runs: runs.items, groups: groups.items, letters };
+  }
+
+  function render({ runs, groups, letters }) {
+    const n = groups.reduce((sum, group) => sum + group.count, 0);
+    return h("div", { class: "page" },
+      heading(["Dead letters ", n > 0 && h("span", { class: "muted" }, count(n))], n > 0 && buttons(filter)),
+      isFiltered && h("p", { class: "chosen" }, Object.entries(filter).map(([name, value]) => h("span", { class: "tag" }, `${name}: ${firstLine(value, 40)} `,
+        h("a", { href: href(Object.fromEntries(Object.entries(filter).filter(([other]) => other !== name))), "aria-label": `Without ${name}` }, "×")))),
+      underWay(runs),
+      groups.length === 0 ? empty(isFiltered ? "No dead letter matches." : "There are no dead letters.", "A job becomes one when its retries are used up, or when its error can never succeed.")
+        : [h("h2", null, isFiltered ? "Errors among them" : "By error"), groupTable(groups)],
+      letters && letters.items.length > 0 && [h("h2", null, "One by one"), letterTable(letters.items),
+        h("nav", { class: "pager", "aria-label": "Pages of the list" },
+          context.query.has("cursor") && h("a", { href: href(filter) }, "« first page"),
+          letters.next && h("a", { rel: "next", href: href({ ...filter, cursor: letters.next }) }, "next page »"))]);
+  }
+
+  return { load, render, wants: (event) => ["dead_letter", "redriven"].includes(event.type) };
+}
+

@@ -1,0 +1,190 @@
+// Jobs: filters in the address, pages, and actions on those that are selected or on all that match.
+import { h } from "../dom.js";
+import { get, Problem, segment } from "../api.js";
+import { chooseRun, runLine, runOnAll, runOnSome } from "../bulk.js";
+import { compact, count, plural } from "../format.js";
+import { badge, LIVE, RETRIABLE, STATES } from "../states.js";
+import { button, empty, firstLine, heading, mayChange, table, when } from "../widgets.js";
+
+const FILTERS = ["state", "task", "queue", "user", "unique_key", "class", "reason", "type", "text", "group", "older_than", "newer_than"];
+const COUNTED = ["state", "task", "queue"]; // there are counters for these
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const PAGE = 50;
+
+// ---- The search box ------------------------------------------------------------------------------
+
+/** `task:mail "timed out"` → {query: "task=mail&text=timed+out"}; an id → {id}. */
+export function parseSearch(text) {
+  const query = new URLSearchParams();
+  const words = [];
+  for (const [, name, quoted, plain] of text.matchAll(/(?:(\w+):)?(?:"([^"]*)"|(\S+))/g)) {
+    const value = quoted ?? plain;
+    if (name === "id") return { id: value };
+    if (name === "status") query.set("state", value);
+    else if (FILTERS.includes(name)) query.set(name, value);
+    else words.push(name ? `${name}:${value}` : value);
+  }
+  if (words.length === 1 && UUID.test(words[0])) return { id: words[0] };
+  if (words.length > 0) query.set("text", words.join(" "));
+  return { query };
+}
+
+/** The other way round. */
+export function searchText(query) {
+  return FILTERS.filter((name) => query.has(name)).map((name) => {
+    const value = query.get(name);
+    const shown = /[\s"]/.test(value) ? `"${value}"` : value;
+    return name === "text" ? shown : `${name}:${shown}`;
+  }).join(" ");
+}
+
+// ---- Reading -------------------------------------------------------------------------------------
+
+function filtersOf(query) {
+  return new URLSearchParams(FILTERS.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
+}
+
+function countsPath(filters) {
+  return `/counts?${new URLSearchParams([...filters].filter(([name]) => COUNTED.includes(name)))}`;
+}
+
+// A word may be the id of a job, or stand in an error.
+async function jobOf(text, signal) {
+  if (!text || /\s/.test(text)) return null;
+  try {
+    return await get(`/jobs/${segment(text)}`, { signal });
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return null;
+    throw error;
+  }
+}
+
+// ---- Drawing -------------------------------------------------------------------------------------
+
+function urlWith(filters, changes) {
+  const next = new URLSearchParams(filters);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) next.set(name, value);
+    else next.delete(name);
+  }
+  return `/ui/jobs?${next}`;
+}
+
+function moment(job) {
+  if (job.state === "scheduled" || job.state === "retrying") return job.process_after;
+  if (job.state === "running") return job.started_at;
+  return job.finished_at ?? job.created_at;
+}
+
+function stateChips(filters, counts) {
+  const chosen = filters.get("state")?.split(",") ?? [];
+  const chip = (state, n) => h("a", {
+    class: "chip", href: urlWith(filters, { state: chosen.length === 1 && chosen[0] === state ? "" : state }),
+    "aria-current": chosen.includes(state) ? "true" : null,
+  }, badge(state, compact(n)));
+  return h("nav", { class: "chips", "aria-label": "States" },
+    h("a", { class: "chip", href: urlWith(filters, { state: "" }), "aria-current": chosen.length === 0 ? "true" : null }, "all"),
+    STATES.map((state) => chip(state, counts.by_state[state])));
+}
+
+function picker(context, filters, name, items) {
+  const chosen = filters.get(name) ?? "";
+  const names = items.map((item) => item[name]);
+  if (chosen && !names.includes(chosen)) names.unshift(chosen);
+  return h("label", { class: "picker" }, name,
+    h("select", { onchange: (event) => context.go(urlWith(filters, { [name]: event.target.value })) },
+      h("option", { value: "", selected: chosen === "" }, "any"),
+      names.map((value) => h("option", { value, selected: value === chosen }, value))));
+}
+
+function chosenFilters(filters) {
+  const others = [...filters].filter(([name]) => !COUNTED.includes(name));
+  return others.map(([name, value]) => h("span", { class: "tag" }, `${name}: ${firstLine(value, 40)} `,
+    h("a", { href: urlWith(filters, { [name]: "" }), "aria-label": `Without ${name}` }, "×")));
+}
+
+const COLUMNS = [
+  { title: "Job", cell: (j) => h("a", { class: "id", href: `/ui/jobs/${segment(j.id)}` }, j.id) },
+  { title: "State", cell: (j) => badge(j.state, j.state === "parked" ? j.reason : null) },
+  { title: "Task", cell: (j) => j.task },
+  { title: "Queue", class: "wide", cell: (j) => j.queue },
+  { title: "Attempts", class: "n wide", cell: (j) => `${j.attempts} of ${j.max_attempts}` },
+  { title: "When", cell: (j) => when(moment(j)) },
+  { title: "Last error", class: "wide error", cell: (j) => j.last_error && [h("span", { class: "class" }, j.last_error.class), " ", firstLine(j.last_error.message, 120)] },
+];
+
+function selectColumn(items, selected, context) {
+  const toggle = (id, on) => {
+    if (on) selected.add(id);
+    else selected.delete(id);
+    context.redraw();
+  };
+  const all = items.length > 0 && items.every((job) => selected.has(job.id));
+  return {
+    title: h("input", { type: "checkbox", "aria-label": "Select the page", checked: all, onchange: (e) => {
+      for (const job of items) (e.target.checked ? selected.add(job.id) : selected.delete(job.id));
+      context.redraw();
+    } }),
+    class: "check",
+    cell: (job) => h("input", { type: "checkbox", "aria-label": `Select ${job.id}`, checked: selected.has(job.id), onchange: (e) => toggle(job.id, e.target.checked) }),
+  };
+}
+
+function bulkBar(filters, total, items, selected, context) {
+  const some = items.filter((job) => selected.has(job.id));
+  const states = filters.get("state")?.split(",") ?? STATES;
+  const can = { cancel: states.some((s) => LIVE.includes(s)), retry: states.some((s) => RETRIABLE.includes(s)) };
+  const onSome = async (verb) => {
+    if (!(await chooseRun(verb, plural(some.length, "selected job")))) return;
+    const ids = some.map((job) => job.id);
+    selected.clear();
+    runOnSome(verb, ids);
+  };
+  const onAll = async (verb) => {
+    const many = total === null ? "all jobs that match the filter" : `all ${count(total)} jobs that match the filter`;
+    if (await chooseRun(verb, many)) runOnAll(verb, filters);
+  };
+  const row = (label, act, verbs) => h("span", { class: "bulk" }, label, verbs.map((verb) =>
+    button(verb === "cancel" ? "Cancel" : "Retry", () => act(verb))));
+  const verbs = ["retry", "cancel"].filter((verb) => can[verb]);
+  return h("div", { class: "bulk-bar" },
+    some.length > 0 ? row(plural(some.length, "selected", "selected"), onSome, verbs) : verbs.length > 0 && row("All that match", onAll, verbs));
+}
+
+function pager(filters, query, next) {
+  return h("nav", { class: "pager", "aria-label": "Pages of the list" },
+    query.has("cursor") && h("a", { href: urlWith(filters, {}) }, "« first page"),
+    next && h("a", { rel: "next", href: urlWith(filters, { cursor: next }) }, "next page »"));
+}
+
+export default function jobs(context) {
+  const filters = filtersOf(context.query);
+  const selected = new Set();
+  const isCounted = [...filters.keys()].every((name) => COUNTED.includes(name));
+
+  async function load(signal) {
+    const list = new URLSearchParams([...filters, ["limit", PAGE]]);
+    if (context.query.has("cursor")) list.set("cursor", context.query.get("cursor"));
+    const [page, counts, exact] = await Promise.all([
+      get(`/jobs?${list}`, { signal }), get(countsPath(filters), { signal }), jobOf(filters.get("text"), signal)]);
+    return { page, counts, exact };
+  }
+
+  function render({ page, counts, exact }) {
+    const total = isCounted ? counts.total : null;
+    const columns = mayChange() ? [selectColumn(page.items, selected, context), ...COLUMNS] : COLUMNS;
+    return h("div", { class: "page" },
+      heading(["Jobs ", total !== null && h("span", { class: "muted" }, count(total))],
+        picker(context, filters, "task", counts.by_task), picker(context, filters, "queue", counts.by_queue)),
+      stateChips(filters, counts),
+      h("p", { class: "chosen" }, chosenFilters(filters)),
+      runLine(),
+      exact && h("p", { class: "notice" }, h("span", null, "The job with this id: ", h("a", { href: `/ui/jobs/${segment(exact.id)}` }, exact.id), " ", badge(exact.state))),
+      mayChange() && page.items.length > 0 && bulkBar(filters, total, page.items, selected, context),
+      page.items.length === 0 ? empty("No job matches.", filters.size > 0 ? "Fewer filters find more." : "Submit one with redrive enqueue, or POST /v1/jobs.")
+        : table(columns, page.items, { key: (job) => job.id, label: "Jobs" }),
+      pager(filters, context.query, page.next));
+  }
+
+  return { load, render };
+}

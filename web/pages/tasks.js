@@ -1,0 +1,60 @@
+// Tasks: what each has done, and its retry policy drawn as a schedule.
+import { h } from "../dom.js";
+import { get } from "../api.js";
+import { bar, schedule, waits } from "../chart.js";
+import { compact, count, plural } from "../format.js";
+import { STATES, badge } from "../states.js";
+import { empty, heading, jobsLink } from "../widgets.js";
+
+/** Rows of the interface, where a delay that is certain has one member, as spans. */
+export function spansOf(rows) {
+  return rows.map((row) => ({
+    ...row,
+    min_ms: row.min_ms ?? row.delay_ms, max_ms: row.max_ms ?? row.delay_ms,
+    total_min_ms: row.total_min_ms ?? row.total_ms, total_max_ms: row.total_max_ms ?? row.total_ms,
+  }));
+}
+
+function how(task) {
+  const parts = [task.queue && `queue ${task.queue}`, task.run && `run by ${task.run}`];
+  if (task.limits.rate) parts.push(`at most ${task.limits.rate}`);
+  if (task.limits.concurrency) parts.push(`${count(task.limits.concurrency)} at one time`);
+  if (!task.declared) parts.push("not in the configuration: defaults");
+  return parts.filter(Boolean).join(" · ");
+}
+
+function policy({ schedule: plan }) {
+  const rows = spansOf(plan.retries);
+  const last = rows.at(-1);
+  return h("div", { class: "policy" }, schedule(rows),
+    h("p", { class: "muted small" },
+      rows.length === 0 ? "No retry: a failure ends the job as " : `${plural(plan.attempts, "attempt")} within ${waits(last.total_min_ms, last.total_max_ms)}, then `,
+      badge(plan.then), plan.more && " (the first of them are drawn)"),
+    rows.length > 0 && h("details", null, h("summary", null, "Retry by retry"),
+      h("table", { class: "compact" }, h("thead", null, h("tr", null, ["Retry", "Waits before", "In all"].map((t) => h("th", null, t)))),
+        h("tbody", null, rows.map((row) => h("tr", null, h("td", null, row.n), h("td", null, waits(row.min_ms, row.max_ms)), h("td", null, waits(row.total_min_ms, row.total_max_ms))))))));
+}
+
+function card(task) {
+  const total = STATES.reduce((sum, state) => sum + task.sizes[state], 0);
+  const c = task.counters;
+  return h("section", { class: "card task", "data-key": task.task, id: `task-${task.task}` },
+    h("div", { class: "heading" },
+      h("h2", null, jobsLink({ task: task.task }, task.task)),
+      h("span", { class: "muted" }, how(task))),
+    h("div", { class: "columns" },
+      h("div", null,
+        bar(STATES.map((state) => ({ state, n: task.sizes[state] }))),
+        h("p", { class: "counts" }, total === 0 ? "no jobs now" : STATES.filter((state) => task.sizes[state] > 0).map((state) =>
+          jobsLink({ task: task.task, state }, badge(state, compact(task.sizes[state]))))),
+        h("p", { class: "muted small" }, `ever: ${compact(c.jobs_received)} submitted, ${compact(c.jobs_completed)} completed, ${compact(c.jobs_retried)} retries, ${compact(c.jobs_dlq)} dead`)),
+      policy(task)));
+}
+
+export default function tasks() {
+  return {
+    load: (signal) => get("/tasks", { signal }),
+    render: ({ items }) => h("div", { class: "page" }, heading("Tasks"),
+      items.length === 0 ? empty("There is no task yet.", "Tasks stand in the configuration, or come with their first job.") : items.map(card)),
+  };
+}

@@ -1,0 +1,131 @@
+// Which page is shown, and keeping it up to date: links, the browser's back and forward, live events.
+import { show, h } from "./dom.js";
+import { onLive } from "./live.js";
+
+const LIVE_GAP_MS = 2000; // between two loads that events ask for
+const POLL_MS = 10000; // other processes tell this server no events, so that it is asked now and then
+
+let routes = [];
+let container = null;
+let hooks = {};
+let current = null;
+let liveTimer = null;
+let loadedAt = 0;
+
+function match(path) {
+  const parts = path.replace(/^\/ui\/?/, "").split("/").filter((part) => part !== "");
+  for (const route of routes) {
+    const pattern = route.path.split("/").filter((part) => part !== "");
+    if (pattern.length !== parts.length) continue;
+    const params = {};
+    const fits = pattern.every((part, i) => {
+      if (!part.startsWith(":")) return part === parts[i];
+      params[part.slice(1)] = decodeURIComponent(parts[i]);
+      return true;
+    });
+    if (fits) return { route, params };
+  }
+  return null;
+}
+
+/** Shows the page of a path of this dashboard, "/ui/jobs?state=queued". */
+export function go(url, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](null, "", url);
+  open();
+}
+
+function open() {
+  const found = match(location.pathname) ?? { route: routes.find((route) => route.path === ""), params: {} };
+  current?.controller.abort();
+  clearTimeout(liveTimer);
+  const controller = new AbortController();
+  const query = new URLSearchParams(location.search);
+  const opened = { route: found.route, controller, data: undefined, isLoading: false, again: false };
+  const context = { params: found.params, query, signal: controller.signal, refresh, redraw, go };
+  opened.page = found.route.page(context);
+  current = opened;
+  hooks.opened(found.route, found.params);
+  window.scrollTo(0, 0);
+  load(opened);
+}
+
+async function load(opened) {
+  if (opened.isLoading) {
+    opened.again = true;
+    return;
+  }
+  opened.isLoading = true;
+  container.setAttribute("aria-busy", "true");
+  try {
+    const data = (await opened.page.load?.(opened.controller.signal)) ?? null;
+    if (opened !== current) return;
+    opened.data = data;
+    redraw();
+    hooks.loaded();
+  } catch (error) {
+    if (opened !== current || error.name === "AbortError") return;
+    hooks.failed(error);
+    if (opened.data === undefined) show(container, h("div", { class: "empty", "data-key": "failed" }, error.message));
+  } finally {
+    opened.isLoading = false;
+    loadedAt = Date.now();
+    if (opened === current) container.removeAttribute("aria-busy");
+  }
+  if (opened.again && opened === current) {
+    opened.again = false;
+    load(opened);
+  }
+}
+
+/** Loads the page's data again. */
+export function refresh() {
+  if (current) load(current);
+}
+
+/** Draws the page again from the data that it has. */
+export function redraw() {
+  if (current?.data !== undefined) show(container, current.page.render(current.data));
+}
+
+function wanted(event) {
+  const { page } = current;
+  return event.type === "reset" || !page.wants || page.wants(event);
+}
+
+function onEvent(event) {
+  if (!current || current.data === undefined) return;
+  if (event.type !== "reset") current.page.onEvent?.(event);
+  if (liveTimer || !current.page.load || !wanted(event)) return;
+  const wait = Math.max(100, loadedAt + LIVE_GAP_MS - Date.now());
+  liveTimer = setTimeout(() => {
+    liveTimer = null;
+    refresh();
+  }, wait);
+}
+
+function followLink(event) {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const link = event.target.closest?.("a[href^='/ui/']");
+  if (!link || link.target) return;
+  event.preventDefault();
+  go(link.getAttribute("href"));
+}
+
+/** `hooks`: opened(route, params), loaded(), failed(error). */
+export function startRouter(table, into, given) {
+  routes = table;
+  container = into;
+  hooks = given;
+  document.addEventListener("click", followLink);
+  window.addEventListener("popstate", open);
+  onLive(onEvent);
+  setInterval(() => {
+    if (!document.hidden && current?.page.load && Date.now() - loadedAt >= POLL_MS) refresh();
+  }, 1000);
+  open();
+}
+
+/** Whether the page of this name is shown. */
+export function isShown(name) {
+  return current?.route.name === name;
+}

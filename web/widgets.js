@@ -1,0 +1,139 @@
+// The parts that pages are made of.
+import { h, show } from "./dom.js";
+import { Problem } from "./api.js";
+import { relative, stamp } from "./format.js";
+import { refresh } from "./router.js";
+
+// ---- What may be done ---------------------------------------------------------------------------
+
+let scopes = new Set();
+
+export function setScopes(names) {
+  scopes = new Set(names);
+}
+
+/** Whether buttons that change things are shown. The server decides in any case. */
+export function mayChange() {
+  return scopes.has("admin");
+}
+
+// ---- Notices ------------------------------------------------------------------------------------
+
+const notices = [];
+let noticeNumber = 0;
+
+function drawNotices() {
+  const box = document.getElementById("notices");
+  if (!box) return;
+  show(box, h("div", null, notices.map((notice) =>
+    h("div", { class: `notice ${notice.kind}`, "data-key": notice.number, role: notice.kind === "error" ? "alert" : "status" },
+      h("div", null, h("strong", null, notice.text), notice.hint && h("div", { class: "muted" }, notice.hint)),
+      h("button", { class: "plain", "aria-label": "Dismiss", onclick: () => dismiss(notice.number) }, "×")))));
+}
+
+function dismiss(number) {
+  const at = notices.findIndex((notice) => notice.number === number);
+  if (at >= 0) notices.splice(at, 1);
+  drawNotices();
+}
+
+/** "done" goes by itself; "error" stays until it is dismissed. The same text is shown once. */
+export function notify(kind, text, hint = "") {
+  if (notices.some((notice) => notice.text === text && notice.kind === kind)) return;
+  const number = ++noticeNumber;
+  notices.push({ kind, text, hint, number });
+  if (notices.length > 5) notices.shift();
+  drawNotices();
+  if (kind === "done") setTimeout(() => dismiss(number), 4000);
+}
+
+export function notifyError(error) {
+  notify("error", error.message || String(error), error instanceof Problem ? error.hint : "");
+}
+
+// ---- Dialogs ------------------------------------------------------------------------------------
+
+/** Shows a dialog; gives the value of the button that closed it, "" if none did. */
+export function dialog(title, body, buttons) {
+  return new Promise((resolve) => {
+    const box = h("dialog", { class: "dialog", "aria-label": title },
+      h("form", { method: "dialog" },
+        h("h2", null, title), h("div", { class: "body" }, body),
+        h("div", { class: "buttons" }, buttons.map(({ label, value, kind }) => value === ""
+          ? h("button", { type: "button", onclick: () => box.close("") }, label)
+          : h("button", { value, class: kind ?? "" }, label)))));
+    box.addEventListener("close", () => {
+      resolve(box.returnValue);
+      box.remove();
+    });
+    document.body.append(box);
+    box.showModal();
+  });
+}
+
+/** Asks before something that cannot be undone. */
+export async function confirmed(title, text, label = title) {
+  const answer = await dialog(title, h("p", null, text),
+    [{ label: "Keep it", value: "" }, { label, value: "yes", kind: "danger" }]);
+  return answer === "yes";
+}
+
+/** Does something on the server, tells what came of it, and loads the page again. */
+export async function act(promise, text) {
+  try {
+    const result = await promise;
+    if (text) notify("done", typeof text === "function" ? text(result) : text);
+    return result;
+  } catch (error) {
+    notifyError(error);
+    return undefined;
+  } finally {
+    refresh();
+  }
+}
+
+// ---- Small things -------------------------------------------------------------------------------
+
+export function button(label, onclick, { kind = "", disabled = false, title } = {}) {
+  return h("button", { type: "button", class: kind, disabled, title, onclick }, label);
+}
+
+/** A time as people say it, with the whole of it on hover. */
+export function when(text) {
+  return text ? h("time", { datetime: text, title: stamp(text) }, relative(text)) : h("span", { class: "muted" }, "–");
+}
+
+export function empty(text, hint) {
+  return h("div", { class: "empty" }, h("p", null, text), hint && h("p", { class: "muted" }, hint));
+}
+
+export function heading(title, ...actions) {
+  return h("div", { class: "heading" }, h("h1", null, title), h("div", { class: "actions" }, actions));
+}
+
+/** Names with values, as a list of definitions; those without a value are left out. */
+export function facts(rows) {
+  return h("dl", { class: "facts" }, rows.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
+}
+
+/** columns: {title, cell(row), class}; a column of class "wide" is left out on narrow screens, where rows
+ * become cards in which each cell says what it is. */
+export function table(columns, rows, { key, rowClass, label } = {}) {
+  return h("div", { class: "scroll" }, h("table", { "aria-label": label },
+    h("thead", null, h("tr", null, columns.map((c) => h("th", { class: c.class, scope: "col" }, c.title)))),
+    h("tbody", null, rows.map((row) =>
+      h("tr", { "data-key": key?.(row), class: rowClass?.(row) }, columns.map((c) =>
+        h("td", { class: c.class, "data-label": typeof c.title === "string" ? c.title : null }, c.cell(row))))))));
+}
+
+/** A link to the jobs that a set of filters gives. */
+export function jobsLink(filters, text, options = {}) {
+  return h("a", { ...options, href: `/ui/jobs?${new URLSearchParams(filters)}` }, text);
+}
+
+/** Tells of a request that can be made with ?text=…, bounded so that a table stays one. */
+export function firstLine(text, max = 160) {
+  const line = (text ?? "").split("\n", 1)[0];
+  return line.length > max ? `${line.slice(0, max)}…` : line;
+}
