@@ -22,7 +22,7 @@ STORE ?=
 VERSIONS ?=
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) test install bench lint format coverage fuzz asan tsan torture versions clean help
+.PHONY: all demo $(EXAMPLES) test test-web install bench lint format coverage fuzz asan tsan torture versions clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -50,6 +50,13 @@ test:
 	@meson configure $(BUILD) -Dtests=enabled >/dev/null
 	@ninja -C $(BUILD)
 	@tools/run-tests $(BUILD)
+
+# The dashboard in a real browser.
+test-web:
+	@tools/bootstrap build test browser
+	@$(MAKE) --no-print-directory all
+	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive PYTHONDONTWRITEBYTECODE=1 \
+		/usr/bin/python3 -m pytest -q -p no:cacheprovider tests/web
 
 install: $(BUILD)/build.ninja
 	@tools/install $(BUILD) "$(PREFIX)" "$(DESTDIR)"
@@ -104,6 +111,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 	@echo 'make example-tasks, example-thumbnail, example-webhook'
 	@echo '                small systems, on a throw-away server; STORE=sqlite|postgres|redis'
+	@echo 'make test-web   the dashboard in a real Chromium'
 	@echo 'make format     apply the house format'
 	@echo 'make coverage   line and branch coverage; writes build-coverage/'
 	@echo 'make asan tsan  the unit suite under sanitizers'

@@ -1,0 +1,79 @@
+"""What is stored is shown as text, whatever it says; and what is asked for is bounded."""
+
+import urllib.parse
+
+import pytest
+
+from web_kit import wait_for
+
+EVIL = "<img src=x onerror=\"window.owned=1\"><script>window.owned=1</script>"
+
+
+def assert_harmless(ui):
+    assert ui.js("return window.owned === undefined")
+    assert ui.js("return document.querySelectorAll('#page img, #page script, #page iframe, #page [onerror]').length") == 0
+
+
+@pytest.fixture
+def evil(ui):
+    ui.evil = ui.kill_remote(EVIL, worker=EVIL[:60], stacktrace=f"trace: {EVIL}", error_type=EVIL, payload={EVIL: EVIL}, user=EVIL, id=f"id/{EVIL[:40]}", project=EVIL)
+    return ui
+
+
+def test_markup_in_payload_error_worker_user_and_id_is_text(evil):
+    path = urllib.parse.quote(evil.evil, safe="")
+    evil.open(f"/ui/jobs/{path}").sees("What has happened", "#page")
+    assert EVIL in evil.text("pre.message") and EVIL[:60] in evil.text(".timeline")
+    evil.js("document.querySelector('details').open = true")
+    assert "onerror" in evil.text("pre.code") and EVIL in evil.text("details pre")
+    assert_harmless(evil)
+    for page in ("jobs", "jobs?" + urllib.parse.urlencode({"user": EVIL}), "dead", "dead?" + urllib.parse.urlencode({"type": EVIL}), "queues", "tasks", ""):
+        evil.open(f"/ui/{page}").find("#page .page")
+        assert_harmless(evil)
+    evil.open("/ui/workers")
+    wait_for(lambda: evil.press("r") and "onerror" in evil.text(), "the worker's name")
+    assert_harmless(evil)
+
+
+def test_markup_in_the_address_is_text(ui):
+    for path in (f"/ui/jobs?text={urllib.parse.quote(EVIL)}", f"/ui/jobs/{urllib.parse.quote(EVIL, safe='')}", f"/ui/queues?name={urllib.parse.quote(EVIL)}"):
+        ui.open(path).find("#page > *")
+        assert_harmless(ui)
+
+
+def test_a_name_of_a_task_with_markup_is_text(ui):
+    ui.submit("task<b>bold</b>", delay="1h")
+    for page in ("tasks", "jobs", "queues", "breakers"):
+        ui.open(f"/ui/{page}").find("#page .page")
+        assert_harmless(ui)
+        assert not ui.all("#page b")
+    ui.open("/ui/tasks").sees("task<b>bold</b>", "#page")
+
+
+def test_no_other_page_can_frame_it(ui):
+    ui.open().find("#page")
+    ui.driver.get("about:blank")
+    ui.js("const f = document.createElement('iframe'); f.src = arguments[0]; document.body.append(f)", ui.base + "/ui/")
+    wait_for(lambda: ui.js("try { return document.querySelector('iframe').contentDocument === null } catch { return true }"), "the refusal")
+
+
+def test_inline_code_does_not_run(ui):
+    ui.open().find("#page")
+    ui.js("""const s = document.createElement('div');
+        try { s.innerHTML = '<img src=x onerror="window.owned=1">'; document.body.append(s) } catch (e) { window.refused = e.name }""")
+    assert ui.js("return window.refused") == "TypeError"  # Trusted Types: no text becomes markup
+    assert ui.js("return window.owned === undefined")
+
+
+def test_large_and_strange_payloads(ui):
+    text = "words and " * 90_000
+    big = ui.submit("mail", {"text": text}, delay="1h", id="big")
+    ui.open(f"/ui/jobs/{big}").sees("Show all of it", "#page")
+    assert len(ui.text("pre.code")) < 200_000
+    ui.click("Show all of it", "#page")
+    wait_for(lambda: len(ui.text("pre.code")) > 800_000, "the whole payload")
+    strange = '{"b":1,"a":{"10":1,"9":12345678901234567890.10},"rtl":"\\u05e9\\u05dc\\u05d5\\u05dd","nul":"\\u0000\\u001b[31m","empty":{},"list":[[],[1]]}'
+    ui.call("POST", "/v1/jobs", '{"task":"mail","delay":"1h","id":"strange","payload":' + strange + "}")
+    ui.open("/ui/jobs/strange").sees("12345678901234567890.10", "pre.code").sees('"10": 1', "pre.code")
+    shown = ui.text("pre.code").replace("\n", "").replace(" ", "")
+    assert shown == strange.replace(" ", "")
