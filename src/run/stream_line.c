@@ -52,6 +52,18 @@ static int read_retry_after(struct json_reader *r, int64_t *ret_ms)
     return rc;
 }
 
+static int read_http_status(struct json_reader *r, int *ret)
+{
+    int64_t status = 0;
+    if (json_peek(r) == JSON_TYPE_NULL)
+        return json_read_null(r);
+    int rc = json_read_int(r, &status);
+    if (rc == 0 && !(status >= 100 && status <= 599))
+        return json_fail(r, REDRIVE_E_RANGE, "expected a status of HTTP, 100 to 599");
+    *ret = (int)status;
+    return rc;
+}
+
 /* Where a string of an answer begins in `text`; text moves while it grows. */
 struct place {
     bool is_set;
@@ -76,6 +88,8 @@ enum {
     STATUS,
     MESSAGE,
     ERROR_TYPE,
+    STACKTRACE,
+    SQLSTATE,
     N_TEXTS
 };
 
@@ -102,7 +116,8 @@ static int read_types(struct json_reader *r, struct buf *text, struct places *pl
 
 static int read_members(struct json_reader *r, struct stream_answer *answer, struct places *places)
 {
-    static const char *const names[N_TEXTS] = {"id", "status", "message", "error_type"};
+    static const char *const names[N_TEXTS] = {"id",         "status",     "message",
+                                               "error_type", "stacktrace", "sqlstate"};
     struct json_string key;
     int rc = json_enter_object(r);
     while (rc >= 0 && (rc = json_next_key(r, &key)) > 0) {
@@ -115,6 +130,8 @@ static int read_members(struct json_reader *r, struct stream_answer *answer, str
             rc = read_types(r, &answer->text, places);
         else if (json_string_is(key, "retry_after"))
             rc = read_retry_after(r, &answer->retry_after_ms);
+        else if (json_string_is(key, "http_status"))
+            rc = read_http_status(r, &answer->http_status);
         else if (json_string_is(key, "result"))
             rc = json_skip(r, &answer->result);
         else
@@ -126,8 +143,9 @@ static int read_members(struct json_reader *r, struct stream_answer *answer, str
 /* The text does not move any more. */
 static void point_to_texts(struct stream_answer *answer, const struct places *places)
 {
-    const char **const texts[N_TEXTS] = {&answer->id, &answer->status, &answer->message,
-                                         &answer->error_type};
+    const char **const texts[N_TEXTS] = {&answer->id,         &answer->status,
+                                         &answer->message,    &answer->error_type,
+                                         &answer->stacktrace, &answer->sqlstate};
     for (int i = 0; i < N_TEXTS; i++)
         *texts[i] = places->texts[i].is_set ? answer->text.data + places->texts[i].at : NULL;
     answer->n_error_types = places->n_types;

@@ -16,10 +16,13 @@ struct stream_answer {
     const char *status;
     const char *message;
     const char *error_type;
+    const char *stacktrace;
+    const char *sqlstate;
     const char *error_types[REDRIVE_ERROR_TYPES_MAX]; /* the most derived first */
     size_t n_error_types;
     struct str result; /* JSON, a slice of the line; absent for null */
     int64_t retry_after_ms;
+    int http_status;
 };
 
 /* Reads a line without its end; 0, or a code and what is wrong. Released either way. */

@@ -81,6 +81,9 @@ static void finish_as_answered(struct stream_worker *worker, struct stream_run *
                                       .error_type = answer->error_type,
                                       .error_types = answer->error_types,
                                       .n_error_types = answer->n_error_types,
+                                      .stacktrace = answer->stacktrace,
+                                      .sqlstate = answer->sqlstate,
+                                      .http_status = answer->http_status,
                                       .retry_after_ms = answer->retry_after_ms,
                                       .failed = class_ != REDRIVE_CLASS_SUCCESS,
                                   }};

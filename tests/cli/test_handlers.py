@@ -166,14 +166,16 @@ def test_stream(place):
     assert jobs["s-SUCCESS"]["result"] == [None]
     assert jobs["babbles"]["last_error"]["type"] == "ProtocolError"
     told = {row[0] for row in table("| in an answer | means |")}
-    assert told == {"id", "status", "result", "message", "error_type", "error_types", "retry_after"}
+    assert told == {"id", "status", "result", "message", "error_type", "error_types", "stacktrace",
+                    "http_status, sqlstate", "retry_after"}
 
 
 BASES = """
 import json, sys
 for line in sys.stdin:
     job = json.loads(line)
-    answer = {"id": job["id"], "status": "FAIL", "error_types": ["ConnectTimeout", "TimeoutException", "HTTPError"]}
+    answer = {"id": job["id"], "status": "FAIL", "error_types": ["ConnectTimeout", "TimeoutException", "HTTPError"],
+              "http_status": 503, "stacktrace": "at bases.py:6"}
     print(json.dumps(answer), flush=True)
 """
 
@@ -196,6 +198,7 @@ def test_stream_answer_names_base_types(place):
     assert (jobs["listed"]["attempts"], jobs["listed"]["reason"]) == (3, "exhausted")
     assert (jobs["other"]["attempts"], jobs["other"]["reason"]) == (1, "not_retriable")
     assert jobs["listed"]["last_error"]["type"] == "ConnectTimeout"
+    assert jobs["listed"]["last_error"]["stacktrace"] == "at bases.py:6"
 
 
 class HttpServer(http.server.ThreadingHTTPServer):

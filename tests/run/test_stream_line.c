@@ -81,6 +81,30 @@ static void answer_keeps_the_most_derived_types(void **state)
     buf_release(&line);
 }
 
+static void answer_may_say_where_and_of_what_it_failed(void **state)
+{
+    (void)state;
+    struct stream_answer a;
+    assert_int_equal(
+        stream_answer_read(&a,
+                           STR("{\"id\":\"1\",\"status\":\"FAIL\",\"stacktrace\":\"at x\\nat y\","
+                               "\"http_status\":404,\"sqlstate\":\"40001\"}"),
+                           NULL),
+        0);
+    assert_string_equal(a.stacktrace, "at x\nat y");
+    assert_string_equal(a.sqlstate, "40001");
+    assert_int_equal(a.http_status, 404);
+    stream_answer_release(&a);
+    assert_int_equal(stream_answer_read(&a,
+                                        STR("{\"id\":\"1\",\"status\":\"FAIL\",\"stacktrace\":null,"
+                                            "\"http_status\":null}"),
+                                        NULL),
+                     0);
+    assert_null(a.stacktrace);
+    assert_int_equal(a.http_status, 0);
+    stream_answer_release(&a);
+}
+
 static void what_is_not_an_answer_is_refused(void **state)
 {
     (void)state;
@@ -99,6 +123,9 @@ static void what_is_not_an_answer_is_refused(void **state)
         "{\"id\":\"1\",\"status\":\"SUCCESS\",\"result\":{]}",
         "{\"id\":\"1\",\"status\":\"FAIL\",\"error_types\":\"A\"}",
         "{\"id\":\"1\",\"status\":\"FAIL\",\"error_types\":[1]}",
+        "{\"id\":\"1\",\"status\":\"FAIL\",\"http_status\":99}",
+        "{\"id\":\"1\",\"status\":\"FAIL\",\"http_status\":\"404\"}",
+        "{\"id\":\"1\",\"status\":\"FAIL\",\"stacktrace\":1}",
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         struct stream_answer a;
@@ -112,8 +139,11 @@ static void what_is_not_an_answer_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(job_is_one_line_whatever_its_payload), T(answer_is_read_whole),
-        T(answer_may_name_base_types),           T(answer_keeps_the_most_derived_types),
+        T(job_is_one_line_whatever_its_payload),
+        T(answer_is_read_whole),
+        T(answer_may_name_base_types),
+        T(answer_keeps_the_most_derived_types),
+        T(answer_may_say_where_and_of_what_it_failed),
         T(what_is_not_an_answer_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
