@@ -477,6 +477,113 @@ struct redrive_classify_row {
     const char *user;
 };
 
+/* ---- The core by itself ---------------------------------------------------------------------
+ *
+ * The functions that decide, for programs that keep their jobs themselves and for bindings of other
+ * languages. The handler, the queue and the simulator call the same ones. Time is an argument, and
+ * nothing waits.
+ */
+
+/* Rows of classification, compiled. It does not change: threads may share it. */
+struct redrive_classifier;
+
+/* Copies and compiles `rows`, which come before the built-in ones. NULL when a pattern is wrong,
+ * and `err` has the number of the row, or when memory is out. */
+REDRIVE_API struct redrive_classifier *redrive_classifier_new(
+    const struct redrive_classify_row *rows, size_t n_rows, struct redrive_err *err);
+REDRIVE_API void redrive_classifier_free(struct redrive_classifier *classifier);
+
+/* Whose failure it is, for rows that are limited to a task, queue, service or user; NULL: unknown.
+ */
+struct redrive_names {
+    const char *task;
+    const char *queue;
+    const char *service;
+    const char *user;
+};
+
+struct redrive_verdict {
+    enum redrive_class class_;
+    enum redrive_severity severity;
+    bool unclassified; /* no row matched: it is taken for transient */
+};
+
+/* The class of an outcome; one in which nothing speaks of failure is a success. A NULL classifier
+ * has the built-in rows alone; NULL names are all unknown. */
+REDRIVE_API struct redrive_verdict redrive_classify(const struct redrive_classifier *classifier,
+                                                    const struct redrive_failure *failure,
+                                                    const struct redrive_names *names);
+
+/* What the decision about a job depends on, beside its failure. */
+struct redrive_facts {
+    const char *job_id;     /* with `epoch` the seed of its delays; NULL is as "" */
+    uint32_t epoch;         /* redrives so far */
+    uint32_t attempts;      /* starts of this epoch, the one that just ended included */
+    int64_t elapsed_ms;     /* since the first start of the epoch, less the time spent parked */
+    int64_t deadline_in_ms; /* until the job's own deadline; 0: none */
+    bool is_probe;          /* it ran as the probe of a breaker */
+    struct redrive_names names;
+};
+
+/* How a call went, as far as a breaker is concerned. */
+enum redrive_call_result {
+    REDRIVE_CALL_SUCCESS,
+    REDRIVE_CALL_FAILURE,
+    REDRIVE_CALL_NEUTRAL,  /* it failed in a way that says nothing about the service */
+    REDRIVE_CALL_RETURNED, /* it did not come to an end: a probe gives its place back */
+};
+
+struct redrive_decision {
+    enum redrive_state state; /* completed, retrying, dead_letter or failed */
+    int64_t delay_ms;         /* retrying: until the next attempt */
+    enum redrive_reason reason;
+    enum redrive_class class_;
+    enum redrive_severity severity;
+    enum redrive_call_result breaker; /* to be told to the breaker */
+    bool unclassified;
+};
+
+/* What becomes of a job that has just run. A NULL failure, or one that says nothing, is a success.
+ * The policy has passed redrive_policy_check. Pure, unless the policy has a custom strategy. */
+REDRIVE_API struct redrive_decision redrive_decide(const struct redrive_facts *facts,
+                                                   const struct redrive_failure *failure,
+                                                   const struct redrive_policy *policy,
+                                                   const struct redrive_classifier *classifier);
+
+/* A circuit breaker without a handler. It has no lock: one thread at a time. All times are those of
+ * one clock of the caller's, which may start anywhere. */
+struct redrive_circuit;
+
+/* Leave to make one call; it goes back through redrive_circuit_record. */
+struct redrive_permit {
+    uint64_t generation;
+    uint64_t probe; /* not 0: the call is a probe */
+};
+
+/* NULL config: redrive_breaker_config_init. `seed` is of the recovery jitter. NULL when the
+ * configuration is wrong or memory is out. */
+REDRIVE_API struct redrive_circuit *redrive_circuit_new(const struct redrive_breaker_config *config,
+                                                        uint64_t seed, struct redrive_err *err);
+REDRIVE_API void redrive_circuit_free(struct redrive_circuit *circuit);
+/* May a call go now? If so fills the permit. */
+REDRIVE_API bool redrive_circuit_allow(struct redrive_circuit *circuit, int64_t now_ms,
+                                       struct redrive_permit *ret);
+/* Reports how a permitted call went, and how long it took. A permit of before the last change of
+ * state changes nothing. */
+REDRIVE_API void redrive_circuit_record(struct redrive_circuit *circuit,
+                                        struct redrive_permit permit,
+                                        enum redrive_call_result result, int64_t took_ms,
+                                        int64_t now_ms);
+/* When a call may next be let through; 0: now, or not before a reset. */
+REDRIVE_API int64_t redrive_circuit_next_ms(const struct redrive_circuit *circuit);
+/* `name` is NULL and `parked` 0: there is no handler that could know them. */
+REDRIVE_API void redrive_circuit_status(const struct redrive_circuit *circuit, int64_t now_ms,
+                                        struct redrive_breaker_status *ret);
+/* By hand: close it, hold it open, or let everything through; the last two until a reset. */
+REDRIVE_API void redrive_circuit_reset(struct redrive_circuit *circuit);
+REDRIVE_API void redrive_circuit_trip(struct redrive_circuit *circuit, int64_t now_ms);
+REDRIVE_API void redrive_circuit_disable(struct redrive_circuit *circuit);
+
 /* ---- The in-process handler ----------------------------------------------------------------
  *
  * A handler starts no threads: a job runs, waits and is retried in the thread that submits it.
@@ -683,6 +790,70 @@ REDRIVE_API int redrive_call(struct redrive_handler *handler, const char *task, 
  * return and then is not retried (it completes if it succeeds nevertheless). NOT_FOUND when no
  * such job is in the handler. With an injected clock a call of wait_ms is not interrupted. */
 REDRIVE_API int redrive_cancel(struct redrive_handler *handler, const char *job_id);
+
+/* ---- Jobs in steps ----------------------------------------------------------------------------
+ *
+ * redrive_submit for programs that must not sleep in a call: event loops, and languages whose
+ * functions may raise an exception or be interrupted. The program asks what is next, and does it:
+ *
+ *     while ((type = redrive_step_next(step, &wait_ms)) != REDRIVE_STEP_END) {
+ *         if (type == REDRIVE_STEP_WAIT)
+ *             wait_for(wait_ms);                            // or until `wake` is called
+ *         else
+ *             redrive_step_done(step, work(&failure) ? NULL : &failure);
+ *     }
+ *     rc = redrive_step_end(step, &result);
+ *
+ * Such a job is one of the handler's like all others: it meets the same breakers, limits, monitor,
+ * counters and dead letters. A step belongs to one thread at a time, which may change.
+ *
+ * redrive_handler_stop waits for it as for others, so it must not be called from between two of
+ * these calls by the thread that would make the next. With an injected clock a step that waits
+ * moves no time.
+ */
+struct redrive_step;
+
+enum redrive_step_type {
+    REDRIVE_STEP_RUN,  /* make the attempt now, then redrive_step_done */
+    REDRIVE_STEP_WAIT, /* ask again after the time, or when `wake` was called */
+    REDRIVE_STEP_END,  /* redrive_step_end says how it went */
+};
+
+struct redrive_step_options {
+    /* There is reason to ask again before the time: a turn is free, the breaker lets it go, it was
+     * cancelled. Called by any thread, with the handler locked: it must not call the handler. May
+     * be NULL: then a job that waits for its turn or its breaker, or is cancelled, finds out when
+     * the program asks. */
+    void (*wake)(void *ctx) REDRIVE_NOEXCEPT;
+    void *wake_ctx;
+    /* It is begun from inside another job of this handler that waits for it: it needs no turn of
+     * its own where `concurrency` is limited. */
+    bool is_nested;
+};
+
+/* Lets a job in. All that `job` points at must live until redrive_step_end. NULL when it is
+ * refused: `err` says why, with the codes of redrive_submit. `options` may be NULL. */
+REDRIVE_API struct redrive_step *redrive_step_begin(struct redrive_handler *handler,
+                                                    const struct redrive_job *job,
+                                                    const struct redrive_step_options *options,
+                                                    struct redrive_err *err);
+/* The same for a dead letter, as redrive_dlq_retry. */
+REDRIVE_API struct redrive_step *redrive_step_retry(struct redrive_handler *handler, const char *id,
+                                                    const struct redrive_step_options *options,
+                                                    struct redrive_err *err);
+/* `ret_wait_ms` is set with REDRIVE_STEP_WAIT; INT64_MAX: until `wake`. Calling it again without
+ * having waited does no harm. */
+REDRIVE_API enum redrive_step_type redrive_step_next(struct redrive_step *step,
+                                                     int64_t *ret_wait_ms);
+/* The attempt that REDRIVE_STEP_RUN asked for is over; NULL: it succeeded. The failure is copied.
+ * Without such an attempt it does nothing. */
+REDRIVE_API void redrive_step_done(struct redrive_step *step,
+                                   const struct redrive_failure *failure);
+/* The job, for redrive_run_attempt and its like; lives as long as the step. */
+REDRIVE_API struct redrive_run *redrive_step_run(struct redrive_step *step);
+/* Frees the step. Returns what redrive_submit would, and fills `ret`, unless it is NULL, likewise.
+ * A job that has not come to its end is cancelled. */
+REDRIVE_API int redrive_step_end(struct redrive_step *step, struct redrive_result *ret);
 
 /* ---- Dead letters of a handler --------------------------------------------------------------
  *

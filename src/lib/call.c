@@ -85,10 +85,10 @@ int result_fill(struct redrive_result *ret, struct redrive_run *run, const struc
 
 /* ---- Coming in ------------------------------------------------------------------------------ */
 
-static int check(const struct redrive_handler *h, const struct redrive_job *job, redrive_fn fn,
-                 struct redrive_err *err)
+int job_check(const struct redrive_handler *h, const struct redrive_job *job,
+              struct redrive_err *err)
 {
-    if (!h || !job || !fn)
+    if (!h || !job)
         return err_set(err, REDRIVE_E_INVALID, "handler, job and function are required");
     if (!job->task || !*job->task)
         return err_set(err, REDRIVE_E_INVALID, "job.task is required");
@@ -110,7 +110,7 @@ int redrive_submit(struct redrive_handler *h, const struct redrive_job *job, red
                    void *arg, struct redrive_result *ret)
 {
     struct redrive_err err;
-    if (check(h, job, fn, &err) < 0)
+    if (job_check(h, fn ? job : NULL, &err) < 0)
         return submit_refuse(ret, job ? job->id : NULL, &err);
     struct redrive_run run;
     run_init(&run, h, job);

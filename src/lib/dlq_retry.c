@@ -6,29 +6,48 @@
 #include "base/err.h"
 #include "base/str.h"
 
+void run_init_retry(struct redrive_run *run, struct redrive_handler *h, struct dead_letter *entry)
+{
+    const struct redrive_dead_letter *view = &entry->view;
+    run_init(run, h,
+             &(struct redrive_job){
+                 .id = view->id,
+                 .task = view->task,
+                 .service = view->service,
+                 .queue = view->queue,
+                 .user = view->user,
+                 .project = view->project,
+                 .priority = view->priority,
+                 .payload = view->payload,
+                 .payload_len = view->payload_len,
+                 .policy = entry->policy,
+                 .deadline_ms = entry->deadline_ms,
+             });
+    run->redriven = entry;
+    run->epoch = view->epoch + 1;
+}
+
 /* Lock held; given up before the call returns. */
 static int retry_entry(struct redrive_handler *h, struct dead_letter *entry, redrive_fn fn,
                        void *arg, struct redrive_result *ret)
 {
-    const struct redrive_dead_letter *view = &entry->view;
-    struct redrive_job job = {
-        .id = view->id,
-        .task = view->task,
-        .service = view->service,
-        .queue = view->queue,
-        .user = view->user,
-        .project = view->project,
-        .priority = view->priority,
-        .payload = view->payload,
-        .payload_len = view->payload_len,
-        .policy = entry->policy,
-        .deadline_ms = entry->deadline_ms,
-    };
     struct redrive_run run;
-    run_init(&run, h, &job);
-    run.redriven = entry;
-    run.epoch = view->epoch + 1;
+    run_init_retry(&run, h, entry);
     return submit_run(&run, fn, arg, ret);
+}
+
+struct dead_letter *dlq_find_to_retry(struct redrive_handler *h, const char *id,
+                                      struct redrive_err *err)
+{
+    dlq_expire(&h->dlq, handler_now(h));
+    struct dead_letter *entry = dlq_find(&h->dlq, id);
+    if (entry)
+        return entry;
+    int rc = dlq_why_absent(&h->dlq, id);
+    err_set(err, rc,
+            rc == REDRIVE_E_STATE ? "dead letter is being retried" : "no such dead letter");
+    err_detail(err, "id %s", id);
+    return NULL;
 }
 
 int redrive_dlq_retry(struct redrive_handler *h, const char *id, redrive_fn fn, void *arg,
@@ -40,15 +59,10 @@ int redrive_dlq_retry(struct redrive_handler *h, const char *id, redrive_fn fn, 
         return submit_refuse(ret, id, &err);
     }
     handler_lock(h);
-    dlq_expire(&h->dlq, handler_now(h));
-    struct dead_letter *entry = dlq_find(&h->dlq, id);
+    struct dead_letter *entry = dlq_find_to_retry(h, id, &err);
     if (entry)
         return retry_entry(h, entry, fn, arg, ret);
-    int rc = dlq_why_absent(&h->dlq, id);
     handler_unlock(h);
-    err_set(&err, rc,
-            rc == REDRIVE_E_STATE ? "dead letter is being retried" : "no such dead letter");
-    err_detail(&err, "id %s", id);
     return submit_refuse(ret, id, &err);
 }
 

@@ -36,7 +36,8 @@
 /* ---- Time and waiting (wait.c) -------------------------------------------------------------- */
 
 /* A thread inside the handler. A job that is submitted from inside another one of the same
- * handler shares its thread: only the outermost counts as inside. */
+ * handler shares its thread: only the outermost counts as inside. A job in steps has no thread of
+ * its own: its caller is detached, and is woken by a function of the program. */
 struct caller {
     struct redrive_handler *handler;
     struct caller *outer; /* of this thread, whatever its handler */
@@ -46,7 +47,11 @@ struct caller {
     bool waits;
     bool woken;        /* by caller_wake: it counts as busy again */
     bool is_outermost; /* of this thread in this handler */
-    bool has_slot;     /* holds one of the handler's `concurrency` */
+    bool is_detached;
+    bool is_nested;          /* detached, inside another job: needs no slot */
+    bool has_slot;           /* holds one of the handler's `concurrency` */
+    void (*wake)(void *ctx); /* detached; may be NULL */
+    void *wake_ctx;
 };
 
 /* Nanoseconds since the handler was made, and the handler's time that they are. */
@@ -59,14 +64,19 @@ int64_t handler_wall(const struct redrive_handler *h, int64_t at_ms);
 
 /* Whether this thread is inside the handler. */
 bool caller_is_inside(const struct redrive_handler *h);
-/* Whether it or a caller around it holds a slot of their handler. */
+/* Whether it or a caller around it holds a slot of their handler, or it needs none. */
 bool caller_has_slot(const struct caller *c);
 
 /* All of these: lock held. */
 void caller_enter(struct caller *c, struct redrive_handler *h);
+void caller_enter_detached(struct caller *c, struct redrive_handler *h,
+                           const struct redrive_step_options *options);
 void caller_leave(struct caller *c);
 /* Gives the lock up until caller_wake or the time `wake_ms`; it may also return for no reason. */
 void caller_wait(struct caller *c, int64_t wake_ms);
+/* What caller_wait does before and after it sleeps; a detached caller sleeps elsewhere. */
+void caller_begin_wait(struct caller *c, int64_t wake_ms);
+void caller_end_wait(struct caller *c);
 void caller_wake(struct caller *c);
 
 /* ---- Events and counters (metrics.c) -------------------------------------------------------- */
@@ -148,6 +158,16 @@ void service_note_change(struct redrive_handler *h, struct service *s, struct se
                          int64_t now_ms, struct events *events);
 void services_free(struct redrive_handler *h);
 
+/* What a run has still to pass on the way to its next attempt, in this order (admit.c). */
+enum admission_phase {
+    PHASE_DUE,      /* its time */
+    PHASE_TURN,     /* a slot */
+    PHASE_IN_QUEUE, /* likewise: it stands in handler.queue */
+    PHASE_PERMIT,   /* its breaker */
+    PHASE_PARKED,   /* likewise: it stands in service.parked; then the slot again */
+    PHASE_ADMITTED,
+};
+
 /* ---- Runs (run.c) --------------------------------------------------------------------------- */
 
 /* The attempts of a job that did not succeed. */
@@ -168,6 +188,7 @@ struct redrive_run {
     struct list link;         /* in handler.queue or service.parked */
     uint64_t age;             /* smaller is older */
     enum redrive_state state; /* queued, running, retrying, parked */
+    enum admission_phase phase;
     atomic_bool cancelled;
     bool is_candidate; /* for a probe */
     bool is_lost;      /* it died, and there was no memory for its dead letter */
@@ -184,8 +205,9 @@ struct redrive_run {
     int64_t first_start_ms; /* 0: has not started */
     int64_t started_ns;     /* of this attempt */
     int64_t started_ms;
-    int64_t due_ms;  /* of the next one */
-    int64_t idle_ms; /* parked and queued since the first start */
+    int64_t due_ms;   /* of the next one */
+    int64_t since_ms; /* since when it stands in a queue or is parked */
+    int64_t idle_ms;  /* parked and queued since the first start */
     int64_t parked_ms;
 
     struct redrive_failure failure; /* of the last attempt; strings in `text` */
@@ -227,17 +249,44 @@ int64_t run_deadline_in_ms(const struct redrive_run *run, int64_t now_ms);
 
 /* ---- Waiting for the next attempt (admit.c) ------------------------------------------------- */
 
-/* Lock held, all of these. The first two return false, and say why, when the run has ended before
- * what it waited for: cancelled, past its deadline, or at an open breaker that ends jobs. */
-bool wait_until_due(struct redrive_run *run, enum ending *ret);
-/* Waits for a slot and a permit, and takes both. */
-bool admit(struct redrive_run *run, enum ending *ret);
+enum admission {
+    ADMITTED,        /* it has a slot and a permit */
+    ADMISSION_WAITS, /* until it is woken, or the time that is returned */
+    ADMISSION_OVER,  /* it has ended before what it waited for; the ending is returned */
+};
+
+/* Lock held, all of these. Brings the run as far as it comes without waiting. `ending` is
+ * cancelled, deadline, or an open breaker that ends jobs. */
+enum admission admit(struct redrive_run *run, int64_t *ret_wake_ms, enum ending *ret_ending);
 void slot_give_back(struct redrive_run *run);
 
 /* ---- The loop (submit.c) and its ends (call.c) ---------------------------------------------- */
 
+/* What is asked of a job before it is let in. */
+int job_check(const struct redrive_handler *h, const struct redrive_job *job,
+              struct redrive_err *err);
+
 /* Runs a job from its start to its end. Lock held; given up before the call returns. */
 int submit_run(struct redrive_run *run, redrive_fn fn, void *arg, struct redrive_result *ret);
+
+/* What submit_run is made of, for jobs in steps. Lock held, all of these.
+ * Lets the job in, or says why not; `options` are those of a step, or NULL: a thread's. */
+int run_enter(struct redrive_run *run, const struct redrive_step_options *options,
+              struct redrive_err *err);
+/* An attempt of an admitted run begins, and ends. The function is called in between, without the
+ * lock; what it said is in the run. */
+void attempt_begin(struct redrive_run *run);
+struct decision attempt_end(struct redrive_run *run, bool failed);
+/* It ended before its next attempt. */
+struct decision decide_waiting(const struct redrive_run *run, enum ending ending);
+/* The job has ended: no trace of it stays but what is counted or buried. */
+void run_leave(struct redrive_run *run, struct decision *d);
+
+/* A job made of a dead letter; the run takes a reference when it is let in. Lock held. */
+void run_init_retry(struct redrive_run *run, struct redrive_handler *h, struct dead_letter *entry);
+/* The dead letter of that id that can be retried, or NULL, and `err` says why. Lock held. */
+struct dead_letter *dlq_find_to_retry(struct redrive_handler *h, const char *id,
+                                      struct redrive_err *err);
 
 /* Both fill `ret`, unless it is NULL, and return the code. */
 int submit_refuse(struct redrive_result *ret, const char *id, const struct redrive_err *err);

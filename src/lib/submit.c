@@ -35,7 +35,7 @@ static struct decision decide_run(const struct redrive_run *run, enum ending end
 }
 
 /* It ended before its next attempt: the failure to speak of is the last one. */
-static struct decision decide_waiting(const struct redrive_run *run, enum ending ending)
+struct decision decide_waiting(const struct redrive_run *run, enum ending ending)
 {
     struct decision d = decide_run(run, ending);
     d.class_ = run->last_class;
@@ -64,12 +64,11 @@ static void settle(struct redrive_run *run, const struct decision *d)
     run_add_event(run, REDRIVE_EVENT_RETRYING, d);
 }
 
-/* Lock held, but not meanwhile. */
-static struct decision attempt(struct redrive_run *run, redrive_fn fn, void *arg)
+void attempt_begin(struct redrive_run *run)
 {
-    struct redrive_handler *h = run->handler;
+    run->phase = PHASE_DUE;
     run->attempts++;
-    h->counts.attempts++;
+    run->handler->counts.attempts++;
     run_set_state(run, REDRIVE_STATE_RUNNING);
     run_add_event(run, REDRIVE_EVENT_STARTED, NULL);
     run_tell(run);
@@ -77,25 +76,37 @@ static struct decision attempt(struct redrive_run *run, redrive_fn fn, void *arg
     run->started_ms = run->now_ms;
     if (run->first_start_ms == 0)
         run->first_start_ms = run->now_ms;
-    handler_unlock(h);
-
     run_begin(run);
-    int code = fn(run, arg);
-    run_end(run, code);
-    run_look_at_clock(run);
-    bool gave_up = code != 0 && redrive_run_cancelled(run);
-    struct decision d = decide_run(run, gave_up ? ENDING_CANCELLED : ENDING_RAN);
+}
 
-    handler_lock(h);
+/* The decision is made without the lock. */
+struct decision attempt_end(struct redrive_run *run, bool failed)
+{
+    handler_unlock(run->handler);
+    run_look_at_clock(run);
+    bool gave_up = failed && redrive_run_cancelled(run);
+    struct decision d = decide_run(run, gave_up ? ENDING_CANCELLED : ENDING_RAN);
+    handler_lock(run->handler);
     settle(run, &d);
     run_tell(run);
     return d;
 }
 
+/* Lock held, but not meanwhile. */
+static struct decision attempt(struct redrive_run *run, redrive_fn fn, void *arg)
+{
+    attempt_begin(run);
+    handler_unlock(run->handler);
+    int code = fn(run, arg);
+    run_end(run, code);
+    handler_lock(run->handler);
+    return attempt_end(run, code != 0);
+}
+
 /* ---- The whole life ------------------------------------------------------------------------- */
 
-/* Lets the job in, or says why not. Lock held. */
-static int enter(struct redrive_run *run, struct redrive_err *err)
+int run_enter(struct redrive_run *run, const struct redrive_step_options *options,
+              struct redrive_err *err)
 {
     struct redrive_handler *h = run->handler;
     run_look_at_clock(run);
@@ -123,7 +134,10 @@ static int enter(struct redrive_run *run, struct redrive_err *err)
     run->submitted_ms = run->now_ms;
     if (run->job.deadline_ms > 0)
         run->deadline_at_ms = run->now_ms + run->job.deadline_ms;
-    caller_enter(&run->caller, h);
+    if (options)
+        caller_enter_detached(&run->caller, h, options);
+    else
+        caller_enter(&run->caller, h);
     h->n_in_state[run->state]++;
     if (run->redriven) {
         run->redriven->refs++;
@@ -156,8 +170,7 @@ static void bury(struct redrive_run *run, struct decision *d)
     }
 }
 
-/* The job has ended: no trace of it stays but what is counted or buried. Lock held. */
-static void leave(struct redrive_run *run, struct decision *d)
+void run_leave(struct redrive_run *run, struct decision *d)
 {
     struct redrive_handler *h = run->handler;
     if (d->state == REDRIVE_STATE_DEAD_LETTER)
@@ -173,22 +186,33 @@ static void leave(struct redrive_run *run, struct decision *d)
     caller_leave(&run->caller);
 }
 
+/* Waits until it may run; false when it has ended before. Lock held, but not meanwhile. */
+static bool wait_for_admission(struct redrive_run *run, enum ending *ret)
+{
+    int64_t wake_ms;
+    enum admission admission;
+    while ((admission = admit(run, &wake_ms, ret)) == ADMISSION_WAITS) {
+        caller_wait(&run->caller, wake_ms);
+        run_look_at_clock(run);
+    }
+    return admission == ADMITTED;
+}
+
 int submit_run(struct redrive_run *run, redrive_fn fn, void *arg, struct redrive_result *ret)
 {
     struct redrive_handler *h = run->handler;
     struct redrive_err err;
-    int rc = enter(run, &err);
+    int rc = run_enter(run, NULL, &err);
+    run_tell(run);
     if (rc < 0) {
-        run_tell(run);
         handler_unlock(h);
         return submit_refuse(ret, run->id, &err);
     }
-    run_tell(run);
 
     struct decision d;
     do {
         enum ending ending = ENDING_CANCELLED;
-        if (wait_until_due(run, &ending) && admit(run, &ending)) {
+        if (wait_for_admission(run, &ending)) {
             d = attempt(run, fn, arg);
         } else {
             run_tell(run);
@@ -196,7 +220,7 @@ int submit_run(struct redrive_run *run, redrive_fn fn, void *arg, struct redrive
         }
     } while (d.state == REDRIVE_STATE_RETRYING);
 
-    leave(run, &d);
+    run_leave(run, &d);
     handler_unlock(h);
     /* From here on the handler may be gone. */
     rc = result_fill(ret, run, &d);

@@ -67,6 +67,8 @@ bool caller_is_inside(const struct redrive_handler *h)
 
 bool caller_has_slot(const struct caller *caller)
 {
+    if (caller->is_nested)
+        return true;
     for (const struct caller *c = caller; c; c = c->outer)
         if (c->handler == caller->handler && c->has_slot)
             return true;
@@ -75,14 +77,23 @@ bool caller_has_slot(const struct caller *caller)
 
 void caller_enter(struct caller *c, struct redrive_handler *h)
 {
-    c->handler = h;
-    c->outer = innermost;
-    c->is_outermost = !caller_is_inside(h);
-    c->waits = false;
-    c->woken = false;
-    c->has_slot = false;
+    *c = (struct caller){.handler = h, .outer = innermost, .is_outermost = !caller_is_inside(h)};
     innermost = c;
     h->inside += c->is_outermost;
+}
+
+void caller_enter_detached(struct caller *c, struct redrive_handler *h,
+                           const struct redrive_step_options *options)
+{
+    *c = (struct caller){
+        .handler = h,
+        .is_outermost = true,
+        .is_detached = true,
+        .is_nested = options->is_nested,
+        .wake = options->wake,
+        .wake_ctx = options->wake_ctx,
+    };
+    h->inside++;
 }
 
 /* Somebody has to move the clock once the last busy thread is gone. */
@@ -103,8 +114,10 @@ static void pass_the_lead(struct redrive_handler *h)
 void caller_leave(struct caller *c)
 {
     struct redrive_handler *h = c->handler;
-    assert(innermost == c);
-    innermost = c->outer;
+    if (!c->is_detached) {
+        assert(innermost == c);
+        innermost = c->outer;
+    }
     if (!c->is_outermost)
         return;
     h->inside--;
@@ -118,7 +131,10 @@ void caller_wake(struct caller *c)
         return;
     c->woken = true;
     c->handler->waiting--;
-    pthread_cond_signal(&c->cond);
+    if (!c->is_detached)
+        pthread_cond_signal(&c->cond);
+    else if (c->wake)
+        c->wake(c->wake_ctx);
 }
 
 static void wait_for_system(struct caller *c)
@@ -180,22 +196,32 @@ static void wait_for_virtual(struct caller *c)
     }
 }
 
-void caller_wait(struct caller *c, int64_t wake_ms)
+void caller_begin_wait(struct caller *c, int64_t wake_ms)
 {
     struct redrive_handler *h = c->handler;
-    pthread_cond_init(&c->cond, &h->cond_attr);
     c->wake_ms = wake_ms;
     c->woken = false;
     c->waits = true;
     h->waiting++;
     list_insert(&h->waiters, &c->link);
-    if (h->is_virtual)
+}
+
+void caller_end_wait(struct caller *c)
+{
+    if (!c->woken)
+        c->handler->waiting--;
+    c->waits = false;
+    list_remove(&c->link);
+}
+
+void caller_wait(struct caller *c, int64_t wake_ms)
+{
+    pthread_cond_init(&c->cond, &c->handler->cond_attr);
+    caller_begin_wait(c, wake_ms);
+    if (c->handler->is_virtual)
         wait_for_virtual(c);
     else
         wait_for_system(c);
-    if (!c->woken)
-        h->waiting--;
-    c->waits = false;
-    list_remove(&c->link);
+    caller_end_wait(c);
     pthread_cond_destroy(&c->cond);
 }

@@ -1,0 +1,272 @@
+/* Jobs in steps: the same life as redrive_submit gives, asked for piece by piece. */
+#include "fixture.h"
+
+static const struct redrive_failure refused = {.errnum = ECONNREFUSED};
+static const struct redrive_failure malformed = {.http_status = 422, .message = "no customer"};
+
+static struct redrive_step *begin(struct fixture *f, const struct redrive_job *job,
+                                  const struct redrive_step_options *options)
+{
+    struct redrive_err err = {0};
+    struct redrive_step *step = redrive_step_begin(f->handler, job, options, &err);
+    if (!step)
+        fail_msg("%s", err.message);
+    return step;
+}
+
+static int64_t wait_of(struct redrive_step *step)
+{
+    int64_t wait_ms = -1;
+    assert_int_equal(redrive_step_next(step, &wait_ms), REDRIVE_STEP_WAIT);
+    return wait_ms;
+}
+
+/* Makes the attempt that is due. */
+static void attempt(struct redrive_step *step, const struct redrive_failure *failure)
+{
+    assert_int_equal(redrive_step_next(step, NULL), REDRIVE_STEP_RUN);
+    redrive_step_done(step, failure);
+}
+
+static void count_wake(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+static void a_step_waits_as_long_as_the_policy_says(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_result result;
+    struct redrive_step *step = begin(&f, &(struct redrive_job){.task = "t"}, NULL);
+    attempt(step, &refused);
+    assert_int_equal(wait_of(step), 1 * SECOND);
+    assert_int_equal(wait_of(step), 1 * SECOND);
+    f.clock.now_ms += 400;
+    assert_int_equal(wait_of(step), 600);
+    f.clock.now_ms += 600;
+    attempt(step, &refused);
+    assert_int_equal(wait_of(step), 2 * SECOND);
+    assert_int_equal(metrics_of(f.handler).waiting, 1);
+    f.clock.now_ms += 2 * SECOND;
+    assert_int_equal(redrive_step_next(step, NULL), REDRIVE_STEP_RUN);
+    assert_int_equal(redrive_step_next(step, NULL), REDRIVE_STEP_RUN);
+    assert_int_equal(redrive_run_attempt(redrive_step_run(step)), 3);
+    redrive_step_done(step, NULL);
+    redrive_step_done(step, &refused); /* there is no such attempt */
+    assert_int_equal(redrive_step_next(step, NULL), REDRIVE_STEP_END);
+    assert_int_equal(redrive_step_end(step, &result), 0);
+    assert_int_equal(result.state, REDRIVE_STATE_COMPLETED);
+    assert_int_equal(result.attempts, 3);
+    assert_int_equal(metrics_of(f.handler).jobs_completed, 1);
+    check_balance(f.handler);
+    fixture_release(&f);
+}
+
+static void what_cannot_be_done_is_a_dead_letter_and_can_be_retried_in_steps(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_err err = {0};
+    struct redrive_result result;
+    struct redrive_step *step = begin(&f, &(struct redrive_job){.task = "t", .id = "a"}, NULL);
+    attempt(step, &malformed);
+    assert_int_equal(redrive_step_next(step, NULL), REDRIVE_STEP_END);
+    assert_int_equal(redrive_step_end(step, &result), REDRIVE_E_JOB_FAILED);
+    assert_int_equal(result.class_, REDRIVE_CLASS_VALIDATION);
+    assert_int_equal(dlq_of(f.handler).total_jobs, 1);
+
+    assert_null(redrive_step_retry(f.handler, "b", NULL, &err));
+    assert_int_equal(err.code, REDRIVE_E_NOT_FOUND);
+    step = redrive_step_retry(f.handler, "a", NULL, &err);
+    assert_non_null(step);
+    assert_null(redrive_step_retry(f.handler, "a", NULL, &err));
+    assert_int_equal(err.code, REDRIVE_E_STATE);
+    attempt(step, NULL);
+    assert_int_equal(redrive_step_end(step, &result), 0);
+    assert_int_equal(dlq_of(f.handler).total_jobs, 0);
+    check_balance(f.handler);
+    fixture_release(&f);
+}
+
+static void a_retry_that_is_given_up_leaves_the_dead_letter(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    bury(&f, 1);
+    struct ids ids = {0};
+    redrive_dlq_list(f.handler, NULL, collect, &ids);
+    struct redrive_step *step = redrive_step_retry(f.handler, ids.text, NULL, NULL);
+    assert_int_equal(redrive_step_next(step, NULL), REDRIVE_STEP_RUN);
+    assert_int_equal(redrive_step_end(step, NULL), REDRIVE_E_CANCELLED);
+    assert_int_equal(dlq_of(f.handler).total_jobs, 1);
+    check_balance(f.handler);
+    fixture_release(&f);
+}
+
+static void a_step_that_is_ended_early_is_cancelled(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_job job = {.task = "t", .id = "a"};
+    struct redrive_result result;
+    assert_int_equal(redrive_step_end(begin(&f, &job, NULL), &result), REDRIVE_E_CANCELLED);
+    assert_int_equal(result.attempts, 0);
+    struct redrive_step *step = begin(&f, &job, NULL);
+    attempt(step, &refused);
+    assert_int_equal(wait_of(step), 1 * SECOND);
+    assert_int_equal(redrive_step_end(step, &result), REDRIVE_E_CANCELLED);
+    assert_int_equal(result.attempts, 1);
+    assert_int_equal(metrics_of(f.handler).jobs_cancelled, 2);
+    assert_int_equal(redrive_step_end(NULL, NULL), REDRIVE_E_INVALID);
+    check_balance(f.handler);
+    fixture_release(&f);
+}
+
+static void cancel_and_stop_wake_a_step(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    int wakes = 0;
+    struct redrive_step_options options = {.wake = count_wake, .wake_ctx = &wakes};
+    struct redrive_step *step = begin(&f, &(struct redrive_job){.task = "t", .id = "a"}, &options);
+    attempt(step, &refused);
+    wait_of(step);
+    assert_int_equal(redrive_cancel(f.handler, "a"), 0);
+    assert_int_equal(wakes, 1);
+    assert_int_equal(redrive_step_next(step, NULL), REDRIVE_STEP_END);
+    assert_int_equal(redrive_step_end(step, NULL), REDRIVE_E_CANCELLED);
+    redrive_handler_stop(f.handler);
+    struct redrive_err err = {0};
+    assert_null(redrive_step_begin(f.handler, &(struct redrive_job){.task = "t"}, &options, &err));
+    assert_int_equal(err.code, REDRIVE_E_STOPPING);
+    fixture_release(&f);
+}
+
+static void an_open_breaker_parks_a_step_until_the_probe(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.breaker.failure_threshold = 1;
+    f.breaker.recovery_timeout_ms = 10 * SECOND;
+    fixture_new_handler(&f);
+    int wakes = 0;
+    struct redrive_step_options options = {.wake = count_wake, .wake_ctx = &wakes};
+    struct redrive_step *first = begin(&f, &(struct redrive_job){.task = "t"}, &options);
+    struct redrive_step *second = begin(&f, &(struct redrive_job){.task = "t"}, &options);
+    attempt(first, &refused);
+    assert_int_equal(wait_of(second), 10 * SECOND);
+    assert_int_equal(metrics_of(f.handler).parked, 1);
+    f.clock.now_ms += 10 * SECOND;
+    attempt(second, NULL);
+    assert_int_equal(breaker_of(f.handler, "t").state, REDRIVE_BREAKER_CLOSED);
+    attempt(first, NULL);
+    struct redrive_result result;
+    assert_int_equal(redrive_step_end(first, NULL), 0);
+    assert_int_equal(redrive_step_end(second, &result), 0);
+    assert_int_equal(result.parked_ms, 10 * SECOND);
+    check_balance(f.handler);
+    fixture_release(&f);
+}
+
+static void a_reset_by_hand_wakes_a_parked_step(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    int wakes = 0;
+    struct redrive_step_options options = {.wake = count_wake, .wake_ctx = &wakes};
+    assert_int_equal(redrive_call(f.handler, "t", succeed, NULL, NULL), 0);
+    redrive_breaker_trip(f.handler, "t");
+    struct redrive_step *step = begin(&f, &(struct redrive_job){.task = "t"}, &options);
+    assert_int_equal(wait_of(step), INT64_MAX);
+    redrive_breaker_reset(f.handler, "t");
+    assert_true(wakes >= 1);
+    f.clock.now_ms += SECOND;
+    attempt(step, NULL);
+    assert_int_equal(redrive_step_end(step, NULL), 0);
+    fixture_release(&f);
+}
+
+static void steps_take_turns_and_nested_ones_need_none(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.options.concurrency = 1;
+    fixture_new_handler(&f);
+    int wakes = 0;
+    struct redrive_step_options options = {.wake = count_wake, .wake_ctx = &wakes};
+    struct redrive_step *first = begin(&f, &(struct redrive_job){.task = "t"}, NULL);
+    struct redrive_step *second = begin(&f, &(struct redrive_job){.task = "t"}, &options);
+    assert_int_equal(redrive_step_next(first, NULL), REDRIVE_STEP_RUN);
+    assert_int_equal(wait_of(second), INT64_MAX);
+    options.is_nested = true;
+    struct redrive_step *inner = begin(&f, &(struct redrive_job){.task = "t"}, &options);
+    attempt(inner, NULL);
+    assert_int_equal(redrive_step_end(inner, NULL), 0);
+    assert_int_equal(wakes, 0);
+    redrive_step_done(first, NULL);
+    assert_int_equal(wakes, 1);
+    assert_int_equal(redrive_step_end(first, NULL), 0);
+    attempt(second, NULL);
+    assert_int_equal(redrive_step_end(second, NULL), 0);
+    check_balance(f.handler);
+    fixture_release(&f);
+}
+
+static void threads_and_steps_share_a_handler(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_options(&f);
+    f.options.concurrency = 1;
+    fixture_new_handler(&f);
+    struct redrive_step *step = begin(&f, &(struct redrive_job){.task = "t"}, NULL);
+    assert_int_equal(redrive_step_next(step, NULL), REDRIVE_STEP_RUN);
+    struct job_thread thread = {.handler = f.handler, .job = {.task = "u"}, .fn = succeed};
+    job_thread_start(&thread);
+    wait_for(f.handler, queued, 1);
+    redrive_step_done(step, NULL);
+    assert_int_equal(job_thread_join(&thread), 0);
+    assert_int_equal(redrive_step_end(step, NULL), 0);
+    check_balance(f.handler);
+    fixture_release(&f);
+}
+
+static void wrong_jobs_are_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    struct redrive_err err = {0};
+    assert_null(redrive_step_begin(NULL, &(struct redrive_job){.task = "t"}, NULL, &err));
+    assert_int_equal(err.code, REDRIVE_E_INVALID);
+    assert_null(redrive_step_begin(f.handler, &(struct redrive_job){.task = ""}, NULL, NULL));
+    assert_null(redrive_step_retry(f.handler, NULL, NULL, NULL));
+    assert_int_equal(metrics_of(f.handler).jobs_received, 0);
+    fixture_release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_step_waits_as_long_as_the_policy_says),
+        T(what_cannot_be_done_is_a_dead_letter_and_can_be_retried_in_steps),
+        T(a_retry_that_is_given_up_leaves_the_dead_letter),
+        T(a_step_that_is_ended_early_is_cancelled),
+        T(cancel_and_stop_wake_a_step),
+        T(an_open_breaker_parks_a_step_until_the_probe),
+        T(a_reset_by_hand_wakes_a_parked_step),
+        T(steps_take_turns_and_nested_ones_need_none),
+        T(threads_and_steps_share_a_handler),
+        T(wrong_jobs_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
