@@ -22,7 +22,7 @@ STORE ?=
 VERSIONS ?=
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) test test-web install bench lint format coverage fuzz asan tsan torture versions clean help
+.PHONY: all demo $(EXAMPLES) test test-web test-python wheel install bench lint format coverage fuzz asan tsan torture versions clean help
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -57,6 +57,19 @@ test-web:
 	@$(MAKE) --no-print-directory all
 	@REDRIVE_BIN=$(CURDIR)/$(BUILD)/redrive PYTHONDONTWRITEBYTECODE=1 \
 		/usr/bin/python3 -m pytest -q -p no:cacheprovider tests/web
+
+# The Python package: a wheel, and its tests in a virtual environment below the build folder.
+wheel:
+	@tools/bootstrap python
+	@tools/python-env $(BUILD)
+	@tools/wheel $(BUILD)
+
+test-python: $(BUILD)/build.ninja
+	@ninja --quiet -C $(BUILD) redrive
+	@tools/bootstrap python
+	@tools/python-env $(BUILD)
+	@tools/wheel $(BUILD)
+	@tools/test-python $(BUILD)
 
 install: $(BUILD)/build.ninja
 	@tools/install $(BUILD) "$(PREFIX)" "$(DESTDIR)"
@@ -112,6 +125,9 @@ help:
 	@echo 'make example-tasks, example-thumbnail, example-webhook'
 	@echo '                small systems, on a throw-away server; STORE=sqlite|postgres|redis'
 	@echo 'make test-web   the dashboard in a real Chromium'
+	@echo 'make wheel      the Python package, as a wheel in build/wheel/'
+	@echo 'make test-python'
+	@echo '                its tests, type checker and linter; packages come from PyPI'
 	@echo 'make format     apply the house format'
 	@echo 'make coverage   line and branch coverage; writes build-coverage/'
 	@echo 'make asan tsan  the unit suite under sanitizers'

@@ -1,0 +1,195 @@
+"""Drives a job of the C handler: asks what is next, runs the function, waits.
+
+The handler of the C library never calls a Python function: exceptions, coroutines and Ctrl-C stay in
+Python. See "Jobs in steps" in redrive.h.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable
+from contextvars import ContextVar
+from typing import Any, Callable, Optional, TypeVar
+
+from redrive._native import ffi, lib, new_handle, raise_error, raise_pending, seconds, text
+from redrive.errors import BY_CODE, RedriveError
+from redrive.failure import ClassifyFunction, native_failure
+from redrive.job import Job, JobContext, JobResult, NativeJob
+from redrive.vocabulary import CLASSES, REASONS, STATES, State
+
+R = TypeVar("R")
+Work = Callable[[JobContext, Any], R]
+
+_FOREVER_MS = 2**63 - 1
+# Event.wait and wait_for take no more than this in one go.
+_WAIT_MAX_S = 1e6
+
+#: The handlers whose jobs this code runs inside.
+inside: ContextVar[tuple[Any, ...]] = ContextVar("redrive_inside", default=())
+
+
+class Step:
+    """One job inside the handler."""
+
+    def __init__(self, handler: Any, job: Job, classify: Optional[ClassifyFunction], wake: Callable[[], None]) -> None:
+        self.handler = handler  # keeps it alive
+        self.job = job
+        self._classify = classify
+        self._wait_ms = ffi.new("int64_t *")
+        self._wake = new_handle(wake)
+        self._options = ffi.new("struct redrive_step_options *")
+        self._options.wake = lib.redrive_py_wake
+        self._options.wake_ctx = self._wake
+        self._options.is_nested = handler in inside.get()
+        self._exception: Optional[BaseException] = None
+        self._native_job: Optional[NativeJob] = None
+        self._c: Any = ffi.NULL
+
+    def begin(self) -> None:
+        self._native_job = NativeJob(self.job)
+        err = ffi.new("struct redrive_err *")
+        self._enter(lib.redrive_step_begin(self.handler, self._native_job.struct, self._options, err), err)
+
+    def begin_retry(self) -> None:
+        """The job is a dead letter, which runs again."""
+        err = ffi.new("struct redrive_err *")
+        self._enter(lib.redrive_step_retry(self.handler, self.job.id.encode(), self._options, err), err)
+
+    def _enter(self, c: Any, err: Any) -> None:
+        self._c = c
+        if c == ffi.NULL:
+            raise_pending()
+            raise_error(err)
+        self._raise_pending()
+
+    def next(self) -> tuple[int, Optional[float]]:
+        """What to do, and with STEP_WAIT for how many seconds at the most; None: until it is woken."""
+        kind = lib.redrive_step_next(self._c, self._wait_ms)
+        self._raise_pending()
+        wait_ms = self._wait_ms[0]
+        wait = None if wait_ms == _FOREVER_MS else min(seconds(wait_ms), _WAIT_MAX_S)
+        return kind, wait
+
+    def context(self) -> JobContext:
+        return JobContext(self.job, lib.redrive_step_run(self._c))
+
+    def done(self, exc: Optional[BaseException]) -> None:
+        """The attempt is over."""
+        self._exception = exc
+        failure = None if exc is None else native_failure(exc, self._classify)
+        lib.redrive_step_done(self._c, ffi.NULL if failure is None else failure.struct)
+        self._raise_pending()
+
+    def end(self, value: Optional[R] = None) -> JobResult[R]:
+        """Frees the job; one that has not come to its end is cancelled."""
+        c = ffi.new("struct redrive_result *")
+        lib.redrive_step_end(self._c, c)
+        self._c = ffi.NULL
+        lib.redrive_result_release(c)
+        result: JobResult[R] = JobResult(
+            text(c.id) or self.job.id,
+            State(STATES[c.state]),
+            REASONS[c.reason],
+            CLASSES[c.class_],
+            c.attempts,
+            seconds(c.elapsed_ms),
+            seconds(c.parked_ms),
+        )
+        if result.success:
+            result.value = value
+        else:
+            result.exception = self._exception
+            result.error = _error_of(c.error)
+        return result
+
+    def abandon(self) -> None:
+        """Something else has ended it: an interrupt, a cancelled task, a callback that raised."""
+        if self._c != ffi.NULL:
+            lib.redrive_step_end(self._c, ffi.NULL)
+            self._c = ffi.NULL
+
+    def _raise_pending(self) -> None:
+        try:
+            raise_pending()
+        except BaseException:
+            self.abandon()
+            raise
+
+
+def _error_of(err: Any) -> RedriveError:
+    code = text(lib.redrive_err_name(err.code)) or "INTERNAL"
+    kind = BY_CODE.get(code, RedriveError)
+    hint = (text(err.hint) or "").replace("redrive_dlq_retry()", "handler.dead_letters.retry()")
+    return kind(text(err.message) or code, code=code, detail=text(err.detail) or "", hint=hint)
+
+
+def run_sync(step: Step, begin: Callable[[], None], work: Work[R], woken: threading.Event) -> JobResult[R]:
+    """Runs a job to its end in this thread."""
+    value: Optional[R] = None
+    begin()
+    token = inside.set((*inside.get(), step.handler))
+    try:
+        while True:
+            woken.clear()
+            kind, wait = step.next()
+            if kind == lib.REDRIVE_STEP_END:
+                return step.end(value)
+            if kind == lib.REDRIVE_STEP_WAIT:
+                woken.wait(wait)
+                continue
+            try:
+                value = work(step.context(), step.job.payload)
+            except Exception as exc:
+                step.done(exc)
+            else:
+                step.done(None)
+    except BaseException:
+        step.abandon()
+        raise
+    finally:
+        inside.reset(token)
+
+
+def loop_waker() -> tuple[asyncio.Event, Callable[[], None]]:
+    """An event of the running loop, and a function that sets it from any thread."""
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+
+    def wake() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(event.set)
+
+    return event, wake
+
+
+async def run_async(
+    step: Step, begin: Callable[[], None], work: Work[Awaitable[R]], woken: asyncio.Event
+) -> JobResult[R]:
+    """Runs a job to its end in the running event loop."""
+    value: Optional[R] = None
+    begin()
+    token = inside.set((*inside.get(), step.handler))
+    try:
+        while True:
+            woken.clear()
+            kind, wait = step.next()
+            if kind == lib.REDRIVE_STEP_END:
+                return step.end(value)
+            if kind == lib.REDRIVE_STEP_WAIT:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(woken.wait(), wait)
+                continue
+            try:
+                value = await work(step.context(), step.job.payload)
+            except Exception as exc:
+                step.done(exc)
+            else:
+                step.done(None)
+    except BaseException:
+        step.abandon()
+        raise
+    finally:
+        with contextlib.suppress(ValueError):  # closed by another context than it was begun in
+            inside.reset(token)

@@ -1,0 +1,8 @@
+"""The durable queue: an application's tasks, and the workers that carry them out."""
+
+from redrive.queue.app import App
+from redrive.queue.context import Context
+from redrive.queue.task import DeferredJob, Task
+from redrive.queue.worker import Worker
+
+__all__ = ["App", "Context", "DeferredJob", "Task", "Worker"]

@@ -1,0 +1,190 @@
+"""The application: where its server is, which tasks it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, Protocol, Union
+
+from redrive.errors import InvalidArgumentError, NotFoundError
+from redrive.policy import Match, RetryPolicy, as_policy
+from redrive.queue.client import JSON, Client
+from redrive.queue.task import DeferredJob, Task
+
+
+class Submitter(Protocol):
+    """What an application needs of a client; ``redrive.testing`` has another one."""
+
+    def submit(self, job: JSON) -> JSON: ...
+
+    def submit_many(self, jobs: list[JSON]) -> list[JSON]: ...
+
+    def job(self, id_: str) -> JSON: ...
+
+    def cancel(self, id_: str) -> JSON: ...
+
+    def retry(self, id_: str) -> JSON: ...
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """An entry of the timetable."""
+
+    name: str
+    task: Task
+    cron: str
+    timezone: str
+    overlap: str
+    payload: Optional[dict[str, Any]]
+
+    def as_json(self) -> JSON:
+        entry = {"task": self.task.name, "schedule": self.cron, "timezone": self.timezone, "overlap": self.overlap}
+        return entry if self.payload is None else {**entry, "payload": self.payload}
+
+
+class App:
+    """Tasks, and the server that keeps their jobs.
+
+    ::
+
+        app = redrive.App("http://127.0.0.1:7070")
+
+        @app.task(queue="mail", retry=5, retry_on=[ConnectionError])
+        def send(to): ...
+
+        send.defer(to="ann")
+
+    :param url: of a ``redrive serve``; None for an application that only runs as a stream handler.
+    :param token: for a server that has tokens; else the environment variable REDRIVE_TOKEN.
+    :param retry_in_config: jobs do not carry their policies: the server's configuration has them.
+    """
+
+    def __init__(
+        self, url: Optional[str] = None, *, token: Optional[str] = None, retry_in_config: bool = False
+    ) -> None:
+        self._client: Optional[Submitter] = None if url is None else Client(url, token=token)
+        self.retry_in_config = retry_in_config
+        self.tasks: dict[str, Task] = {}
+        self.timetable: list[Periodic] = []
+
+    @property
+    def client(self) -> Any:
+        if self._client is None:
+            raise InvalidArgumentError("the application has no server", hint="App('http://127.0.0.1:7070')")
+        return self._client
+
+    @client.setter
+    def client(self, client: Optional[Submitter]) -> None:
+        self._client = client
+
+    # ---- Tasks ----------------------------------------------------------------------------------
+
+    def task(
+        self,
+        function: Optional[Callable[..., Any]] = None,
+        *,
+        name: Optional[str] = None,
+        queue: Optional[str] = None,
+        retry: Union[RetryPolicy, int, bool, None] = None,
+        retry_on: Union[Match, Iterable[Match], None] = None,
+        give_up_on: Union[Match, Iterable[Match], None] = None,
+        priority: int = 0,
+        pass_context: bool = False,
+    ) -> Any:
+        """Makes a task of a function or a coroutine function.
+
+        :param name: ``module.function`` unless given.
+        :param retry: a :class:`RetryPolicy`, a number of attempts, True for the server's policy, False for none.
+        :param retry_on: exception classes, their names, or failure classes: only these are retried.
+        :param pass_context: the function's first argument is a :class:`Context`.
+        """
+        policy = _policy(retry, retry_on, give_up_on)
+
+        def decorate(function: Callable[..., Any]) -> Task:
+            chosen = name or f"{function.__module__}.{function.__qualname__}"
+            if chosen in self.tasks:
+                raise InvalidArgumentError(f"there are two tasks named {chosen}", hint="give one of them a name=")
+            task = Task(self, function, chosen, queue=queue, retry=policy, priority=priority, pass_context=pass_context)
+            self.tasks[chosen] = task
+            return task
+
+        return decorate if function is None else decorate(function)
+
+    def periodic(
+        self,
+        *,
+        cron: str,
+        timezone: str = "UTC",
+        overlap: str = "skip",
+        name: Optional[str] = None,
+        payload: Optional[dict[str, Any]] = None,
+    ) -> Callable[[Task], Task]:
+        """Runs a task by the clock: ``@app.periodic(cron="*/2 * * * *")`` above ``@app.task``.
+
+        Workers store the entry when they start. The server makes each tick once, however many workers there
+        are; its jobs have queue and policy of the task as the server's configuration has them.
+        """
+
+        def decorate(task: Task) -> Task:
+            if not isinstance(task, Task):
+                raise InvalidArgumentError("@app.periodic is for tasks", hint="put it above @app.task")
+            self.timetable.append(Periodic(name or task.name, task, cron, timezone, overlap, payload))
+            return task
+
+        return decorate
+
+    def find_task(self, name: str) -> Task:
+        try:
+            return self.tasks[name]
+        except KeyError:
+            raise NotFoundError(f"there is no task named {name}", hint="is the module that has it imported?") from None
+
+    def configuration(self) -> JSON:
+        """Tasks and timetable as sections of the server's configuration."""
+        tasks: JSON = {}
+        for task in self.tasks.values():
+            section: JSON = {}
+            if task.queue is not None:
+                section["queue"] = task.queue
+            if task.retry is not None:
+                section["retry"] = task.retry.as_json()
+                if "on" in section["retry"]:
+                    section["on"] = section["retry"].pop("on")
+            tasks[task.name] = section
+        cron = {entry.name: entry.as_json() for entry in self.timetable}
+        return {"tasks": tasks, "cron": cron} if cron else {"tasks": tasks}
+
+    # ---- Jobs -----------------------------------------------------------------------------------
+
+    def defer_many(self, jobs: Iterable[JSON]) -> list[DeferredJob]:
+        """Many at once, all or none, at most 1000: ``app.defer_many(send.configure().job(to=to) for to in people)``."""
+        answers = self.client.submit_many(list(jobs))
+        return [DeferredJob(answer["id"], answer["state"], answer["existed"]) for answer in answers]
+
+    def job(self, id: str) -> JSON:
+        """The job as the server has it: state, attempts, last_error, history, result."""
+        job: JSON = self.client.job(id)
+        return job
+
+    def cancel(self, id: str) -> None:
+        self.client.cancel(id)
+
+    def retry(self, id: str) -> None:
+        """Runs a waiting job now, and a dead one again."""
+        self.client.retry(id)
+
+
+def _policy(
+    retry: Union[RetryPolicy, int, bool, None],
+    retry_on: Union[Match, Iterable[Match], None],
+    give_up_on: Union[Match, Iterable[Match], None],
+) -> Optional[RetryPolicy]:
+    given_lists = (("retry_on", retry_on), ("give_up_on", give_up_on))
+    lists: dict[str, Any] = {key: value for key, value in given_lists if value is not None}
+    if retry is None or retry is True:
+        return RetryPolicy(**lists) if lists else None
+    policy = as_policy(retry, {})
+    if not lists:
+        return policy
+    given = {key: value for key, value in vars(policy).items() if value is not None and not key.startswith("_")}
+    return RetryPolicy(**{**given, **lists})

@@ -1,0 +1,184 @@
+"""A task: a function with a name, and the ways to defer a call of it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+from redrive._native import Seconds, milliseconds
+from redrive.errors import InvalidArgumentError, StoppingError
+from redrive.job import new_id
+from redrive.policy import RetryPolicy, as_policy
+from redrive.queue import transaction
+from redrive.queue.payload import bind, dumps
+
+if TYPE_CHECKING:
+    from redrive.queue.app import App
+
+
+@dataclass(frozen=True)
+class DeferredJob:
+    """What a defer returns."""
+
+    id: str
+    #: Where the job is: queued, scheduled …; None inside a transaction that has not been committed.
+    state: Optional[str]
+    #: No new job was made: one with this id or unique key is there.
+    existed: bool
+
+
+class Task:
+    """Made by ``@app.task``. Calling it calls the function; ``defer`` puts a call of it into the queue."""
+
+    def __init__(
+        self,
+        app: App,
+        function: Callable[..., Any],
+        name: str,
+        *,
+        queue: Optional[str] = None,
+        retry: Optional[RetryPolicy] = None,
+        priority: int = 0,
+        pass_context: bool = False,
+    ) -> None:
+        self.app = app
+        self.function = function
+        self.name = name
+        self.queue = queue
+        self.retry = retry
+        self.priority = priority
+        self.pass_context = pass_context
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.signature = inspect.signature(function)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    def defer(self, *args: Any, **kwargs: Any) -> DeferredJob:
+        """Puts a call with these arguments into the queue. They must be JSON."""
+        return self.configure().defer(*args, **kwargs)
+
+    async def defer_async(self, *args: Any, **kwargs: Any) -> DeferredJob:
+        """The same without blocking the event loop."""
+        return await self.configure().defer_async(*args, **kwargs)
+
+    def configure(
+        self,
+        *,
+        schedule_in: Optional[Seconds] = None,
+        schedule_at: Optional[datetime] = None,
+        priority: Optional[int] = None,
+        queue: Optional[str] = None,
+        id: Optional[str] = None,
+        unique_key: Optional[str] = None,
+        unique_forever: bool = False,
+        deadline: Optional[Seconds] = None,
+        user: Optional[str] = None,
+        project: Optional[str] = None,
+        service: Optional[str] = None,
+        retry: Union[RetryPolicy, int, None] = None,
+        connection: Any = None,
+    ) -> ConfiguredTask:
+        """How the next defer differs.
+
+        :param schedule_in: seconds (or a timedelta) until it may run; ``schedule_at``: a time with a time zone.
+        :param unique_key: one live job with this key; a second defer is answered with the first job.
+        :param id: the job's own id; submitting it twice makes one job.
+        :param deadline: seconds from now; not started by then, it dies.
+        :param connection: of psycopg, SQLAlchemy or Django: the job is part of its transaction.
+        """
+        job: dict[str, Any] = {
+            "task": self.name,
+            "id": id,
+            "queue": queue or self.queue,
+            "priority": self.priority if priority is None else priority,
+            "unique_key": unique_key,
+            "unique": "forever" if unique_forever else None,
+            "user": user,
+            "project": project,
+            "service": service,
+        }
+        if schedule_in is not None and schedule_at is not None:
+            raise InvalidArgumentError("schedule_in and schedule_at are both given", hint="give one of them")
+        if schedule_in is not None:
+            job["delay"] = f"{max(0, milliseconds(schedule_in, 'schedule_in'))}ms"
+        if schedule_at is not None:
+            job["at"] = _utc(schedule_at)
+        if deadline is not None:
+            job["deadline"] = f"{milliseconds(deadline, 'deadline')}ms"
+        policy = self.retry if retry is None else as_policy(retry, {})
+        return ConfiguredTask(self, job, policy, connection)
+
+
+def _utc(at: datetime) -> str:
+    if at.tzinfo is None:
+        raise InvalidArgumentError("schedule_at has no time zone", hint="datetime.now(timezone.utc) + …")
+    return at.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")[:-4] + "Z"
+
+
+class ConfiguredTask:
+    """A task and how its next job differs."""
+
+    def __init__(self, task: Task, job: Mapping[str, Any], policy: Optional[RetryPolicy], connection: Any) -> None:
+        self.task = task
+        self._job = {key: value for key, value in job.items() if value is not None}
+        self._policy = policy
+        self._connection = connection
+
+    def job(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The job as the server takes it; arguments that do not fit the function, or JSON, are refused here."""
+        task = self.task
+        payload = bind(task.signature, task.name, int(task.pass_context), args, kwargs)
+        dumps(payload, f"an argument of {task.name}()")
+        job = {**self._job, "payload": payload}
+        if self._policy is not None and not task.app.retry_in_config:
+            job["retry"] = self._policy.as_json()
+        job.setdefault("id", new_id())
+        return job
+
+    def defer(self, *args: Any, **kwargs: Any) -> DeferredJob:
+        job = self.job(*args, **kwargs)
+        if self._connection is not None:
+            payload = self._for_sql(job)
+            return self._in_transaction(job, transaction.submit(self._connection, job, payload))
+        answer = self.task.app.client.submit(job)
+        return DeferredJob(answer["id"], answer["state"], answer["existed"])
+
+    async def defer_async(self, *args: Any, **kwargs: Any) -> DeferredJob:
+        job = self.job(*args, **kwargs)
+        if self._connection is not None:
+            payload = self._for_sql(job)
+            return self._in_transaction(job, await transaction.submit_async(self._connection, job, payload))
+        loop = asyncio.get_running_loop()
+        try:
+            future = loop.run_in_executor(None, self.task.app.client.submit, job)
+        except RuntimeError as exc:
+            raise StoppingError(
+                f"{self.task.name} was not deferred: the event loop is shutting down",
+                detail=str(exc),
+                hint="defer() needs no event loop",
+            ) from exc
+        answer = await future
+        return DeferredJob(answer["id"], answer["state"], answer["existed"])
+
+    def _for_sql(self, job: dict[str, Any]) -> str:
+        if "retry" in job:
+            raise InvalidArgumentError(
+                f"{self.task.name} has a policy of its own, which a submit in SQL cannot carry",
+                hint="put it into the server's configuration (python -m redrive config MODULE:APP prints it), "
+                "and say App(…, retry_in_config=True)",
+            )
+        return dumps(job["payload"], "the payload")
+
+    @staticmethod
+    def _in_transaction(job: dict[str, Any], id_: str) -> DeferredJob:
+        return DeferredJob(id_, None, id_ != job["id"])

@@ -1,0 +1,91 @@
+"""Defer inside the application's own transaction: ``SELECT redrive.submit(…)`` on its connection.
+
+The job is there when the transaction commits, and not if it rolls back. The connection must lead to the
+PostgreSQL database that is the server's store.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+from redrive.errors import InvalidArgumentError
+
+#: Members of a job over HTTP, and what SQL calls them.
+_PARAMETERS = {
+    "task": "task",
+    "queue": "queue",
+    "priority": "priority",
+    "id": "id",
+    "unique_key": "unique_key",
+    "user": "user_name",
+    "project": "project",
+    "service": "service",
+}
+
+
+def statement(job: dict[str, Any], payload: str, style: str) -> tuple[str, dict[str, Any]]:
+    """The SQL and its parameters; ``style`` writes a parameter: ``%({})s`` or ``:{}``."""
+    values: dict[str, Any] = {"payload": payload}
+    parts = [f"payload => CAST({style.format('payload')} AS text)"]
+    for key, parameter in _PARAMETERS.items():
+        if job.get(key) is not None:
+            values[key] = job[key]
+            parts.append(f"{parameter} => {style.format(key)}")
+    if job.get("unique") == "forever":
+        parts.append("unique_forever => true")
+    if job.get("at") is not None:
+        values["at"] = job["at"]
+        parts.append(f"process_after => CAST({style.format('at')} AS timestamptz)")
+    for key, parameter in (("delay", "process_after"), ("deadline", "deadline")):
+        if job.get(key) is not None:
+            values[key] = job[key]
+            parts.append(f"{parameter} => now() + CAST({style.format(key)} AS interval)")
+    return f"SELECT redrive.submit({', '.join(parts)})", values
+
+
+def is_async(connection: Any) -> bool:
+    """Whether its statements must be awaited."""
+    return inspect.iscoroutinefunction(getattr(connection, "execute", None))
+
+
+def _is_sqlalchemy(connection: Any) -> bool:
+    return any(base.__module__.split(".")[0] == "sqlalchemy" for base in type(connection).__mro__)
+
+
+def _sqlalchemy(job: dict[str, Any], payload: str) -> tuple[Any, dict[str, Any]]:
+    sql, values = statement(job, payload, ":{}")
+    return importlib.import_module("sqlalchemy").text(sql), values
+
+
+def submit(connection: Any, job: dict[str, Any], payload: str) -> str:
+    """Submits on a connection of psycopg, SQLAlchemy (also a Session), Django, or any driver with ``%(name)s``."""
+    if is_async(connection):
+        raise InvalidArgumentError(
+            f"{type(connection).__name__} is asynchronous", hint="await task.configure(connection=…).defer_async(…)"
+        )
+    if _is_sqlalchemy(connection):
+        sql, values = _sqlalchemy(job, payload)
+        return str(connection.execute(sql, values).scalar_one())
+    if not hasattr(connection, "cursor"):
+        raise InvalidArgumentError(
+            f"{type(connection).__name__} is not a connection to a database",
+            hint="a connection of psycopg, SQLAlchemy or Django, or a Session",
+        )
+    sql, values = statement(job, payload, "%({})s")
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return str(cursor.fetchone()[0])
+
+
+async def submit_async(connection: Any, job: dict[str, Any], payload: str) -> str:
+    """The same for an asynchronous connection of psycopg or SQLAlchemy."""
+    if not is_async(connection):
+        return submit(connection, job, payload)
+    if _is_sqlalchemy(connection):
+        sql, values = _sqlalchemy(job, payload)
+        return str((await connection.execute(sql, values)).scalar_one())
+    sql, values = statement(job, payload, "%({})s")
+    cursor = await connection.execute(sql, values)
+    return str((await cursor.fetchone())[0])

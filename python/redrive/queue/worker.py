@@ -1,0 +1,232 @@
+"""A worker: asks the server for jobs by long poll and carries them out, in threads and in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Optional
+
+from redrive.errors import ConflictError, NotFoundError, RedriveError, ServerError
+from redrive.queue import runner
+from redrive.queue._held import AWAY, Held, HeldJobs
+from redrive.queue.app import App
+from redrive.queue.client import Client, is_temporary
+from redrive.queue.context import Context
+
+logger = logging.getLogger("redrive")
+
+#: The server takes so many names in one claim.
+_TASKS_MAX = 64
+
+
+class Worker:
+    """Works the tasks of an application until it is stopped.
+
+    Functions run in ``concurrency`` threads, coroutine functions in one event loop, as many at a time. A
+    job that is being worked on has a lease, which is renewed; if the worker dies, the job comes back when
+    it ends.
+
+    :param queues: in the order of preference; all, unless given.
+    :param lease: seconds for which the server waits for a sign of life.
+    :param shutdown_timeout: seconds that a graceful stop waits for running jobs; then they are given back.
+    :param until_idle: return when there is nothing to do.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        queues: Optional[Sequence[str]] = None,
+        concurrency: int = 8,
+        name: Optional[str] = None,
+        lease: float = 30.0,
+        poll: float = 20.0,
+        shutdown_timeout: Optional[float] = None,
+        until_idle: bool = False,
+    ) -> None:
+        self.app = app
+        self.client: Client = app.client
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self.concurrency = concurrency
+        self._poll = poll
+        self._shutdown_timeout = shutdown_timeout
+        self._until_idle = until_idle
+        self._body: dict[str, Any] = {"worker": self.name, "lease": f"{int(lease * 1000)}ms"}
+        if queues:
+            self._body["queues"] = list(queues)
+        if len(app.tasks) <= _TASKS_MAX:
+            self._body["tasks"] = sorted(app.tasks)
+        self._held = HeldJobs(self.client, lease)
+        self._stopping = threading.Event()
+        self._giving_back = threading.Event()
+        self._claiming = threading.Lock()
+        self._socket: Optional[socket.socket] = None
+        self._error: Optional[BaseException] = None
+
+    # ---- Life -----------------------------------------------------------------------------------
+
+    def run(self, *, signals: bool = False) -> None:
+        """Works until stop(). With ``signals`` SIGTERM and SIGINT stop it, and a second one gives the jobs back.
+
+        Raises what keeps it from working: no task, a server that refuses it. A server that is away is
+        waited for.
+        """
+        if not self.app.tasks:
+            raise NotFoundError("the application has no tasks", hint="is the module that has them imported?")
+        with contextlib.ExitStack() as stack:
+            if signals:
+                stack.enter_context(self._signal_handlers())
+            self._store_timetable()
+            loop = stack.enter_context(_loop_in_thread())
+            pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="redrive")
+            self._held.start()
+            claimer = threading.Thread(target=self._claim_all, args=(pool, loop), name="redrive-claim", daemon=True)
+            claimer.start()
+            logger.info("working worker=%s tasks=%d concurrency=%d", self.name, len(self.app.tasks), self.concurrency)
+            try:
+                while claimer.is_alive():
+                    claimer.join(0.2)  # signals come through
+            except BaseException:
+                self.stop()
+                self._giving_back.set()
+                raise
+            finally:
+                self._drain()
+                pool.shutdown(wait=False)
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Takes no more jobs; run() returns when those in hand have ended. Any thread may call it."""
+        self._stopping.set()
+        claiming = self._socket
+        if claiming is not None:
+            with contextlib.suppress(OSError):
+                claiming.shutdown(socket.SHUT_RDWR)
+
+    def give_back(self) -> None:
+        """Stops, and does not wait for what is running."""
+        self._giving_back.set()
+        self.stop()
+
+    @contextlib.contextmanager
+    def _signal_handlers(self) -> Any:
+        def on_signal(number: int, _frame: Any) -> None:
+            logger.info("stopping signal=%s running=%d", signal.Signals(number).name, self._held.running())
+            if self._stopping.is_set():
+                self.give_back()
+            self.stop()
+
+        before = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _drain(self) -> None:
+        """Waits for the jobs in hand, as long as that is allowed, and gives back the rest."""
+        until = None if self._shutdown_timeout is None else time.monotonic() + self._shutdown_timeout
+        while not self._held.wait_until_empty(0.05):
+            if self._giving_back.is_set() or (until is not None and time.monotonic() > until):
+                logger.info("gave_back jobs=%d", self._held.give_back())
+                break
+        self._held.close()
+        self.client.close()
+
+    def _store_timetable(self) -> None:
+        for entry in self.app.timetable:
+            try:
+                self.client.put_cron(entry.name, entry.as_json())
+            except (ConflictError, ServerError) as exc:
+                if isinstance(exc, ServerError) and exc.status != 409:
+                    raise
+                logger.info("timetable entry=%s is in the server's configuration", entry.name)
+
+    # ---- Claiming -------------------------------------------------------------------------------
+
+    def _claim_all(self, pool: ThreadPoolExecutor, loop: asyncio.AbstractEventLoop) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            room = self._held.wait_for_room(self.concurrency, 0.2)
+            if room == 0:
+                continue
+            try:
+                jobs = self._claim(room)
+                failures = 0
+            except RedriveError as exc:
+                if self._stopping.is_set():
+                    break
+                if not is_temporary(exc):
+                    self._error = exc
+                    break
+                failures += 1
+                if failures == 1:
+                    logger.warning("server_away url=%s error=%s", self.client.url, exc)
+                self._stopping.wait(AWAY.delay(failures))
+                continue
+            for job in jobs:
+                self._start(job, pool, loop)
+            if not jobs and self._until_idle and self._held.wait_until_empty(0.2):
+                break
+        self.client.close()
+
+    def _claim(self, room: int) -> list[dict[str, Any]]:
+        self._socket = self.client.connect()
+        if self._stopping.is_set():  # stop() may have looked for the socket before it was there
+            return []
+        wait = 0 if self._until_idle else self._poll
+        try:
+            return self.client.claim({**self._body, "n": min(room, 500)}, wait=wait)
+        finally:
+            self._socket = None
+
+    def _start(self, job: dict[str, Any], pool: ThreadPoolExecutor, loop: asyncio.AbstractEventLoop) -> None:
+        context = Context.of_job(job, self.name)
+        held = Held(job, context)
+        self._held.add(held)
+        task = self.app.tasks.get(job["task"])
+        if task is None or self._stopping.is_set():
+            self._held.settle(held, {"release": True} if task else {"snooze": 1})
+            return
+        if task.is_async:
+            held.future = asyncio.run_coroutine_threadsafe(runner.run_async(task, context), loop)
+        else:
+            held.future = pool.submit(runner.run_sync, task, context)
+        held.future.add_done_callback(lambda future: self._held.settle(held, _answer_of(future)))
+
+
+def _answer_of(future: Future[dict[str, Any]]) -> dict[str, Any]:
+    """A future that was cancelled belongs to a job that is given back or has lost its lease."""
+    if future.cancelled():
+        return {"release": True}
+    exception = future.exception()
+    return runner.failed(exception) if exception is not None else future.result()
+
+
+@contextlib.contextmanager
+def _loop_in_thread() -> Any:
+    """An event loop that runs in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="redrive-loop", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(1)
+        if not thread.is_alive():
+            pending = asyncio.all_tasks(loop)
+            for task in pending:
+                task.cancel()
+            if pending:
+                loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+            loop.close()

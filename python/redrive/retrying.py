@@ -1,0 +1,298 @@
+"""The decorator: ``@redrive.retry(...)`` on functions and coroutine functions.
+
+A call that succeeds never leaves Python. The first failure asks the C core what to do: its class, the
+policy and the time that has passed decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import random
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union, cast, overload
+
+from redrive._native import ffi, lib, raise_pending
+from redrive.breaker import RETURNED, SUCCESS, Breaker
+from redrive.errors import InvalidArgumentError
+from redrive.failure import Classifier, ClassifyFunction, Row, as_classifier, native_failure
+from redrive.policy import RetryPolicy, as_policy
+from redrive.vocabulary import CLASSES
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec
+
+    P = ParamSpec("P")
+
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_RETRYING = lib.REDRIVE_STATE_RETRYING
+
+
+@dataclass(frozen=True)
+class RetryState:
+    """What ``before_sleep`` is given: a call that has failed and will be tried again."""
+
+    function: Callable[..., Any]
+    #: Attempts so far.
+    attempt: int
+    exception: BaseException
+    failure_class: str
+    #: Seconds until the next attempt.
+    delay: float
+    #: Seconds since the first attempt began.
+    elapsed: float
+
+
+BeforeSleep = Callable[[RetryState], Any]
+
+
+class _Call:
+    """One call that has failed at least once."""
+
+    def __init__(self, plan: _Plan, function: Callable[..., Any], started: float) -> None:
+        self.plan = plan
+        self.function = function
+        self.started = started
+        self.facts = ffi.new("struct redrive_facts *")
+        # Another id for each call, so that jitter scatters calls that failed together.
+        self._id = ffi.new("char[]", b"%x" % random.getrandbits(63))
+        self.facts.job_id = self._id
+
+    def next_delay(self, exc: BaseException, permit: Any = None, took: float = 0.0) -> Optional[float]:
+        """Seconds to wait before the next attempt; None: give up."""
+        plan = self.plan
+        facts = self.facts
+        elapsed = plan.clock() - self.started
+        facts.attempts += 1
+        facts.elapsed_ms = int(elapsed * 1000)
+        facts.is_probe = permit is not None and permit.probe != 0
+        failure = native_failure(exc, plan.classifier.function, stack=False)
+        decision = lib.redrive_decide(facts, failure.struct, plan.policy.native, plan.classifier.native)
+        raise_pending()
+        if permit is not None:
+            cast(Breaker, plan.breaker).record(permit, decision.breaker, took)
+        if decision.state != _RETRYING:
+            return None
+        delay: float = decision.delay_ms / 1000
+        if plan.before_sleep is not None:
+            class_ = CLASSES[decision.class_]
+            plan.before_sleep(RetryState(self.function, facts.attempts, exc, class_, delay, elapsed))
+        return delay
+
+
+@dataclass
+class _Plan:
+    """What a decorator was told."""
+
+    policy: RetryPolicy
+    classifier: Classifier
+    breaker: Optional[Breaker]
+    before_sleep: Optional[BeforeSleep]
+    sleep: Optional[Callable[[float], Any]]
+    clock: Callable[[], float]
+
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidArgumentError(
+                f"{function.__qualname__} is a generator: what it has yielded cannot be taken back",
+                hint="decorate the function that consumes it",
+            )
+        if inspect.iscoroutinefunction(function):
+            wrapper = _wrap_async(self, function) if self.breaker is None else _wrap_async_breaker(self, function)
+        else:
+            wrapper = _wrap_sync(self, function) if self.breaker is None else _wrap_sync_breaker(self, function)
+        return functools.wraps(function)(wrapper)
+
+
+def _wrap_sync(plan: _Plan, function: Callable[..., Any]) -> Callable[..., Any]:
+    clock = plan.clock
+    sleep = plan.sleep or time.sleep
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        started = clock()
+        try:
+            return function(*args, **kwargs)
+        except Exception as exc:
+            failed = _Call(plan, function, started)
+            delay = failed.next_delay(exc)
+            if delay is None:
+                raise
+        while True:
+            if delay > 0:
+                sleep(delay)
+            try:
+                return function(*args, **kwargs)
+            except Exception as exc:
+                delay = failed.next_delay(exc)
+                if delay is None:
+                    raise
+
+    return call
+
+
+def _wrap_async(plan: _Plan, function: Callable[..., Any]) -> Callable[..., Any]:
+    clock = plan.clock
+    sleep = plan.sleep or asyncio.sleep
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        started = clock()
+        try:
+            return await function(*args, **kwargs)
+        except Exception as exc:
+            failed = _Call(plan, function, started)
+            delay = failed.next_delay(exc)
+            if delay is None:
+                raise
+        while True:
+            if delay > 0:
+                await sleep(delay)
+            try:
+                return await function(*args, **kwargs)
+            except Exception as exc:
+                delay = failed.next_delay(exc)
+                if delay is None:
+                    raise
+
+    return call
+
+
+class _Attempt:
+    """One permitted call: tells the breaker how it went, whatever happens."""
+
+    def __init__(self, breaker: Breaker, permit: Any, clock: Callable[[], float]) -> None:
+        self.breaker = breaker
+        self.permit = permit
+        self.clock = clock
+        self.began = clock()
+
+    def succeeded(self) -> None:
+        self.breaker.record(self.permit, SUCCESS, self.clock() - self.began)
+
+    def next_delay(self, failed: _Call, exc: BaseException) -> Optional[float]:
+        return failed.next_delay(exc, self.permit, self.clock() - self.began)
+
+    def interrupted(self) -> None:
+        """KeyboardInterrupt, a cancelled task: nothing is known of the service."""
+        self.breaker.record(self.permit, RETURNED)
+
+
+def _wrap_sync_breaker(plan: _Plan, function: Callable[..., Any]) -> Callable[..., Any]:
+    breaker = cast(Breaker, plan.breaker)
+    sleep = plan.sleep or time.sleep
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        failed = None
+        started = plan.clock()
+        while True:
+            permit = breaker.allow()
+            while permit is None:
+                sleep(breaker.wait_time())
+                permit = breaker.allow()
+            attempt = _Attempt(breaker, permit, plan.clock)
+            try:
+                result = function(*args, **kwargs)
+            except Exception as exc:
+                failed = failed or _Call(plan, function, started)
+                delay = attempt.next_delay(failed, exc)
+                if delay is None:
+                    raise
+            except BaseException:
+                attempt.interrupted()
+                raise
+            else:
+                attempt.succeeded()
+                return result
+            if delay > 0:
+                sleep(delay)
+
+    return call
+
+
+def _wrap_async_breaker(plan: _Plan, function: Callable[..., Any]) -> Callable[..., Any]:
+    breaker = cast(Breaker, plan.breaker)
+    sleep = plan.sleep or asyncio.sleep
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        failed = None
+        started = plan.clock()
+        while True:
+            permit = breaker.allow()
+            while permit is None:
+                await sleep(breaker.wait_time())
+                permit = breaker.allow()
+            attempt = _Attempt(breaker, permit, plan.clock)
+            try:
+                result = await function(*args, **kwargs)
+            except Exception as exc:
+                failed = failed or _Call(plan, function, started)
+                delay = attempt.next_delay(failed, exc)
+                if delay is None:
+                    raise
+            except BaseException:
+                attempt.interrupted()
+                raise
+            else:
+                attempt.succeeded()
+                return result
+            if delay > 0:
+                await sleep(delay)
+
+    return call
+
+
+@overload
+def retry(function: Callable[P, R], /) -> Callable[P, R]: ...
+
+
+@overload
+def retry(
+    policy: Union[RetryPolicy, int, None] = None,
+    /,
+    *,
+    breaker: Optional[Breaker] = None,
+    classify: Union[Classifier, ClassifyFunction, Iterable[Row], None] = None,
+    before_sleep: Optional[BeforeSleep] = None,
+    sleep: Optional[Callable[[float], Any]] = None,
+    **fields: Any,
+) -> Callable[[F], F]: ...
+
+
+def retry(
+    first: Any = None,
+    /,
+    *,
+    breaker: Optional[Breaker] = None,
+    classify: Union[Classifier, ClassifyFunction, Iterable[Row], None] = None,
+    before_sleep: Optional[BeforeSleep] = None,
+    sleep: Optional[Callable[[float], Any]] = None,
+    clock: Callable[[], float] = time.monotonic,
+    **fields: Any,
+) -> Any:
+    """Tries a function again when it fails in a way that may pass.
+
+    ::
+
+        @redrive.retry
+        def fetch(): ...
+
+        @redrive.retry(max_attempts=5, initial_delay=0.5, retry_on=[httpx.HTTPError])
+        async def fetch(): ...
+
+    The fields are those of :class:`RetryPolicy`; a policy may be given instead, or a number of attempts.
+    When no retry is left, the exception of the last attempt is raised as it is. KeyboardInterrupt and
+    other exceptions that are not an ``Exception`` are never retried.
+
+    :param breaker: holds calls back while the service is down (:class:`Breaker`).
+    :param classify: rows of your own, or a function from an exception to a failure class or None.
+    :param before_sleep: called with a :class:`RetryState` before each wait.
+    :param sleep: in place of ``time.sleep`` or ``asyncio.sleep``.
+    """
+    if callable(first) and not isinstance(first, (RetryPolicy, bool)):
+        return retry()(first)
+    policy = as_policy(first, fields)
+    return _Plan(policy, as_classifier(classify), breaker, before_sleep, sleep, clock).wrap

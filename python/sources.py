@@ -1,0 +1,13 @@
+"""Prints the C files of libredrive, one a line: base, core, and lib without the files of the queue.
+
+sources.py ROOT
+"""
+
+import pathlib
+import sys
+
+src = pathlib.Path(sys.argv[1]).resolve() / "src"
+for module in ("base", "core", "lib"):
+    for path in sorted((src / module).glob("*.c")):
+        if not path.name.startswith("queue"):
+            print(path)

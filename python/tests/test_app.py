@@ -1,0 +1,222 @@
+"""Applications and tasks, without a server: what is sent, and what is refused."""
+
+import asyncio
+import datetime
+import os
+import socket
+import threading
+
+import pytest
+
+import redrive
+from redrive import App, InvalidArgumentError, RetryPolicy, SerializationError, UnreachableError
+from redrive.queue.client import Client
+
+
+@pytest.fixture
+def app():
+    return App("http://127.0.0.1:1")
+
+
+def test_arguments_become_the_payload_by_name(app):
+    @app.task(queue="mail", retry=RetryPolicy(max_attempts=5, initial_delay=2), retry_on=[ConnectionError])
+    def send(to, subject="hello", *, copies=1):
+        return to
+
+    assert send("ann") == "ann"
+    job = send.configure(priority=5, schedule_in=90, unique_key="k", id="a").job("ann", copies=2)
+    assert job == {
+        "task": "test_app.test_arguments_become_the_payload_by_name.<locals>.send",
+        "payload": {"to": "ann", "copies": 2},
+        "id": "a",
+        "queue": "mail",
+        "priority": 5,
+        "delay": "90000ms",
+        "unique_key": "k",
+        "retry": {"max_attempts": 5, "initial_delay": "2000ms", "retry_on": ["builtins.ConnectionError"]},
+    }
+
+
+def test_wrong_calls_are_refused_at_once(app):
+    @app.task(name="send", pass_context=True)
+    def send(context, to):
+        pass
+
+    @app.task
+    def many(*people):
+        pass
+
+    with pytest.raises(TypeError, match=r"send\(\).*missing"):
+        send.defer()
+    with pytest.raises(TypeError, match="unexpected"):
+        send.defer("ann", who="bob")
+    with pytest.raises(TypeError, match="people has no name"):
+        many.defer("ann")
+    with pytest.raises(InvalidArgumentError, match="two tasks"):
+        app.task(name="send")(lambda: None)
+    with pytest.raises(InvalidArgumentError, match="time zone"):
+        send.configure(schedule_at=datetime.datetime(2026, 1, 1))
+    with pytest.raises(InvalidArgumentError, match="for tasks"):
+        app.periodic(cron="* * * * *")(lambda: None)
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", float("nan"), datetime.date.today()])
+def test_arguments_that_are_not_json(app, value):
+    @app.task(name="send")
+    def send(to):
+        pass
+
+    with pytest.raises(SerializationError) as caught:
+        send.defer(to=value)
+    assert caught.value.detail.startswith("to: ")
+    assert "numbers" in caught.value.hint
+    assert isinstance(caught.value, TypeError)
+
+
+def test_a_server_that_is_away(app):
+    @app.task(name="send")
+    def send(to):
+        pass
+
+    with pytest.raises(UnreachableError) as caught:
+        send.defer("ann")
+    assert "redrive serve" in caught.value.hint
+    assert isinstance(caught.value, ConnectionError)
+    with pytest.raises(UnreachableError):
+        asyncio.run(send.defer_async("ann"))
+
+
+def test_a_server_that_is_something_else():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def answer():
+            connection, _address = listener.accept()
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+            connection.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(redrive.ServerError, match="not a Redrive server"):
+            Client(f"127.0.0.1:{listener.getsockname()[1]}").job("a")
+        thread.join()
+
+
+def test_addresses():
+    with pytest.raises(InvalidArgumentError, match="not the address"):
+        App("postgres://localhost/jobs")
+    with pytest.raises(InvalidArgumentError, match="no server"):
+        App().job("a")
+
+
+def test_a_loop_that_shuts_down(app):
+    @app.task(name="send")
+    def send(to):
+        pass
+
+    async def main():
+        await asyncio.get_running_loop().shutdown_default_executor()
+        with pytest.raises(redrive.StoppingError, match="shutting down"):
+            await send.defer_async("ann")
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_is_closed(app):
+    @app.task(name="send")
+    def send(to):
+        pass
+
+    loop = asyncio.new_event_loop()
+    loop.close()
+    coroutine = send.defer_async("ann")
+    with pytest.raises(RuntimeError, match="closed"):
+        loop.run_until_complete(coroutine)
+    coroutine.close()
+
+
+def test_configuration_for_the_server(app):
+    @app.periodic(cron="*/2 * * * *", timezone="Europe/Berlin")
+    @app.task(
+        name="tick", queue="slow", retry=RetryPolicy(max_attempts=3, on={"network": RetryPolicy(initial_delay=5)})
+    )
+    def tick():
+        pass
+
+    assert app.configuration() == {
+        "tasks": {
+            "tick": {
+                "queue": "slow",
+                "retry": {"max_attempts": 3},
+                "on": {"network": {"initial_delay": "5000ms"}},
+            }
+        },
+        "cron": {
+            "tick": {"task": "tick", "schedule": "*/2 * * * *", "timezone": "Europe/Berlin", "overlap": "skip"},
+        },
+    }
+
+
+def test_a_connection_is_not_shared_with_a_forked_child(server):
+    client = Client(server.url)
+    client.submit({"task": "t", "id": "a"})
+    parents = client.connect()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            client.submit({"task": "t", "id": "b"})
+            assert client.connect() is not parents
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert client.job("b")["state"] == "queued"
+    assert client.connect() is parents
+
+
+def test_jobs_of_a_server(server):
+    app = App(server.url)
+
+    @app.task(name="send", retry=2)
+    def send(to):
+        pass
+
+    job = send.configure(unique_key="k", schedule_in=3600).defer("ann")
+    assert (job.state, job.existed) == ("scheduled", False)
+    again = send.configure(unique_key="k").defer("ann")
+    assert (again.id, again.existed) == (job.id, True)
+    assert app.job(job.id)["payload"] == {"to": "ann"}
+    assert app.job(job.id)["max_attempts"] == 2
+    app.cancel(job.id)
+    assert app.job(job.id)["state"] == "cancelled"
+    many = app.defer_many(send.configure().job(to) for to in ("bob", "eve"))
+    assert [job.state for job in many] == ["queued", "queued"]
+    with pytest.raises(redrive.NotFoundError):
+        app.job("none such")
+    with pytest.raises(redrive.ServerError) as caught:
+        send.configure(priority=1000).defer("ann")
+    assert caught.value.status == 400
+    assert "priority" in str(caught.value)
+
+    async def main():
+        return await asyncio.gather(*(send.defer_async(str(n)) for n in range(20)))
+
+    assert len({job.id for job in asyncio.run(main())}) == 20
+
+
+def test_a_kept_connection_that_the_server_has_closed(server, start_server):
+    app = App(server.url)
+
+    @app.task(name="send")
+    def send(to):
+        pass
+
+    send.defer("ann")
+    server.stop()
+    with pytest.raises(UnreachableError):
+        send.defer("bob")
+    start_server(port=server.port)
+    send.defer("eve")

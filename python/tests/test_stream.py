@@ -1,0 +1,74 @@
+"""A stream handler under `redrive work`, with no server."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import BINARY
+
+MODULE = """
+import asyncio
+import redrive
+
+app = redrive.App()
+
+@app.task(name="add", retry=redrive.RetryPolicy(max_attempts=2, strategy="immediate"))
+def add(a, b):
+    print("this is not an answer", flush=True)
+    return a + b
+
+@app.task(name="sleepy", pass_context=True)
+async def sleepy(context, seconds):
+    await asyncio.sleep(seconds)
+    return context.job_id
+
+@app.task(name="broken", retry=1)
+def broken():
+    raise ValueError("no such thing")
+
+@app.task(name="naps")
+def naps():
+    raise redrive.Snooze(3600)
+"""
+
+
+@pytest.fixture
+def redrive_program(tmp_path, run_python):
+    config = json.loads(run_python("-m", "redrive", "config", "shop:app", module=MODULE).stdout)
+    command = [sys.executable, "-m", "redrive", "stream", "shop:app", "--concurrency", "4"]
+    config["tasks"]["unknown"] = {}
+    for section in config["tasks"].values():
+        section["run"] = {"stream": command, "in_flight": 4}
+    path = tmp_path / "redrive.yaml"
+    path.write_text(json.dumps({"store": f"sqlite:{tmp_path}/jobs.db", "log": {"level": "error"}, **config}))
+
+    def run(*words):
+        done = subprocess.run(
+            [BINARY, *words, "-c", str(path)], cwd=tmp_path, capture_output=True, text=True, timeout=50
+        )
+        assert done.returncode in (0, 3), done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_jobs_run_without_a_server(redrive_program):
+    redrive_program("enqueue", "add", '{"a": 1, "b": 2}', "--id", "add")
+    for n in range(3):
+        redrive_program("enqueue", "sleepy", '{"seconds": 0.1}', "--id", f"sleepy-{n}")
+    for name in ("broken", "naps", "unknown"):
+        redrive_program("enqueue", name, "--id", name)
+    redrive_program("work", "--until-idle")
+    jobs = {
+        id_: json.loads(redrive_program("jobs", "show", id_, "--json"))
+        for id_ in ("add", "sleepy-0", "broken", "naps", "unknown")
+    }
+    assert jobs["add"]["result"] == 3
+    assert jobs["add"]["max_attempts"] == 2
+    assert jobs["sleepy-0"]["result"] == "sleepy-0"
+    error = jobs["broken"]["last_error"]
+    assert (error["class"], error["type"], error["message"]) == ("validation", "ValueError", "no such thing")
+    assert "Traceback" in error["stacktrace"]
+    assert jobs["naps"]["state"] == "retrying"
+    assert "no task named unknown" in jobs["unknown"]["last_error"]["message"]

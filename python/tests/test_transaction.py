@@ -1,0 +1,141 @@
+"""Jobs that are part of the application's own transaction."""
+
+import asyncio
+import json
+import subprocess
+
+import psycopg
+import pytest
+import sqlalchemy
+from conftest import BINARY
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+from redrive import App, InvalidArgumentError
+
+
+@pytest.fixture(scope="module")
+def url(postgres, tmp_path_factory):
+    config = tmp_path_factory.mktemp("store") / "redrive.yaml"
+    config.write_text(json.dumps({"store": postgres.url}))
+    subprocess.run([BINARY, "enqueue", "first", "-c", str(config)], check=True, capture_output=True)
+    return postgres.url
+
+
+@pytest.fixture
+def send():
+    app = App()
+
+    @app.task(name="send", queue="mail")
+    def send(to):
+        pass
+
+    return send
+
+
+@pytest.fixture
+def jobs(url):
+    def read():
+        with psycopg.connect(url, autocommit=True) as connection:
+            rows = connection.execute("SELECT id, status, queue, priority FROM redrive.jobs_by_status").fetchall()
+        return {row[0]: row[1:] for row in rows}
+
+    return read
+
+
+def engine_url(url):
+    return sqlalchemy.engine.make_url(url).set(drivername="postgresql+psycopg")
+
+
+def test_psycopg(url, send, jobs):
+    with psycopg.connect(url) as connection:
+        job = send.configure(connection=connection, priority=7).defer("ann")
+        later = send.configure(connection=connection, schedule_in=90.5, deadline=600).defer("bob")
+        assert job.id not in jobs()
+    assert jobs()[job.id] == ("queued", "mail", 7)
+    assert jobs()[later.id][0] == "scheduled"
+    with psycopg.connect(url) as connection:
+        gone = send.configure(connection=connection).defer("eve")
+        connection.rollback()
+    assert gone.id not in jobs()
+    with psycopg.connect(url) as connection:
+        first = send.configure(connection=connection, unique_key="k").defer("ann")
+        second = send.configure(connection=connection, unique_key="k").defer("ann")
+    assert (second.id, second.existed) == (first.id, True)
+
+
+def test_psycopg_async(url, send, jobs):
+    async def main():
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            with pytest.raises(InvalidArgumentError, match="asynchronous"):
+                send.configure(connection=connection).defer("ann")
+            return await send.configure(connection=connection).defer_async("ann")
+
+    job = asyncio.run(main())
+    assert jobs()[job.id][0] == "queued"
+
+
+def test_sqlalchemy(url, send, jobs):
+    engine = sqlalchemy.create_engine(engine_url(url))
+    with Session(engine) as session, session.begin():
+        job = send.configure(connection=session).defer("100 %(to)s :to")
+    with engine.connect() as connection:
+        gone = send.configure(connection=connection).defer("eve")
+    assert job.id in jobs()
+    assert gone.id not in jobs()
+    engine.dispose()
+
+
+def test_sqlalchemy_async(url, send, jobs):
+    async def main():
+        engine = create_async_engine(engine_url(url))
+        async with AsyncSession(engine) as session, session.begin():
+            job = await send.configure(connection=session).defer_async("ann")
+        await engine.dispose()
+        return job
+
+    job = asyncio.run(main())
+    assert job.id in jobs()
+
+
+def test_django(url, send, jobs):
+    import django
+    from django.conf import settings
+
+    parts = sqlalchemy.engine.make_url(url)
+    settings.configure(
+        DATABASES={
+            "default": {
+                "ENGINE": "django.db.backends.postgresql",
+                "NAME": parts.database,
+                "USER": parts.username,
+                "PASSWORD": parts.password or "",
+                "HOST": parts.host,
+                "PORT": parts.port,
+            }
+        }
+    )
+    django.setup()
+    from django.db import connection, transaction
+
+    with transaction.atomic():
+        job = send.configure(connection=connection).defer("ann")
+    with pytest.raises(RuntimeError), transaction.atomic():
+        gone = send.configure(connection=connection).defer("eve")
+        raise RuntimeError
+    connection.close()
+    assert job.id in jobs()
+    assert gone.id not in jobs()
+
+
+def test_what_sql_cannot_carry(url, jobs):
+    app = App()
+    policy = app.task(name="own", retry=3)(lambda: None)
+    with psycopg.connect(url) as connection:
+        with pytest.raises(InvalidArgumentError, match="policy of its own"):
+            policy.configure(connection=connection).defer()
+        app.retry_in_config = True
+        job = policy.configure(connection=connection).defer()
+    assert job.id in jobs()
+    with pytest.raises(InvalidArgumentError, match="not a connection"):
+        policy.configure(connection=object()).defer()

@@ -1,0 +1,345 @@
+"""Workers against a real server."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from conftest import wait_for
+
+import redrive
+from redrive import App, Worker
+
+
+@pytest.fixture
+def app(server):
+    return App(server.url)
+
+
+def work(app, **options):
+    Worker(app, until_idle=True, **options).run()
+
+
+def run_in_thread(app, **options):
+    worker = Worker(app, **options)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    return worker, thread
+
+
+def test_functions_and_coroutines_are_worked(app):
+    seen = []
+
+    @app.task(name="add", pass_context=True)
+    def add(context, a, b=1):
+        seen.append(context)
+        return a + b
+
+    @app.task(name="double")
+    async def double(a):
+        return {"double": 2 * a}
+
+    first = add.configure(queue="slow", user="ann").defer(1, b=2)
+    second = double.defer(4)
+    work(app, name="w1")
+    assert app.job(first.id)["result"] == 3
+    assert app.job(second.id)["result"] == {"double": 8}
+    assert app.job(first.id)["history"][0]["worker"] == "w1"
+    assert (seen[0].job_id, seen[0].attempt, seen[0].queue, seen[0].user) == (first.id, 1, "slow", "ann")
+
+
+def test_failures_are_classified_by_the_hierarchy_and_have_their_traceback(app):
+    class TaskError(Exception):
+        pass
+
+    class Special(TaskError):
+        pass
+
+    policy = redrive.RetryPolicy(max_attempts=3, strategy="fixed", initial_delay=0.01, min_delay=0)
+
+    @app.task(name="flaky", retry=policy, retry_on=[TaskError], pass_context=True)
+    def flaky(context):
+        if context.attempt < 3:
+            raise Special("not yet")
+        return context.attempt
+
+    @app.task(name="broken", retry=policy, retry_on=[TaskError])
+    async def broken():
+        raise KeyError("x")
+
+    first, second = flaky.defer(), broken.defer()
+    worker, thread = run_in_thread(app, poll=1)
+    wait_for(lambda: app.job(first.id)["state"] == "completed" and app.job(second.id)["state"] == "dead_letter")
+    worker.stop()
+    thread.join(10)
+    assert app.job(first.id)["attempts"] == 3
+    history = app.job(first.id)["history"]
+    assert "Special: not yet" in history[0]["error"]["stacktrace"]
+    assert 'raise Special("not yet")' in history[0]["error"]["stacktrace"]
+    assert app.job(second.id)["attempts"] == 1
+    assert app.job(second.id)["last_error"]["type"] == "KeyError"
+
+
+def test_snooze_costs_no_attempt(app):
+    calls = []
+
+    @app.task(name="later")
+    def later():
+        calls.append(time.monotonic())
+        if len(calls) == 1:
+            raise redrive.Snooze(0.1)
+
+    job = later.defer()
+    worker, thread = run_in_thread(app, poll=1)
+    wait_for(lambda: app.job(job.id)["state"] == "completed")
+    worker.stop()
+    thread.join(10)
+    assert app.job(job.id)["attempts"] == 1
+    assert len(calls) == 2
+
+
+def test_payloads_that_do_not_fit(app):
+    @app.task(name="add")
+    def add(a):
+        return a
+
+    app.client.submit({"task": "add", "id": "list", "payload": [1]})
+    app.client.submit({"task": "add", "id": "none"})
+    work(app)
+    assert app.job("list")["last_error"]["class"] == "validation"
+    assert app.job("none")["last_error"]["type"] == "TypeError"
+
+
+def test_a_result_that_is_not_json_is_left_out(app, caplog):
+    @app.task(name="odd")
+    def odd():
+        return object()
+
+    job = odd.defer()
+    work(app)
+    assert app.job(job.id)["state"] == "completed"
+    assert app.job(job.id)["result"] is None
+    assert "result_not_json" in caplog.text
+
+
+def test_what_ends_a_program_does_not_end_a_worker(app):
+    @app.task(name="exits", retry=1)
+    def exits():
+        sys.exit(3)
+
+    @app.task(name="interrupts", retry=1)
+    def interrupts():
+        raise KeyboardInterrupt
+
+    first, second = exits.defer(), interrupts.defer()
+    work(app)
+    assert app.job(first.id)["last_error"]["type"] == "SystemExit"
+    assert app.job(second.id)["last_error"]["type"] == "KeyboardInterrupt"
+
+
+def test_leases_are_renewed(app):
+    @app.task(name="slow")
+    def slow():
+        time.sleep(2.5)
+        return "done"
+
+    job = slow.defer()
+    work(app, lease=1.0)
+    job = app.job(job.id)
+    assert (job["state"], job["attempts"]) == ("completed", 1)
+
+
+def test_a_cancelled_job_is_told(app):
+    @app.task(name="slow", pass_context=True)
+    def slow(context):
+        while not context.cancelled:
+            time.sleep(0.01)
+
+    stopped = []
+
+    @app.task(name="slow_too")
+    async def slow_too():
+        import asyncio
+
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            stopped.append(True)
+            raise
+
+    jobs = [slow.defer(), slow_too.defer()]
+    worker, thread = run_in_thread(app, lease=1.0, poll=1)
+    wait_for(lambda: all(app.job(job.id)["state"] == "running" for job in jobs))
+    for job in jobs:
+        app.cancel(job.id)
+    wait_for(lambda: stopped)
+    worker.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert app.job(jobs[0].id)["state"] == "cancelled"
+
+
+def test_a_stop_waits_and_then_gives_back(app):
+    began = threading.Event()
+    release = threading.Event()
+
+    @app.task(name="slow")
+    def slow():
+        began.set()
+        release.wait(20)
+
+    job = slow.defer()
+    worker, thread = run_in_thread(app, poll=20, shutdown_timeout=0.2)
+    began.wait(10)
+    worker.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    release.set()
+    job = app.job(job.id)
+    assert (job["state"], job["attempts"]) == ("queued", 0)
+
+
+def test_an_idle_worker_stops_at_once(app):
+    app.task(name="t")(lambda: None)
+    worker, thread = run_in_thread(app, poll=30)
+    time.sleep(0.3)
+    began = time.monotonic()
+    worker.stop()
+    thread.join(10)
+    assert time.monotonic() - began < 3
+
+
+def test_a_server_that_goes_away_and_comes_back(app, server, start_server):
+    began = threading.Event()
+    go_on = threading.Event()
+
+    @app.task(name="slow")
+    def slow():
+        began.set()
+        go_on.wait(20)
+        return "done"
+
+    job = slow.defer()
+    worker, thread = run_in_thread(app, poll=1)
+    began.wait(10)
+    server.stop()
+    go_on.set()
+    time.sleep(0.2)
+    start_server(port=server.port)
+    wait_for(lambda: app.job(job.id)["state"] == "completed")
+    worker.stop()
+    thread.join(10)
+    assert app.job(job.id)["attempts"] == 1
+
+
+def test_a_server_that_refuses(start_server):
+    server = start_server({"tokens": [{"name": "t", "hash": "sha256:" + "0" * 64, "scopes": ["work"]}]})
+    app = App(server.url, token="wrong")
+    app.task(name="t")(lambda: None)
+    with pytest.raises(redrive.ServerError) as caught:
+        work(app)
+    assert caught.value.status == 401
+    assert "REDRIVE_TOKEN" in caught.value.hint
+    with pytest.raises(redrive.NotFoundError, match="no tasks"):
+        work(App(server.url))
+
+
+def test_periodic_tasks_are_stored(app):
+    @app.periodic(cron="*/2 * * * *", payload={"kind": "digest"})
+    @app.task(name="digest")
+    def digest(kind):
+        pass
+
+    work(app)
+    entry = app.client._object("GET", "/cron")["items"][0]
+    assert (entry["task"], entry["schedule"]) == ("digest", "*/2 * * * *")
+    work(app)
+
+
+MODULE = """
+import os, time
+import redrive
+
+app = redrive.App(os.environ["JOBS_URL"])
+
+@app.task(name="add")
+def add(a, b):
+    print("adding", flush=True)
+    return a + b
+
+@app.task(name="slow")
+def slow():
+    open("began", "w").close()
+    time.sleep(float(os.environ.get("SLOW", "1")))
+    return "done"
+"""
+
+
+@pytest.fixture
+def start_worker(tmp_path, server):
+    (tmp_path / "shop.py").write_text(MODULE)
+    processes = []
+
+    def start(*words, **env):
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "redrive", "worker", "shop:app", *words],
+                cwd=tmp_path,
+                env={**os.environ, "JOBS_URL": server.url, **env},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def submit(app, name):
+    app.client.submit({"task": name, "id": name, "payload": {"a": 1, "b": 2} if name == "add" else None})
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains(app, tmp_path, start_worker, number):
+    submit(app, "slow")
+    process = start_worker()
+    wait_for(lambda: (tmp_path / "began").exists())
+    process.send_signal(number)
+    assert process.wait(20) == 0
+    assert app.job("slow")["state"] == "completed"
+
+
+def test_a_second_signal_gives_back(app, tmp_path, start_worker):
+    submit(app, "slow")
+    process = start_worker(SLOW="60")
+    wait_for(lambda: (tmp_path / "began").exists())
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0
+    job = app.job("slow")
+    assert (job["state"], job["attempts"]) == ("queued", 0)
+
+
+def test_the_command_works_until_idle(app, start_worker):
+    submit(app, "add")
+    process = start_worker("--until-idle", "--queues", "default", "--concurrency", "2", "--name", "w")
+    assert process.wait(20) == 0
+    assert app.job("add")["result"] == 3
+
+
+def test_a_killed_worker_loses_nothing(app, tmp_path, start_worker):
+    submit(app, "slow")
+    process = start_worker("--lease", "1", SLOW="60")
+    wait_for(lambda: (tmp_path / "began").exists())
+    process.kill()
+    start_worker("--lease", "1", SLOW="0")
+    wait_for(lambda: app.job("slow")["state"] == "completed")
