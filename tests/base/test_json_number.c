@@ -358,9 +358,8 @@ static void the_locale_changes_nothing(void **state)
         snprintf(command, sizeof command, "rm -rf %s", dir);
         assert_int_equal(system(command), 0);
     }
-    /* Not skip(): cmocka 1.1 reports that as a failure in its TAP output. */
     if (!found)
-        print_message("# no locale with a decimal comma could be had\n");
+        skip(); /* no locale with a decimal comma could be had */
 }
 
 int main(void)

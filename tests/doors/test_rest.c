@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -49,9 +50,12 @@ static void complain(struct rest_call *call)
     rest_fail(call, &err, "limit");
 }
 
+static atomic_uint applied;
+
 static int apply(struct engine *engine, struct op *op, struct redrive_err *err)
 {
     (void)engine, (void)err;
+    applied++;
     op->code = err_set(&op->err, REDRIVE_E_STATE, "not now");
     return 0;
 }
@@ -486,6 +490,7 @@ static void a_late_operation_is_answered_before_the_committer_goes(void **state)
     sem_init(&started, 0, 0);
     sem_init(&go_on, 0, 0);
     house_open(&house, "{}", TABLES);
+    applied = 0;
     client_connect(&client, house.port);
     client_say(&client, "GET /slow-commit HTTP/1.1\r\nHost: localhost\r\n\r\n");
     sem_wait(&started);
@@ -495,8 +500,10 @@ static void a_late_operation_is_answered_before_the_committer_goes(void **state)
     assert_int_equal(pthread_create(&closing, NULL, close_house, &house), 0);
     /* Time enough for the committer to end, if nobody waited for the reader. */
     (void)usleep(300 * 1000);
+    assert_int_equal(applied, 0);
     sem_post(&go_on);
     (void)pthread_join(closing, NULL);
+    assert_int_equal(applied, 1);
     client_close(&client);
     sem_destroy(&started);
     sem_destroy(&go_on);

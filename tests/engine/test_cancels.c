@@ -131,7 +131,7 @@ static void a_cancel_of_this_life_is_not_lost_behind_an_older_one(void **state)
     (void)state;
     struct bed bed;
     if (strcmp(stores_name(), "postgres") != 0)
-        return;
+        skip(); /* there are such rows only where SQL asks for them */
     bed_init(&bed, NULL);
     const int64_t seq = submit(&bed, "a");
     const struct job *job = bed_claim_one(&bed);

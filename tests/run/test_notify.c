@@ -165,14 +165,19 @@ static void what_is_never_taken_is_logged_and_dropped(void **state)
     post_release(&p);
 }
 
-static void a_stop_waits_for_no_further_try(void **state)
+static bool has_begun(struct post *p)
+{
+    return strcmp(written(p), "begun\n") == 0;
+}
+
+static void a_stop_waits_for_no_command(void **state)
 {
     struct post p;
     (void)state;
-    init_with_shell(&p, "sleep 60");
+    init_with_shell(&p, "echo begun > \"$1\"; exec sleep 60");
     fire(&p);
+    run_until(&p, has_begun);
     int64_t began_ms = clock_monotonic_ms();
-    uv_run(&p.loop, UV_RUN_NOWAIT);
     post_release(&p);
     assert_true(clock_monotonic_ms() - began_ms < 20000);
 }
@@ -183,6 +188,11 @@ static void an_alert_for_nobody_is_no_work(void **state)
     (void)state;
     post_init(&p, NULL, NULL);
     fire(&p);
+    for (int i = 0; i < 20; i++) {
+        (void)uv_run(&p.loop, UV_RUN_NOWAIT);
+        usleep(1000);
+    }
+    assert_string_equal(buf_cstr(&p.log), ""); /* no try, and so none that failed */
     post_release(&p);
 }
 
@@ -268,7 +278,7 @@ int main(void)
         cmocka_unit_test(a_command_is_given_the_document),
         cmocka_unit_test(what_fails_is_tried_again),
         cmocka_unit_test(what_is_never_taken_is_logged_and_dropped),
-        cmocka_unit_test(a_stop_waits_for_no_further_try),
+        cmocka_unit_test(a_stop_waits_for_no_command),
         cmocka_unit_test(an_alert_for_nobody_is_no_work),
         cmocka_unit_test(a_webhook_gets_the_document_until_it_takes_it),
     };

@@ -130,6 +130,14 @@ def test_asynchronous_standby_may_lose_the_latest_and_no_more(make_server, make_
 # ---- What Redis keeps ----------------------------------------------------------------------------
 
 
+def lost_and_kept(rig):
+    """What was acknowledged, and is gone or there in the end."""
+    there = {job["id"] for job in rig.store.jobs()}
+    acknowledged = [entry for entry in rig.testimony() if entry["event"] == "acknowledged"]
+    return ([entry for entry in acknowledged if entry["id"] not in there],
+            [entry for entry in acknowledged if entry["id"] in there])
+
+
 def test_redis_that_writes_every_second_loses_no_more_than_that(make_server, make_rig):
     server = make_server("redis", durable=True, settings={"appendfsync": "everysec"}.items())
     rig = make_rig(server.url)
@@ -142,21 +150,27 @@ def test_redis_that_writes_every_second_loses_no_more_than_that(make_server, mak
 
     endure(rig, crash, judge=False)
     invariants_hold(rig)
-    there = {job["id"] for job in rig.store.jobs()}
-    lost = [entry for entry in rig.testimony() if entry["event"] == "acknowledged" and entry["id"] not in there]
+    lost, kept = lost_and_kept(rig)
     assert all(killed[0] - 2 <= entry["at"] <= killed[0] for entry in lost), lost
+    assert any(entry["at"] < killed[0] for entry in kept), "there was something to lose"
+    assert any(entry["at"] > killed[0] for entry in kept), "it went on"
 
 
 def test_redis_that_keeps_nothing_is_set_up_again(make_server, make_rig):
     server = make_server("redis")
     rig = make_rig(server.url)
+    killed = []
 
     def crash():
         server.kill()
+        killed.append(time.time())
         server.start()
 
     endure(rig, crash, judge=False)
     invariants_hold(rig)
+    lost, kept = lost_and_kept(rig)
+    assert any(entry["at"] < killed[0] for entry in lost), "it kept something"
+    assert any(entry["at"] > killed[0] for entry in kept), "it went on"
 
 
 def test_redis_without_memory_refuses_clearly_and_recovers(make_server, make_rig):

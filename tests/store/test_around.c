@@ -12,6 +12,13 @@ static bool can_look(const struct kit *k)
     return store_ops(k->store)->capabilities & STORE_LOOKS_AROUND;
 }
 
+/* The test is skipped on a store that does without. */
+static void need_looks(const struct kit *k)
+{
+    if (!can_look(k))
+        skip();
+}
+
 static struct store_around look(struct kit *k, int64_t keep_ms, bool claims)
 {
     struct store_around around;
@@ -35,8 +42,7 @@ static void the_slot_is_there_if_the_store_says_so(void **state)
 static void one_handle_keeps_time(void **state)
 {
     struct kit *k = *state, second;
-    if (!can_look(k))
-        return;
+    need_looks(k);
     kit_join(&second, k);
     assert_true(keeps(k));
     assert_false(keeps(&second));
@@ -47,8 +53,7 @@ static void one_handle_keeps_time(void **state)
 static void time_that_is_given_back_goes_to_the_next_who_asks(void **state)
 {
     struct kit *k = *state, second;
-    if (!can_look(k))
-        return;
+    need_looks(k);
     kit_join(&second, k);
     assert_true(keeps(k));
     assert_false(look(&second, 0, false).keeps_time);
@@ -67,8 +72,7 @@ static void time_that_is_given_back_goes_to_the_next_who_asks(void **state)
 static void one_that_no_longer_asks_loses_it(void **state)
 {
     struct kit *k = *state, second;
-    if (!can_look(k))
-        return;
+    need_looks(k);
     kit_join(&second, k);
     assert_true(keeps(k));
     const int64_t since_ms = clock_monotonic_ms();
@@ -84,8 +88,7 @@ static void one_that_no_longer_asks_loses_it(void **state)
 static void who_has_it_may_keep_it_by_asking(void **state)
 {
     struct kit *k = *state, second;
-    if (!can_look(k))
-        return;
+    need_looks(k);
     kit_join(&second, k);
     for (int i = 0; i < 4; i++) {
         assert_true(look(k, 20000, false).keeps_time);
@@ -98,8 +101,7 @@ static void who_has_it_may_keep_it_by_asking(void **state)
 static void those_who_claim_are_counted(void **state)
 {
     struct kit *k = *state, second, third;
-    if (!can_look(k))
-        return;
+    need_looks(k);
     kit_join(&second, k);
     kit_join(&third, k);
     assert_int_equal(look(k, 0, false).claimers, 0);
@@ -113,8 +115,7 @@ static void those_who_claim_are_counted(void **state)
 static void ready_jobs_are_seen_and_others_are_not(void **state)
 {
     struct kit *k = *state;
-    if (!can_look(k))
-        return;
+    need_looks(k);
     assert_false(look(k, 0, true).has_ready);
     PUT(k, .process_after_ms = k->now_ms + 1000);
     assert_false(look(k, 0, true).has_ready);
@@ -128,8 +129,7 @@ static void nobody_looks_around_within_a_unit(void **state)
 {
     struct kit *k = *state;
     struct store_around around;
-    if (!can_look(k))
-        return;
+    need_looks(k);
     kit_begin(k);
     assert_int_equal(store_ops(k->store)->look_around(k->store, 0, false, &around, NULL),
                      REDRIVE_E_STATE);

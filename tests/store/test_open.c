@@ -40,10 +40,15 @@ static void an_url_without_a_kind_is_refused(void **state)
     assert_int_equal(open_url(NULL, true, NULL), REDRIVE_E_INVALID);
 }
 
-static void closing_nothing_is_allowed(void **state)
+static void what_could_not_be_opened_may_be_closed(void **state)
 {
     (void)state;
-    store_close(NULL);
+    struct store *store = NULL;
+    struct redrive_err err = {0};
+    assert_int_equal(store_open("tape:", &(struct store_options){0}, &store, &err),
+                     REDRIVE_E_UNKNOWN);
+    assert_null(store);
+    store_close(store);
 }
 
 static void nothing_is_found_where_nothing_was_set_up(void **state)
@@ -75,23 +80,40 @@ static void a_store_has_every_slot(void **state)
     assert_true(ops->lines && ops->parked_counts && ops->running_counts);
 }
 
-static void released_pages_can_be_released_again(void **state)
+/* What has been read is empty once it is released, and can be released again. */
+#define CHECK_RELEASED(page, release)    \
+    do {                                 \
+        __typeof__(page) page_ = (page); \
+        assert_true(page_->n > 0);       \
+        release(page_);                  \
+        assert_int_equal(page_->n, 0);   \
+        release(page_);                  \
+        assert_int_equal(page_->n, 0);   \
+    } while (0)
+
+static void released_pages_are_empty_and_can_be_released_again(void **state)
+{
+    struct kit *k = *state;
+    const int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
+    const struct shared_row row = {.kind = SHARED_TASK, .key = STR("mail"), .value = STR("{}")};
+    assert_int_equal(kit_shared_put(k, &row), 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_RELEASED(LIST(k, .limit = 10), job_page_release);
+        CHECK_RELEASED(kit_history(k, seq), attempt_page_release);
+        CHECK_RELEASED(kit_queues(k, STR("acme")), queue_page_release);
+        CHECK_RELEASED(kit_shared(k, SHARED_TASK, (struct str){0}), shared_page_release);
+    }
+}
+
+static void pages_of_nothing_can_be_released(void **state)
 {
     (void)state;
-    struct job_page jobs = {0};
-    struct attempt_page attempts = {0};
-    struct queue_page queues = {0};
     struct group_page groups = {0};
-    struct shared_page shared = {0};
     struct counter_page counters = {0};
-    for (int i = 0; i < 2; i++) {
-        job_page_release(&jobs);
-        attempt_page_release(&attempts);
-        queue_page_release(&queues);
-        group_page_release(&groups);
-        shared_page_release(&shared);
-        counter_page_release(&counters);
-    }
+    group_page_release(&groups);
+    counter_page_release(&counters);
+    assert_int_equal(groups.n, 0);
+    assert_int_equal(counters.n, 0);
 }
 
 int main(void)
@@ -100,10 +122,11 @@ int main(void)
         T(a_misspelt_kind_gets_the_nearest_one_as_a_hint),
         T(an_unknown_kind_gets_the_list),
         T(an_url_without_a_kind_is_refused),
-        T(closing_nothing_is_allowed),
+        T(what_could_not_be_opened_may_be_closed),
         T(nothing_is_found_where_nothing_was_set_up),
         F(a_store_has_every_slot),
-        T(released_pages_can_be_released_again),
+        F(released_pages_are_empty_and_can_be_released_again),
+        T(pages_of_nothing_can_be_released),
     };
     return cmocka_run_group_tests_name("store open", tests, NULL, NULL);
 }
