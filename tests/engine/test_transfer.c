@@ -327,7 +327,7 @@ static void whatever_fails_the_next_run_ends_it(void **state)
 {
     (void)state;
     for (int after_commit = 0; after_commit < 2; after_commit++) {
-        for (unsigned long at = 1;; at += at < 40 ? 1 : 17) {
+        for (unsigned long at = 1;; at += at < 40 ? fault_step() : 17) {
             struct pair p;
             struct fault fault;
             pair_open(&p, "memory");
@@ -414,7 +414,7 @@ static void units_that_others_were_in_the_way_of_are_tried_again(void **state)
 {
     (void)state;
     bool met = true;
-    for (unsigned long at = 1; met; at += at < 20 ? 1 : 7) {
+    for (unsigned long at = 1; met; at += at < 20 ? fault_step() : 7) {
         struct pair p;
         struct busy busy;
         pair_open_busy(&p, &busy, at);

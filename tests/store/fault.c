@@ -1,6 +1,15 @@
 #include "fault.h"
 
+#include <stdlib.h>
+
 #include "base/err.h"
+
+unsigned long fault_step(void)
+{
+    const char *text = getenv("REDRIVE_FAULT_STEP");
+    unsigned long step = text ? strtoul(text, NULL, 10) : 0;
+    return step > 0 ? step : 1;
+}
 
 static bool is_due(struct fault *f)
 {

@@ -20,6 +20,11 @@ struct fault {
 
 void fault_init(struct fault *fault, struct store *inner);
 
+/* How many calls there are from one that fails to the next, in tests that let each of them fail: 1,
+ * or REDRIVE_FAULT_STEP. A new place on a server takes its time, so that not every call has its
+ * turn there. */
+unsigned long fault_step(void);
+
 /* No more faults. */
 void fault_heal(struct fault *fault);
 

@@ -2,7 +2,6 @@
 #include "check.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "fault.h"
 #include "invariants.h"
@@ -47,14 +46,6 @@ static unsigned long run_all(bool from_then_on, bool after_commit, unsigned long
     return n;
 }
 
-/* A new place on a server takes its time, so that not every call has its turn there. */
-static unsigned long step_of_calls(void)
-{
-    const char *text = getenv("REDRIVE_FAULT_STEP");
-    unsigned long step = text ? strtoul(text, NULL, 10) : 0;
-    return step > 0 ? step : 1;
-}
-
 static void nothing_breaks_without_a_fault(void **state)
 {
     (void)state;
@@ -65,14 +56,14 @@ static void nothing_breaks_when_any_call_fails_once(void **state)
 {
     (void)state;
     /* Each step begins, does something, and commits. */
-    unsigned long step = step_of_calls();
+    unsigned long step = fault_step();
     assert_true(run_all(false, false, step) > 28 * 3 / step);
 }
 
 static void nothing_breaks_when_every_call_fails_from_some_point_on(void **state)
 {
     (void)state;
-    unsigned long step = step_of_calls();
+    unsigned long step = fault_step();
     assert_true(run_all(true, false, step) > 28 * 3 / step);
 }
 

@@ -62,7 +62,7 @@ static void random_units_leave_what_they_leave_in_the_model(void **state)
 {
     (void)state;
     uint64_t seed = number_from("REDRIVE_STORE_SEED", 20240229);
-    uint64_t units = number_from("REDRIVE_STORE_UNITS", 3000);
+    uint64_t units = number_from("REDRIVE_STORE_UNITS", 1500);
     struct world model, tested;
     world_init(&model, "memory");
     world_init(&tested, stores_name());
