@@ -2,7 +2,8 @@
 #
 #   make            build build/redrive and build/libredrive{,-queue}.{a,so}
 #   make demo       see it work; KEEP=1 keeps its folder
-#   make test       all tests; the last line is "N passed, N failed"
+#   make check      most of the tests, in less than a minute
+#   make test       all tests; the last line is "N passed, N failed"; T=PATTERN: those that match
 #   make install    PREFIX=/usr/local DESTDIR=
 #   make bench      measure, in one run with the rivals; writes build/bench.json; QUICK=1: one short round
 #   make lint       format, static analysis, layers
@@ -22,10 +23,11 @@ STORE ?=
 VERSIONS ?=
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) test test-web test-python wheel install bench lint format coverage fuzz asan tsan torture versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python wheel tests-built install bench lint format coverage fuzz asan tsan torture versions clean help
 
+# What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD)
+	@ninja -C $(BUILD) installed
 
 # Only when there is none: ninja notices changes by itself. What an interrupted setup has left
 # behind cannot be built upon.
@@ -44,12 +46,17 @@ $(EXAMPLES): $(BUILD)/build.ninja
 	@ninja --quiet -C $(BUILD) redrive
 	@tools/example $(BUILD) $(@:example-%=%) $(STORE)
 
-test:
+check: tests-built
+	@tools/run-tests $(BUILD) --quick
+
+test: tests-built
+	@tools/run-tests $(BUILD) $(if $(T),--match '$(T)')
+
+tests-built:
 	@tools/bootstrap build test
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
 	@meson configure $(BUILD) -Dtests=enabled >/dev/null
 	@ninja -C $(BUILD)
-	@tools/run-tests $(BUILD)
 
 # The dashboard in a real browser.
 test-web:
@@ -89,7 +96,7 @@ format:
 
 coverage:
 	@tools/bootstrap build test coverage
-	@tools/coverage
+	@tools/coverage $(if $(ALL),--all)
 
 # The unit suite under sanitizers: memory and undefined behaviour, then data races.
 asan:
@@ -104,17 +111,10 @@ fuzz:
 	@tools/bootstrap build fuzz
 	@tools/fuzz $(FUZZ_TIME) $(FUZZ_SEED)
 
-torture:
-	@tools/bootstrap build test
-	@$(MAKE) --no-print-directory all
-	@meson configure $(BUILD) -Dtests=enabled >/dev/null
+torture: tests-built
 	@tools/torture $(BUILD) --kills $(KILLS)
 
-versions:
-	@tools/bootstrap build test
-	@$(MAKE) --no-print-directory all
-	@meson configure $(BUILD) -Dtests=enabled >/dev/null
-	@ninja -C $(BUILD)
+versions: tests-built
 	@tools/versions $(BUILD) $(VERSIONS)
 
 clean:
@@ -129,7 +129,7 @@ help:
 	@echo 'make test-python'
 	@echo '                its tests, type checker and linter; packages come from PyPI'
 	@echo 'make format     apply the house format'
-	@echo 'make coverage   line and branch coverage; writes build-coverage/'
+	@echo 'make coverage   line and branch coverage of base and core; ALL=1: of all; writes build-coverage/'
 	@echo 'make asan tsan  the unit suite under sanitizers'
 	@echo 'make fuzz       every parser, FUZZ_TIME seconds each (20)'
 	@echo 'make torture    kill workers, batches and servers KILLS times (500), lose nothing'

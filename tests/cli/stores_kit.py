@@ -4,14 +4,11 @@ import os
 import pathlib
 import sqlite3
 import subprocess
-import sys
 
 import pytest
 
-from conftest import BINARY, ROOT
-
-sys.path.insert(0, str(ROOT / "tests" / "servers"))
-import servers  # noqa: E402
+import servers
+from conftest import BINARY
 
 LIMIT_S = 60
 NUMBERS = itertools.count(1)

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from conftest import clean_environment
+from waiting import wait_for
 
 HANDLER = pathlib.Path(__file__).resolve().parent / "batch_handler.py"
 
@@ -93,13 +94,6 @@ class Place:
 @pytest.fixture
 def place(redrive, tmp_path):
     return Place(redrive, tmp_path)
-
-
-def wait_for(condition, limit_s=30):
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def records_of(n, **payload):

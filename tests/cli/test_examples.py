@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 
@@ -17,6 +16,7 @@ import pytest
 import stores_kit
 from conftest import BINARY, ROOT
 from stores_kit import LIMIT_S, Place
+from waiting import wait_for
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,13 +32,6 @@ def place(request, tmp_path):
 
 def on(*kinds):
     return pytest.mark.parametrize("place", kinds, indirect=True)
-
-
-def wait_for(condition, what):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.1)
 
 
 def free_port():

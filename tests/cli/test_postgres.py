@@ -4,18 +4,13 @@ that stay shut."""
 import json
 import pathlib
 import subprocess
-import sys
 import time
 
 import pytest
 
-from conftest import BINARY, ROOT, clean_environment
-
-sys.path.insert(0, str(ROOT / "tests" / "servers"))
-import servers  # noqa: E402
-
-# For anything that has to happen some time; a loaded machine may be slow.
-LIMIT_S = 60
+import servers
+from conftest import BINARY, clean_environment
+from waiting import LIMIT_S, wait_for
 
 CONFIG = """
 log: {{level: info}}
@@ -24,13 +19,6 @@ tasks:
     queue: fast
     run: {{exec: [sh, -c, 'echo $REDRIVE_JOB_ID >> {dir}/effects']}}
 """
-
-
-def wait_for(condition, what):
-    until = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < until, f"not in time: {what}"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")

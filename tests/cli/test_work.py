@@ -8,17 +8,14 @@ import os
 import signal
 import sqlite3
 import subprocess
-import time
 
 import pytest
 
 import stores_kit
 from conftest import BINARY, clean_environment
+from waiting import LIMIT_S, wait_for
 
 SUBMIT = BINARY.parent / "tests" / "cli" / "submit"
-
-# For anything that has to happen some time; a loaded machine may be slow.
-LIMIT_S = 60
 
 CONFIG = """
 store: sqlite:{dir}/jobs.db
@@ -50,13 +47,6 @@ tasks:
     run: {{exec: [sh, -c, 'exit 75']}}
     retry: {{strategy: fixed, initial_delay: 1h, jitter: none}}
 """
-
-
-def wait_for(condition, what):
-    until = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < until, f"not in time: {what}"
-        time.sleep(0.02)
 
 
 class Worker:

@@ -8,23 +8,11 @@ import pathlib
 import re
 import signal
 import subprocess
-import time
+
+from waiting import LIMIT_S, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("REDRIVE_BIN", ROOT / "build" / "redrive")).resolve()
-
-# For anything that has to happen some time; a loaded machine may be slow.
-LIMIT_S = 60
-
-
-def wait_for(condition, what):
-    until = time.monotonic() + LIMIT_S
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < until, f"not in time: {what() if callable(what) else what}"
-        time.sleep(0.02)
 
 
 def environment(**extra):

@@ -13,6 +13,9 @@ import pytest
 import foreign_kit
 from serve_kit import LIMIT_S, ROOT, Bench, wait_for
 
+# What has to be fetched may be slow to come.
+pytestmark = pytest.mark.limit(900)
+
 CLIENTS = ROOT / "examples" / "clients"
 ADDRESSES = ["ann@example.org", "bob@busy.example", "nobody"]
 

@@ -11,6 +11,9 @@ import foreign_kit
 from faktory_kit import Door, wait_until
 from serve_kit import LIMIT_S, Bench, make_certificate, wait_for
 
+# What has to be fetched may be slow to come.
+pytestmark = pytest.mark.limit(900)
+
 CONFIG = """
 tasks:
   Flaky:

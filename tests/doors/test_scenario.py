@@ -5,16 +5,12 @@ Redis.
 """
 
 import json
-import pathlib
 import subprocess
-import sys
 
 import pytest
 
+import servers
 from serve_kit import BINARY, LIMIT_S, Bench, environment, wait_for
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "servers"))
-import servers  # noqa: E402
 
 TASKS = """
 defaults: {retry: {strategy: fixed, initial_delay: 10ms, min_delay: 0s, jitter: false}}

@@ -4,15 +4,12 @@ import http.client
 import json
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
-from serve_kit import BINARY, ROOT, Bench, wait_for
-
-sys.path.insert(0, str(ROOT / "tests" / "servers"))
-import servers  # noqa: E402
+import servers
+from serve_kit import BINARY, Bench, wait_for
 
 # What is answered without the store; a loaded machine may be slow.
 SOON_S = 2

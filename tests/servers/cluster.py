@@ -10,20 +10,10 @@ import re
 import time
 
 import servers
+from waiting import wait_for
 
 SLOTS = 16384
-LIMIT_S = 60
 MANUAL_S = 6  # after which an operator's fail-over has ended, whether it has succeeded or not
-
-
-def wait_for(condition, what, limit_s=LIMIT_S):
-    end = time.monotonic() + limit_s
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < end, f"{what}: not within {limit_s} s"
-        time.sleep(0.05)
 
 
 class Cluster:

@@ -15,10 +15,6 @@ from fleet import Fleet  # noqa: E402
 KINDS = ("postgres", "redis")
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: takes long; run by make torture, or with REDRIVE_SLOW=1")
-
-
 def pytest_collection_modifyitems(config, items):
     """Slow ones are left out rather than skipped, so that what is skipped is what could not be tested."""
     if os.environ.get("REDRIVE_SLOW"):

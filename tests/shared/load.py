@@ -2,6 +2,7 @@
 import time
 
 from evidence import counts
+from waiting import look_again
 
 
 def settled(rig):
@@ -34,11 +35,12 @@ def until(rig, condition, limit_s):
     """Tells whether that came true. There is never more to do than can be done in the end."""
     end = time.monotonic() + limit_s
     while not condition():
+        began = time.monotonic()
         rig.all_are_alive()
-        if time.monotonic() > end:
+        if began > end:
             return False
         keep_load(rig)
-        time.sleep(0.05)
+        look_again(began, 0.05)
     return True
 
 

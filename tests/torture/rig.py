@@ -37,6 +37,7 @@ from evidence import Remains  # noqa: E402
 from sabotage import OF_SERVERS, OF_SHARED, OF_WORKERS  # noqa: E402
 from servers import lasting_port  # noqa: E402
 from stores import LIVE, open_store  # noqa: E402
+from waiting import look_again  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -274,9 +275,9 @@ class Rig(Remains):
     def wait_for(self, condition, limit_s):
         """For so long at most; somebody may have nothing to do."""
         end = time.monotonic() + limit_s
-        while not condition() and time.monotonic() < end:
+        while (began := time.monotonic()) < end and not condition():
             self.all_are_alive()
-            time.sleep(0.005)
+            look_again(began, 0.005)
 
     def drain(self, limit_s=60):
         """Nobody is harmed any more, and nothing new comes in. What is not done by the end of the
