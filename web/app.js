@@ -2,7 +2,7 @@
 import { get, remove, Problem, Unreachable } from "./api.js";
 import { setServerTime } from "./format.js";
 import { startKeys } from "./keys.js";
-import { startLive, stopLive } from "./live.js";
+import { startLive, stopLive, watchLive } from "./live.js";
 import { login } from "./pages/login.js";
 import { refresh, startRouter } from "./router.js";
 import { ROUTES } from "./routes.js";
@@ -63,6 +63,8 @@ function startPages(session) {
   startKeys();
   startRouter(ROUTES, page, { opened: markPage, loaded: () => showAway(""), failed: onFailure });
   startLive();
+  // A stream that ends may be the first sign of a server that went away.
+  watchLive((state) => state === "lost" && refresh());
 }
 
 async function start() {

@@ -68,19 +68,32 @@ export function gauge(used, all) {
 // square roots.
 const far = (ms) => Math.sqrt(Math.max(ms, 0));
 
+const LABEL_GAP = 46; // between the middles of two labels
+
+// As many of the labels as have room.
+function labels(points) {
+  let last = -LABEL_GAP;
+  return points.filter(([x]) => {
+    if (x - last < LABEL_GAP) return false;
+    last = x;
+    return true;
+  }).map(([x, text]) => svg("text", { x, y: 30 }, text));
+}
+
 /** A policy as a line of attempts: rows {n, min_ms, max_ms, total_min_ms, total_max_ms}. Where jitter
  * leaves the time open, it is drawn as a span. */
 export function schedule(rows, { width = 560 } = {}) {
   const end = far(rows.at(-1)?.total_max_ms ?? 0) || 1;
-  const x = (ms) => 8 + (far(ms) / end) * (width - 16);
-  const mid = (row) => x((row.total_min_ms + row.total_max_ms) / 2);
-  return svg("svg", { class: "schedule", viewBox: `0 0 ${width} 26`, role: "img",
+  const x = (ms) => 18 + (far(ms) / end) * (width - 44);
+  const middle = (row) => (row.total_min_ms + row.total_max_ms) / 2;
+  return svg("svg", { class: "schedule", viewBox: `0 0 ${width} 34`, role: "img",
     "aria-label": `attempts after ${rows.map((row) => span(row.total_max_ms)).join(", ") || "0s, and no retry"}` },
-  svg("line", { class: "track", x1: 8, x2: rows.length ? x(rows.at(-1).total_max_ms) : 8, y1: 13, y2: 13 }),
-  rows.map((row) => svg("line", { class: "jitter", x1: x(row.total_min_ms), x2: x(row.total_max_ms), y1: 13, y2: 13 })),
-  svg("circle", { class: "attempt", cx: 8, cy: 13, r: 4 }, svg("title", null, "attempt 1, at once")),
-  rows.map((row) => svg("circle", { class: "attempt", cx: mid(row), cy: 13, r: 4 },
-    svg("title", null, `attempt ${row.n + 1}: ${waits(row.min_ms, row.max_ms)} later, ${waits(row.total_min_ms, row.total_max_ms)} after the first`))));
+  svg("line", { class: "track", x1: x(0), x2: rows.length ? x(rows.at(-1).total_max_ms) : x(0), y1: 10, y2: 10 }),
+  rows.map((row) => svg("line", { class: "jitter", x1: x(row.total_min_ms), x2: x(row.total_max_ms), y1: 10, y2: 10 })),
+  svg("circle", { class: "attempt", cx: x(0), cy: 10, r: 4.5 }, svg("title", null, "attempt 1, at once")),
+  rows.map((row) => svg("circle", { class: "attempt", cx: x(middle(row)), cy: 10, r: 4.5 },
+    svg("title", null, `attempt ${row.n + 1}: ${waits(row.min_ms, row.max_ms)} later, ${waits(row.total_min_ms, row.total_max_ms)} after the first`))),
+  labels([[x(0), "0"], ...rows.map((row) => [x(middle(row)), span(middle(row))])]));
 }
 
 /** "4s", or "0ms – 4s" where jitter decides. */

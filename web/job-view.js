@@ -10,6 +10,23 @@ const SHOWN = 100000; // characters of a text, unless more is asked for
 
 // ---- Texts ---------------------------------------------------------------------------------------
 
+const PIECE = 4000; // characters
+
+// A browser takes minutes to lay out a megabyte in one line, so that long texts are shown in pieces,
+// which end with a line where they can.
+function pieces(text) {
+  const out = [];
+  for (let at = 0; at < text.length; ) {
+    let end = Math.min(at + PIECE, text.length);
+    const line = text.lastIndexOf("\n", end - 1);
+    if (end < text.length && line > at) end = line + 1;
+    // The line ends with its piece anyway.
+    out.push(h("div", { class: "piece" }, text.slice(at, text[end - 1] === "\n" ? end - 1 : end)));
+    at = end;
+  }
+  return out;
+}
+
 const unfolded = new Set(); // names of texts that are shown whole
 
 function copyButton(text) {
@@ -24,7 +41,7 @@ export function textBlock(name, text, redraw) {
   const shown = text.length <= SHOWN * 3 ? indent(text) : text;
   return h("section", { class: "card", "data-key": name },
     h("div", { class: "heading" }, h("h2", null, name, " ", h("span", { class: "muted" }, bytes(new Blob([text]).size))), copyButton(text)),
-    h("pre", { class: "code", tabindex: "0" }, isWhole ? shown : `${shown.slice(0, SHOWN)}…`),
+    h("pre", { class: "code", tabindex: "0" }, pieces(isWhole ? shown : `${shown.slice(0, SHOWN)}…`)),
     !isWhole && button("Show all of it", () => {
       unfolded.add(name);
       redraw();
@@ -94,7 +111,10 @@ export function ahead(job, plan, rows) {
   if (!["scheduled", "queued", "retrying", "parked", "running"].includes(job.state)) return [];
   const items = [];
   const next = job.state === "running" ? job.attempts : job.attempts + 1;
-  if (job.state === "parked") items.push(aheadItem("parked", job.held_by ? heldText(job.held_by) : "parked"));
+  if (job.state === "parked") {
+    items.push(aheadItem("parked", job.held_by ? heldText(job.held_by) : "parked"));
+    items.push(aheadItem("queued", h("strong", null, `Attempt ${next}`), " when it is let go"));
+  }
   if (job.state === "queued") items.push(aheadItem("queued", h("strong", null, `Attempt ${next}`), " as soon as a worker takes it"));
   if (job.state === "retrying" || job.state === "scheduled")
     items.push(aheadItem(job.state, h("strong", null, `Attempt ${next}`), " ", when(job.process_after), h("span", { class: "muted" }, stamp(job.process_after))));

@@ -34,8 +34,8 @@ function standing(b) {
 
 const COLUMNS = [
   { title: "Breaker", cell: (b) => b.key },
-  { title: "State", cell: (b) => badge(b.state) },
-  { title: "Now", cell: (b) => standing(b) },
+  { title: "State", class: "roomy", cell: (b) => badge(b.state) },
+  { title: "Now", class: "roomy", cell: (b) => standing(b) },
   { title: "Failures", class: "n", cell: (b) => percent(b.failure_rate) },
   { title: "Parked", class: "n", cell: (b) => (b.parked ? jobsLink({ state: "parked" }, count(b.parked)) : "0") },
   { title: "Opened", class: "wide", cell: (b) => when(b.opened_at) },

@@ -13,7 +13,7 @@ async function removeEntry(name) {
 const COLUMNS = [
   { title: "Entry", cell: (e) => [h("strong", null, e.name), h("div", { class: "muted small" }, e.source === "stored" ? "stored" : "of the configuration")] },
   { title: "Task", cell: (e) => jobsLink({ task: e.task }, e.task) },
-  { title: "Schedule", cell: (e) => [cronWords(e.schedule) ?? h("code", null, e.schedule), h("div", { class: "muted small" }, h("code", null, e.schedule), ` ${e.timezone}`)] },
+  { title: "Schedule", class: "roomy", cell: (e) => [cronWords(e.schedule) ?? h("code", null, e.schedule), h("div", { class: "muted small" }, h("code", null, e.schedule), ` ${e.timezone}`)] },
   { title: "Next", cell: (e) => [when(e.next_tick), h("div", { class: "muted small wide" }, stamp(e.next_tick))] },
   { title: "Last", class: "wide", cell: (e) => when(e.last_tick) },
   { title: "If the last one still runs", class: "wide", cell: (e) => e.overlap },

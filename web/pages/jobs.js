@@ -105,7 +105,7 @@ function chosenFilters(filters) {
 
 const COLUMNS = [
   { title: "Job", cell: (j) => h("a", { class: "id", href: `/ui/jobs/${segment(j.id)}` }, j.id) },
-  { title: "State", cell: (j) => badge(j.state, j.state === "parked" ? j.reason : null) },
+  { title: "State", class: "roomy", cell: (j) => badge(j.state, j.state === "parked" ? j.reason : null) },
   { title: "Task", cell: (j) => j.task },
   { title: "Queue", class: "wide", cell: (j) => j.queue },
   { title: "Attempts", class: "n wide", cell: (j) => `${j.attempts} of ${j.max_attempts}` },

@@ -7,12 +7,12 @@ import { empty, heading, table, when } from "../widgets.js";
 
 const COLUMNS = [
   { title: "Worker", cell: (w) => [h("strong", null, w.name), h("div", { class: "muted small" }, w.host ? `${w.host}, process ${w.pid}` : "remote")] },
-  { title: "Slots", cell: (w) => [`${count(w.running)} of ${count(w.places)}`, gauge(w.running, w.places)] },
+  { title: "Slots", class: "roomy", cell: (w) => [`${count(w.running)} of ${count(w.places)}`, gauge(w.running, w.places)] },
   { title: "Rate", class: "n", cell: (w) => rate(w.tasks_per_second) },
   { title: "Runs", class: "n", cell: (w) => count(w.runs) },
   { title: "Failed", class: "n", cell: (w) => (w.runs ? percent(w.failed / w.runs) : "–") },
-  { title: "p50", class: "n wide", cell: (w) => (w.runs ? span(w.p50 * 1000) : "–") },
-  { title: "p99", class: "n wide", cell: (w) => (w.runs ? span(w.p99 * 1000) : "–") },
+  { title: "p50", class: "n wide", cell: (w) => (w.p50 ? span(w.p50 * 1000) : "–") },
+  { title: "p99", class: "n wide", cell: (w) => (w.p99 ? span(w.p99 * 1000) : "–") },
   { title: "Up since", class: "wide", cell: (w) => when(w.started_at) },
   { title: "Seen", class: "wide", cell: (w) => when(w.seen_at) },
 ];
