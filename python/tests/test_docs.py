@@ -1,29 +1,35 @@
-"""Every Python block of docs/python.md is run, in the order of the page.
+"""Every Python block of docs/python.md is run, in the order of the page, and those of coming-from.md that are ours.
 
 A block is marked after the word `python`: `file=NAME` is written to a file, `server` is run beside a server,
 `skip` is not run (the tests of transactions do).
 """
 
+import asyncio
+import logging
 import os
 import pathlib
 import re
 import sys
 
+import tenacity
+
+import redrive
 from redrive import Worker
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "python.md"
 BLOCK = re.compile(r"^```python ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks():
-    text = PAGE.read_text("utf-8")
+def blocks(page=PAGE):
+    text = page.read_text("utf-8")
     for match in BLOCK.finditer(text):
         yield match.group(1), match.group(2), text[: match.start(2)].count("\n")
 
 
-def run(code, line, names):
+def run(code, line, names, page=PAGE):
     # Line numbers of the page, so that a traceback leads there.
-    exec(compile("\n" * line + code, str(PAGE), "exec"), names)
+    exec(compile("\n" * line + code, str(page), "exec"), names)
 
 
 def test_blocks(server, tmp_path, monkeypatch):
@@ -42,3 +48,25 @@ def test_blocks(server, tmp_path, monkeypatch):
             run(code, line, names)
     sys.modules.pop("shop", None)
     assert seen >= 14
+
+
+def test_lines_for_those_who_come_from_elsewhere(monkeypatch):
+    page = DOCS / "coming-from.md"
+    deferred = []
+    monkeypatch.setattr(redrive.queue.client.Client, "submit", lambda _self, job: deferred.append(job) or SUBMITTED)
+    marks = []
+    for mark, code, line in blocks(page):
+        marks.append(mark)
+        names = {"redrive": redrive, "log": logging.getLogger("test")}
+        if mark == "here":
+            run(code, line, names, page)
+        elif mark == "tenacity":
+            run(code, line, {**vars(tenacity), "tenacity": tenacity, "logging": logging, **names}, page)
+        if "main" in names:
+            asyncio.run(names["main"]())
+    assert marks == ["celery", "here", "procrastinate", "here", "tenacity", "here"]
+    assert [job["delay"] for job in deferred] == ["600000ms", "10000ms"]
+    assert deferred[1]["queue"] == "api_calls"
+
+
+SUBMITTED = {"id": "a", "state": "scheduled", "existed": False}

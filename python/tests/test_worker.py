@@ -343,3 +343,15 @@ def test_a_killed_worker_loses_nothing(app, tmp_path, start_worker):
     process.kill()
     start_worker("--lease", "1", SLOW="0")
     wait_for(lambda: app.job("slow")["state"] == "completed")
+
+
+def test_until_idle_waits_for_what_a_job_defers(app):
+    @app.task(name="count")
+    def count(n):
+        time.sleep(0.05)
+        if n > 0:
+            count.defer(n - 1)
+
+    count.defer(3)
+    work(app)
+    assert app.client._object("GET", "/jobs?state=completed")["items"][3]["task"] == "count"

@@ -159,6 +159,8 @@ class Worker:
             room = self._held.wait_for_room(self.concurrency, 0.2)
             if room == 0:
                 continue
+            # What is in hand may still defer something: only a claim after its end tells that all is done.
+            was_idle = room == self.concurrency
             try:
                 jobs = self._claim(room)
                 failures = 0
@@ -175,8 +177,10 @@ class Worker:
                 continue
             for job in jobs:
                 self._start(job, pool, loop)
-            if not jobs and self._until_idle and self._held.wait_until_empty(0.2):
-                break
+            if not jobs and self._until_idle:
+                if was_idle:
+                    break
+                self._held.wait_until_empty(0.2)
         self.client.close()
 
     def _claim(self, room: int) -> list[dict[str, Any]]:
