@@ -9,6 +9,7 @@ import logging
 import os
 import pathlib
 import re
+import subprocess
 import sys
 
 import tenacity
@@ -67,6 +68,13 @@ def test_lines_for_those_who_come_from_elsewhere(monkeypatch):
     assert marks == ["celery", "here", "procrastinate", "here", "tenacity", "here"]
     assert [job["delay"] for job in deferred] == ["600000ms", "10000ms"]
     assert deferred[1]["queue"] == "api_calls"
+
+
+def test_the_reference_is_that_of_the_docstrings():
+    tool = DOCS.parent / "tools" / "python-reference"
+    made = subprocess.run([sys.executable, str(tool)], check=True, capture_output=True, text=True, encoding="utf-8")
+    if (DOCS / "python-api.md").read_text("utf-8") != made.stdout:
+        raise AssertionError("out of date: build/python-env/bin/python tools/python-reference > docs/python-api.md")
 
 
 SUBMITTED = {"id": "a", "state": "scheduled", "existed": False}

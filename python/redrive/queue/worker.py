@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Optional
 
-from redrive.errors import ConflictError, NotFoundError, RedriveError, ServerError
+from redrive.errors import NotFoundError, RedriveError, ServerError
 from redrive.queue import runner
 from redrive.queue._held import AWAY, Held, HeldJobs
 from redrive.queue.app import App
@@ -67,7 +67,6 @@ class Worker:
         self._held = HeldJobs(self.client, lease)
         self._stopping = threading.Event()
         self._giving_back = threading.Event()
-        self._claiming = threading.Lock()
         self._socket: Optional[socket.socket] = None
         self._error: Optional[BaseException] = None
 
@@ -146,10 +145,9 @@ class Worker:
         for entry in self.app.timetable:
             try:
                 self.client.put_cron(entry.name, entry.as_json())
-            except (ConflictError, ServerError) as exc:
-                if isinstance(exc, ServerError) and exc.status != 409:
+            except ServerError as exc:
+                if exc.status != 409:  # 409: the server's configuration has it, and wins
                     raise
-                logger.info("timetable entry=%s is in the server's configuration", entry.name)
 
     # ---- Claiming -------------------------------------------------------------------------------
 
