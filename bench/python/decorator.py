@@ -14,9 +14,8 @@ import sys
 import time
 
 import backoff
-import tenacity
-
 import redrive
+import tenacity
 
 
 class Failing:
@@ -44,15 +43,11 @@ def wrap_redrive(function):
 
 
 def wrap_tenacity(function):
-    return tenacity.retry(
-        stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_none(), reraise=True
-    )(function)
+    return tenacity.retry(stop=tenacity.stop_after_attempt(3), wait=tenacity.wait_none(), reraise=True)(function)
 
 
 def wrap_backoff(function):
-    return backoff.on_exception(
-        backoff.constant, Exception, max_tries=3, interval=0, jitter=None
-    )(function)
+    return backoff.on_exception(backoff.constant, Exception, max_tries=3, interval=0, jitter=None)(function)
 
 
 LIBRARIES = {
@@ -91,13 +86,8 @@ def measure_async(call, n):
 def run(n, rounds):
     cases = {
         "succeeds": {name: (measure, wrap(plain)) for name, wrap in LIBRARIES.items()},
-        "succeeds, coroutine": {
-            name: (measure_async, wrap(plain_async)) for name, wrap in LIBRARIES.items()
-        },
-        "retried once": {
-            name: (measure, wrap(function_that_fails()))
-            for name, wrap in LIBRARIES.items()
-        },
+        "succeeds, coroutine": {name: (measure_async, wrap(plain_async)) for name, wrap in LIBRARIES.items()},
+        "retried once": {name: (measure, wrap(function_that_fails())) for name, wrap in LIBRARIES.items()},
     }
     best = {case: dict.fromkeys(LIBRARIES, float("inf")) for case in cases}
     for _ in range(rounds):
@@ -122,19 +112,10 @@ def main():
     if options.json:
         print(json.dumps(best, indent=2))
     else:
-        print(
-            f"{'microseconds a call':<22}"
-            + "".join(f"{name:>10}" for name in LIBRARIES)
-        )
+        print(f"{'microseconds a call':<22}" + "".join(f"{name:>10}" for name in LIBRARIES))
         for case, figures in best.items():
-            print(
-                f"{case:<22}" + "".join(f"{figures[name]:>10.2f}" for name in LIBRARIES)
-            )
-    slower = [
-        case
-        for case, figures in best.items()
-        if figures["redrive"] > figures["tenacity"]
-    ]
+            print(f"{case:<22}" + "".join(f"{figures[name]:>10.2f}" for name in LIBRARIES))
+    slower = [case for case, figures in best.items() if figures["redrive"] > figures["tenacity"]]
     if options.check and slower:
         sys.exit(f"slower than tenacity: {', '.join(slower)}")
 
