@@ -243,6 +243,9 @@ class Classifier:
                 raise_error(err)
             self.native = ffi.gc(native, lib.redrive_classifier_free)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Classifier, (self.rows, self.function)
+
 
 def as_classifier(classify: Union[Classifier, ClassifyFunction, Iterable[Row], None]) -> Classifier:
     """What ``classify=`` may be: a classifier, a function, or rows."""

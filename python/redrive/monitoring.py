@@ -144,7 +144,7 @@ def prometheus_text(name: str, metrics: Metrics, health: Health, breakers: list[
     def family(metric: str, kind: str, help_: str, samples: list[tuple[str, float]]) -> None:
         lines.append(f"# HELP redrive_handler_{metric} {help_}")
         lines.append(f"# TYPE redrive_handler_{metric} {kind}")
-        lines.extend(f"redrive_handler_{metric}{{{handler}{labels}}} {value:g}" for labels, value in samples)
+        lines.extend(f"redrive_handler_{metric}{{{handler}{labels}}} {value}" for labels, value in samples)
 
     for field, help_ in _COUNTERS:
         family(f"{field}_total", "counter", help_, [("", getattr(metrics, field))])
@@ -164,6 +164,6 @@ def prometheus_text(name: str, metrics: Metrics, health: Health, breakers: list[
         "breaker_open",
         "gauge",
         "1 while a breaker holds work back.",
-        [(f',service="{_label(b.name or "")}"', b.state not in ("closed", "disabled")) for b in breakers],
+        [(f',service="{_label(b.name or "")}"', int(b.state not in ("closed", "disabled"))) for b in breakers],
     )
     return "\n".join(lines) + "\n"

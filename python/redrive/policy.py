@@ -76,6 +76,10 @@ class RetryPolicy:
     def _native(self) -> NativePolicy:
         return NativePolicy(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: what C has made of it is made again on the other side."""
+        return {name: value for name, value in vars(self).items() if name != "_native"}
+
     @property
     def native(self) -> Any:
         """The struct redrive_policy; it lives as long as the policy."""

@@ -174,7 +174,11 @@ class _Attempt:
         self.breaker.record(self.permit, SUCCESS, self.clock() - self.began)
 
     def next_delay(self, failed: _Call, exc: BaseException) -> Optional[float]:
-        return failed.next_delay(exc, self.permit, self.clock() - self.began)
+        try:
+            return failed.next_delay(exc, self.permit, self.clock() - self.began)
+        except BaseException:  # of a callback
+            self.interrupted()
+            raise
 
     def interrupted(self) -> None:
         """KeyboardInterrupt, a cancelled task: nothing is known of the service."""

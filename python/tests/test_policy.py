@@ -1,4 +1,5 @@
 import datetime
+import pickle
 
 import pytest
 
@@ -92,3 +93,12 @@ def test_decide_is_pure():
     assert once[5].reason == "exhausted"
     assert redrive.decide(policy, 1, None).state == "completed"
     assert redrive.decide(policy, 1, OSError(), deadline_in=0.01).reason == "deadline"
+
+
+def test_policies_and_classifiers_can_be_pickled():
+    policy = RetryPolicy(max_attempts=3, initial_delay=2, jitter=False, retry_on=[OSError])
+    copy = pickle.loads(pickle.dumps(policy))
+    assert copy == policy
+    assert copy.delay(1) == 2.0
+    classifier = pickle.loads(pickle.dumps(redrive.Classifier([redrive.Row("message", "odd", "permanent")])))
+    assert redrive.classify(Exception("odd"), classifier).failure_class == "permanent"

@@ -205,3 +205,13 @@ def test_classify_may_be_a_function(clock):
     flaky = Flaky(1, ValueError)
     assert decorated(flaky, clock, classify=lambda exc: "transient")("value") == "value"
     assert redrive.classify(ValueError()).failure_class == "validation"
+
+
+def test_what_a_callback_raises_passes_through_and_gives_the_permit_back(clock):
+    breaker = Breaker(failure_threshold=1, recovery_timeout=5, recovery_jitter=0, on_open="reject", clock=clock)
+    with pytest.raises(BreakerOpenError):
+        decorated(Flaky(9), clock, breaker=breaker, strategy="immediate")()
+    clock.now += 5
+    with pytest.raises(ZeroDivisionError):
+        decorated(Flaky(1), clock, breaker=breaker, classify=lambda exc: 1 / 0)()
+    assert decorated(Flaky(0), clock, breaker=breaker)("value") == "value"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Callable, Optional, Protocol, Union
+from typing import Any, Callable, Optional, Protocol, Union, overload
 
 from redrive.errors import InvalidArgumentError, NotFoundError
 from redrive.policy import Match, RetryPolicy, as_policy
@@ -79,6 +79,22 @@ class App:
 
     # ---- Tasks ----------------------------------------------------------------------------------
 
+    @overload
+    def task(self, function: Callable[..., Any]) -> Task: ...
+
+    @overload
+    def task(
+        self,
+        *,
+        name: Optional[str] = None,
+        queue: Optional[str] = None,
+        retry: Union[RetryPolicy, int, bool, None] = None,
+        retry_on: Union[Match, Iterable[Match], None] = None,
+        give_up_on: Union[Match, Iterable[Match], None] = None,
+        priority: int = 0,
+        pass_context: bool = False,
+    ) -> Callable[[Callable[..., Any]], Task]: ...
+
     def task(
         self,
         function: Optional[Callable[..., Any]] = None,
@@ -90,7 +106,7 @@ class App:
         give_up_on: Union[Match, Iterable[Match], None] = None,
         priority: int = 0,
         pass_context: bool = False,
-    ) -> Any:
+    ) -> Union[Task, Callable[[Callable[..., Any]], Task]]:
         """Makes a task of a function or a coroutine function.
 
         :param name: ``module.function`` unless given.

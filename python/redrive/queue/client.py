@@ -32,7 +32,8 @@ class Client:
             )
         self.url = url
         self._https = parts.scheme == "https"
-        self._address = (parts.hostname, parts.port or (443 if self._https else 7070))
+        usual = 443 if self._https else 80 if "://" in url else 7070
+        self._address = (parts.hostname, parts.port or usual)
         self._path = parts.path.rstrip("/") + "/v1"
         self._timeout = timeout
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
