@@ -342,6 +342,20 @@ static void what_can_never_run_ends_whatever_is_worth_retrying(void **state)
     assert_int_equal(decide(&job, &outcome, &policy, NULL).state, REDRIVE_STATE_FAILED);
 }
 
+static void what_cannot_be_read_ends_as_damaged(void **state)
+{
+    (void)state;
+    struct redrive_policy policy = policy_of("handler");
+    policy.retry_on = (struct redrive_match){.classes = 1u << REDRIVE_CLASS_VALIDATION};
+    const struct job_facts job = after_attempt(0);
+    const struct outcome outcome = {.ending = ENDING_DAMAGED};
+    struct decision d = decide(&job, &outcome, &policy, NULL);
+    assert_int_equal(d.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_int_equal(d.reason, REDRIVE_REASON_DAMAGED);
+    assert_int_equal(d.class_, REDRIVE_CLASS_VALIDATION);
+    assert_int_equal(d.severity, REDRIVE_SEVERITY_ERROR);
+}
+
 static void the_third_crash_in_a_row_is_poison(void **state)
 {
     (void)state;
@@ -502,6 +516,7 @@ int main(void)
         T(a_retry_that_would_begin_too_late_is_not_scheduled),
         T(the_jobs_own_deadline_counts_too),
         T(what_can_never_run_ends_whatever_is_worth_retrying),
+        T(what_cannot_be_read_ends_as_damaged),
         T(the_third_crash_in_a_row_is_poison),
         T(another_ending_breaks_the_row_of_crashes),
         T(a_lost_lease_is_a_system_failure_and_poison_at_the_third),
