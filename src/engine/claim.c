@@ -137,6 +137,16 @@ static int consider_page(struct engine *e, struct claims *c, struct claim_page *
     return rc == 0 ? look_done(&look, page, err) : rc;
 }
 
+/* Those who were served will look for as many again. When there are others in the unit who look for
+ * something else, it is not known who comes back. */
+static void expect_more(struct engine *e, const struct claims *c, bool more)
+{
+    const bool is_first = e->n_ahead == 0;
+    for (size_t i = 0; i < c->n; i++)
+        e->n_ahead += c->ops[i]->n;
+    e->ahead = e->come_back && more && is_first && e->n_ahead > 0 ? &c->ops[0]->filter : NULL;
+}
+
 static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *err)
 {
     bool more = false;
@@ -162,6 +172,8 @@ static int claim_alike(struct engine *e, struct claims *c, struct redrive_err *e
         if (is_empty)
             break;
     }
+    if (rc == 0)
+        expect_more(e, c, more);
     /* Jobs that this unit has put into the queue are for the next claim. */
     more |= (e->news & STORE_NEWS_READY) != 0;
     for (size_t i = 0; i < c->n; i++)

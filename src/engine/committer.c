@@ -144,8 +144,9 @@ static bool has_work(const struct committer *c)
 static void rest(struct committer *c, int64_t wait_ms)
 {
     struct store *store = engine_store(c->engine);
-    if (store_base(store)->wants_upkeep && wait_ms > IDLE_MS) {
-        sleep_for_ms(c, IDLE_MS);
+    const int64_t asked_ms = store_base(store)->idle_ms, idle_ms = asked_ms ? asked_ms : IDLE_MS;
+    if (store_base(store)->wants_upkeep && wait_ms > idle_ms) {
+        sleep_for_ms(c, idle_ms);
         if (has_work(c))
             return;
         pthread_mutex_unlock(&c->mutex);
@@ -161,6 +162,7 @@ static void apply(struct committer *c, struct op_batch *batch)
     const int64_t since_us = monotonic_us();
     if (batch->n == 0)
         return;
+    engine_expect(c->engine, c->linger.n_back > 0);
     engine_apply_batch(c->engine, batch);
     const int64_t now_us = monotonic_us();
     pthread_mutex_lock(&c->mutex);

@@ -130,6 +130,11 @@ int64_t engine_now_ms(const struct engine *e)
     return engine_clock_ms(e) + atomic_load_explicit(&e->skew_ms, memory_order_relaxed);
 }
 
+void engine_expect(struct engine *e, bool come_back)
+{
+    e->come_back = come_back;
+}
+
 bool engine_has_claimed(const struct engine *e)
 {
     return e->has_claimed;

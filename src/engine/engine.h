@@ -60,6 +60,10 @@ int64_t engine_now_ms(const struct engine *engine);
 /* Whether anybody has ever claimed jobs through it, with success or in vain. */
 bool engine_has_claimed(const struct engine *engine);
 
+/* Whether callers whose claims are served come back at once, as far as is known: then the store may
+ * look for their next jobs ahead. */
+void engine_expect(struct engine *engine, bool come_back);
+
 /* How the store is doing (pulse.h). Any thread. */
 struct pulse *engine_pulse(const struct engine *engine);
 

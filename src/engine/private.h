@@ -51,9 +51,12 @@ struct engine {
 
     struct running running;
     bool has_claimed;
-    bool keeps_time; /* for all processes that use the store */
-    int64_t wake_ms; /* when jobs want engine_tick; INT64_MAX: never */
-    int64_t own_ms;  /* when this process's own configuration does; likewise */
+    bool come_back; /* callers whose claims are served come back at once, as it seems */
+    const struct claim_filter *ahead; /* what they will look for then; NULL: nobody knows */
+    size_t n_ahead;                   /* and how many of these */
+    bool keeps_time;                  /* for all processes that use the store */
+    int64_t wake_ms;                  /* when jobs want engine_tick; INT64_MAX: never */
+    int64_t own_ms;                   /* when this process's own configuration does; likewise */
     int64_t sweep_ms;
     int64_t sweep_kept_ms;          /* as of the last unit that has come to its end */
     struct sweep_mark *sweep_marks; /* see retention.h */

@@ -30,6 +30,18 @@ static void start_clean(struct engine *e)
     e->touched = false;
     e->news = 0;
     e->puts = 0;
+    e->ahead = NULL;
+    e->n_ahead = 0;
+}
+
+/* Lets the store look for the jobs that those will ask for who are served by this unit. */
+static void look_ahead(struct engine *e)
+{
+    if (!e->ahead || !e->ops->look_ahead)
+        return;
+    struct claim_filter filter = *e->ahead;
+    filter.limit = e->n_ahead;
+    e->ops->look_ahead(e->store, &filter);
 }
 
 /* Operations that may all be made together with others of their kind. */
@@ -149,6 +161,7 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
     if (rc == 0 && e->touched) {
         *ret_stage = STAGE_COMMIT;
         store_tell(e->store, news_of(e));
+        look_ahead(e);
         rc = e->ops->commit(e->store, err);
     }
     if (rc < 0 || !e->touched)

@@ -481,6 +481,7 @@ struct store_base {
     uint32_t news;  /* of the open unit; STORE_NEWS_ALL from its begin on */
     bool is_undone; /* the last commit that failed, with whatever code, has surely done nothing */
     bool wants_upkeep; /* there is something for store_ops.upkeep */
+    int64_t idle_ms;   /* when, after the last unit; 0: as the caller thinks fit */
     bool asks;         /* the next begin asks the server, however fresh its last answer is */
     bool looks;        /* the next unit looks for ready jobs: begin need not ask, `ready` does */
 };
@@ -613,6 +614,12 @@ struct store_ops {
      * the store's choice, but the jobs of one tenant come in the order above. */
     int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
+
+    /* Before a commit: the next unit will look for such jobs, and at once. A store behind a network
+     * may look for them in the request of the commit, so that `ready` need not ask when that unit
+     * asks by the same filter within some 20 ms. Until then they are locked as by a claim. Only a
+     * hint. NULL: there is nothing to gain. */
+    void (*look_ahead)(struct store *store, const struct claim_filter *filter);
 
     /* queued → running: attempts + 1, token, lease, worker, permit, started (and first_started). */
     int (*start)(struct store *store, const struct start_move *moves, size_t n,

@@ -81,6 +81,7 @@ int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     int rc = asks ? ask(store, err) : 0;
     if (rc != 0)
         return rc;
+    rd_ahead_expire(store);
     const bool is_known = rd_is_known(store);
     if (!is_known)
         forget_another(store);

@@ -31,7 +31,7 @@ static uint64_t hash_name(uint64_t seed, struct str name)
 }
 
 /* The same for claims that look for the same: whoever waits for one of them may take what the other
- * would. */
+ * would. One that does not wait has none. */
 static void ask_kind(struct store *store, const struct claim_filter *filter)
 {
     char kind[20];
@@ -44,8 +44,8 @@ static void ask_kind(struct store *store, const struct claim_filter *filter)
     rd_ask_text(store, kind);
 }
 
-static void ask_filter(struct store *store, const struct claim_filter *filter, size_t limit,
-                       const struct line *of_tenant)
+void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t limit,
+                  const struct line *of_tenant, bool waits)
 {
     rd_ask_read(store, "ready");
     if (rd_has_gates(store))
@@ -59,7 +59,10 @@ static void ask_filter(struct store *store, const struct claim_filter *filter, s
     else
         rd_ask_text(store, "");
     rd_ask_int(store, store->last_tenant);
-    ask_kind(store, filter);
+    if (waits)
+        ask_kind(store, filter);
+    else
+        rd_ask_text(store, "");
     rd_ask_text(store, store->origin);
     ask_names(store, filter->queues, filter->n_queues);
     ask_names(store, filter->tasks, filter->n_tasks);
@@ -87,19 +90,78 @@ static int keep_reserved(struct store *store, int64_t seq, struct redrive_err *e
     return 0;
 }
 
-static int read_ready(struct page_maker *maker, const redisReply *reply, struct redrive_err *err)
+/* Adds jobs to a page until it has `limit`; those that are left were reserved as well. */
+static int read_ready(struct page_maker *maker, const redisReply *reply, size_t limit,
+                      struct redrive_err *err)
 {
+    bool is_left = false;
     int rc = 0;
     for (size_t at = 2; rc == 0 && at < reply->elements;) {
         const int64_t seq = rd_reply_int(reply, at);
         rc = keep_reserved(maker->store, seq, err);
+        if (maker->page->n == limit) {
+            is_left = true;
+            at += rd_reply_row_len(reply, at);
+            continue;
+        }
         if (rc == 0)
             rc = rd_page_add_reply(maker, reply, &at, err);
         struct entry *e = rc == 0 ? rd_entry_known(maker->store, seq) : NULL;
         if (e)
             e->given = maker->store->unit;
     }
-    maker->page->more = rd_reply_int(reply, 0) != 0;
+    maker->page->more = is_left || rd_reply_int(reply, 0) != 0;
+    return rc;
+}
+
+/* Adds what was looked for together with the last commit. */
+static int take_ahead(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
+                      struct redrive_err *err)
+{
+    struct store *store = maker->store;
+    redisReply *reply = rd_ahead_use(store, filter);
+    if (!reply)
+        return 0;
+    if (filter->tenant.len == 0)
+        store->last_tenant = (uint32_t)rd_reply_int(reply, 1);
+    int rc = read_ready(maker, reply, limit, err);
+    freeReplyObject(reply);
+    return rc;
+}
+
+/* What is still wanted of a filter; a limit of 0: nothing. */
+static struct claim_filter rest_of(const struct claim_filter *filter, size_t limit,
+                                   const struct job_page *page)
+{
+    struct claim_filter rest = *filter;
+    rest.limit = limit - page->n;
+    for (size_t i = 0; i < page->n && filter->max_bytes > 0; i++) {
+        const size_t bytes = job_bytes(page->jobs[i].spec.payload.len);
+        rest.max_bytes = rest.max_bytes > bytes ? rest.max_bytes - bytes : 0;
+    }
+    if (filter->max_bytes > 0 && rest.max_bytes == 0)
+        rest.limit = 0;
+    return rest;
+}
+
+static int ask_for_ready(struct page_maker *maker, const struct claim_filter *filter, size_t limit,
+                         const struct line *of_tenant, struct redrive_err *err)
+{
+    struct store *store = maker->store;
+    const struct claim_filter rest = rest_of(filter, limit, maker->page);
+    redisReply *reply = NULL;
+    if (rest.limit == 0)
+        return 0;
+    rd_ask_ready(store, &rest, rest.limit, of_tenant, true);
+    int rc = rd_link_read(store, &reply, err);
+    if (rc == 0 && reply->type != REDIS_REPLY_ARRAY)
+        rc = rd_shared_changed(store, err);
+    if (rc == 0 && !of_tenant)
+        store->last_tenant = (uint32_t)rd_reply_int(reply, 1);
+    if (rc == 0)
+        rc = read_ready(maker, reply, limit, err);
+    if (reply)
+        freeReplyObject(reply);
     return rc;
 }
 
@@ -109,7 +171,6 @@ int redis_ready(struct store *store, const struct claim_filter *filter, struct j
     const size_t limit = filter->limit < CLAIM_MAX ? filter->limit : CLAIM_MAX;
     const struct line *of_tenant = NULL;
     struct page_maker maker;
-    redisReply *reply = NULL;
     rd_page_start(&maker, store, ret);
     int rc = rd_unit_needed(store, err);
     if (rc == 0 && filter->tenant.len > 0) {
@@ -119,16 +180,9 @@ int redis_ready(struct store *store, const struct claim_filter *filter, struct j
     }
     if (rc != 0)
         return rc;
-    ask_filter(store, filter, limit, of_tenant);
-    rc = rd_link_read(store, &reply, err);
-    if (rc == 0 && reply->type != REDIS_REPLY_ARRAY)
-        rc = rd_shared_changed(store, err);
-    if (rc == 0 && !of_tenant)
-        store->last_tenant = (uint32_t)rd_reply_int(reply, 1);
+    rc = take_ahead(&maker, filter, limit, err);
     if (rc == 0)
-        rc = read_ready(&maker, reply, err);
-    if (reply)
-        freeReplyObject(reply);
+        rc = ask_for_ready(&maker, filter, limit, of_tenant, err);
     if (rc != 0)
         job_page_release(ret);
     return rc;

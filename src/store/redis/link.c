@@ -97,6 +97,7 @@ void rd_link_close(struct store *store)
     store->link = NULL;
     store->is_astray = false;
     store->n_unread = 0;
+    rd_ahead_drop(store);
     store->told.is_known = store->told.has_history = false; /* it may have lost something */
 }
 
@@ -137,6 +138,20 @@ static int send_words(struct store *store, struct redrive_err *err)
     return 0;
 }
 
+/* Sends what goes along with the request; its reply is read when there is time. */
+static void send_ahead(struct store *store)
+{
+    struct ahead *ahead = &store->ahead;
+    char head[32];
+    if (!ahead->is_asked)
+        return;
+    ahead->is_asked = false;
+    const int len = snprintf(head, sizeof head, "*%zu\r\n", ahead->n_words);
+    if (redisAppendFormattedCommand(store->link, head, (size_t)len) == REDIS_OK &&
+        redisAppendFormattedCommand(store->link, ahead->words.data, ahead->words.len) == REDIS_OK)
+        store->n_ahead = 1;
+}
+
 /* Reads the replies that nobody waits for. */
 static int catch_up(struct store *store)
 {
@@ -160,8 +175,11 @@ static int exchange(struct store *store, redisReply **ret, struct redrive_err *e
         return rd_link_broken(store, err);
     if (rc != 0)
         return rc;
+    send_ahead(store);
     if (catch_up(store) != 0 || redisGetReply(store->link, (void **)ret) != REDIS_OK || !*ret)
         return rd_link_broken(store, err);
+    store->n_unread += store->n_ahead;
+    store->n_ahead = 0;
     return 0;
 }
 
@@ -341,12 +359,31 @@ int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err)
     return rc == 0 ? take_told(store, ret, err) : rc;
 }
 
+/* The reply to what went along with a commit, if it was made. */
+static void read_ahead(struct store *store)
+{
+    redisReply *reply = NULL;
+    if (redisGetReply(store->link, (void **)&reply) != REDIS_OK || !reply) {
+        (void)rd_link_broken(store, NULL);
+        return;
+    }
+    store->n_unread--;
+    if (reply->type == REDIS_REPLY_ARRAY && take_told(store, &reply, NULL) == 0)
+        rd_ahead_take(store, reply);
+    else
+        freeReplyObject(reply);
+}
+
 int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     int rc = exchange_patiently(store, ret, err);
     if (rc == 0)
         rc = finish(store, ret, err);
-    return rc == 0 ? take_told(store, ret, err) : rc;
+    if (rc == 0)
+        rc = take_told(store, ret, err);
+    if (rc == 0 && (*ret)->type != REDIS_REPLY_ARRAY && store->n_unread > 0)
+        read_ahead(store);
+    return rc;
 }
 
 /* The next unit begins as with a store that it has never seen, and so does the engine. */

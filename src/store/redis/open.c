@@ -170,6 +170,7 @@ static void redis_close(struct store *store)
     if (!store)
         return;
     redis_rollback(store);
+    rd_ahead_drop(store);
     rd_give_time_back(store);
     if (store->ear)
         redisFree(store->ear);
@@ -188,6 +189,7 @@ static void redis_close(struct store *store)
     free(store->reserved);
     free(store->dirty);
     free(store->dirty_cells);
+    rd_ahead_release(store);
     buf_release(&store->row);
     buf_release(&store->words);
     rd_lines_release(store);
@@ -222,6 +224,8 @@ static void init(struct store *store, const struct store_options *options)
     rd_ops_init(&store->ops);
     rd_ops_init(&store->checks);
     buf_init(&store->row, (size_t)1 << 30);
+    buf_init(&store->ahead.filter, (size_t)1 << 24);
+    buf_init(&store->ahead.words, (size_t)1 << 24);
 }
 
 static int redis_open(struct str place, const struct store_options *options, struct store **ret,
@@ -264,6 +268,7 @@ const struct store_ops STORE_REDIS = {
     .rollback = redis_rollback,
     .submit = redis_submit,
     .ready = redis_ready,
+    .look_ahead = redis_look_ahead,
     .start = redis_start,
     .park = redis_park,
     .parked = redis_parked,
@@ -296,6 +301,7 @@ const struct store_ops STORE_REDIS = {
     .facts = redis_facts,
     .verify = redis_verify,
     .backup_hint = REDIS_BACKUP_HINT,
+    .upkeep = redis_upkeep,
     .wait = redis_wait,
     .look_around = redis_look_around,
 };

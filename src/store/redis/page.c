@@ -58,6 +58,11 @@ int rd_page_add(struct page_maker *maker, const struct row *row, const struct st
     return 0;
 }
 
+size_t rd_reply_row_len(const redisReply *reply, size_t at)
+{
+    return rd_row_has_big(rd_reply_str(reply, at + 1)) ? 2 + BIG_COUNT : 2;
+}
+
 int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struct row *ret,
                  struct str big[BIG_COUNT], bool *ret_moved, struct redrive_err *err)
 {

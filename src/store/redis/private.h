@@ -145,6 +145,16 @@ struct told {
     char id[24]; /* of the store, a new one each time that it is set up */
 };
 
+/* Jobs that were looked for together with a commit (ahead.c). */
+struct ahead {
+    struct buf filter; /* what they were looked for by */
+    struct buf words;  /* of the request that goes along with the next commit */
+    size_t n_words;
+    bool is_asked;     /* there is such a request */
+    redisReply *reply; /* seqs and rows, as `ready` answers; NULL: none */
+    int64_t at_ms;     /* monotonic, when it came */
+};
+
 struct store {
     struct store_base base;
     struct place place;
@@ -170,6 +180,8 @@ struct store {
     struct buf words;                   /* of the request in the making */
     size_t n_words;
     unsigned n_unread; /* replies that nobody waits for */
+    unsigned n_ahead;  /* the same, after the one that is waited for */
+    struct ahead ahead;
     char server[96];
     char seat[HOST_MAX + 160]; /* the same, and in a cluster the node that has the store */
     char loss[192];
@@ -283,6 +295,24 @@ void rd_link_tell(struct store *store);
 int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err);
 /* Closes what has broken. REDRIVE_E_CANCELLED in a unit, which is lost; else REDRIVE_E_IO. */
 int rd_link_broken(struct store *store, struct redrive_err *err);
+
+/* ---- ahead.c, claim.c: ready jobs --------------------------------------------------------------
+ */
+
+void redis_look_ahead(struct store *store, const struct claim_filter *filter);
+void redis_upkeep(struct store *store);
+/* What came of it, which is kept, or freed. */
+void rd_ahead_take(struct store *store, redisReply *reply);
+/* The jobs that were looked for by this filter, if that is not too long ago, which the caller
+ * frees; NULL: there are none. */
+redisReply *rd_ahead_use(struct store *store, const struct claim_filter *filter);
+/* Lets them go; if it is too long ago. */
+void rd_ahead_drop(struct store *store);
+void rd_ahead_expire(struct store *store);
+void rd_ahead_release(struct store *store);
+/* Starts a request for ready jobs. `waits`: a claim that is given less is told of new ones. */
+void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t limit,
+                  const struct line *of_tenant, bool waits);
 
 /* ---- reply.c: what the server says ----------------------------------------------------------- */
 
@@ -512,6 +542,8 @@ int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t 
                       struct redrive_err *err);
 int rd_page_add(struct page_maker *maker, const struct row *row, const struct str big[BIG_COUNT],
                 struct redrive_err *err);
+/* How many elements the seq at this place, its row and what belongs to that are. */
+size_t rd_reply_row_len(const redisReply *reply, size_t at);
 /* A row of a reply from *at on, without its big parts, which are passed over. *ret_moved: the unit
  * has made or changed it, so that an index no longer tells the truth of it. */
 int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struct row *ret,

@@ -280,7 +280,7 @@ local function paused_now(P)
     return set
 end
 
--- shared version or '', limit, bytes, tenant or '', the tenant that had the last turn, the kind of the claim, whose
+-- shared version or '', limit, bytes, tenant or '', the tenant that had the last turn, the kind of the claim ('': it does not wait), whose
 -- it is, queues, tasks, limits of tasks, lanes to skip: whether there are more, whose turn it was, then seq, row … of jobs that are reserved from now
 -- on; or that the shared version is another one
 function READS.ready(P, a, i, store)
@@ -311,9 +311,9 @@ function READS.ready(P, a, i, store)
         f.more = f.more or best_of(f, all[k]) ~= nil
     end
     reserve(P, f.names, store.now)
-    if f.given < f.limit and not f.is_cut then
+    if kind ~= '' and f.given < f.limit and not f.is_cut then
         waits(P, kind, who, store.now)
-    else
+    elseif kind ~= '' then
         waits_no_longer(P, kind, who)
         if f.more then
             wake(P, who, 1)
