@@ -4,6 +4,7 @@ import { onLive } from "./live.js";
 
 const LIVE_GAP_MS = 2000; // between two loads that events ask for
 const POLL_MS = 10000; // other processes tell this server no events, so that it is asked now and then
+const REST_FACTOR = 10; // a load that takes long, as of very many dead letters, is followed by a longer pause
 
 let routes = [];
 let container = null;
@@ -11,6 +12,7 @@ let hooks = {};
 let current = null;
 let liveTimer = null;
 let loadedAt = 0;
+let loadTook = 0;
 
 function match(path) {
   const parts = path.replace(/^\/ui\/?/, "").split("/").filter((part) => part !== "");
@@ -55,6 +57,7 @@ async function load(opened) {
     return;
   }
   opened.isLoading = true;
+  const began = Date.now();
   container.setAttribute("aria-busy", "true");
   try {
     const data = (await opened.page.load?.(opened.controller.signal)) ?? null;
@@ -69,6 +72,7 @@ async function load(opened) {
   } finally {
     opened.isLoading = false;
     loadedAt = Date.now();
+    loadTook = loadedAt - began;
     if (opened === current) container.removeAttribute("aria-busy");
   }
   if (opened.again && opened === current) {
@@ -96,7 +100,7 @@ function onEvent(event) {
   if (!current || current.data === undefined) return;
   if (event.type !== "reset") current.page.onEvent?.(event);
   if (liveTimer || !current.page.load || !wanted(event)) return;
-  const wait = Math.max(100, loadedAt + LIVE_GAP_MS - Date.now());
+  const wait = Math.max(100, loadedAt + Math.max(LIVE_GAP_MS, loadTook * REST_FACTOR) - Date.now());
   liveTimer = setTimeout(() => {
     liveTimer = null;
     refresh();
@@ -120,7 +124,7 @@ export function startRouter(table, into, given) {
   window.addEventListener("popstate", open);
   onLive(onEvent);
   setInterval(() => {
-    if (!document.hidden && current?.page.load && Date.now() - loadedAt >= POLL_MS) refresh();
+    if (!document.hidden && current?.page.load && Date.now() - loadedAt >= Math.max(POLL_MS, loadTook * REST_FACTOR)) refresh();
   }, 1000);
   open();
 }

@@ -191,23 +191,23 @@ static uint64_t weight(const struct queue_count *q)
 
 static int heavier_first(const void *left, const void *right)
 {
-    const struct queue_count *const *a = left, *const *b = right;
-    const uint64_t x = weight(*a), y = weight(*b);
-    return x != y ? (x > y ? -1 : 1) : str_compare((*a)->queue, (*b)->queue);
+    const struct queue_count *a = left, *b = right;
+    const uint64_t x = weight(a), y = weight(b);
+    return x != y ? (x > y ? -1 : 1) : str_compare(a->queue, b->queue);
 }
 
 static void write_top_queues(struct json_writer *w, const struct stats *s, size_t max)
 {
-    const struct queue_count **sorted = calloc(s->queues.n + 1, sizeof *sorted);
+    struct queue_count *sorted = calloc(s->queues.n + 1, sizeof *sorted);
     for (size_t i = 0; sorted && i < s->queues.n; i++)
-        sorted[i] = &s->queues.queues[i];
+        sorted[i] = s->queues.queues[i];
     if (sorted)
         qsort(sorted, s->queues.n, sizeof *sorted, heavier_first);
     field_u64(w, "n_queues", s->queues.n);
     json_key(w, "queues");
     json_begin_array(w);
     for (size_t i = 0; sorted && i < s->queues.n && i < max; i++)
-        write_queue(w, sorted[i], s->at_ms);
+        write_queue(w, &sorted[i], s->at_ms);
     json_end_array(w);
     free(sorted);
 }
