@@ -7,7 +7,8 @@ import sys
 import time
 import urllib.parse
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "doors"))
+for folder in ("doors", "servers"):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
 
 from selenium import webdriver  # noqa: E402
 from selenium.webdriver.chrome.options import Options  # noqa: E402
@@ -15,8 +16,7 @@ from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from serve_kit import Bench, token_hash  # noqa: E402
-
-LIMIT_S = 15
+from waiting import wait_for  # noqa: E402
 
 # What the handler does is said by the payload.
 HANDLER = """#!/bin/sh
@@ -162,16 +162,6 @@ class Dashboard:
 
     def close(self):
         self.bench.close()
-
-
-def wait_for(condition, what, limit_s=LIMIT_S):
-    until = time.monotonic() + limit_s
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < until, f"not in time: {what() if callable(what) else what}"
-        time.sleep(0.03)
 
 
 def start_chromium():
