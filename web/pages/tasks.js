@@ -2,7 +2,7 @@
 import { h } from "../dom.js";
 import { get } from "../api.js";
 import { bar, schedule, waits } from "../chart.js";
-import { compact, count, plural } from "../format.js";
+import { compact, count, plural, span } from "../format.js";
 import { STATES, badge } from "../states.js";
 import { empty, heading, jobsLink } from "../widgets.js";
 
@@ -28,7 +28,7 @@ function policy({ schedule: plan }) {
   const last = rows.at(-1);
   return h("div", { class: "policy" }, schedule(rows),
     h("p", { class: "muted small" },
-      rows.length === 0 ? "No retry: a failure ends the job as " : `${plural(plan.attempts, "attempt")} within ${waits(last.total_min_ms, last.total_max_ms)}, then `,
+      rows.length === 0 ? "No retry: a failure ends the job as " : `${plural(plan.attempts, "attempt")} within ${span(last.total_max_ms)} and the time that they run, then `,
       badge(plan.then), plan.more && " (the first of them are drawn)"),
     rows.length > 0 && h("details", null, h("summary", null, "Retry by retry"),
       h("table", { class: "compact" }, h("thead", null, h("tr", null, ["Retry", "Waits before", "In all"].map((t) => h("th", null, t)))),
