@@ -59,7 +59,7 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         ui = Dashboard(pathlib.Path(directory), driver)
         try:
-            fill(ui, 90 if is_doc else 32)
+            fill(ui, 70 if is_doc else 32)
             if is_doc:
                 set_view(driver, 1180, 900, "light")
                 take(ui, "", target)
