@@ -130,6 +130,7 @@ static int consider_page(struct engine *e, struct claims *c, struct claim_page *
     struct claim_op *op;
     size_t i = 0;
     int rc = look_init(&look, e, page->page.n, err);
+    lanes_see(e, page->page.limits, page->page.n_limits);
     c->at = c->promised = c->promised_bytes = 0;
     for (; i < page->page.n && rc == 0 && (op = next_claim(c)) != NULL; i++)
         rc = consider(&look, c, op, &page->page.jobs[i], err);

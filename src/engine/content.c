@@ -109,6 +109,8 @@ void content_of_row(const struct shared_row *row, struct buf *out)
     put_str(out, "tenant", row->tenant);
     put_str(out, "key", row->key);
     put_str(out, "value", row->value);
+    if (row->kind == SHARED_BUCKET)
+        put_int(out, "used", row->sums.used);
 }
 
 void content_of_counter(const struct counter *counter, struct buf *out)

@@ -31,7 +31,7 @@ static int64_t breaker_lets_go_ms(const struct lane *lane, int64_t now_ms)
 
 static int64_t limit_lets_go_ms(const struct lane *lane, int64_t now_ms)
 {
-    if (lane->slots.max != 0 && lane->slots.used >= lane->slots.max)
+    if (!lane_has_slots(lane))
         return 0;
     return now_ms + (lane->rate.count ? bucket_wait_ms(&lane->bucket, &lane->rate, now_ms) : 0);
 }
@@ -45,6 +45,7 @@ static int read_row(const struct shared_row *row, int64_t now_ms, struct gate_in
                        (int)row->key.len, row->key.ptr);
     ret->is_held = true;
     if (ret->is_limit) {
+        lane.slots.used = (uint32_t)row->sums.used;
         ret->rate = lane.rate;
         ret->slots = lane.slots;
         ret->may_go_ms = limit_lets_go_ms(&lane, now_ms);

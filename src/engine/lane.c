@@ -5,9 +5,13 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "core/elapsed.h"
 #include "engine/private.h"
 
 #define KEY_MAX_BYTES (64u * 1024)
+
+/* When a limit without a rate was last wanted is known to about this. */
+#define WANTED_LAG_MS (5 * INT64_C(60000))
 
 static void lane_free(struct lane *lane)
 {
@@ -131,31 +135,89 @@ int lane_limit(struct engine *e, struct str tenant, struct str key, const struct
     struct lane *lane = *ret;
     if (rate->count > 0 && lane->rate.count == 0)
         bucket_init(&lane->bucket, rate, e->now_ms);
-    else if (rate->count == 0)
+    else if (rate->count == 0 && elapsed_since(lane->bucket.updated_ms, e->now_ms) >= WANTED_LAG_MS)
         lane->bucket.updated_ms = e->now_ms; /* so that it is known when it was last wanted */
     lane->rate = *rate;
     lane->slots.max = max;
     return max > 0 ? lanes_need_slots(e, err) : 0;
 }
 
-uint32_t lane_wants(struct lane *lane, uint32_t room, int64_t now_ms)
+/* ---- Candidates and slots -------------------------------------------------------------------- */
+
+static bool is_limit(const struct lane *lane)
 {
-    if (now_ms >= lane->candidates_until_ms)
-        lane->candidates = 0;
-    return room > lane->candidates ? room - lane->candidates : 0;
+    return lane->kind == SHARED_BUCKET;
 }
 
+static void add_candidates(struct lane *lane, int64_t n)
+{
+    lane->candidates = (uint32_t)(lane->candidates + n);
+    if (is_limit(lane))
+        lane->add.sent += n;
+}
+
+uint32_t lane_wants(const struct lane *lane, uint32_t room, int64_t now_ms)
+{
+    const uint32_t sent = now_ms < lane->candidates_until_ms ? lane->candidates : 0;
+    return room > sent ? room - sent : 0;
+}
+
+/* The time of a limit's candidates is not written anew for every one that is sent. */
 void lane_sent(struct lane *lane, uint32_t n, int64_t now_ms)
 {
-    lane->candidates += n;
-    lane->candidates_until_ms = now_ms + LANE_CANDIDATE_MS;
+    if (now_ms >= lane->candidates_until_ms)
+        add_candidates(lane, -(int64_t)lane->candidates);
+    add_candidates(lane, n);
+    const int64_t left_ms = lane->candidates_until_ms - now_ms;
+    if (!is_limit(lane) || left_ms < LANE_CANDIDATE_MS / 2 || left_ms > LANE_CANDIDATE_MS)
+        lane->candidates_until_ms = now_ms + LANE_CANDIDATE_MS;
 }
 
 void lane_arrived(struct lane *lane)
 {
     if (lane->candidates > 0)
-        lane->candidates--;
+        add_candidates(lane, -1);
 }
+
+void lane_parked(struct lane *lane)
+{
+    lane->has_parked = true;
+    lane_arrived(lane);
+    if (is_limit(lane)) {
+        lane->seems_empty = false;
+        lane->parks = true;
+    }
+}
+
+void lane_looked(struct engine *e, struct lane *lane, bool some_left)
+{
+    const bool seems_empty = is_limit(lane) && !some_left && !lane->seems_empty;
+    lane->has_parked = some_left || seems_empty;
+    if (is_limit(lane))
+        lane->seems_empty = seems_empty;
+    if (seems_empty)
+        engine_want(e, e->now_ms);
+}
+
+void lane_take_slot(struct lane *lane)
+{
+    (void)slots_take(&lane->slots, 1);
+    lane->add.used++;
+    lane->starts = true;
+}
+
+void lane_give_slot(struct lane *lane)
+{
+    slots_give(&lane->slots, 1);
+    lane->add.used--;
+}
+
+bool lane_has_slots(const struct lane *lane)
+{
+    return lane->slots.max == 0 || lane->slots.used < lane->slots.max;
+}
+
+/* ---- Breakers -------------------------------------------------------------------------------- */
 
 void lane_record(struct lane *lane, struct breaker_permit permit, enum breaker_result result,
                  int64_t run_ms, int64_t now_ms)

@@ -8,10 +8,11 @@
 #include "base/json.h"
 #include "base/json_writer.h"
 
-#define FORMAT       3
-#define TIME_MAX_MS  (INT64_MAX / 4)
-#define AMOUNT_MAX   1e30
-#define REOPENED_MAX UINT32_C(1000000)
+#define BREAKER_FORMAT 3
+#define LIMIT_FORMAT   4
+#define TIME_MAX_MS    (INT64_MAX / 4)
+#define AMOUNT_MAX     1e30
+#define REOPENED_MAX   UINT32_C(1000000)
 
 enum field_type {
     FIELD_BOOL,
@@ -94,15 +95,14 @@ static const struct field BREAKER[] = {
 
 static const struct field LIMIT[] = {
     ONE("has_parked", FIELD_BOOL, has_parked),
-    ONE("candidates", FIELD_U32, candidates),
     ONE("candidates_until_ms", FIELD_TIME, candidates_until_ms),
-    ONE("running", FIELD_U32, slots.used),
     ONE("concurrency", FIELD_U32, slots.max),
     ONE("rate_count", FIELD_U32, rate.count),
     ONE("rate_period_s", FIELD_U32, rate.period_s),
     ONE("rate_burst", FIELD_U32, rate.burst),
     ONE("token_parts", FIELD_I64, bucket.parts),
     ONE("tokens_at_ms", FIELD_TIME, bucket.updated_ms),
+    ONE("seems_empty", FIELD_BOOL, seems_empty),
 };
 
 static const struct field *fields_of(enum shared_kind kind, size_t *ret_n)
@@ -110,6 +110,11 @@ static const struct field *fields_of(enum shared_kind kind, size_t *ret_n)
     *ret_n = kind == SHARED_BREAKER ? sizeof BREAKER / sizeof BREAKER[0]
                                     : sizeof LIMIT / sizeof LIMIT[0];
     return kind == SHARED_BREAKER ? BREAKER : LIMIT;
+}
+
+static int64_t format_of(enum shared_kind kind)
+{
+    return kind == SHARED_BREAKER ? BREAKER_FORMAT : LIMIT_FORMAT;
 }
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -158,7 +163,7 @@ void lane_encode(const struct lane *lane, struct buf *out)
     const struct field *fields = fields_of(lane->kind, &n);
     json_writer_init(&w, out);
     json_begin_object(&w);
-    json_field_int(&w, "format", FORMAT);
+    json_field_int(&w, "format", format_of(lane->kind));
     for (size_t i = 0; i < n; i++) {
         const struct field *f = &fields[i];
         const char *at = (const char *)lane + f->offset;
@@ -252,9 +257,10 @@ static bool read_row(struct json_reader *r, struct lane *lane)
     struct json_string key;
     int64_t format;
     size_t n;
+    const int64_t wanted = format_of(lane->kind);
     const struct field *fields = fields_of(lane->kind, &n);
     if (json_enter_object(r) < 0 || json_next_key(r, &key) <= 0 || !json_string_is(key, "format") ||
-        !read_int(r, FORMAT, FORMAT, &format))
+        !read_int(r, wanted, wanted, &format))
         return false;
     for (size_t i = 0; i < n; i++)
         if (json_next_key(r, &key) <= 0 || !json_string_is(key, fields[i].name) ||

@@ -96,20 +96,24 @@ static int mark_unsaved(struct engine *e, struct redrive_err *err)
 }
 
 /* The row of a lane, its bytes in the unit's arena. */
-static struct shared_row row_of(struct engine *e, const struct lane *lane, struct buf *scratch)
+static struct shared_row row_of(struct engine *e, struct lane *lane, struct buf *scratch)
 {
-    buf_reset(scratch);
-    lane_encode(lane, scratch);
-    const struct str value = arena_str(&e->arena, buf_str(scratch));
-    return (struct shared_row){
+    struct shared_row row = {
         .kind = lane->kind,
         .tenant = str_of(lane->tenant),
         .key = str_of(lane->key),
-        .value = value,
         .version = lane->version,
         .removed = lane->may_go,
         .is_quiet = is_quiet(lane),
     };
+    if (lane->kind == SHARED_BUCKET)
+        limit_fill_row(lane, &row);
+    if (row.is_delta)
+        return row;
+    buf_reset(scratch);
+    lane_encode(lane, scratch);
+    row.value = arena_str(&e->arena, buf_str(scratch));
+    return row;
 }
 
 static int put_lanes(struct engine *e, struct lane *const *lanes, const struct shared_row *rows,
@@ -120,7 +124,7 @@ static int put_lanes(struct engine *e, struct lane *const *lanes, const struct s
         if (results[i].code < 0)
             return err_set(err, REDRIVE_E_CANCELLED,
                            "another process has changed the same breaker or limit");
-        lanes[i]->version++;
+        lanes[i]->version += !rows[i].is_delta;
         lanes[i]->is_written = true;
         e->puts += shared_put_is_news(&rows[i]);
     }
@@ -145,7 +149,7 @@ int lanes_save(struct engine *e, struct redrive_err *err)
         struct lane *lane = lanes->marked[i];
         lane->may_go = lane->may_go && lane_is_spent(lane, e->now_ms);
         const bool is_new = lane->version == 0;
-        if (lane->may_go ? is_new : may_lag(lane, e->now_ms))
+        if (lane->may_go ? is_new : may_lag(lane, e->now_ms) || limit_says_nothing(lane))
             continue;
         changed[n] = lane;
         rows[n++] = row_of(e, lane, &scratch);
@@ -182,8 +186,12 @@ static void keep_unsaved(struct engine *e, struct lane *lane)
 static void start_clean(struct lane *lane)
 {
     lane->marked = lane->is_urgent = lane->is_written = lane->may_go = false;
-    if (lane->kind == SHARED_BREAKER)
+    if (lane->kind == SHARED_BREAKER) {
         lane->unit = (struct breaker_counts){0};
+    } else {
+        lane->add = (struct gate_sums){0};
+        lane->parks = lane->starts = false;
+    }
 }
 
 void lanes_commit(struct engine *e)
@@ -202,10 +210,13 @@ void lanes_commit(struct engine *e)
                 is_saved(lane, e->now_ms);
             else if (lane->unit.calls > 0)
                 keep_unsaved(e, lane);
+        } else if (lane->is_written) {
+            limit_is_saved(e, lane);
         }
         start_clean(lane);
     }
     lanes->n_marked = 0;
+    lanes->are_fresh = false;
     lanes->are_counted |= lanes->were_counted;
     lanes->were_counted = false;
 }
@@ -213,70 +224,12 @@ void lanes_commit(struct engine *e)
 void lanes_rollback(struct lanes *lanes)
 {
     lanes->n_marked = 0;
-    lanes->were_counted = false;
+    lanes->are_fresh = lanes->were_counted = false;
 }
 
 void lanes_distrust(struct lanes *lanes)
 {
     lanes->are_counted = false;
-}
-
-/* ---- Slots ----------------------------------------------------------------------------------- */
-
-static int set_slots(struct engine *e, struct lane *lane, uint64_t used, struct redrive_err *err)
-{
-    if (used == lane->slots.used)
-        return 0;
-    lane->slots.used = used < UINT32_MAX ? (uint32_t)used : UINT32_MAX;
-    if (lane->has_parked)
-        engine_want(e, e->now_ms);
-    return lane_mark(e, lane, err);
-}
-
-/* Of a limit that has no row it is not known yet how many may run. */
-static int count_running(struct engine *e, const struct lane_count *running,
-                         struct redrive_err *err)
-{
-    struct lane *lane = lane_find(&e->lanes.limits, running->tenant, running->lane);
-    int rc = lane ? 0 : lane_new(e, SHARED_BUCKET, running->tenant, running->lane, &lane, err);
-    return rc < 0 ? rc : set_slots(e, lane, running->jobs, err);
-}
-
-static bool has_running(const struct lane_page *running, const struct lane *lane)
-{
-    for (size_t i = 0; i < running->n; i++)
-        if (str_eq(running->lanes[i].tenant, str_of(lane->tenant)) &&
-            str_eq(running->lanes[i].lane, str_of(lane->key)))
-            return true;
-    return false;
-}
-
-int lanes_need_slots(struct engine *e, struct redrive_err *err)
-{
-    struct lanes *lanes = &e->lanes;
-    if (lanes->are_counted || lanes->were_counted)
-        return 0;
-    lanes->wants_count = true;
-    return err_set(err, REDRIVE_E_CANCELLED, "the slots in use are to be counted first");
-}
-
-int lanes_count_slots(struct engine *e, struct redrive_err *err)
-{
-    struct lanes *lanes = &e->lanes;
-    struct lane_page running = {0};
-    if (!lanes->wants_count || lanes->are_counted)
-        return 0;
-    int rc = e->ops->running_counts(e->store, (struct str){0}, &running, err);
-    MAP_FOREACH (&lanes->limits, slot) {
-        struct lane *lane = slot->value;
-        if (rc == 0 && lane->slots.used > 0 && !has_running(&running, lane))
-            rc = set_slots(e, lane, 0, err);
-    }
-    for (size_t i = 0; i < running.n && rc == 0; i++)
-        rc = count_running(e, &running.lanes[i], err);
-    lanes->were_counted = rc == 0;
-    lane_page_release(&running);
-    return rc;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
@@ -314,6 +267,8 @@ static int begin_anew(struct engine *e, struct lane *lane, struct redrive_err *e
         lane->bucket = (struct bucket){0};
         lane->rate = (struct rate){0};
         lane->slots = (struct slots){0};
+        lane->seems_empty = false;
+        lane->is_urgent = true;
         lanes_distrust(&e->lanes);
     }
     engine_want(e, e->now_ms);
@@ -339,6 +294,8 @@ static int load_row(struct engine *e, const struct shared_row *row, struct redri
         if (is_new)
             lane->saved_ms = e->now_ms;
         add_unsaved(lane);
+    } else {
+        limit_is_loaded(lane, row->sums);
     }
     return 0;
 }
@@ -376,6 +333,9 @@ static int drop_unknown(struct engine *e, const struct map *map, struct redrive_
 int lanes_load(struct engine *e, struct redrive_err *err)
 {
     e->lanes.n_marked = 0;
+    e->lanes.seen_ms = e->now_ms;
+    e->lanes.are_unknown = false;
+    e->lanes.are_fresh = true;
     e->lanes.loads++;
     int rc = load_kind(e, SHARED_BREAKER, err);
     if (rc == 0)

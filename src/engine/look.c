@@ -63,7 +63,7 @@ static int limit_of(struct engine *e, const struct job *job, struct lane **ret,
 /* Whether the limit has room; if not, asks to be woken when it may. */
 static bool has_room(struct engine *e, const struct lane *lane)
 {
-    if (lane->slots.max != 0 && lane->slots.used >= lane->slots.max)
+    if (!lane_has_slots(lane))
         return false;
     int64_t wait_ms = lane->rate.count ? bucket_wait_ms(&lane->bucket, &lane->rate, e->now_ms) : 0;
     if (wait_ms > 0)
@@ -135,7 +135,7 @@ static int take_lanes(struct engine *e, struct lane *limit, struct lane *breaker
     if (!limit)
         return 0;
     lane_arrived(limit);
-    (void)slots_take(&limit->slots, 1);
+    lane_take_slot(limit);
     if (limit->rate.count)
         (void)bucket_take(&limit->bucket, &limit->rate, e->now_ms, 1);
     return lane_mark(e, limit, err);
@@ -212,8 +212,7 @@ static int park_all(struct look *look, bool by_limit, struct redrive_err *err)
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (look->results[i].code < 0)
             continue;
-        parks[i].lane->has_parked = true;
-        lane_arrived(parks[i].lane);
+        lane_parked(parks[i].lane);
         const struct engine_event event = event_of(e, ENGINE_EVENT_PARKED, parks[i].job);
         event_add(e, &event);
         rc = lane_mark(e, parks[i].lane, err);
@@ -229,7 +228,7 @@ static void give_lanes_back(struct engine *e, const struct starting *s,
         lane_record(s->breaker, permit, BREAKER_RETURNED, 0, e->now_ms);
     if (!s->limit)
         return;
-    slots_give(&s->limit->slots, 1);
+    lane_give_slot(s->limit);
     if (s->limit->rate.count)
         bucket_give(&s->limit->bucket, &s->limit->rate, 1);
 }

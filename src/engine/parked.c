@@ -76,7 +76,7 @@ static int send(struct engine *e, struct lane *lane, enum parked_order order, ui
     int rc = unpark(e, lane, order, n, &moved, &left, err);
     if (rc < 0)
         return rc;
-    lane->has_parked = left;
+    lane_looked(e, lane, left);
     if (moved > 0)
         lane_sent(lane, moved, e->now_ms);
     if (left && lane->candidates > 0)
@@ -111,6 +111,8 @@ static int release_breaker(struct engine *e, struct lane *lane, struct redrive_e
 static int release_limit(struct engine *e, struct lane *lane, struct redrive_err *err)
 {
     uint32_t room = BATCH;
+    if (lane->slots.max != 0) /* one that has freed a slot may have died since */
+        engine_want(e, e->now_ms + LANE_LOOK_MS);
     if (lane->slots.max != 0)
         room = lane->slots.max > lane->slots.used ? lane->slots.max - lane->slots.used : 0;
     if (lane->rate.count != 0 && room > 0) {
@@ -124,7 +126,7 @@ static int release_limit(struct engine *e, struct lane *lane, struct redrive_err
 
 int parked_release(struct engine *e, struct redrive_err *err)
 {
-    int rc = 0;
+    int rc = lanes_look(e, err);
     MAP_FOREACH (&e->lanes.breakers, slot) {
         struct lane *lane = slot->value;
         if (rc == 0 && lane->has_parked)

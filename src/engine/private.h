@@ -49,6 +49,7 @@ struct engine {
     struct timetable timetable;
     struct published_tasks published;
 
+    uint64_t conflicts; /* units that were made again because others were in the way */
     struct running running;
     bool has_claimed;
     bool come_back; /* callers whose claims are served come back at once, as it seems */

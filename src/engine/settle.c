@@ -1,5 +1,6 @@
 #include "engine/settle.h"
 
+#include "base/err.h"
 #include "core/fingerprint.h"
 #include "core/state.h"
 #include "engine/facts.h"
@@ -12,9 +13,11 @@ int settle_lanes(struct engine *e, const struct job *job, enum breaker_result re
     int rc = 0;
     if (spec->limit_key.len > 0) {
         struct lane *lane = lane_find(&e->lanes.limits, spec->tenant, spec->limit_key);
+        if (!lane && !e->lanes.are_fresh) /* another process may have made it a moment ago */
+            return err_set(err, REDRIVE_E_CANCELLED, "the limits are to be read again");
         if (lane) {
-            slots_give(&lane->slots, 1);
-            if (lane->has_parked)
+            lane_give_slot(lane);
+            if (lane->has_parked && lane_has_slots(lane))
                 engine_want(e, e->now_ms);
             rc = lane_mark(e, lane, err);
         }

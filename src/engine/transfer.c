@@ -190,9 +190,14 @@ static size_t choose_rows(const struct transfer *t, const struct shared_page *he
     size_t n = 0, at = 0;
     for (size_t i = 0; i < here->n; i++) {
         const struct shared_row *found = transfer_find_row(there, &here->rows[i], &at);
-        if (found && (!t->starts_empty || str_eq(found->value, here->rows[i].value)))
+        const struct gate_sums sums = here->rows[i].sums;
+        const struct gate_sums known = found ? found->sums : (struct gate_sums){0};
+        const struct gate_sums add = {sums.used - known.used, sums.sent - known.sent};
+        const bool is_same = found && str_eq(found->value, here->rows[i].value) && add.used == 0;
+        if (found && (!t->starts_empty || is_same))
             continue;
         ret[n] = here->rows[i];
+        ret[n].add = add;
         ret[n++].version = found ? found->version : 0;
     }
     return n;

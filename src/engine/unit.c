@@ -176,7 +176,8 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
     running_commit(&e->running);
     lanes_commit(e);
     retention_keep(e);
-    e->shared_seen = version == STORE_VERSION_UNKNOWN ? -1 : version + e->puts;
+    const bool is_unknown = version == STORE_VERSION_UNKNOWN || e->lanes.are_unknown;
+    e->shared_seen = is_unknown ? -1 : version + e->puts;
     events_publish(e);
     alerts_publish(e);
     return 0;
@@ -202,6 +203,7 @@ static int run_until_alone(struct engine *e, struct op_batch *batch, enum stage 
         rc = run_unit(e, batch, ret_stage, err);
         if (rc == 0 || *ret_stage != STAGE_CONFLICT)
             return rc;
+        e->conflicts++;
     }
     return given_up(&conflict, err);
 }

@@ -106,6 +106,18 @@ static size_t choose(const struct candidate *all, size_t n, size_t limit, struct
     return tally->n;
 }
 
+static int add_limits(const struct mem_state *state, struct job_page *page, struct redrive_err *err)
+{
+    for (size_t i = 0; i < page->n; i++) {
+        const struct job_spec *spec = &page->jobs[i].spec;
+        struct limit_sums limit = {.tenant = spec->tenant, .key = spec->limit_key};
+        if (spec->limit_key.len > 0 &&
+            memory_limit_sums(state, spec->tenant, spec->limit_key, &limit.sums))
+            job_page_add_limit(page, &limit);
+    }
+    return page->arena.failed ? err_nomem(err) : 0;
+}
+
 static int fill(struct memory *m, const struct claim_filter *f, struct candidate *all, size_t n,
                 struct job_page *ret, struct redrive_err *err)
 {
@@ -119,6 +131,8 @@ static int fill(struct memory *m, const struct claim_filter *f, struct candidate
     const size_t given = choose(all, n, f->limit, &tally, jobs, &more);
     claim_tally_release(&tally);
     int rc = memory_page(jobs, given, ret, err);
+    if (rc == 0)
+        rc = add_limits(&m->unit, ret, err);
     if (rc == 0)
         ret->more = more;
     if (rc == 0 && f->tenant.len == 0 && given > 0) {

@@ -179,6 +179,9 @@ int memory_counters_add(struct store *store, const struct counter *counters, siz
 int memory_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
                          struct redrive_err *err);
 bool memory_is_paused(const struct mem_state *state, struct str tenant, struct str queue);
+/* False: there is no such limit. */
+bool memory_limit_sums(const struct mem_state *state, struct str tenant, struct str key,
+                       struct gate_sums *ret);
 
 /* memory_list.c */
 int memory_list(struct store *store, const struct job_filter *filter, struct job_page *ret,

@@ -29,19 +29,26 @@ static bool find_row(const struct mem_table *table, const struct shared_row *row
     return at < table->n && compare_rows(mem_table_at(table, at), row) == 0;
 }
 
-static int replace(struct mem_table *table, size_t at, const struct shared_row *row)
+static int replace(struct mem_table *table, size_t at, const struct shared_row *row,
+                   struct gate_sums sums)
 {
     struct shared_row *own = mem_table_edit(table, at);
-    if (!own || !mem_table_set_str(&own->value, row->value))
+    if (!own || (!row->is_delta && !mem_table_set_str(&own->value, row->value)))
         return REDRIVE_E_NOMEM;
-    own->version++;
+    own->version += !row->is_delta;
+    own->sums = sums;
     return 0;
 }
 
-static int insert(struct mem_table *table, size_t at, const struct shared_row *row)
+static int insert(struct mem_table *table, size_t at, const struct shared_row *row,
+                  struct gate_sums sums)
 {
-    struct shared_row first = *row;
-    first.version = 1;
+    const struct shared_row first = {.kind = row->kind,
+                                     .tenant = row->tenant,
+                                     .key = row->key,
+                                     .value = row->value,
+                                     .version = 1,
+                                     .sums = sums};
     if (!mem_table_add(table, &first))
         return REDRIVE_E_NOMEM;
     settle_last(table, at);
@@ -53,17 +60,19 @@ static int put_one(struct mem_state *state, const struct shared_row *row, struct
     size_t at;
     int rc = 0;
     bool there = find_row(&state->shared, row, &at);
-    int64_t version =
-        there ? ((const struct shared_row *)mem_table_at(&state->shared, at))->version : 0;
+    const struct shared_row *old = there ? mem_table_at(&state->shared, at) : NULL;
+    struct gate_sums sums = old ? old->sums : (struct gate_sums){0};
     *ret = (struct move_result){0};
-    if (version != row->version || (row->removed && !there)) {
+    if (!shared_put_fits(row, old ? old->version : 0, &sums)) {
         ret->code = REDRIVE_E_STATE;
         return 0;
     }
+    if (row->merged)
+        *row->merged = (struct merged_gate){sums, (old ? old->version : 0) + !row->is_delta};
     if (row->removed)
         mem_table_remove(&state->shared, at);
     else
-        rc = there ? replace(&state->shared, at, row) : insert(&state->shared, at, row);
+        rc = there ? replace(&state->shared, at, row, sums) : insert(&state->shared, at, row, sums);
     state->shared_version += shared_put_is_news(row);
     return rc;
 }
@@ -84,6 +93,17 @@ bool memory_is_paused(const struct mem_state *state, struct str tenant, struct s
     const struct shared_row pause = {.kind = SHARED_PAUSE, .tenant = tenant, .key = queue};
     size_t at;
     return find_row(&state->shared, &pause, &at);
+}
+
+bool memory_limit_sums(const struct mem_state *state, struct str tenant, struct str key,
+                       struct gate_sums *ret)
+{
+    const struct shared_row limit = {.kind = SHARED_BUCKET, .tenant = tenant, .key = key};
+    size_t at;
+    if (!find_row(&state->shared, &limit, &at))
+        return false;
+    *ret = ((const struct shared_row *)mem_table_at(&state->shared, at))->sums;
+    return true;
 }
 
 int memory_shared_list(struct store *store, enum shared_kind kind, struct str tenant,

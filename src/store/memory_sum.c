@@ -124,9 +124,9 @@ static int lane_by_name(const void *left, const void *right)
     return order != 0 ? order : mem_str_cmp(a->lane, b->lane);
 }
 
-static struct lane_count *lane_of(struct lane_page *page, const struct job *job, struct str key)
+static struct lane_count *lane_of(struct lane_page *page, struct str tenant, struct str key)
 {
-    const struct lane_count wanted = {.tenant = job->spec.tenant, .lane = key};
+    const struct lane_count wanted = {.tenant = tenant, .lane = key};
     for (size_t i = 0; i < page->n; i++)
         if (lane_by_name(&page->lanes[i], &wanted) == 0)
             return &page->lanes[i];
@@ -143,6 +143,15 @@ static struct str lane_key(const struct job *job)
     return by_limit ? job->spec.limit_key : job->spec.breaker_key;
 }
 
+static void add_used(const struct mem_state *state, struct str tenant, struct lane_page *page)
+{
+    for (size_t i = 0; i < state->shared.n; i++) {
+        const struct shared_row *row = mem_table_at(&state->shared, i);
+        if (row->sums.used > 0 && (tenant.len == 0 || str_eq(tenant, row->tenant)))
+            lane_of(page, row->tenant, row->key)->used = (uint64_t)row->sums.used;
+    }
+}
+
 static int count_lanes(struct store *store, enum redrive_state in, struct str tenant,
                        struct lane_page *ret, struct redrive_err *err)
 {
@@ -150,13 +159,15 @@ static int count_lanes(struct store *store, enum redrive_state in, struct str te
     lane_page_release(ret);
     const struct mem_state *looked_at = memory_look(m);
     const struct mem_state *state = m->in_unit ? &m->place->committed : looked_at;
-    ret->lanes = arena_array(&ret->arena, state->jobs.n, sizeof *ret->lanes);
+    ret->lanes = arena_array(&ret->arena, state->jobs.n + state->shared.n, sizeof *ret->lanes);
     for (size_t i = 0; i < state->jobs.n && !ret->arena.failed; i++) {
         const struct job *job = job_at(state, i);
         if (job->status.state == in && (in != REDRIVE_STATE_RUNNING || lane_key(job).len > 0) &&
             (tenant.len == 0 || str_eq(tenant, job->spec.tenant)))
-            lane_of(ret, job, lane_key(job))->jobs++;
+            lane_of(ret, job->spec.tenant, lane_key(job))->jobs++;
     }
+    if (in == REDRIVE_STATE_RUNNING && !ret->arena.failed)
+        add_used(state, tenant, ret);
     memory_unlook(m);
     if (!ret->arena.failed) {
         if (ret->n > 0)

@@ -1,6 +1,7 @@
 #include "store/store.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/suggest.h"
@@ -147,6 +148,41 @@ void job_page_release(struct job_page *page)
 {
     arena_release(&page->arena);
     *page = (struct job_page){0};
+}
+
+void job_page_add_limit(struct job_page *page, const struct limit_sums *limit)
+{
+    const struct limit_sums *last = page->n_limits > 0 ? &page->limits[page->n_limits - 1] : NULL;
+    if (last && str_eq(last->key, limit->key) && str_eq(last->tenant, limit->tenant))
+        return;
+    const size_t n = page->n_limits;
+    if ((n & (n - 1)) == 0) { /* it is full: 0, or a power of 2 */
+        struct limit_sums *grown = arena_array(&page->arena, n ? 2 * n : 1, sizeof *grown);
+        if (!grown)
+            return;
+        if (n > 0)
+            memcpy(grown, page->limits, n * sizeof *grown);
+        page->limits = grown;
+    }
+    page->limits[page->n_limits++] = *limit;
+}
+
+static int64_t at_least_0(int64_t sum)
+{
+    return sum > 0 ? sum : 0;
+}
+
+bool shared_put_fits(const struct shared_row *row, int64_t version, struct gate_sums *sums)
+{
+    const bool is_any = row->is_delta && row->version == 0;
+    const bool needs_row = row->is_delta || row->removed;
+    const int64_t used = sums->used + row->add.used;
+    if ((!is_any && version != row->version) || (needs_row && version == 0))
+        return false;
+    if (row->removed ? used > 0 : row->add.used > 0 && row->max_used > 0 && used > row->max_used)
+        return false;
+    *sums = (struct gate_sums){at_least_0(used), at_least_0(sums->sent + row->add.sent)};
+    return true;
 }
 
 void attempt_page_release(struct attempt_page *page)

@@ -283,13 +283,19 @@ bool sweep_walk_has(const struct sweep_walk *walk, struct str task);
  * What a read gives: rows, and the memory that their strings live in. Zeroed pages may be
  * released; a read releases what its page held before.
  */
+struct limit_sums; /* further down */
 struct job_page {
     struct job *jobs;
     size_t n;
-    bool more; /* there are further ones after the last */
+    bool more;                 /* there are further ones after the last */
+    struct limit_sums *limits; /* `ready`: those of its jobs, as they are now; perhaps repeated */
+    size_t n_limits;
     struct arena arena;
 };
 void job_page_release(struct job_page *page);
+/* For stores: adds a limit, unless it is the one that was added last. Its strings live as long as
+ * the page. Without memory the page's arena has failed. */
+void job_page_add_limit(struct job_page *page, const struct limit_sums *limit);
 
 struct attempt_page {
     struct job_attempt *attempts;
@@ -373,6 +379,7 @@ struct lane_count {
     struct str tenant;
     struct str lane;
     uint64_t jobs;
+    uint64_t used; /* slots in use by the limit's row; of running jobs only */
 };
 struct lane_page {
     struct lane_count *lanes;
@@ -412,6 +419,13 @@ struct cause_count {
  * means that there is no row yet, or no longer: taking a row away needs its version as well, and
  * is refused in the same way when there is none. Each successful put of a kind that is cached
  * raises the shared version.
+ *
+ * The row of a limit has two sums beside its value, which many processes change at the same time. A
+ * put adds to them, so that no two puts need to know of each other. One that is only an addition
+ * (`is_delta`) compares no version and raises none. At most N means at most N: a put that would add
+ * slots above `max_used` is refused with REDRIVE_E_STATE, or, where that is found out at the
+ * commit, the whole unit is, with REDRIVE_E_CANCELLED; so is a delta without a row. A sum never
+ * falls below 0.
  */
 enum shared_kind {
     SHARED_BREAKER, /* struct breaker, its configuration and the pace of its release */
@@ -432,21 +446,58 @@ static inline bool shared_is_cached(enum shared_kind kind)
     return kind < SHARED_WORKER;
 }
 
+/* What the store counts for a limit. */
+struct gate_sums {
+    int64_t used; /* slots in use: jobs that run under it */
+    int64_t
+        sent; /* candidates: jobs that were sent ahead to the queue, and that no claim has met */
+};
+
+/* A limit after the commit of a unit that has put it. */
+struct merged_gate {
+    struct gate_sums sums;
+    int64_t version; /* another one than was expected: others have put it meanwhile */
+};
+/* The answer to the commit was lost. */
+#define MERGED_UNKNOWN ((struct merged_gate){{-1, -1}, -1})
+
 struct shared_row {
     enum shared_kind kind;
     struct str tenant;
     struct str key;
     struct str value; /* bytes; the store does not look inside */
     int64_t version;
-    bool removed;  /* put: take the row away */
+    bool removed;  /* put: take the row away; refused while slots are in use */
     bool is_quiet; /* put: others need not read it again before they put it themselves, and are
                     * refused then: the shared version stays */
+
+    /* Of SHARED_BUCKET only. */
+    bool is_delta; /* put: nothing but an addition: value, version and the shared version stay. The
+                    * row must be there, and at `version` unless that is 0 */
+    struct gate_sums sums; /* list: as they are, with what the unit has added */
+    struct gate_sums add;  /* put: what is added to them */
+    int64_t max_used; /* put: slots are added up to this many; 0, or if none are added: no guard */
+
+    /* put: tells what the row is after the commit; NULL: nobody asks. Written until store_commit
+     * returns 0, so long it must live. */
+    struct merged_gate *merged;
 };
+
+/* The sums of a limit, by its name. */
+struct limit_sums {
+    struct str tenant;
+    struct str key;
+    struct gate_sums sums;
+};
+
+/* For stores with one writer: whether a row that is at `version` (0: there is none) and has these
+ * sums takes a put; the sums are then those of after it. */
+bool shared_put_fits(const struct shared_row *row, int64_t version, struct gate_sums *sums);
 
 /* Whether a put raises the shared version. */
 static inline bool shared_put_is_news(const struct shared_row *row)
 {
-    return shared_is_cached(row->kind) && !row->is_quiet;
+    return shared_is_cached(row->kind) && !row->is_quiet && !row->is_delta;
 }
 
 struct shared_page {
@@ -611,7 +662,9 @@ struct store_ops {
      * at once the jobs are locked against other claims until the unit ends.
      * Without a tenant no tenant waits for another: of k tenants with ready jobs, each one's best
      * is among those given by any k calls in a row, with the same filter. How a page is shared is
-     * the store's choice, but the jobs of one tenant come in the order above. */
+     * the store's choice, but the jobs of one tenant come in the order above.
+     * The page also has the sums of the limits of its jobs, if these have a row, since others
+     * change them without a new shared version. */
     int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
 
@@ -703,7 +756,7 @@ struct store_ops {
     int (*adopt_keys)(struct store *store, const struct held_key *keys, size_t n,
                       struct redrive_err *err);
 
-    /* Puts rows that processes share; a refusal (stale version) is in its own result. */
+    /* Puts rows that processes share; a refusal (stale version, no room) is in its own result. */
     int (*shared_put)(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err);
     int (*counters_add)(struct store *store, const struct counter *counters, size_t n,
@@ -737,7 +790,8 @@ struct store_ops {
     int (*parked_counts)(struct store *store, struct str tenant, struct lane_page *ret,
                          struct redrive_err *err);
     /* The same of running jobs: every limit that has some, whether it limits how many may run or
-     * not. Looks at every running job. */
+     * not, or whose row has slots in use; both numbers as of one moment. Looks at every running
+     * job. */
     int (*running_counts)(struct store *store, struct str tenant, struct lane_page *ret,
                           struct redrive_err *err);
     /* Of the jobs that match, up to filter->limit groups, the largest first, then the latest seen,

@@ -5,10 +5,12 @@ import sqlite3
 
 import pytest
 
-NEWEST = 5
+NEWEST = 6
 
-# What the scripts from the fifth and from the third on have added.
-BACK_TO_4 = "DROP VIEW breakers; DROP VIEW limits; DROP VIEW paused_queues; DROP VIEW workers; PRAGMA user_version = 4;"
+# What the scripts from the sixth, from the fifth and from the third on have added.
+BACK_TO_5 = """DROP VIEW limits; ALTER TABLE shared DROP COLUMN used; ALTER TABLE shared DROP COLUMN sent;
+    CREATE VIEW limits AS SELECT 5 AS version; PRAGMA user_version = 5;"""
+BACK_TO_4 = BACK_TO_5 + "DROP VIEW breakers; DROP VIEW limits; DROP VIEW paused_queues; DROP VIEW workers; PRAGMA user_version = 4;"
 BACK_TO_2 = BACK_TO_4 + "DROP VIEW tasks; DROP TABLE deadlines; DROP TABLE time_locked; PRAGMA user_version = 2"
 
 
@@ -73,6 +75,20 @@ def test_breakers_and_limits_of_an_older_store_begin_anew(redrive, tmp_path):
     with sqlite3.connect(tmp_path / "redrive.db") as db:
         assert db.execute("SELECT name, state, has_parked_jobs FROM breakers").fetchall() == [("mail", "closed", 1)]
         assert db.execute("SELECT name, running, has_parked_jobs FROM limits").fetchall() == [("limit:mail", 0, 1)]
+
+
+def test_a_limit_of_an_older_store_keeps_its_numbers(redrive, tmp_path):
+    redrive.output("enqueue", "mail", cwd=tmp_path)
+    script(tmp_path / "redrive.db", BACK_TO_5 + """
+        INSERT INTO shared VALUES (1, 'default', 'limit:mail', 3, CAST('{"format":3,"has_parked":true,"candidates":2,"""
+           """"candidates_until_ms":7,"running":4,"concurrency":5,"rate_count":6,"rate_period_s":60,"rate_burst":8,"""
+           """"token_parts":9,"tokens_at_ms":10}' AS BLOB))""")
+    redrive.output("migrate", cwd=tmp_path)
+    with sqlite3.connect(tmp_path / "redrive.db") as db:
+        assert db.execute("SELECT running, concurrency, starts, per_seconds, has_parked_jobs, candidates, definition "
+                          "FROM limits").fetchall() == [
+            (4, 5, 6, 60, 1, 2, '{"format":4,"has_parked":true,"candidates_until_ms":7,"concurrency":5,"rate_count":6,'
+                                '"rate_period_s":60,"rate_burst":8,"token_parts":9,"tokens_at_ms":10,"seems_empty":false}')]
 
 
 def test_commands_migrate_by_themselves(redrive, older):

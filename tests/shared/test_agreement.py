@@ -159,6 +159,21 @@ def test_breaker_holds_for_all_processes(fleet):
     assert len({job["id"] for _, _, job in claimed}) == len(claimed)
 
 
+def test_eight_processes_send_one_probe_at_a_time(fleet):
+    fleet.configure(REMOTE_BREAKER.replace("half_open_max: 2", "half_open_max: 1"))
+    clients = [Client(fleet.serve("--no-work").ready()) for _ in range(EIGHT)]
+    fleet.submit("call", [{}] * 20)
+    failing = clients[0].claim(3)
+    opened = time.monotonic()
+    clients[0].settle(failing, "network")
+    for round_ in range(3):
+        probes = claim_at_once(clients, opened + 1.6, 1000)
+        assert len(probes) == 1, (round_, probes)
+        _, client, job = probes[0]
+        opened = time.monotonic()
+        client.settle([job], "network")  # and it opens again
+
+
 # ---- Limits --------------------------------------------------------------------------------------
 
 

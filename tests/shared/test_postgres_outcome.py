@@ -21,6 +21,21 @@ def make_lossy(make_server, tmp_path):
     proxy.close()
 
 
+def test_lost_answers_to_commits_take_no_slot_twice(lossy):
+    server, proxy, fleet = lossy
+    fleet.configure(f"tasks: {{few: {{retry: {{max_retries: 0}}, limits: {{concurrency: 3}}, {run_by_witness(4)}}}}}\n")
+    for _ in range(5):
+        fleet.submit("few", [{}] * 16)
+    worker = fleet.work()
+    wait_for(lambda: len(fleet.seen("end")) >= 80, lambda: f"{len(fleet.seen('end'))} of 80 have run")
+    wait_for(lambda: not fleet.jobs(*WAITING), "all jobs have ended")
+    assert worker.stop() == 0
+    assert proxy.swallowed >= 2 and len(proxy.late) >= 2 and proxy.cut >= 2, (proxy.commits, proxy.swallowed, proxy.late)
+    assert not any(proxy.late), "a COMMIT was made after its outcome was asked for"
+    assert server.sql("SELECT running FROM redrive.limits") == "0"
+    assert collections.Counter((job["state"], job["attempts"]) for job in fleet.jobs()) == {("completed", 1): 80}
+
+
 def test_lost_answers_to_commits_cost_no_attempts(lossy):
     server, proxy, fleet = lossy
     fleet.configure(f"tasks: {{once: {{retry: {{max_retries: 0}}, {run_by_witness(4)}}}}}\n")

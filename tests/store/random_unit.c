@@ -392,7 +392,7 @@ static void do_sweep_tasks(struct random_side *s)
 static void do_share(struct random_side *s)
 {
     struct move_result r;
-    const struct shared_row row = {
+    struct shared_row row = {
         .kind = (enum shared_kind)below(s, SHARED_KIND_COUNT),
         .tenant = CHOICE(s, TENANTS),
         .key = CHOICE(s, QUEUES),
@@ -400,6 +400,10 @@ static void do_share(struct random_side *s)
         .version = (int64_t)below(s, 3),
         .removed = one_in(s, 2),
     };
+    /* No slots are left in use: whether these refuse it may be found out now or by the commit. */
+    if (row.kind == SHARED_BUCKET)
+        row.add = (struct gate_sums){row.removed ? -1000000 : (int64_t)below(s, 5) - 1,
+                                     (int64_t)below(s, 5) - 1};
     CALL(s, shared_put, &row, 1, &r);
     buf_printf(s->out, "put %d\n", r.code);
 }

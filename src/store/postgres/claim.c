@@ -23,6 +23,7 @@ enum {
     COLUMN_TURNS,
     COLUMN_TURN,
     COLUMN_ANSWER, /* shared version and time */
+    COLUMN_LIMIT_SUMS = COLUMN_ANSWER + 2,
 };
 
 static void add_names(struct args *args, const struct str *names, size_t n)
@@ -218,6 +219,21 @@ static void put_in_order(struct job_page *page)
     }
 }
 
+/* The sums of the limits of a page's jobs, which are the rows of the result. */
+static int add_limits(const PGresult *result, int column, struct job_page *page,
+                      struct redrive_err *err)
+{
+    for (size_t i = 0; i < page->n; i++) {
+        const struct job_spec *spec = &page->jobs[i].spec;
+        const int64_t sums = pg_get_int(result, (int)i, column);
+        const struct limit_sums limit = {
+            spec->tenant, spec->limit_key, {sums >> 32, (int64_t)(uint32_t)sums}};
+        if (!PQgetisnull(result, (int)i, column))
+            job_page_add_limit(page, &limit);
+    }
+    return page->arena.failed ? err_nomem(err) : 0;
+}
+
 /* Fills the page with what is given of the rows of a result. */
 static int give(struct store *store, const struct claim_filter *filter, const PGresult *result,
                 int64_t limit, bool takes_turns, struct job_page *ret, bool *ret_cut,
@@ -225,6 +241,8 @@ static int give(struct store *store, const struct claim_filter *filter, const PG
 {
     struct choice choice;
     int rc = pg_page_fill_locked(store, result, ret, err);
+    if (rc == 0)
+        rc = add_limits(result, takes_turns ? COLUMN_LIMIT_SUMS : LINE_COLUMN_LIMIT_SUMS, ret, err);
     if (rc != 0)
         return rc;
     if (!choice_init(&choice, filter, ret->n))

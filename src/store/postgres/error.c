@@ -14,6 +14,7 @@ static const struct meaning {
     {"RD002", REDRIVE_E_CANCELLED, "the marker of this handle's commits is not as it was left", ""},
     {"RD003", REDRIVE_E_CANCELLED, "another unit was in the way", "it can be tried again"},
     {"RD004", REDRIVE_E_CANCELLED, "the server's clock is not where it was thought to be", ""},
+    {"RD005", REDRIVE_E_CANCELLED, "a limit has no room left, or is not as it was", ""},
     {"40", REDRIVE_E_CANCELLED, "another unit was in the way", "it can be tried again"},
     {"55P03", REDRIVE_E_CANCELLED, "another unit was in the way for too long",
      "it can be tried again"},

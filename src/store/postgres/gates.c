@@ -1,5 +1,9 @@
 /* gates.c - rows of breakers and limits, which units put often and several processes at once.
  *
+ * What is only added to the sums of a limit waits for the commit, and is sent after everything
+ * else: the row is locked from then on, and no longer than the commit takes. Its sums come back
+ * with the answer. If they do not fit the unit is refused.
+ *
  * A put must find the row at the version that the engine has seen. The handle knows which one it
  * has read or written last. A put at that version is taken to be right: it waits for the commit,
  * where it is sent after everything else and raises an error if it was wrong, so that nothing of
@@ -12,7 +16,9 @@
 
 struct gate_put {
     struct shared_row row;
+    size_t n; /* its place in the unit */
     bool is_sent;
+    bool tells; /* the commit's answer has its sums */
 };
 
 static bool is_gate(enum shared_kind kind)
@@ -83,10 +89,11 @@ void pg_gates_forget(struct store *store)
 
 /* ---- Puts of the open unit ------------------------------------------------------------------- */
 
+/* The one that has put its value. */
 static struct gate_put *find_put(const struct store *store, const struct shared_row *row)
 {
     for (size_t i = 0; i < store->n_puts; i++)
-        if (pg_shared_compare(&store->puts[i].row, row) == 0)
+        if (!store->puts[i].row.is_delta && pg_shared_compare(&store->puts[i].row, row) == 0)
             return &store->puts[i];
     return NULL;
 }
@@ -103,7 +110,7 @@ static bool note_put(struct store *store, const struct shared_row *row, bool is_
         store->puts = grown;
         store->puts_capacity = capacity;
     }
-    struct gate_put put = {.row = *row, .is_sent = is_sent};
+    struct gate_put put = {.row = *row, .n = store->n_puts, .is_sent = is_sent};
     put.row.tenant = arena_str(&store->arena, row->tenant);
     put.row.key = arena_str(&store->arena, row->key);
     put.row.value = is_sent ? (struct str){NULL, 0} : arena_str(&store->arena, row->value);
@@ -115,12 +122,16 @@ static bool note_put(struct store *store, const struct shared_row *row, bool is_
 
 bool pg_gate_waits(const struct store *store, const struct shared_row *row)
 {
-    const struct gate_put *put = find_put(store, row);
-    return put && !put->is_sent;
+    for (size_t i = 0; i < store->n_puts; i++)
+        if (!store->puts[i].is_sent && pg_shared_compare(&store->puts[i].row, row) == 0)
+            return true;
+    return false;
 }
 
 bool pg_gate_put(struct store *store, const struct shared_row *row)
 {
+    if (row->is_delta)
+        return note_put(store, row, false);
     return is_gate(row->kind) && row->version > 0 && !find_put(store, row) &&
            version_seen(store, row) == row->version && note_put(store, row, false);
 }
@@ -137,44 +148,63 @@ void pg_gate_was_put(struct store *store, const struct shared_row *row)
     }
 }
 
-static int by_name(const void *a, const void *b)
+static int by_name(const void *left, const void *right)
 {
-    return pg_shared_compare(&((const struct gate_put *)a)->row,
-                             &((const struct gate_put *)b)->row);
+    const struct gate_put *a = left, *b = right;
+    const int order = pg_shared_compare(&a->row, &b->row);
+    return order != 0 ? order : (a->n > b->n) - (a->n < b->n);
 }
 
-static int send_put(struct store *store, const struct shared_row *row, struct redrive_err *err)
+static enum statement statement_of(const struct shared_row *row)
 {
-    struct args *args = &store->args;
-    pg_args_int4(args, (int32_t)row->kind);
-    pg_args_name(args, row->tenant);
-    pg_args_name(args, row->key);
-    pg_args_int8(args, row->version);
     if (row->removed)
-        return pg_send(store, STATEMENT_GATE_REMOVE, false, err);
-    pg_args_bytes(args, row->value);
-    return pg_send(store, STATEMENT_GATE_WRITE, false, err);
+        return STATEMENT_GATE_REMOVE;
+    return row->is_delta ? STATEMENT_GATE_ADD : STATEMENT_GATE_WRITE;
 }
 
-int pg_gates_flush(struct store *store, struct redrive_err *err)
+/* In the order of their names, so that no two units wait for each other crosswise. */
+static int flush(struct store *store, bool is_commit, struct redrive_err *err)
 {
     int rc = 0;
     if (store->n_puts > 1)
         qsort(store->puts, store->n_puts, sizeof *store->puts, by_name);
     for (size_t i = 0; rc == 0 && i < store->n_puts; i++) {
         struct gate_put *put = &store->puts[i];
-        if (!put->is_sent)
-            rc = send_put(store, &put->row, err);
+        if (put->is_sent)
+            continue;
         put->is_sent = true;
+        put->tells = is_commit && !put->row.removed;
+        pg_args_shared(&store->args, &put->row);
+        rc = pg_send(store, statement_of(&put->row), put->tells, err);
     }
     return rc;
+}
+
+int pg_gates_flush(struct store *store, struct redrive_err *err)
+{
+    return flush(store, false, err);
+}
+
+int pg_gates_commit(struct store *store, struct redrive_err *err)
+{
+    return flush(store, true, err);
+}
+
+size_t pg_gates_answered(struct store *store)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < store->n_puts && n < store->n_results; i++)
+        if (store->puts[i].tells)
+            pg_merged_read(store->results[n++], &store->puts[i].row);
+    return n;
 }
 
 void pg_gates_learn(struct store *store, bool is_committed)
 {
     for (size_t i = 0; is_committed && i < store->n_puts; i++) {
         const struct shared_row *row = &store->puts[i].row;
-        note_version(store, row, row->removed ? 0 : row->version + 1);
+        if (!row->is_delta)
+            note_version(store, row, row->removed ? 0 : row->version + 1);
     }
     store->puts = NULL;
     store->n_puts = store->puts_capacity = 0;

@@ -338,6 +338,10 @@ bool pg_gate_waits(const struct store *store, const struct shared_row *row);
 void pg_gate_was_put(struct store *store, const struct shared_row *row);
 /* Sends the puts that wait, in the order of their names. */
 int pg_gates_flush(struct store *store, struct redrive_err *err);
+/* The same at the commit, whose answer begins with their sums. */
+int pg_gates_commit(struct store *store, struct redrive_err *err);
+/* Tells these, and how many results they are. */
+size_t pg_gates_answered(struct store *store);
 /* The unit has ended. */
 void pg_gates_learn(struct store *store, bool is_committed);
 void pg_gates_forget(struct store *store);
@@ -348,6 +352,10 @@ int pg_shared_compare(const struct shared_row *a, const struct shared_row *b);
 
 /* Rows that were read ahead may no longer be so, or the unit has ended. */
 void pg_shared_forget(struct store *store);
+/* The arguments of a put of a row that is there. */
+void pg_args_shared(struct args *args, const struct shared_row *row);
+/* A result of a put has the row's sums and version. */
+void pg_merged_read(const PGresult *result, const struct shared_row *row);
 
 /* ---- answer.c: time and shared version without a question -------------------------------------
  */
@@ -401,6 +409,7 @@ enum {
     LINE_COLUMN_MORE,                     /* it has more than were asked for */
     LINE_COLUMN_ANSWER,                   /* shared version and time */
     LINE_COLUMN_WAY_US = LINE_COLUMN_ANSWER + 2,
+    LINE_COLUMN_LIMIT_SUMS,
 };
 
 /* How many jobs the result of a claim has: none at all is one row of NULLs, which tells what was

@@ -22,7 +22,30 @@ static int by_name(const void *left, const void *right)
 
 static bool is_hopeless(const struct shared_row *row)
 {
-    return row->removed && row->version == 0;
+    const bool is_too_many = row->max_used > 0 && row->add.used > row->max_used;
+    return row->version == 0 && (row->removed || is_too_many);
+}
+
+void pg_args_shared(struct args *args, const struct shared_row *row)
+{
+    pg_args_int4(args, (int32_t)row->kind);
+    pg_args_name(args, row->tenant);
+    pg_args_name(args, row->key);
+    pg_args_int8(args, row->version);
+    pg_args_int8(args, row->add.used);
+    if (row->removed)
+        return;
+    pg_args_int8(args, row->add.sent);
+    pg_args_int8(args, row->max_used);
+    if (!row->is_delta)
+        pg_args_bytes(args, row->value);
+}
+
+void pg_merged_read(const PGresult *result, const struct shared_row *row)
+{
+    if (row->merged)
+        *row->merged = (struct merged_gate){{pg_get_int(result, 0, 0), pg_get_int(result, 0, 1)},
+                                            pg_get_int(result, 0, 2)};
 }
 
 static int send_put(struct store *store, const struct shared_row *row, struct redrive_err *err)
@@ -31,18 +54,18 @@ static int send_put(struct store *store, const struct shared_row *row, struct re
     if (rc != 0)
         return rc;
     struct args *args = &store->args;
+    if (row->version != 0) {
+        pg_args_shared(args, row);
+        return pg_send(store, row->removed ? STATEMENT_SHARED_REMOVE : STATEMENT_SHARED_WRITE, true,
+                       err);
+    }
     pg_args_int4(args, (int32_t)row->kind);
     pg_args_name(args, row->tenant);
     pg_args_name(args, row->key);
-    if (row->removed) {
-        pg_args_int8(args, row->version);
-        return pg_send(store, STATEMENT_SHARED_REMOVE, true, err);
-    }
+    pg_args_int8(args, row->add.used);
+    pg_args_int8(args, row->add.sent);
     pg_args_bytes(args, row->value);
-    if (row->version == 0)
-        return pg_send(store, STATEMENT_SHARED_ADD, true, err);
-    pg_args_int8(args, row->version);
-    return pg_send(store, STATEMENT_SHARED_WRITE, true, err);
+    return pg_send(store, STATEMENT_SHARED_ADD, true, err);
 }
 
 static void note_answer(struct store *store, const struct shared_row *row, bool is_done,
@@ -67,10 +90,14 @@ int postgres_shared_put(struct store *store, const struct shared_row *rows, size
     bool any_sent = false;
     for (size_t i = 0; rc == 0 && i < n; i++) {
         const struct shared_row *row = puts[i].row;
-        if (is_hopeless(row)) {
+        if (row->merged)
+            *row->merged = MERGED_UNKNOWN;
+        if (!row->is_delta && is_hopeless(row)) {
             ret[puts[i].n] = (struct move_result){.code = REDRIVE_E_STATE};
         } else if (pg_gate_put(store, row)) {
             note_answer(store, row, true, &ret[puts[i].n]);
+        } else if (row->is_delta) {
+            rc = err_nomem(err);
         } else {
             any_sent = puts[i].is_sent = true;
             rc = send_put(store, row, err);
@@ -82,10 +109,14 @@ int postgres_shared_put(struct store *store, const struct shared_row *rows, size
     for (size_t i = 0; rc == 0 && i < n; i++) {
         if (!puts[i].is_sent)
             continue;
-        const bool is_done = strcmp(PQcmdTuples(store->results[answer++]), "1") == 0;
+        const PGresult *result = store->results[answer++];
+        const bool is_done = PQcmdTuples((PGresult *)result)[0] == '1';
         note_answer(store, puts[i].row, is_done, &ret[puts[i].n]);
-        if (is_done)
-            pg_gate_was_put(store, puts[i].row);
+        if (!is_done)
+            continue;
+        pg_gate_was_put(store, puts[i].row);
+        if (!puts[i].row->removed)
+            pg_merged_read(result, puts[i].row);
     }
     return rc;
 }
@@ -111,6 +142,7 @@ static int fill_shared(struct store *store, enum shared_kind kind, const PGresul
             .key = pg_get_text(result, (int)i, 1, &ret->arena),
             .version = pg_get_int(result, (int)i, 2),
             .value = value,
+            .sums = {pg_get_int(result, (int)i, 4), pg_get_int(result, (int)i, 5)},
         };
         pg_gate_seen(store, &ret->rows[ret->n++]);
     }

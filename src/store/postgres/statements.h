@@ -167,6 +167,33 @@ enum row_column {
     "WITH changed AS (" change " RETURNING 1) SELECT redrive.refuse('RD003') WHERE (SELECT " \
     "count(*) FROM changed) <> " n
 
+/* Ends the unit if a statement has not changed the row that it must; gives the row's sums. */
+#define SUMS_OR_REFUSE(change, code)                                                              \
+    "WITH changed AS (" change                                                                    \
+    " RETURNING used, sent, version) SELECT CASE WHEN NOT EXISTS (SELECT FROM "                   \
+    "changed) THEN redrive.refuse('" code "') ELSE (SELECT used FROM changed) END, (SELECT sent " \
+    "FROM changed), (SELECT version FROM changed)"
+
+/* A row that processes share: $1 to $3 are its name, $4 the version that it must have, $5 and $6
+ * what is added to its sums, $7 up to how many slots may be in use (0: any number), $8 its value.
+ */
+#define OF_SHARED "kind = $1::int AND tenant = $2::text AND key = $3::text"
+#define ADD_SUMS  "used = greatest(used + $5::bigint, 0), sent = greatest(sent + $6::bigint, 0)"
+#define SUMS_FIT  "($5::bigint <= 0 OR $7::bigint = 0 OR used + $5::bigint <= $7::bigint)"
+#define WRITE_SHARED                                                                \
+    "UPDATE redrive.shared SET value = $8::bytea, version = version + 1, " ADD_SUMS \
+    " WHERE " OF_SHARED " AND version = $4::bigint AND " SUMS_FIT
+#define REMOVE_SHARED                                                          \
+    "DELETE FROM redrive.shared WHERE " OF_SHARED " AND version = $4::bigint " \
+    "AND used + $5::bigint <= 0"
+
+/* Both sums of a job's limit in one number: slots in use above, candidates in 32 bits below; NULL:
+ * it has none. */
+#define LIMIT_SUMS(job, of_tenant)                                                                 \
+    "CASE WHEN " job ".limit_key IS NOT NULL THEN (SELECT g.used * 4294967296 + g.sent FROM "      \
+    "redrive.shared g WHERE g.kind = 1 AND g.tenant = " of_tenant " AND g.key = " job ".limit_key" \
+    ") END"
+
 /* As ERROR_JOINS; a job that never started has no result, and is not looked up. */
 #define READY_JOINS                                                     \
     " LEFT JOIN redrive.history h ON h.seq = j.seq AND h.n = j.error_n" \
@@ -210,11 +237,15 @@ enum row_column {
              "WHERE q.state = 2 AND (s.breaker_key IS NULL OR s.breaker_key <> ALL ($4::text[])) " \
              "AND (s.limit_key IS NULL OR s.limit_key <> ALL ($4::text[])) "                       \
              "ORDER BY cand.nth, cand.turn LIMIT $6::bigint FOR UPDATE OF q SKIP LOCKED) "         \
-             "SELECT " ROW_COLUMNS                                                                 \
-             ", " SPEC_COLUMNS("j") ", " ERROR_COLUMNS ", j.tenant_id, (SELECT count(*) FROM "     \
-                                    "cand), (SELECT max(turn) FROM wanted), j.turn, " ANSWER " "   \
-                                    "FROM (VALUES (1)) AS one LEFT JOIN (j" READY_JOINS            \
-                                    ") ON true ORDER BY j.nth, j.turn"
+             "SELECT " ROW_COLUMNS ", " SPEC_COLUMNS(                                              \
+                 "j") ", " ERROR_COLUMNS ", j.tenant_id, (SELECT count(*) FROM "                   \
+                      "cand), (SELECT max(turn) FROM wanted), j.turn, " ANSWER ", " LIMIT_SUMS(    \
+                          "j",                                                                     \
+                          "(SELECT name FROM redrive.tenants "                                     \
+                          "WHERE tenant_id = j.tenant_id)") " "                                    \
+                                                            "FROM (VALUES (1)) AS one LEFT JOIN "  \
+                                                            "(j" READY_JOINS                       \
+                                                            ") ON true ORDER BY j.nth, j.turn"
 
 #define READY_WANTS                                                                        \
     "(cardinality($2::text[]) = 0 OR l.queue = ANY ($2::text[])) "                         \
@@ -282,20 +313,23 @@ enum row_column {
  * it took to find the first (microseconds). With a left join there is no choice of what is looked
  * up for what. Jobs are those of a range of the line, `is_alone` and `has_more` are about the rest
  * of it. */
-#define READY_ALONE_IN(range, is_alone, has_more)                                                  \
-    "WITH alone AS MATERIALIZED (SELECT NOT EXISTS (SELECT FROM redrive.job_states o "             \
-    "WHERE o.state = 2 AND o.line_id < $1::int) AND NOT EXISTS (SELECT FROM "                      \
-    "redrive.job_states o "                                                                        \
-    "WHERE o.state = 2 AND o.line_id > $1::int) AND NOT EXISTS (SELECT FROM redrive.shared p "     \
-    "WHERE p.kind = 2 AND p.tenant = $2::text AND p.key = $3::text)" is_alone " AS yes) "          \
-    "SELECT " JOB_COLUMNS ", (SELECT yes FROM alone), (SELECT EXISTS (SELECT q.seq FROM "          \
-    "redrive.job_states q WHERE q.state = 2 AND q.line_id = $1::int" range " "                     \
-    "ORDER BY q.priority DESC, q.seq OFFSET $4::bigint LIMIT 1)" has_more "), " ANSWER ", "        \
-    "(SELECT (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint) "  \
-    "FROM (VALUES (1)) AS one LEFT JOIN ((SELECT q.* FROM redrive.job_states q WHERE q.state = 2 " \
-    "AND q.line_id = $1::int" range " AND (SELECT yes FROM alone) "                                \
-    "ORDER BY q.priority DESC, q.seq LIMIT $4::bigint FOR UPDATE SKIP LOCKED) j "                  \
-    "LEFT JOIN redrive.specs s ON s.seq = j.seq" READY_JOINS ") ON true"
+#define READY_ALONE_IN(range, is_alone, has_more)                                                 \
+    "WITH alone AS MATERIALIZED (SELECT NOT EXISTS (SELECT FROM redrive.job_states o "            \
+    "WHERE o.state = 2 AND o.line_id < $1::int) AND NOT EXISTS (SELECT FROM "                     \
+    "redrive.job_states o "                                                                       \
+    "WHERE o.state = 2 AND o.line_id > $1::int) AND NOT EXISTS (SELECT FROM redrive.shared p "    \
+    "WHERE p.kind = 2 AND p.tenant = $2::text AND p.key = $3::text)" is_alone " AS yes) "         \
+    "SELECT " JOB_COLUMNS ", (SELECT yes FROM alone), (SELECT EXISTS (SELECT q.seq FROM "         \
+    "redrive.job_states q WHERE q.state = 2 AND q.line_id = $1::int" range " "                    \
+    "ORDER BY q.priority DESC, q.seq OFFSET $4::bigint LIMIT 1)" has_more "), " ANSWER ", "       \
+    "(SELECT (extract(epoch FROM clock_timestamp() - statement_timestamp()) * "                   \
+    "1000000)::bigint), " LIMIT_SUMS(                                                             \
+        "s",                                                                                      \
+        "$2::text") " FROM (VALUES (1)) AS one LEFT JOIN ((SELECT q.* FROM redrive.job_states q " \
+                    "WHERE q.state = 2 "                                                          \
+                    "AND q.line_id = $1::int" range " AND (SELECT yes FROM alone) "               \
+                    "ORDER BY q.priority DESC, q.seq LIMIT $4::bigint FOR UPDATE SKIP LOCKED) j " \
+                    "LEFT JOIN redrive.specs s ON s.seq = j.seq" READY_JOINS ") ON true"
 
 #define STATEMENT_MAP(XX)                                                                          \
     XX(BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")                                   \
@@ -494,21 +528,18 @@ enum row_column {
        "SELECT seen.seq, seen.line_id, gone.state, seen.finished_ms, seen.policy FROM seen "       \
        "LEFT JOIN gone ON gone.seq = seen.seq ORDER BY seen.finished_ms, seen.seq")                \
                                                                                                    \
-    XX(SHARED_ADD, "INSERT INTO redrive.shared (kind, tenant, key, version, value) "               \
-                   "VALUES ($1::int, $2::text, $3::text, 1, $4::bytea) ON CONFLICT DO NOTHING")    \
-    XX(SHARED_WRITE, "UPDATE redrive.shared SET value = $4::bytea, version = version + 1 "         \
-                     "WHERE kind = $1::int AND tenant = $2::text AND key = $3::text "              \
-                     "AND version = $5::bigint")                                                   \
-    XX(GATE_WRITE, OR_REFUSE("UPDATE redrive.shared SET value = $5::bytea, version = version + 1 " \
-                             "WHERE kind = $1::int AND tenant = $2::text AND key = $3::text "      \
-                             "AND version = $4::bigint",                                           \
-                             "1"))                                                                 \
-    XX(GATE_REMOVE, OR_REFUSE("DELETE FROM redrive.shared WHERE kind = $1::int "                   \
-                              "AND tenant = $2::text AND key = $3::text AND version = $4::bigint", \
-                              "1"))                                                                \
-    XX(SHARED_REMOVE, "DELETE FROM redrive.shared WHERE kind = $1::int AND tenant = $2::text "     \
-                      "AND key = $3::text AND version = $4::bigint")                               \
-    XX(SHARED_LIST, "SELECT tenant, key, version, value FROM redrive.shared "                      \
+    XX(SHARED_ADD, "INSERT INTO redrive.shared (kind, tenant, key, version, used, sent, value) "   \
+                   "VALUES ($1::int, $2::text, $3::text, 1, greatest($4::bigint, 0), "             \
+                   "greatest($5::bigint, 0), $6::bytea) ON CONFLICT DO NOTHING "                   \
+                   "RETURNING used, sent, version")                                                \
+    XX(SHARED_WRITE, WRITE_SHARED " RETURNING used, sent, version")                                \
+    XX(SHARED_REMOVE, REMOVE_SHARED)                                                               \
+    XX(GATE_WRITE, SUMS_OR_REFUSE(WRITE_SHARED, "RD003"))                                          \
+    XX(GATE_ADD, SUMS_OR_REFUSE("UPDATE redrive.shared SET " ADD_SUMS " WHERE " OF_SHARED          \
+                                " AND $4::bigint IN (0, version) AND " SUMS_FIT,                   \
+                                "RD005"))                                                          \
+    XX(GATE_REMOVE, OR_REFUSE(REMOVE_SHARED, "1"))                                                 \
+    XX(SHARED_LIST, "SELECT tenant, key, version, value, used, sent FROM redrive.shared "          \
                     "WHERE kind = $1::int AND ($2::text = '' OR tenant = $2::text) "               \
                     "ORDER BY tenant, key")                                                        \
     XX(COUNTERS_ADD,                                                                               \
@@ -564,19 +595,22 @@ enum row_column {
        "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, l.queue, l.task "                \
        "HAVING sum(y.scheduled + y.retrying + y.queued + y.running + y.parked + y.completed + "    \
        "y.failed + y.dead_letter + y.cancelled) <> 0 ORDER BY 1, 2, 3")                            \
-    XX(PARKED_COUNTS, "SELECT t.name, p.lane, count(*) FROM redrive.parked p "                     \
+    XX(PARKED_COUNTS, "SELECT t.name, p.lane, count(*), 0::bigint FROM redrive.parked p "          \
                       "JOIN redrive.tenants t ON t.tenant_id = p.tenant_id "                       \
                       "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, p.lane "          \
                       "ORDER BY t.name, p.lane")                                                   \
                                                                                                    \
     XX(RUNNING_COUNTS,                                                                             \
-       "SELECT t.name, s.limit_key, count(*) FROM (SELECT seq FROM redrive.job_states WHERE "      \
-       "state = 3 "                                                                                \
+       "SELECT c.tenant, c.lane, sum(c.jobs)::bigint, sum(c.used)::bigint FROM ("                  \
+       "SELECT t.name AS tenant, s.limit_key AS lane, count(*) AS jobs, 0::bigint AS used "        \
+       "FROM (SELECT seq FROM redrive.job_states WHERE state = 3 "                                 \
        "ORDER BY lease_check_ms, seq OFFSET 0) j CROSS JOIN LATERAL (SELECT tenant_id, limit_key " \
        "FROM redrive.specs WHERE seq = j.seq OFFSET 0) s "                                         \
        "JOIN redrive.tenants t ON t.tenant_id = s.tenant_id "                                      \
-       "WHERE s.limit_key <> '' AND ($1::text = '' OR t.name = $1::text) "                         \
-       "GROUP BY t.name, s.limit_key ORDER BY t.name, s.limit_key")                                \
+       "WHERE s.limit_key <> '' GROUP BY t.name, s.limit_key "                                     \
+       "UNION ALL SELECT tenant, key, 0, used FROM redrive.shared WHERE kind = 1 AND used > 0) c " \
+       "WHERE $1::text = '' OR c.tenant = $1::text GROUP BY c.tenant, c.lane "                     \
+       "ORDER BY c.tenant, c.lane")                                                                \
     XX(HELD_KEYS, "SELECT t.name, f.unique_key, f.id, f.state FROM redrive.forever_keys f "        \
                   "JOIN redrive.tenants t ON t.tenant_id = f.tenant_id "                           \
                   "WHERE (t.name, f.unique_key) > ($1::text, $2::text) "                           \

@@ -131,6 +131,7 @@ static int count_lanes(struct store *store, enum statement which, struct str ten
             .tenant = pg_get_text(r, i, 0, &ret->arena),
             .lane = pg_get_text(r, i, 1, &ret->arena),
             .jobs = (uint64_t)pg_get_int(r, i, 2),
+            .used = (uint64_t)pg_get_int(r, i, 3),
         };
     if (rc == 0 && ret->arena.failed)
         rc = err_nomem(err);

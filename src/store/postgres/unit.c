@@ -147,7 +147,7 @@ static int bump(struct store *store, struct redrive_err *err)
 static int send_commit(struct store *store, struct redrive_err *err)
 {
     static int (*const PARTS[])(struct store * store, struct redrive_err * err) = {
-        pg_rows_flush, pg_lines_flush, fold, pg_gates_flush, bump, pg_marker_raise,
+        pg_rows_flush, pg_lines_flush, fold, pg_gates_commit, bump, pg_marker_raise,
     };
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof PARTS / sizeof PARTS[0]; i++)
@@ -158,8 +158,9 @@ static int send_commit(struct store *store, struct redrive_err *err)
 /* A unit that was rolled back by the server answers a commit with ROLLBACK. */
 static int committed(struct store *store, struct redrive_err *err)
 {
-    if (store->n_results == 2 && strcmp(PQcmdStatus(store->results[1]), "COMMIT") == 0) {
-        pg_answer_note(store, store->results[0], 0);
+    const size_t at = pg_gates_answered(store);
+    if (store->n_results == at + 2 && strcmp(PQcmdStatus(store->results[at + 1]), "COMMIT") == 0) {
+        pg_answer_note(store, store->results[at], 0);
         return 0;
     }
     return err_set(err, REDRIVE_E_CANCELLED, "the unit has failed, and was rolled back");

@@ -55,7 +55,7 @@ void redis_look_ahead(struct store *store, const struct claim_filter *filter)
 void rd_ahead_take(struct store *store, redisReply *reply)
 {
     struct ahead *ahead = &store->ahead;
-    const bool is_page = reply->type == REDIS_REPLY_ARRAY && reply->elements > 2;
+    const bool is_page = reply->type == REDIS_REPLY_ARRAY && reply->elements > RD_READY_FIRST;
     if (!is_page) { /* there are none, or something shared has changed */
         freeReplyObject(reply);
         return;
@@ -94,7 +94,7 @@ void rd_ahead_drop(struct store *store)
     store->base.wants_upkeep = false;
     if (store->link) {
         rd_ask(store, "release");
-        for (size_t at = 2; at < reply->elements; at += rd_reply_row_len(reply, at))
+        for (size_t at = RD_READY_FIRST; at < reply->elements; at += rd_reply_row_len(reply, at))
             rd_ask_str(store, rd_reply_str(reply, at));
         rd_link_tell(store);
     }

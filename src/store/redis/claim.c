@@ -96,7 +96,7 @@ static int read_ready(struct page_maker *maker, const redisReply *reply, size_t 
 {
     bool is_left = false;
     int rc = 0;
-    for (size_t at = 2; rc == 0 && at < reply->elements;) {
+    for (size_t at = RD_READY_FIRST; rc == 0 && at < reply->elements;) {
         const int64_t seq = rd_reply_int(reply, at);
         rc = keep_reserved(maker->store, seq, err);
         if (maker->page->n == limit) {
@@ -111,6 +111,8 @@ static int read_ready(struct page_maker *maker, const redisReply *reply, size_t 
             e->given = maker->store->unit;
     }
     maker->page->more = is_left || rd_reply_int(reply, 0) != 0;
+    if (rc == 0 && reply->elements > 2)
+        rc = rd_page_add_limits(maker->page, reply->element[2], err);
     return rc;
 }
 

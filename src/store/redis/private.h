@@ -18,11 +18,14 @@
 #include "store/transition.h"
 
 /* The version of the keys and of what stands in them. */
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
 
 #define PREFIX_MAX   64
 #define DIGEST_BYTES 16
 #define MEMBER_BYTES 6
+
+/* Of the answer to `ready`: where its first job stands. */
+#define RD_READY_FIRST 3
 
 #define IN(state)      (1u << REDRIVE_STATE_##state)
 #define STATES_WAITING (IN(SCHEDULED) | IN(RETRYING) | IN(QUEUED) | IN(PARKED))
@@ -92,9 +95,13 @@ struct cell {
 struct shared_write {
     char key[16];
     struct str field;
-    int64_t version; /* in the server, as far as is known; 0: there is none */
+    int64_t version; /* in the server, as far as is known; 0: there is none, -1: it does not matter,
+                      * but there must be one */
     int64_t now;     /* after the put */
+    bool is_put;     /* `value` is put, or the row goes */
     struct str value;
+    struct gate_sums add;       /* of a limit */
+    struct merged_gate *merged; /* of the latest put that asks; may be NULL */
 };
 
 /* A list of operations, in the making: lua/1-ops.lua. */
@@ -206,9 +213,11 @@ struct store {
     struct map cells;    /* by key and field */
     struct map ids;      /* digest of id → struct entry that has it now, or GONE */
     struct map new_keys; /* digest of a unique key → struct entry, the last that is new with it */
-    struct map dirty_keys;    /* those of jobs that were there before and that it changes */
-    struct map keys_relied;   /* digests of unique keys that the commit looks at */
-    struct map shared_writes; /* hash and field → struct shared_write */
+    struct map dirty_keys;            /* those of jobs that were there before and that it changes */
+    struct map keys_relied;           /* digests of unique keys that the commit looks at */
+    struct map shared_writes;         /* hash and field → struct shared_write */
+    struct shared_write **sums_asked; /* whose sums the answer to the commit tells, in its order */
+    size_t n_sums_asked;
     struct map shared_known;  /* hash and field → version + 1, from one unit to the next */
     redisReply *shared_reply; /* all rows that are cached, as of this unit */
     struct entry **dirty;
@@ -563,6 +572,24 @@ struct str rd_page_dup(struct arena *arena, struct str s);
  * makes the words hash and field; what the unit puts; that a commit was refused for one. */
 void rd_shared_learn(struct store *store, struct str name, int64_t version);
 void rd_shared_collect(struct store *store);
+/* The hash that has the rows of a kind, and the order of a page. */
+void rd_shared_key(enum shared_kind kind, char ret[16]);
+int rd_shared_order(const void *left, const void *right);
+
+/* ---- limits.c: sums of limits ---------------------------------------------------------------- */
+
+bool rd_is_limit(const struct shared_write *write);
+/* The commit finds out whether a limit has room for what the unit adds with this put, too. */
+void rd_limit_guard(struct store *store, const struct shared_write *write,
+                    const struct shared_row *row);
+/* Adds at the commit, whose answer has the sums from its second element on. */
+void rd_limit_collect(struct store *store, struct shared_write *write);
+void rd_limits_merged(struct store *store, const redisReply *reply);
+/* The limits of ready jobs, with their sums. */
+int rd_page_add_limits(struct job_page *page, const redisReply *reply, struct redrive_err *err);
+/* Fills in the sums of a page of limits, with what the unit adds. */
+int rd_limits_read(struct store *store, struct shared_page *page, struct redrive_err *err);
+
 void rd_shared_forget(struct store *store, struct str key, struct str field);
 /* Whether the unit itself has read all breakers and limits: then what it goes by is not older than
  * it is, and the commit compares those that it puts. */

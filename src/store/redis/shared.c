@@ -42,7 +42,7 @@ static int compare(struct str a, struct str b)
 /* ---- Rows ---------------------------------------------------------------------------------------
  */
 
-static void shared_key(enum shared_kind kind, char ret[16])
+void rd_shared_key(enum shared_kind kind, char ret[16])
 {
     snprintf(ret, 16, "s:%d", (int)kind);
 }
@@ -97,24 +97,33 @@ static int find_version(struct store *store, const struct shared_write *write, i
 static int find_write(struct store *store, const struct shared_row *row, struct shared_write **ret,
                       struct redrive_err *err)
 {
-    struct shared_write write = {0};
-    shared_key(row->kind, write.key);
+    struct shared_write write = {.version = -1, .now = -1};
+    rd_shared_key(row->kind, write.key);
     buf_reset(&store->row);
     rd_add_part(&store->row, row->tenant);
     rd_add_part(&store->row, row->key);
     write.field = rd_unit_dup(store, buf_str(&store->row));
     *ret = map_get(&store->shared_writes, name_of(store, str_of(write.key), write.field));
-    if (*ret)
+    if (!*ret) {
+        *ret = arena_alloc(&store->arena, sizeof **ret);
+        if (!*ret)
+            return err_nomem(err);
+        **ret = write;
+    }
+    const bool is_any = row->is_delta && row->version == 0;
+    if (is_any || (*ret)->version >= 0)
         return 0;
-    int rc = find_version(store, &write, row->version, &write.version, err);
-    if (rc != 0)
-        return rc;
-    write.now = write.version;
-    *ret = arena_alloc(&store->arena, sizeof **ret);
-    if (!*ret)
-        return err_nomem(err);
-    **ret = write;
-    return 0;
+    int rc = find_version(store, *ret, row->version, &(*ret)->version, err);
+    (*ret)->now = (*ret)->version;
+    return rc;
+}
+
+/* Whether the unit may put it, as far as is known before its commit. */
+static bool is_at_version(const struct shared_write *write, const struct shared_row *row)
+{
+    const bool is_any = row->is_delta && row->version == 0;
+    const bool needs_row = row->is_delta || row->removed;
+    return (is_any || write->now == row->version) && !(needs_row && write->now == 0);
 }
 
 static int put_one(struct store *store, const struct shared_row *row, struct move_result *ret,
@@ -125,12 +134,22 @@ static int put_one(struct store *store, const struct shared_row *row, struct mov
     *ret = (struct move_result){0};
     if (rc != 0)
         return rc;
-    if (write->now != row->version || (row->removed && write->now == 0)) {
+    if (!is_at_version(write, row)) {
         ret->code = REDRIVE_E_STATE;
         return 0;
     }
-    write->now = row->removed ? 0 : row->version + 1;
-    write->value = rd_unit_dup(store, row->value);
+    write->add.used += row->add.used;
+    write->add.sent += row->add.sent;
+    rd_limit_guard(store, write, row);
+    if (!row->is_delta) {
+        write->is_put = true;
+        write->now = row->removed ? 0 : row->version + 1;
+        write->value = rd_unit_dup(store, row->value);
+    }
+    if (row->merged) {
+        *row->merged = MERGED_UNKNOWN;
+        write->merged = row->merged;
+    }
     store->shared_puts += shared_put_is_news(row);
     rc = map_put(&store->shared_writes, name_of(store, str_of(write->key), write->field), write);
     return rc != 0 || store->arena.failed ? err_nomem(err) : 0;
@@ -161,7 +180,7 @@ void rd_rely_on_no_pause(struct store *store, const struct line *line)
     if (store->relied_line == line->id)
         return;
     store->relied_line = line->id;
-    shared_key(SHARED_PAUSE, key);
+    rd_shared_key(SHARED_PAUSE, key);
     buf_reset(&store->row);
     rd_add_part(&store->row, line->tenant);
     rd_add_part(&store->row, line->queue);
@@ -173,16 +192,22 @@ void rd_shared_collect(struct store *store)
 {
     MAP_FOREACH (&store->shared_writes, slot) {
         const struct shared_write *write = slot->value;
-        char version[RD_DIGITS_MAX];
-        rd_digits(write->version, version);
+        char version[RD_DIGITS_MAX] = "+";
+        if (write->version >= 0)
+            rd_digits(write->version, version);
         pack_row(write, &store->row);
         const struct str key = str_of(write->key), seen[] = {write->field, str_of(version)};
         const struct str words[] = {write->field, buf_str(&store->row)};
         rd_ops_add(&store->checks, 'S', key, NULL, 0, seen, 2);
-        rd_ops_add(&store->ops, write->now > 0 ? 'H' : 'D', key, NULL, 0, words,
-                   write->now > 0 ? 2 : 1);
+        if (write->is_put)
+            rd_ops_add(&store->ops, write->now > 0 ? 'H' : 'D', key, NULL, 0, words,
+                       write->now > 0 ? 2 : 1);
         store->ops.failed |= buf_failed(&store->row) != 0;
     }
+    /* Sums are told with the versions of the rows, as they are then. */
+    MAP_FOREACH (&store->shared_writes, slot)
+        if (rd_is_limit(slot->value))
+            rd_limit_collect(store, slot->value);
 }
 
 struct shared_reader {
@@ -229,7 +254,8 @@ static int read_row(void *ctx, struct str field, struct str value, struct redriv
 {
     struct shared_reader *r = ctx;
     const struct str name = name_of(r->store, str_of(r->key_in_store), field);
-    if (map_get(&r->store->shared_writes, name))
+    const struct shared_write *write = map_get(&r->store->shared_writes, name);
+    if (write && write->is_put)
         return 0;
     rd_shared_learn(r->store, name, version_of(value));
     return add_row(r, field, value, err);
@@ -242,7 +268,8 @@ static int add_writes(struct shared_reader *r, struct redrive_err *err)
     buf_init(&value, (size_t)1 << 30);
     MAP_FOREACH (&r->store->shared_writes, slot) {
         const struct shared_write *write = slot->value;
-        if (rc != 0 || write->now == 0 || strcmp(write->key, r->key_in_store) != 0)
+        if (rc != 0 || !write->is_put || write->now == 0 ||
+            strcmp(write->key, r->key_in_store) != 0)
             continue;
         pack_row(write, &value);
         rc = buf_failed(&value) ? err_nomem(err) : add_row(r, write->field, buf_str(&value), err);
@@ -277,9 +304,13 @@ int rd_shared_check(struct store *store, struct redrive_err *err)
  * all: as of one moment. */
 static int read_all_kinds(struct store *store, struct redrive_err *err)
 {
+    char key[16];
     rd_ask_read(store, "shared");
-    for (int kind = 0; shared_is_cached((enum shared_kind)kind); kind++)
-        rd_ask_int(store, kind);
+    for (int kind = 0; shared_is_cached((enum shared_kind)kind); kind++) {
+        rd_shared_key((enum shared_kind)kind, key);
+        rd_ask_text(store, key);
+    }
+    rd_ask_text(store, "limits");
     return rd_link_read(store, &store->shared_reply, err);
 }
 
@@ -292,7 +323,8 @@ static int read_rows(struct shared_reader *r, struct redrive_err *err)
         rc = read_all_kinds(store, err);
     if (rc != 0)
         return rc;
-    if (store->shared_reply && (size_t)r->kind < store->shared_reply->elements)
+    if (shared_is_cached(r->kind) && store->shared_reply &&
+        (size_t)r->kind < store->shared_reply->elements)
         rows = store->shared_reply->element[r->kind];
     if (!rows || rows->type != REDIS_REPLY_ARRAY)
         return rd_scan_hash(store, r->key_in_store, read_row, r, err);
@@ -302,7 +334,7 @@ static int read_rows(struct shared_reader *r, struct redrive_err *err)
     return rc;
 }
 
-static int by_name(const void *left, const void *right)
+int rd_shared_order(const void *left, const void *right)
 {
     const struct shared_row *a = left, *b = right;
     const int order = compare(a->tenant, b->tenant);
@@ -314,7 +346,7 @@ int redis_shared_list(struct store *store, enum shared_kind kind, struct str ten
 {
     shared_page_release(ret);
     struct shared_reader reader = {.store = store, .kind = kind, .tenant = tenant, .page = ret};
-    shared_key(kind, reader.key_in_store);
+    rd_shared_key(kind, reader.key_in_store);
     int rc = read_rows(&reader, err);
     if (rc == 0)
         rc = add_writes(&reader, err);
@@ -323,13 +355,16 @@ int redis_shared_list(struct store *store, enum shared_kind kind, struct str ten
         return rc;
     }
     if (ret->n > 0)
-        qsort(ret->rows, ret->n, sizeof *ret->rows, by_name);
+        qsort(ret->rows, ret->n, sizeof *ret->rows, rd_shared_order);
     size_t n = 0;
     for (size_t i = 0; i < ret->n; i++)
-        if (n == 0 || by_name(&ret->rows[n - 1], &ret->rows[i]) != 0)
+        if (n == 0 || rd_shared_order(&ret->rows[n - 1], &ret->rows[i]) != 0)
             ret->rows[n++] = ret->rows[i];
     ret->n = n;
-    return 0;
+    rc = kind == SHARED_BUCKET ? rd_limits_read(store, ret, err) : 0;
+    if (rc != 0)
+        shared_page_release(ret);
+    return rc;
 }
 
 /* ---- Counters -----------------------------------------------------------------------------------

@@ -199,9 +199,6 @@ int redis_lines(struct store *store, struct str tenant, struct line_page *ret,
 /* ---- Lanes --------------------------------------------------------------------------------------
  */
 
-/* Running jobs that are read with one question. */
-#define RUNNING_AT_ONCE 500
-
 struct lane_reader {
     struct str tenant;
     struct lane_page *page;
@@ -265,57 +262,38 @@ int redis_parked_counts(struct store *store, struct str tenant, struct lane_page
     return 0;
 }
 
-/* A lane for each job, to be put together. */
-static int read_running(struct store *store, size_t from, struct lane_reader *r, size_t *ret_n,
-                        struct redrive_err *err)
+static int read_running(struct lane_reader *r, const redisReply *reply, struct redrive_err *err)
 {
-    redisReply *reply = NULL;
-    rd_ask_read(store, "stretch");
-    rd_ask_text(store, "x");
-    rd_ask_int(store, (int64_t)from);
-    rd_ask_int(store, RUNNING_AT_ONCE);
-    int rc = rd_link_read(store, &reply, err);
-    for (size_t at = 0; rc == 0 && at < reply->elements;) {
-        struct row row;
-        bool is_moved;
-        rc = rd_reply_row(store, reply, &at, &row, NULL, &is_moved, err);
-        const struct job_spec *spec = &row.job.spec;
-        ++*ret_n;
-        if (rc != 0 || spec->limit_key.len == 0 ||
-            (r->tenant.len > 0 && !str_eq(r->tenant, spec->tenant)))
-            continue;
-        const struct lane_count lane = {.tenant = rd_page_dup(&r->page->arena, spec->tenant),
-                                        .lane = rd_page_dup(&r->page->arena, spec->limit_key),
-                                        .jobs = 1};
-        rc = r->page->arena.failed ? err_nomem(err) : add_lane(r, lane, err);
+    struct arena *arena = &r->page->arena;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i + 2 < reply->elements; i += 3) {
+        struct lane_count lane = {.jobs = (uint64_t)rd_reply_int(reply, i + 1),
+                                  .used = (uint64_t)rd_reply_int(reply, i + 2)};
+        struct str name = rd_reply_str(reply, i);
+        if (!rd_take_part(&name, arena, &lane.tenant) || !rd_take_part(&name, arena, &lane.lane))
+            return arena->failed ? err_nomem(err)
+                                 : err_set(err, REDRIVE_E_CORRUPT, "a limit's name is damaged");
+        if (r->tenant.len == 0 || str_eq(r->tenant, lane.tenant))
+            rc = add_lane(r, lane, err);
     }
-    if (reply)
-        freeReplyObject(reply);
     return rc;
 }
 
+/* One question, so that jobs and slots are as of one moment. */
 int redis_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
                          struct redrive_err *err)
 {
     lane_page_release(ret);
     struct lane_reader reader = {.tenant = tenant, .page = ret};
-    int rc = 0;
-    for (size_t from = 0, n = RUNNING_AT_ONCE; rc == 0 && n == RUNNING_AT_ONCE; from += n) {
-        n = 0;
-        rc = read_running(store, from, &reader, &n, err);
-    }
-    if (rc != 0) {
+    redisReply *reply = NULL;
+    rd_ask_read(store, "running");
+    int rc = rd_link_read(store, &reply, err);
+    if (rc == 0)
+        rc = read_running(&reader, reply, err);
+    freeReplyObject(reply);
+    if (rc != 0)
         lane_page_release(ret);
-        return rc;
-    }
-    if (ret->n > 0)
+    else if (ret->n > 0)
         qsort(ret->lanes, ret->n, sizeof *ret->lanes, lane_order);
-    size_t n = 0;
-    for (size_t i = 0; i < ret->n; i++)
-        if (n > 0 && lane_order(&ret->lanes[n - 1], &ret->lanes[i]) == 0)
-            ret->lanes[n - 1].jobs++;
-        else
-            ret->lanes[n++] = ret->lanes[i];
-    ret->n = n;
-    return 0;
+    return rc;
 }

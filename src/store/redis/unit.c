@@ -42,6 +42,8 @@ static void end_unit(struct store *store)
     freeReplyObject(store->shared_reply);
     store->shared_reply = NULL;
     store->shared_listed = 0;
+    store->sums_asked = NULL;
+    store->n_sums_asked = 0;
     store->n_dirty = store->n_dirty_cells = store->n_reserved = 0;
     store->has_new_jobs = false;
     store->relied_line = 0;
@@ -73,7 +75,8 @@ static void keep(struct store *store)
         rd_map_empty(&store->shared_known);
     MAP_FOREACH (&store->shared_writes, slot) {
         const struct shared_write *write = slot->value;
-        rd_shared_learn(store, (struct str){slot->key, slot->key_len}, write->now);
+        if (write->version >= 0)
+            rd_shared_learn(store, (struct str){slot->key, slot->key_len}, write->now);
     }
     end_unit(store);
     if (++store->n_kept > KEPT_UNITS_MAX || store->entries.count + store->cells.count > KEPT_MAX)
@@ -182,6 +185,8 @@ static int refused(struct store *store, const redisReply *reply, struct redrive_
         const struct str field = rd_reply_str(reply, i + 2);
         if (str_is(letter, "J") && field.len == 1) {
             rd_entry_forget(store, rd_reply_int(reply, i + 1) << 8 | (unsigned char)field.ptr[0]);
+        } else if (str_is(letter, "L")) {
+            what = "a limit";
         } else if (str_is(letter, "S")) {
             what = "a row that processes share";
             rd_shared_forget(store, key, field);
@@ -242,7 +247,9 @@ static int send_commit(struct store *store, struct redrive_err *err)
     store->base.is_undone = false;
     if (rc == 0) {
         store->n_reserved = 0;
-        if (reply->type == REDIS_REPLY_ARRAY)
+        if (str_is(rd_reply_str(reply, 0), "OK"))
+            rd_limits_merged(store, reply);
+        else if (reply->type == REDIS_REPLY_ARRAY)
             rc = refused(store, reply, err);
         freeReplyObject(reply);
     } else if (!store->link) {

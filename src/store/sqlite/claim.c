@@ -342,6 +342,8 @@ int sqlite_ready(struct store *store, const struct claim_filter *filter, struct 
         rc = turns_take(&maker, filter, limit, lined_up.are_all ? lined_up.lines : NULL, lined_up.n,
                         &tally, err);
     claim_tally_release(&tally);
+    if (rc == 0)
+        rc = sqlite_page_add_limits(store, ret, err);
     if (rc != 0)
         job_page_release(ret);
     return rc;

@@ -269,6 +269,8 @@ int sqlite_adopt_keys(struct store *store, const struct held_key *keys, size_t n
                       struct redrive_err *err);
 int sqlite_held_keys(struct store *store, struct str after_tenant, struct str after_key,
                      size_t limit, struct held_key_page *ret, struct redrive_err *err);
+/* Adds the limits of its jobs to a page of ready ones. */
+int sqlite_page_add_limits(struct store *store, struct job_page *page, struct redrive_err *err);
 int sqlite_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err);
 int sqlite_counters_add(struct store *store, const struct counter *counters, size_t n,

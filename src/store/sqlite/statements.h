@@ -247,14 +247,17 @@ enum job_column {
        "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 "                            \
        "ORDER BY t.name, l.queue, l.task")                                                         \
     XX(PARKED_COUNTS,                                                                              \
-       "SELECT t.name, p.lane, p.parked FROM (SELECT tenant_id, lane, count(*) AS parked "         \
+       "SELECT t.name, p.lane, p.parked, 0 FROM (SELECT tenant_id, lane, count(*) AS parked "      \
        "FROM parked INDEXED BY parked_oldest GROUP BY tenant_id, lane) p "                         \
        "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 ORDER BY t.name, p.lane")    \
     XX(RUNNING_COUNTS,                                                                             \
-       "SELECT t.name, s.limit_key, count(*) FROM job_states j INDEXED BY jobs_by_rank "           \
+       "SELECT tenant, lane, sum(jobs), sum(used) FROM ("                                          \
+       "SELECT t.name AS tenant, s.limit_key AS lane, count(*) AS jobs, 0 AS used "                \
+       "FROM job_states j INDEXED BY jobs_by_rank "                                                \
        "CROSS JOIN specs s USING (seq) CROSS JOIN tenants t ON t.tenant_id = s.tenant_id "         \
-       "WHERE j.state = 3 AND s.limit_key <> '' AND (?1 = '' OR t.name = ?1) "                     \
-       "GROUP BY t.name, s.limit_key ORDER BY t.name, s.limit_key")                                \
+       "WHERE j.state = 3 AND s.limit_key <> '' GROUP BY t.name, s.limit_key "                     \
+       "UNION ALL SELECT tenant, key, 0, used FROM shared WHERE kind = 1 AND used > 0) "           \
+       "WHERE ?1 = '' OR tenant = ?1 GROUP BY tenant, lane ORDER BY tenant, lane")                 \
     XX(OLDEST_READY, /* the first of each priority of each line: as many steps as there are such   \
                       */                                                                           \
        "WITH RECURSIVE p (line_id, rank) AS (SELECT l.line_id, (SELECT j.rank FROM job_states j "  \
@@ -276,10 +279,14 @@ enum job_column {
        "ORDER BY k.process_after_ms LIMIT 1)) FROM tenants t JOIN lines l USING (tenant_id) "      \
        "WHERE t.name = ?1 AND l.queue = ?2")                                                       \
     XX(PAUSES, "SELECT tenant, key FROM shared WHERE kind = 2")                                    \
-    XX(SHARED_VERSION, "SELECT version FROM shared WHERE kind = ?1 AND tenant = ?2 AND key = ?3")  \
-    XX(SHARED_WRITE, "INSERT OR REPLACE INTO shared VALUES (?1, ?2, ?3, ?4, ?5)")                  \
+    XX(SHARED_STATE, "SELECT version, used, sent FROM shared "                                     \
+                     "WHERE kind = ?1 AND tenant = ?2 AND key = ?3")                               \
+    XX(SHARED_WRITE, "INSERT OR REPLACE INTO shared (kind, tenant, key, used, sent, version, "     \
+                     "value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")                                 \
+    XX(SHARED_COUNT, "UPDATE shared SET used = ?4, sent = ?5 "                                     \
+                     "WHERE kind = ?1 AND tenant = ?2 AND key = ?3")                               \
     XX(SHARED_REMOVE, "DELETE FROM shared WHERE kind = ?1 AND tenant = ?2 AND key = ?3")           \
-    XX(SHARED_LIST, "SELECT tenant, key, version, value FROM shared WHERE kind = ?1 "              \
+    XX(SHARED_LIST, "SELECT tenant, key, version, value, used, sent FROM shared WHERE kind = ?1 "  \
                     "AND (?2 = '' OR tenant = ?2) ORDER BY tenant, key")                           \
     XX(COUNTER_ADD, "INSERT INTO counters VALUES (?1, ?2, ?3, ?4) "                                \
                     "ON CONFLICT DO UPDATE SET value = value + excluded.value")                    \

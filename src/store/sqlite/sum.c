@@ -212,6 +212,7 @@ static int count_lanes(struct store *store, enum statement which, struct str ten
             .tenant = column_dup(st, 0, arena),
             .lane = column_dup(st, 1, arena),
             .jobs = (uint64_t)sqlite3_column_int64(st, 2),
+            .used = (uint64_t)sqlite3_column_int64(st, 3),
         };
     }
     sqlite3_reset(st);

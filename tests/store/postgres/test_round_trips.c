@@ -107,22 +107,45 @@ static void put_breaker(struct kit *k, int64_t version)
     assert_int_equal(result.code, 0);
 }
 
+static void put_limit(struct kit *k)
+{
+    const struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    assert_int_equal(kit_shared_put(k, &row), 0);
+}
+
+static void add_slots(struct kit *k, int64_t used, struct merged_gate *ret)
+{
+    const struct shared_row row = {.kind = SHARED_BUCKET,
+                                   .tenant = STR("acme"),
+                                   .key = STR("l"),
+                                   .is_delta = true,
+                                   .add = {used, 0},
+                                   .max_used = 2 * MANY,
+                                   .merged = ret};
+    assert_int_equal(kit_shared_put(k, &row), 0);
+}
+
 static void a_settle_alone_is_one_round_trip(void **state)
 {
+    struct merged_gate sums;
     struct kit *k = *state;
     int64_t seqs[MANY];
     uint64_t tokens[MANY];
     kit_begin(k);
     put_breaker(k, 0);
     kit_commit(k);
+    put_limit(k);
+    add_slots(k, MANY + 1, &sums);
     start_many(k, seqs, tokens);
     begin(k);
     settle_many(k, seqs, tokens);
     count(k);
     put_breaker(k, 1);
+    add_slots(k, -MANY, &sums);
     check_round_trips(0);
     kit_commit(k);
     check_round_trips(1);
+    assert_int_equal(sums.sums.used, 1);
     assert_int_equal(kit_state(k, seqs[MANY - 1]), REDRIVE_STATE_COMPLETED);
     assert_int_equal(kit_shared(k, SHARED_BREAKER, STR("acme"))->rows[0].version, 2);
 }
@@ -134,22 +157,29 @@ static void a_settle_and_a_claim_are_two_round_trips(void **state)
     uint64_t tokens[MANY];
     struct start_move starts[MANY];
     struct move_result results[MANY];
+    struct merged_gate sums;
+    put_limit(k);
+    add_slots(k, 3, &sums);
     start_many(k, seqs, tokens);
     kit_begin(k);
     for (int i = 0; i < MANY; i++)
-        PUT(k, .priority = 0);
+        PUT(k, .priority = 0, .limit_key = STR("l"));
     kit_commit(k);
     begin(k);
     settle_many(k, seqs, tokens);
     const struct job_page *page = READY(k, .limit = MANY);
     assert_int_equal(page->n, MANY);
+    assert_int_equal(page->n_limits, 1);
+    assert_int_equal(page->limits[0].sums.used, 3);
     check_round_trips(1);
     for (size_t i = 0; i < MANY; i++)
         starts[i] = (struct start_move){page->jobs[i].status.seq, 5000 + i, k->now_ms + 30000};
     assert_int_equal(store_ops(k->store)->start(k->store, starts, MANY, results, NULL), 0);
     count(k);
+    add_slots(k, MANY, &sums);
     kit_commit(k);
     check_round_trips(2);
+    assert_int_equal(sums.sums.used, MANY + 3);
     assert_int_equal(kit_state(k, starts[MANY - 1].seq), REDRIVE_STATE_RUNNING);
     assert_int_equal(kit_state(k, seqs[0]), REDRIVE_STATE_COMPLETED);
 }

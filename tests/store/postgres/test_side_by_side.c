@@ -165,6 +165,35 @@ static void a_put_at_the_version_that_was_seen_is_compared_in_the_commit(void **
 }
 
 /* What begin tells may be a moment old; a claim does not go by it. */
+/* Two units that add to one limit at the same time are both made, up to its maximum. */
+static void units_that_add_to_one_limit_do_not_meet(void **state)
+{
+    struct kit *a = *state, b;
+    struct merged_gate sums[2];
+    struct shared_row row = {
+        .kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("k"), .value = STR("first")};
+    kit_join(&b, a);
+    assert_int_equal(kit_shared_put(a, &row), 0);
+    row.is_delta = true;
+    row.add.used = 1;
+    row.max_used = 3;
+    for (int64_t i = 0; i < 2; i++) {
+        kit_begin(a);
+        kit_begin(&b);
+        row.merged = &sums[0];
+        assert_int_equal(kit_shared_put(a, &row), 0);
+        row.merged = &sums[1];
+        assert_int_equal(kit_shared_put(&b, &row), 0);
+        kit_commit(&b);
+        assert_int_equal(sums[1].sums.used, 2 * i + 1);
+        assert_int_equal(try_commit(a), i == 0 ? 0 : REDRIVE_E_CANCELLED);
+    }
+    assert_int_equal(sums[0].sums.used, -1);
+    assert_int_equal(kit_shared(a, SHARED_BUCKET, STR("acme"))->rows[0].sums.used, 3);
+    assert_int_equal(kit_shared(a, SHARED_BUCKET, STR("acme"))->rows[0].version, 1);
+    kit_close(&b);
+}
+
 static void a_claim_notices_that_others_have_changed_what_is_shared(void **state)
 {
     struct kit *a = *state, b;
@@ -574,6 +603,7 @@ int main(void)
         F(a_move_of_a_locked_job_waits_and_then_gives_up_the_unit),
         F(a_put_of_a_row_that_another_has_put_is_refused_when_that_commits),
         F(a_put_at_the_version_that_was_seen_is_compared_in_the_commit),
+        F(units_that_add_to_one_limit_do_not_meet),
         F(a_claim_notices_that_others_have_changed_what_is_shared),
         F(many_units_at_once_lose_nothing_and_do_nothing_twice),
         F(counts_are_put_together_now_and_then),

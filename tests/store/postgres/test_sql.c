@@ -256,6 +256,37 @@ static void an_older_schema_is_brought_up_to_date(void **state)
         k, "SELECT has_function_privilege('public', 'redrive.cancel(text, text)', 'EXECUTE')", "f");
 }
 
+static void a_limit_of_an_older_store_keeps_its_numbers(void **state)
+{
+    struct kit *k = *state;
+    store_close(k->store);
+    k->store = NULL;
+    stores_postgres_sql(k->url, "DROP SCHEMA redrive CASCADE; CREATE SCHEMA redrive", NULL, 0);
+    for (int i = 0; i < 7; i++)
+        stores_postgres_sql(k->url, POSTGRES_SCRIPTS[i], NULL, 0);
+    stores_postgres_sql(
+        k->url,
+        "UPDATE redrive.meta SET version = 7; INSERT INTO redrive.shared (kind, version, tenant, "
+        "key, value) VALUES (1, 3, 'acme', 'l', convert_to('{\"format\":3,\"has_parked\":true,"
+        "\"candidates\":2,\"candidates_until_ms\":7,\"running\":4,\"concurrency\":5,"
+        "\"rate_count\":6,\"rate_period_s\":60,\"rate_burst\":8,\"token_parts\":9,"
+        "\"tokens_at_ms\":10}', 'UTF8')), (1, 1, 'acme', 'damaged', '{}')",
+        NULL, 0);
+    const struct store_options options = {.caller_time = true};
+    assert_int_equal(store_open(k->url, &options, &k->store, NULL), 0);
+    check_answer(k,
+                 "SELECT running, concurrency, starts, per_seconds, has_parked_jobs, candidates "
+                 "FROM redrive.limits WHERE name = 'l'",
+                 "4|5|6|60|t|2");
+    const struct shared_row *row = &kit_shared(k, SHARED_BUCKET, STR("acme"))->rows[1];
+    check_str(row->value, "{\"format\":4,\"has_parked\":true,\"candidates_until_ms\":7,"
+                          "\"concurrency\":5,\"rate_count\":6,\"rate_period_s\":60,"
+                          "\"rate_burst\":8,\"token_parts\":9,\"tokens_at_ms\":10,"
+                          "\"seems_empty\":false}");
+    assert_int_equal(row->sums.used, 4);
+    assert_int_equal(row->sums.sent, 2);
+}
+
 /* ---- Retry and purge ----------------------------------------------------------------------------
  */
 
@@ -435,6 +466,7 @@ static void the_names_of_others_do_not_get_into_views(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        F(a_limit_of_an_older_store_keeps_its_numbers),
         F(a_job_of_a_transaction_is_there_when_it_commits),
         F(what_was_published_of_a_task_fills_the_job_in),
         F(a_character_that_means_a_byte_comes_out_as_it_was),

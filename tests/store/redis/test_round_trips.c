@@ -75,6 +75,17 @@ static void a_claim_with_a_gate_takes_two(void **state)
         assert_int_equal(store_ops(store)->commit(store, NULL), 0);
         assert_int_equal(calls(&s) - before, i == 0 ? 3 : 2);
     }
+    const long before = calls(&s);
+    row = (struct shared_row){.kind = SHARED_BUCKET,
+                              .tenant = STR("acme"),
+                              .key = STR("l"),
+                              .is_delta = true,
+                              .add = {1, 0},
+                              .max_used = 1};
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &result, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(calls(&s) - before, 1);
     end(&s, store);
 }
 

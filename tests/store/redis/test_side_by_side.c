@@ -227,6 +227,93 @@ static void a_commit_that_comes_after_the_question_is_refused(void **state)
     server_stop(&s);
 }
 
+static int add_slot(struct store *store, int64_t max_used, struct merged_gate *ret)
+{
+    const struct shared_row row = {.kind = SHARED_BUCKET,
+                                   .tenant = STR("acme"),
+                                   .key = STR("l"),
+                                   .is_delta = true,
+                                   .add = {1, 0},
+                                   .max_used = max_used,
+                                   .merged = ret};
+    struct move_result result;
+    int rc = begin(store, NULL);
+    if (rc == 0)
+        rc = store_ops(store)->shared_put(store, &row, 1, &result, NULL);
+    return rc == 0 ? store_ops(store)->commit(store, NULL) : rc;
+}
+
+/* Neither one that comes late nor one whose answer is lost counts twice. */
+static void a_slot_is_taken_once_whatever_becomes_of_the_commit(void **state)
+{
+    (void)state;
+    struct server s;
+    struct proxy proxy;
+    const struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    struct move_result result;
+    struct merged_gate sums;
+    server_start(&s, NULL);
+    proxy_start(&proxy, s.port);
+    struct server through = s;
+    snprintf(through.url, sizeof through.url, "redis://127.0.0.1:%d", proxy.port);
+    struct store *store = open_at(&through), *other = open_at(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(store_ops(store)->shared_put(store, &row, 1, &result, NULL), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    atomic_store(&proxy.keeps, true);
+    assert_int_equal(add_slot(store, 9, &sums), REDRIVE_E_CANCELLED);
+    rollback(store);
+    proxy_deliver(&proxy);
+    assert_int_equal(add_slot(other, 9, &sums), 0);
+    assert_int_equal(sums.sums.used, 1);
+    assert_int_equal(begin(store, NULL), 0);
+    rollback(store);
+    atomic_store(&proxy.loses, true);
+    assert_int_equal(add_slot(store, 9, &sums), 0); /* it was made, and so the server says */
+    assert_int_equal(sums.sums.used, -1);           /* but not what the sum has come to */
+    assert_int_equal(add_slot(other, 9, &sums), 0);
+    assert_int_equal(sums.sums.used, 3);
+    store_close(store);
+    store_close(other);
+    proxy_stop(&proxy);
+    server_stop(&s);
+}
+
+/* Two units that add to one limit at the same time are both made, up to its maximum. */
+static void units_that_add_to_one_limit_do_not_meet(void **state)
+{
+    (void)state;
+    struct server s;
+    struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    struct move_result result;
+    struct merged_gate sums[2];
+    server_start(&s, NULL);
+    struct store *a = open_at(&s), *b = open_at(&s);
+    assert_int_equal(begin(a, NULL), 0);
+    assert_int_equal(store_ops(a)->shared_put(a, &row, 1, &result, NULL), 0);
+    assert_int_equal(store_ops(a)->commit(a, NULL), 0);
+    row.is_delta = true;
+    row.add.used = 1;
+    row.max_used = 3;
+    for (int64_t i = 0; i < 2; i++) {
+        assert_int_equal(begin(a, NULL), 0);
+        assert_int_equal(begin(b, NULL), 0);
+        row.merged = &sums[0];
+        assert_int_equal(store_ops(a)->shared_put(a, &row, 1, &result, NULL), 0);
+        row.merged = &sums[1];
+        assert_int_equal(store_ops(b)->shared_put(b, &row, 1, &result, NULL), 0);
+        assert_int_equal(store_ops(b)->commit(b, NULL), 0);
+        assert_int_equal(sums[1].sums.used, 2 * i + 1);
+        assert_int_equal(store_ops(a)->commit(a, NULL), i == 0 ? 0 : REDRIVE_E_CANCELLED);
+        rollback(a);
+    }
+    assert_int_equal(sums[0].sums.used, -1);
+    assert_int_equal(sums[1].sums.used, 3);
+    store_close(a);
+    store_close(b);
+    server_stop(&s);
+}
+
 /* ---- Many at once -------------------------------------------------------------------------------
  */
 
@@ -326,6 +413,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(nobody_waits_for_an_open_unit),
+        T(a_slot_is_taken_once_whatever_becomes_of_the_commit),
+        T(units_that_add_to_one_limit_do_not_meet),
         T(a_late_commit_is_made_if_nothing_has_moved),
         T(of_two_with_the_same_id_or_key_the_second_is_refused),
         T(seqs_follow_each_other),

@@ -88,10 +88,33 @@ local function drop_locked(P, line, a, i, j)
     keep_earliest(P, line)
 end
 
+-- The sums of a limit, by the name of its row: slots in use, and candidates. None: they are 0.
+local function sums_of(P, field)
+    local used, sent = string.match(redis.call('HGET', P .. 'limits', field) or '', '^(%d+) (%d+)$')
+    return tonumber(used or 0), tonumber(sent or 0)
+end
+
+-- Adds to the sums of limits: name, slots, candidates. What they come to, and the version of the row, is told in
+-- the order of the list.
+local merged
+local function add_to_limits(P, key, a, i, j)
+    for k = i, j, 3 do
+        local used, sent = sums_of(P, a[k])
+        used, sent = math.max(0, used + a[k + 1]), math.max(0, sent + a[k + 2])
+        if used == 0 and sent == 0 then
+            redis.call('HDEL', P .. key, a[k])
+        elseif a[k + 1] ~= '0' or a[k + 2] ~= '0' then
+            redis.call('HSET', P .. key, a[k], string.format('%.0f %.0f', used, sent))
+        end
+        local n, row = #merged, redis.call('HGET', P .. 's:1', a[k])
+        merged[n + 1], merged[n + 2], merged[n + 3] = used, sent, row and string.match(row, '^%d+') or '0'
+    end
+end
+
 local OPS = {
     H = put_fields, D = drop_fields, N = add_sums, Z = put_ranked, Y = drop_ranked,
     J = put_rows, K = drop_rows, C = put_chunk, B = drop_chunk, R = put_ready, Q = drop_ready,
-    W = put_locked, V = drop_locked,
+    W = put_locked, V = drop_locked, L = add_to_limits,
 }
 
 -- Carries out the operations of a list from its ith element on.

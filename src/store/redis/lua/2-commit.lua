@@ -235,12 +235,23 @@ function CHECKS.A(P, _, a, i, j, refused)
     end
 end
 
--- Rows that processes share, and the versions that they begin with; 0: there is none.
+-- Rows that processes share, and the versions that they begin with; 0: there is none, +: there is one.
 function CHECKS.S(P, key, a, i, j, refused)
     local fields, rows = every_other(P .. key, a, i, j)
     for k = 1, #fields do
-        if (rows[k] and string.match(rows[k], '^%d+') or '0') ~= a[i + 2 * k - 1] then
+        local version = rows[k] and string.match(rows[k], '^%d+') or '0'
+        local wanted = a[i + 2 * k - 1]
+        if version ~= wanted and (wanted ~= '+' or not rows[k]) then
             refuse(refused, 'S', key, fields[k])
+        end
+    end
+end
+
+-- Limits, what is to be added to their slots in use, and how many of these there may be then.
+function CHECKS.L(P, key, a, i, j, refused)
+    for k = i, j, 3 do
+        if sums_of(P, a[k]) + a[k + 1] > tonumber(a[k + 2]) then
+            refuse(refused, 'L', key, a[k])
         end
     end
 end
@@ -304,7 +315,7 @@ end
 
 -- me, number, the store's id, history, the time or '', the last seq or 0, by how much the shared version rises,
 -- whose news it is and what they are, for how many jobs, number of jobs to free, these, number of words that it
--- relies upon, these, the list to carry out
+-- relies upon, these, the list to carry out: OK, and the sums of the limits that it adds to
 local function commit(keys, argv)
     local P = prefix(keys)
     local store, missing = store_of(keys)
@@ -320,6 +331,7 @@ local function commit(keys, argv)
         return answer(store, refused)
     end
     redis.call('SET', P .. 'm:' .. argv[1], argv[2], 'EX', OUTCOME_S)
+    merged = {}
     carry_out(P, argv, last_checked + 1, #argv)
     if argv[6] ~= '0' then
         redis.call('HSET', keys[1], 'seq', text(math.max(tonumber(store.seq), tonumber(argv[6]))))
@@ -329,7 +341,11 @@ local function commit(keys, argv)
     end
     store.commits = text(redis.call('HINCRBY', keys[1], 'commits', 1))
     tell(P, argv[8], tonumber(argv[9]), tonumber(argv[10]))
-    return answer(store, 'OK')
+    if #merged == 0 then
+        return answer(store, 'OK')
+    end
+    table.insert(merged, 1, 'OK')
+    return answer(store, merged)
 end
 
 -- me, number: whether that commit was made. If not, it never will be: it is given up, in the log as well, for

@@ -110,12 +110,11 @@ function READS.holders(P, a, i)
     return out
 end
 
--- kinds …: the rows that processes share, of each kind field and value by turns; 0: there are too many
+-- hashes …: field and value by turns of each; 0: there are too many
 function READS.shared(P, a, i)
     local out = {}
     for k = i, #a do
-        local key = P .. 's:' .. a[k]
-        out[#out + 1] = redis.call('HLEN', key) <= 1000 and redis.call('HGETALL', key) or 0
+        out[#out + 1] = redis.call('HLEN', P .. a[k]) <= 1000 and redis.call('HGETALL', P .. a[k]) or 0
     end
     return out
 end
@@ -364,15 +363,6 @@ function READS.plan(P, a, i)
         out[#out + 1] = table.concat(redis.call('ZRANGE', P .. a[k], 0, -1))
     end
     return out
-end
-
--- sorted set, from which place on, how many: seq and row
-function READS.stretch(P, a, i)
-    local seqs = redis.call('ZRANGE', P .. a[i], a[i + 1], a[i + 1] + a[i + 2] - 1)
-    for k = 1, #seqs do
-        seqs[k] = seq_of(seqs[k])
-    end
-    return add_rows(P, {}, seqs, false, true)
 end
 
 -- the last seq that was given out, how many commits there were, how many jobs all lines have

@@ -197,6 +197,7 @@ local function give(P, f, r)
     end
     f.given = f.given + 1
     f.names[f.given] = name
+    note_limit(P, f, row)
     if f.room then
         f.room[r.task] = f.room[r.task] - 1
     end
@@ -280,15 +281,17 @@ local function paused_now(P)
     return set
 end
 
--- shared version or '', limit, bytes, tenant or '', the tenant that had the last turn, the kind of the claim ('': it does not wait), whose
--- it is, queues, tasks, limits of tasks, lanes to skip: whether there are more, whose turn it was, then seq, row … of jobs that are reserved from now
--- on; or that the shared version is another one
+-- shared version or '', limit, bytes, tenant or '', the tenant that had the last turn, the kind of the claim ('': it
+-- does not wait), whose it is, queues, tasks, limits of tasks, lanes to skip: whether there are more, whose turn it
+-- was, the limits of the jobs with their sums, then seq, row … of jobs that are reserved from now on; or that the
+-- shared version is another one
 function READS.ready(P, a, i, store)
     if a[i] ~= '' and a[i] ~= store.shared then
         return 'CHANGED'
     end
     local f = {limit = tonumber(a[i + 1]), max_bytes = tonumber(a[i + 2]), tenant = a[i + 3],
-        last = a[i + 4], given = 0, bytes = 0, passed = 0, out = {'0', a[i + 4]}, turn = a[i + 4], names = {},
+        last = a[i + 4], given = 0, bytes = 0, passed = 0, out = {'0', a[i + 4], {}}, turn = a[i + 4], names = {},
+        limits = {}, sums = {}, tenants = {},
         paused = paused_now(P), reserved = reserved_now(P, store.now)}
     local kind, who = a[i + 5], a[i + 6]
     i = i + 7
@@ -321,6 +324,7 @@ function READS.ready(P, a, i, store)
     end
     f.out[1] = f.more and '1' or '0'
     f.out[2] = f.turn_ends or f.turn
+    f.out[3] = f.sums
     return f.out
 end
 

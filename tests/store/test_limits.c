@@ -1,0 +1,374 @@
+/* The sums of limits: slots in use and candidates, which many handles add to at the same time. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "kit.h"
+
+static struct shared_row limit(const char *key, int64_t version)
+{
+    return (struct shared_row){.kind = SHARED_BUCKET,
+                               .tenant = STR("acme"),
+                               .key = str_of(key),
+                               .value = STR("value"),
+                               .version = version};
+}
+
+static struct shared_row delta(const char *key, int64_t used, int64_t sent, int64_t max_used)
+{
+    struct shared_row row = limit(key, 0);
+    row.value = (struct str){0};
+    row.is_delta = true;
+    row.add = (struct gate_sums){used, sent};
+    row.max_used = max_used;
+    return row;
+}
+
+/* Puts it in a unit of its own. A refusal by itself and one of the whole unit are the same here. */
+static int put(struct kit *k, struct shared_row row)
+{
+    struct move_result result = {0};
+    int rc;
+    while ((rc = kit_try_begin(k)) ==
+           REDRIVE_E_IO) /* where there is one writer, it is waited for */
+        continue;
+    assert_int_equal(rc, 0);
+    rc = store_ops(k->store)->shared_put(k->store, &row, 1, &result, NULL);
+    if (rc == 0)
+        rc = result.code;
+    if (rc == 0)
+        rc = store_ops(k->store)->commit(k->store, NULL);
+    kit_rollback(k);
+    return rc == REDRIVE_E_CANCELLED ? REDRIVE_E_STATE : rc;
+}
+
+static void check_sums(struct kit *k, const char *key, int64_t used, int64_t sent)
+{
+    const struct shared_page *page = kit_shared(k, SHARED_BUCKET, STR("acme"));
+    for (size_t i = 0; i < page->n; i++) {
+        if (!str_is(page->rows[i].key, key))
+            continue;
+        assert_int_equal(page->rows[i].sums.used, used);
+        assert_int_equal(page->rows[i].sums.sent, sent);
+        return;
+    }
+    fail_msg("there is no limit %s", key);
+}
+
+static void what_is_added_is_told_after_the_commit(void **state)
+{
+    struct kit *k = *state, other;
+    struct merged_gate merged = MERGED_UNKNOWN;
+    struct shared_row row = limit("l", 0);
+    kit_join(&other, k);
+    row.add = (struct gate_sums){2, 1};
+    row.merged = &merged;
+    assert_int_equal(put(k, row), 0);
+    assert_int_equal(merged.sums.used, 2);
+    assert_int_equal(merged.sums.sent, 1);
+    assert_int_equal(put(&other, delta("l", 3, 4, 0)), 0);
+    row = delta("l", 1, -2, 0);
+    row.merged = &merged;
+    assert_int_equal(put(k, row), 0);
+    assert_int_equal(merged.sums.used, 6);
+    assert_int_equal(merged.sums.sent, 3);
+    assert_int_equal(merged.version, 1);
+    assert_int_equal(put(&other, limit("l", 1)), 0); /* others have put the row meanwhile */
+    assert_int_equal(put(k, row), 0);
+    assert_int_equal(merged.version, 2);
+    check_sums(&other, "l", 7, 1);
+    kit_close(&other);
+}
+
+static void a_delta_leaves_value_and_versions_alone(void **state)
+{
+    struct kit *k = *state;
+    assert_int_equal(put(k, limit("l", 0)), 0);
+    kit_begin(k);
+    kit_rollback(k);
+    const int64_t before = k->shared_version;
+    assert_int_equal(put(k, delta("l", 1, 1, 0)), 0);
+    kit_begin(k);
+    kit_rollback(k);
+    assert_int_equal(k->shared_version, before);
+    const struct shared_page *page = kit_shared(k, SHARED_BUCKET, STR("acme"));
+    assert_int_equal(page->rows[0].version, 1);
+    check_str(page->rows[0].value, "value");
+    struct shared_row row = limit("l", 1);
+    row.value = STR("another");
+    assert_int_equal(put(k, row), 0);
+    check_sums(k, "l", 1, 1);
+}
+
+static void slots_are_added_up_to_the_maximum(void **state)
+{
+    struct kit *k = *state;
+    struct shared_row row = limit("l", 0);
+    row.add.used = 4;
+    row.max_used = 3;
+    assert_int_equal(put(k, row), REDRIVE_E_STATE);
+    row.add.used = 2;
+    assert_int_equal(put(k, row), 0);
+    assert_int_equal(put(k, delta("l", 2, 0, 3)), REDRIVE_E_STATE);
+    assert_int_equal(put(k, delta("l", 1, 0, 3)), 0);
+    assert_int_equal(put(k, delta("l", 1, 0, 3)), REDRIVE_E_STATE);
+    assert_int_equal(put(k, delta("l", 0, 1, 1)), 0); /* adds no slot */
+    assert_int_equal(put(k, delta("l", 1, 0, 0)), 0); /* nobody guards it */
+    check_sums(k, "l", 4, 1);
+    assert_int_equal(put(k, delta("l", -2, 0, 1)), 0);
+    assert_int_equal(put(k, delta("l", 1, 0, 3)), 0);
+    check_sums(k, "l", 3, 1);
+}
+
+static void a_put_that_is_refused_adds_nothing(void **state)
+{
+    struct kit *k = *state;
+    struct shared_row row = limit("l", 0);
+    assert_int_equal(put(k, row), 0);
+    row = limit("l", 7);
+    row.add = (struct gate_sums){1, 1};
+    assert_int_equal(put(k, row), REDRIVE_E_STATE);
+    check_sums(k, "l", 0, 0);
+    row = limit("l", 1);
+    row.value = STR("too many");
+    row.add = (struct gate_sums){2, 1};
+    row.max_used = 1;
+    assert_int_equal(put(k, row), REDRIVE_E_STATE);
+    check_sums(k, "l", 0, 0);
+    check_str(kit_shared(k, SHARED_BUCKET, STR("acme"))->rows[0].value, "value");
+    row.add.used = 1;
+    assert_int_equal(put(k, row), 0);
+    check_sums(k, "l", 1, 1);
+    assert_int_equal(kit_shared(k, SHARED_BUCKET, STR("acme"))->rows[0].version, 2);
+}
+
+static void no_sum_falls_below_0(void **state)
+{
+    struct kit *k = *state;
+    struct shared_row row = limit("l", 0);
+    row.add = (struct gate_sums){-1, -1};
+    assert_int_equal(put(k, row), 0);
+    check_sums(k, "l", 0, 0);
+    assert_int_equal(put(k, delta("l", 2, 1, 0)), 0);
+    assert_int_equal(put(k, delta("l", -5, -5, 0)), 0);
+    assert_int_equal(put(k, delta("l", 1, 1, 1)), 0);
+    check_sums(k, "l", 1, 1);
+}
+
+static void a_delta_needs_the_row_and_the_version_that_it_names(void **state)
+{
+    struct kit *k = *state;
+    assert_int_equal(put(k, delta("l", 1, 0, 0)), REDRIVE_E_STATE);
+    assert_int_equal(put(k, limit("l", 0)), 0);
+    struct shared_row row = delta("l", 1, 0, 0);
+    row.version = 2;
+    assert_int_equal(put(k, row), REDRIVE_E_STATE);
+    row.version = 1;
+    assert_int_equal(put(k, row), 0);
+    assert_int_equal(put(k, row), 0); /* it does not raise it */
+    assert_int_equal(put(k, limit("l", 1)), 0);
+    assert_int_equal(put(k, row), REDRIVE_E_STATE);
+    check_sums(k, "l", 2, 0);
+}
+
+static void a_limit_with_slots_in_use_is_not_taken_away(void **state)
+{
+    struct kit *k = *state;
+    struct shared_row gone = limit("l", 1);
+    gone.removed = true;
+    assert_int_equal(put(k, limit("l", 0)), 0);
+    assert_int_equal(put(k, delta("l", 2, 3, 0)), 0);
+    assert_int_equal(put(k, gone), REDRIVE_E_STATE);
+    gone.add.used = -1;
+    assert_int_equal(put(k, gone), REDRIVE_E_STATE);
+    check_sums(k, "l", 2, 3);
+    gone.add.used = -2;
+    assert_int_equal(put(k, gone), 0);
+    assert_int_equal(kit_shared(k, SHARED_BUCKET, STR("acme"))->n, 0);
+    assert_int_equal(put(k, delta("l", 1, 0, 0)), REDRIVE_E_STATE);
+    assert_int_equal(put(k, limit("l", 0)), 0);
+    check_sums(k, "l", 0, 0);
+}
+
+static void several_puts_of_a_unit_add_up_and_are_seen_by_it(void **state)
+{
+    struct kit *k = *state;
+    struct merged_gate merged[2];
+    struct shared_row rows[] = {delta("b", 1, 0, 2), delta("a", 1, 1, 0), delta("b", 1, 2, 2)};
+    struct move_result results[3];
+    assert_int_equal(put(k, limit("a", 0)), 0);
+    assert_int_equal(put(k, limit("b", 0)), 0);
+    rows[1].merged = &merged[0];
+    rows[2].merged = &merged[1];
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->shared_put(k->store, rows, 3, results, NULL), 0);
+    kit_commit(k);
+    assert_int_equal(merged[0].sums.used, 1);
+    assert_int_equal(merged[1].sums.used, 2);
+    check_sums(k, "a", 1, 1);
+    check_sums(k, "b", 2, 2);
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->shared_put(k->store, rows, 2, results, NULL),
+                     0); /* b has no room: refused now, or at the commit */
+    if (results[0].code == 0)
+        assert_int_equal(store_ops(k->store)->commit(k->store, NULL), REDRIVE_E_CANCELLED);
+    kit_rollback(k);
+    check_sums(k, "a", 1, 1);
+
+    kit_begin(k);
+    assert_int_equal(store_ops(k->store)->shared_put(k->store, &rows[1], 1, results, NULL), 0);
+    check_sums(k, "a", 2, 2);
+    kit_rollback(k);
+    check_sums(k, "a", 1, 1);
+}
+
+/* A unit that has read all that is cached goes on with other kinds. */
+static void sums_are_rows_of_no_kind(void **state)
+{
+    struct kit *k = *state;
+    assert_int_equal(put(k, limit("l", 0)), 0);
+    assert_int_equal(put(k, delta("l", 1, 1, 0)), 0);
+    kit_begin(k);
+    for (int kind = 0; kind < SHARED_KIND_COUNT; kind++)
+        assert_int_equal(kit_shared(k, (enum shared_kind)kind, (struct str){0})->n,
+                         kind == SHARED_BUCKET);
+    kit_rollback(k);
+}
+
+static void ready_tells_the_sums_of_the_limits_of_its_jobs(void **state)
+{
+    struct kit *k = *state, other;
+    kit_join(&other, k);
+    assert_int_equal(put(k, limit("l", 0)), 0);
+    assert_int_equal(put(k, limit("m", 0)), 0);
+    PUT(k, .limit_key = STR("l"));
+    PUT(k, .limit_key = STR("l"), .breaker_key = STR("b"));
+    PUT(k, .limit_key = STR("none"));
+    PUT(k, .task = STR("other"), .limit_key = STR("m"));
+    PUT(k, .payload = STR("free"));
+    for (int64_t i = 1; i <= 2; i++) {
+        assert_int_equal(put(&other, delta("l", 2, 1, 0)), 0);
+        const struct job_page *page = READY(k, .limit = 10);
+        int seen = 0;
+        assert_int_equal(page->n, 5);
+        for (size_t n = 0; n < page->n_limits; n++) {
+            const struct limit_sums *sums = &page->limits[n];
+            check_str(sums->tenant, "acme");
+            seen += str_is(sums->key, "l");
+            assert_int_equal(sums->sums.used, str_is(sums->key, "l") ? 2 * i : 0);
+            assert_int_equal(sums->sums.sent, str_is(sums->key, "l") ? i : 0);
+        }
+        assert_true(seen >= 1);
+    }
+    kit_close(&other);
+}
+
+static void running_jobs_and_slots_in_use_are_counted_side_by_side(void **state)
+{
+    struct kit *k = *state;
+    kit_start(k, PUT(k, .limit_key = STR("jobs")));
+    kit_start(k, PUT(k, .limit_key = STR("both")));
+    kit_start(k, PUT(k, .limit_key = STR("both")));
+    PUT(k, .limit_key = STR("both"));
+    assert_int_equal(put(k, limit("slots", 0)), 0);
+    assert_int_equal(put(k, limit("both", 0)), 0);
+    assert_int_equal(put(k, limit("neither", 0)), 0);
+    assert_int_equal(put(k, delta("slots", 5, 0, 0)), 0);
+    assert_int_equal(put(k, delta("both", 3, 1, 0)), 0);
+    const struct lane_page *page = kit_running(k, STR("acme"));
+    static const char *const NAMES[] = {"both", "jobs", "slots"};
+    static const uint64_t JOBS[] = {2, 1, 0}, USED[] = {3, 0, 5};
+    assert_int_equal(page->n, 3);
+    for (int i = 0; i < 3; i++) {
+        check_str(page->lanes[i].lane, NAMES[i]);
+        assert_int_equal(page->lanes[i].jobs, JOBS[i]);
+        assert_int_equal(page->lanes[i].used, USED[i]);
+    }
+    assert_int_equal(kit_running(k, STR("other"))->n, 0);
+}
+
+/* ---- Several at once ----------------------------------------------------------------------------
+ */
+
+#define HANDS 4
+#define EACH  12
+
+struct hand {
+    pthread_t thread;
+    struct kit kit;
+    int64_t max_used;
+    int refused;
+    int most; /* slots that were in use at the same time, as this one has seen */
+};
+
+static atomic_int in_use;
+
+static void *take_and_give(void *arg)
+{
+    struct hand *h = arg;
+    for (int i = 0; i < EACH; i++) {
+        while (put(&h->kit, delta("l", 1, 0, h->max_used)) != 0)
+            if (++h->refused > 100000)
+                return NULL;
+        const int now = atomic_fetch_add(&in_use, 1) + 1;
+        h->most = now > h->most ? now : h->most;
+        atomic_fetch_sub(&in_use, 1);
+        while (put(&h->kit, delta("l", -1, 0, h->max_used)) != 0)
+            h->refused++;
+    }
+    return h;
+}
+
+static void run_hands(struct kit *k, int64_t max_used, struct hand hands[HANDS])
+{
+    assert_int_equal(put(k, limit("l", 0)), 0);
+    atomic_store(&in_use, 0);
+    for (int i = 0; i < HANDS; i++) {
+        hands[i] = (struct hand){.max_used = max_used};
+        kit_join(&hands[i].kit, k);
+    }
+    for (int i = 0; i < HANDS; i++)
+        assert_int_equal(pthread_create(&hands[i].thread, NULL, take_and_give, &hands[i]), 0);
+    for (int i = 0; i < HANDS; i++) {
+        void *done = NULL;
+        pthread_join(hands[i].thread, &done);
+        assert_non_null(done);
+        kit_close(&hands[i].kit);
+    }
+    check_sums(k, "l", 0, 0);
+}
+
+static void many_who_add_do_not_meet(void **state)
+{
+    struct hand hands[HANDS];
+    run_hands(*state, 0, hands);
+    for (int i = 0; i < HANDS; i++)
+        assert_int_equal(hands[i].refused, 0);
+}
+
+static void of_many_who_want_the_last_slot_one_gets_it(void **state)
+{
+    struct hand hands[HANDS];
+    run_hands(*state, 1, hands);
+    for (int i = 0; i < HANDS; i++)
+        assert_int_equal(hands[i].most, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        F(what_is_added_is_told_after_the_commit),
+        F(a_delta_leaves_value_and_versions_alone),
+        F(slots_are_added_up_to_the_maximum),
+        F(a_put_that_is_refused_adds_nothing),
+        F(no_sum_falls_below_0),
+        F(a_delta_needs_the_row_and_the_version_that_it_names),
+        F(a_limit_with_slots_in_use_is_not_taken_away),
+        F(several_puts_of_a_unit_add_up_and_are_seen_by_it),
+        F(sums_are_rows_of_no_kind),
+        F(ready_tells_the_sums_of_the_limits_of_its_jobs),
+        F(running_jobs_and_slots_in_use_are_counted_side_by_side),
+        F(many_who_add_do_not_meet),
+        F(of_many_who_want_the_last_slot_one_gets_it),
+    };
+    return cmocka_run_group_tests_name("store limits", tests, NULL, NULL);
+}
