@@ -1,6 +1,7 @@
 /* The sums of limits: slots in use and candidates, which many handles add to at the same time. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "kit.h"
 
@@ -311,6 +312,7 @@ static void *take_and_give(void *arg)
                 return NULL;
         const int now = atomic_fetch_add(&in_use, 1) + 1;
         h->most = now > h->most ? now : h->most;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         atomic_fetch_sub(&in_use, 1);
         while (put(&h->kit, delta("l", -1, 0, h->max_used)) != 0)
             h->refused++;
