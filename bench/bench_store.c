@@ -104,7 +104,7 @@ static size_t claim(struct store *store, size_t n, int64_t *ret_seqs)
                                        .lease_until_ms = now_ms + 30000,
                                        .worker = STR("worker-1")};
     }
-    must(store_ops(store)->start(store, moves, page.n, results, &err), &err, "start");
+    must(store_ops(store)->move(store, STARTS(moves, page.n), results, &err), &err, "start");
     commit(store);
     size_t taken = page.n;
     job_page_release(&page);
@@ -123,7 +123,7 @@ static void settle(struct store *store, const int64_t *seqs, size_t n)
                                         .token = rng_mix((uint64_t)seqs[i]),
                                         .decision = &DONE,
                                         .ended_ms = now_ms};
-    must(store_ops(store)->settle(store, moves, n, results, &err), &err, "settle");
+    must(store_ops(store)->move(store, SETTLES(moves, n), results, &err), &err, "settle");
     commit(store);
     for (size_t i = 0; i < n; i++)
         must(results[i].code, &err, "settle of one");

@@ -49,7 +49,7 @@ static const struct option OPTIONS[] = {
 /* ---- Output -----------------------------------------------------------------------------------
  */
 
-struct move {
+struct store_move {
     const struct move_options *options;
     const struct move_end *from;
     const struct move_end *to;
@@ -74,7 +74,7 @@ static void put_number(struct json_writer *w, const char *name, uint64_t value)
     json_field_int(w, name, (int64_t)value);
 }
 
-static void put_json(const struct move *o, struct buf *out)
+static void put_json(const struct store_move *o, struct buf *out)
 {
     const struct transfer_report *r = &o->report;
     char hash[CONTENT_TEXT_MAX];
@@ -108,7 +108,7 @@ static void put_json(const struct move *o, struct buf *out)
     buf_putc(out, '\n');
 }
 
-static void put_text(const struct move *o, struct buf *out)
+static void put_text(const struct store_move *o, struct buf *out)
 {
     const struct transfer_report *r = &o->report;
     char span[FIGURE_MAX], hash[CONTENT_TEXT_MAX];
@@ -134,7 +134,7 @@ static void put_text(const struct move *o, struct buf *out)
     buf_putc(out, '\n');
 }
 
-static int print_move(struct cli *cli, const struct move *o, struct redrive_err *err)
+static int print_move(struct cli *cli, const struct store_move *o, struct redrive_err *err)
 {
     const struct transfer_report *r = &o->report;
     struct buf out;
@@ -170,7 +170,7 @@ static bool show(void *ctx, const char *phase, uint64_t done, uint64_t total)
     return !interrupt_asked();
 }
 
-static int transfer(struct cli *cli, struct move *o, struct redrive_err *err)
+static int transfer(struct cli *cli, struct store_move *o, struct redrive_err *err)
 {
     struct bar bar = {.cli = cli};
     struct interrupt interrupt;
@@ -203,7 +203,7 @@ static int run_move(struct cli *cli, struct redrive_err *err)
         return REDRIVE_E_USAGE;
     }
     struct move_end from, to;
-    struct move move = {.options = options, .from = &from, .to = &to};
+    struct store_move move = {.options = options, .from = &from, .to = &to};
     move_end_init(&from, options->from, "source");
     move_end_init(&to, options->to, "destination");
     int rc = move_ends_look(&from, &to, err);

@@ -128,7 +128,7 @@ static int put_payload(struct engine *engine, const struct job *job, struct str 
     struct change_item item = {
         .seq = job->status.seq, .tenant = job->spec.tenant, .payload = payload};
     struct change_op op;
-    change_op_init(&op, CHANGE_EDIT, &item, 1);
+    change_op_init(&op, MOVE_EDIT, &item, 1);
     int rc = engine_apply_one(engine, &op.op, err);
     if (rc < 0 || item.ret.code == 0)
         return rc;

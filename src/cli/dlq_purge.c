@@ -87,7 +87,7 @@ static int run_purge(struct cli *cli, struct redrive_err *err)
     if (rc == 0) {
         const int64_t now_ms = engine_now_ms(session.engine);
         job_select_date(&options->select, now_ms, &filter);
-        bulk_init(&bulk, CHANGE_REMOVE, &filter, now_ms);
+        bulk_init(&bulk, MOVE_REMOVE, &filter, now_ms);
     }
     if (rc == 0 && !options->yes && !options->dry_run)
         rc = ask(cli, &session, &bulk, err);

@@ -93,7 +93,7 @@ static int retry_all(struct cli *cli, const struct job_select *select, struct jo
     if (rc == 0) {
         const int64_t now_ms = engine_now_ms(session.engine);
         job_select_date(select, now_ms, filter);
-        bulk_init(&bulk, CHANGE_REDRIVE, filter, now_ms);
+        bulk_init(&bulk, MOVE_REDRIVE, filter, now_ms);
         rc = bulk_run(cli, &session, &bulk, run, err);
     }
     session_close(&session);

@@ -66,18 +66,18 @@ static int refused(enum job_verb verb, const struct job *job, const struct move_
 
 /* ---- One job ------------------------------------------------------------------------------ */
 
-static bool kind_for(enum job_verb verb, enum redrive_state state, enum change_kind *ret)
+static bool kind_for(enum job_verb verb, enum redrive_state state, enum move_kind *ret)
 {
     switch (verb) {
-    case JOB_CANCEL: *ret = CHANGE_CANCEL; return !state_has_ended(state);
-    case JOB_REMOVE: *ret = CHANGE_REMOVE; return state_has_ended(state);
+    case JOB_CANCEL: *ret = MOVE_CANCEL; return !state_has_ended(state);
+    case JOB_REMOVE: *ret = MOVE_REMOVE; return state_has_ended(state);
     case JOB_RETRY:
     default: break;
     }
     if (state == REDRIVE_STATE_SCHEDULED || state == REDRIVE_STATE_RETRYING)
-        *ret = CHANGE_RUN_NOW;
+        *ret = MOVE_RUN_NOW;
     else if (state == REDRIVE_STATE_DEAD_LETTER || state == REDRIVE_STATE_FAILED)
-        *ret = CHANGE_REDRIVE;
+        *ret = MOVE_REDRIVE;
     else
         return false;
     return true;
@@ -87,7 +87,7 @@ int job_change_one(struct engine *engine, enum job_verb verb, const struct job *
                    enum redrive_state *ret_state, struct redrive_err *err)
 {
     struct change_item item = {.seq = job->status.seq, .tenant = job->spec.tenant};
-    enum change_kind kind;
+    enum move_kind kind;
     struct change_op op;
     if (!kind_for(verb, job->status.state, &kind))
         return wrong_state(verb, job, job->status.state, err);

@@ -19,7 +19,7 @@
 /* ---- One job -------------------------------------------------------------------------------- */
 
 /* An operation within an operation: the same unit, the same rules. */
-static int change(struct engine *e, enum change_kind kind, int64_t seq, struct redrive_err *err)
+static int change(struct engine *e, enum move_kind kind, int64_t seq, struct redrive_err *err)
 {
     struct change_item item = {.seq = seq};
     struct change_op op;
@@ -34,14 +34,13 @@ static bool is_live(enum redrive_state state)
 
 static int erase(struct engine *e, const struct job *job, struct redrive_err *err)
 {
-    int rc = is_live(job->status.state) ? change(e, CHANGE_CANCEL, job->status.seq, err) : 0;
-    return rc == 0 ? change(e, CHANGE_REMOVE, job->status.seq, err) : rc;
+    int rc = is_live(job->status.state) ? change(e, MOVE_CANCEL, job->status.seq, err) : 0;
+    return rc == 0 ? change(e, MOVE_REMOVE, job->status.seq, err) : rc;
 }
 
 static int discard(struct engine *e, const struct job *job, struct redrive_err *err)
 {
-    return change(e, is_live(job->status.state) ? CHANGE_CANCEL : CHANGE_REMOVE, job->status.seq,
-                  err);
+    return change(e, is_live(job->status.state) ? MOVE_CANCEL : MOVE_REMOVE, job->status.seq, err);
 }
 
 static int mutate_job(struct engine *e, const struct faktory_mutation *m, const struct job *job,
@@ -49,9 +48,9 @@ static int mutate_job(struct engine *e, const struct faktory_mutation *m, const 
 {
     bool is_dead = job->status.state == REDRIVE_STATE_DEAD_LETTER;
     if (str_is(m->command, "requeue"))
-        return change(e, is_dead ? CHANGE_REDRIVE : CHANGE_RUN_NOW, job->status.seq, err);
+        return change(e, is_dead ? MOVE_REDRIVE : MOVE_RUN_NOW, job->status.seq, err);
     if (str_is(m->command, "kill"))
-        return is_dead ? 0 : change(e, CHANGE_END, job->status.seq, err);
+        return is_dead ? 0 : change(e, MOVE_END, job->status.seq, err);
     return discard(e, job, err);
 }
 

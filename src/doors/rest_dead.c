@@ -91,7 +91,7 @@ struct letter_change {
     struct change_item item;
 };
 
-static void change(struct rest_call *call, enum change_kind kind, struct str payload,
+static void change(struct rest_call *call, enum move_kind kind, struct str payload,
                    void (*then)(struct rest_call *call, struct op *op))
 {
     struct letter_change *c = arena_alloc(http_arena(call->request), sizeof *c);
@@ -139,7 +139,7 @@ static void patch_letter(struct rest_call *call)
     if (rc < 0)
         kit_fail(call, &err, b.field);
     else
-        change(call, CHANGE_EDIT, payload, edited);
+        change(call, MOVE_EDIT, payload, edited);
 }
 
 static void retried(struct rest_call *call, struct op *op)
@@ -155,7 +155,7 @@ static void retried(struct rest_call *call, struct op *op)
 
 static void retry_letter(struct rest_call *call)
 {
-    change(call, CHANGE_REDRIVE, (struct str){0}, retried);
+    change(call, MOVE_REDRIVE, (struct str){0}, retried);
 }
 
 /* ---- Remove ---------------------------------------------------------------------------------- */
@@ -183,7 +183,7 @@ static void delete_letter(struct rest_call *call)
         kit_nomem(call);
         return;
     }
-    bulk_init(&bulk, CHANGE_REMOVE, &filter, rest_now_ms(call));
+    bulk_init(&bulk, MOVE_REMOVE, &filter, rest_now_ms(call));
     bulk_op_init(op, &bulk, 1);
     rest_commit(call, &op->op, removed);
 }

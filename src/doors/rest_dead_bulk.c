@@ -36,7 +36,7 @@ static void send_counts(struct rest_call *call, int status, const struct bulk_ca
     json_field_bool(w, "dry_run", dry_run);
     json_field_int(w, "matched", (int64_t)b->matched);
     json_field_int(w, b->done, (int64_t)b->bulk.changed);
-    if (b->bulk.kind == CHANGE_REDRIVE)
+    if (b->bulk.kind == MOVE_REDRIVE)
         json_field_int(w, "refused", (int64_t)refused);
     /* A dry run has nothing more to do: it has counted. */
     json_field_bool(w, "finished", dry_run || b->bulk.finished);
@@ -182,7 +182,7 @@ static void post_retry(struct rest_call *call)
         kit_fail(call, &err, b.field);
         return;
     }
-    bulk_init(&bulk->bulk, CHANGE_REDRIVE, &query.filter, rest_now_ms(call));
+    bulk_init(&bulk->bulk, MOVE_REDRIVE, &query.filter, rest_now_ms(call));
     bulk->done = "redriven";
     bulk->filter = body.filter;
     start(call, bulk, body.dry_run, &rate);
@@ -253,7 +253,7 @@ static void delete_letters(struct rest_call *call)
         kit_fail(call, &p.err, p.field);
         return;
     }
-    bulk_init(&bulk->bulk, CHANGE_REMOVE, &p.query.filter, rest_now_ms(call));
+    bulk_init(&bulk->bulk, MOVE_REMOVE, &p.query.filter, rest_now_ms(call));
     bulk->done = "removed";
     start(call, bulk, p.dry_run, &AT_ONCE);
 }

@@ -48,7 +48,7 @@ struct job_change {
     struct change_item item;
 };
 
-static void change(struct rest_call *call, enum change_kind kind,
+static void change(struct rest_call *call, enum move_kind kind,
                    void (*then)(struct rest_call *call, struct op *op))
 {
     struct job_change *c = arena_alloc(http_arena(call->request), sizeof *c);
@@ -79,7 +79,7 @@ static void cancelled(struct rest_call *call, struct op *op)
 
 static void delete_job(struct rest_call *call)
 {
-    change(call, CHANGE_CANCEL, cancelled);
+    change(call, MOVE_CANCEL, cancelled);
 }
 
 static void redriven(struct rest_call *call, struct op *op)
@@ -95,7 +95,7 @@ static void run_now(struct rest_call *call, struct op *op)
     const bool is_refused = op->code == 0 && ret->code == REDRIVE_E_STATE;
     if (is_refused &&
         (ret->state == REDRIVE_STATE_DEAD_LETTER || ret->state == REDRIVE_STATE_FAILED))
-        change(call, CHANGE_REDRIVE, redriven);
+        change(call, MOVE_REDRIVE, redriven);
     else if (is_refused && ret->state == REDRIVE_STATE_QUEUED)
         /* It is as ready as it can be: asking twice is no mistake. */
         kit_send_state(call, call->params[0], REDRIVE_STATE_QUEUED);
@@ -105,7 +105,7 @@ static void run_now(struct rest_call *call, struct op *op)
 
 static void retry_job(struct rest_call *call)
 {
-    change(call, CHANGE_RUN_NOW, run_now);
+    change(call, MOVE_RUN_NOW, run_now);
 }
 
 const struct rest_route REST_JOBS[] = {

@@ -8,10 +8,10 @@
 
 #define DEAD (1u << REDRIVE_STATE_DEAD_LETTER)
 
-void bulk_init(struct bulk *bulk, enum change_kind kind, const struct job_filter *filter,
+void bulk_init(struct bulk *bulk, enum move_kind kind, const struct job_filter *filter,
                int64_t now_ms)
 {
-    const uint32_t possible = transition_from(kind == CHANGE_REDRIVE ? MOVE_REDRIVE : MOVE_REMOVE);
+    const uint32_t possible = transition_from(kind);
     *bulk = (struct bulk){.kind = kind, .filter = *filter};
     bulk->filter.states = (filter->states == 0 ? DEAD : filter->states) & possible;
     bulk->filter.order = ORDER_OLDEST;
@@ -55,9 +55,9 @@ static int count_page(struct store *store, const struct bulk *bulk, const struct
 {
     for (size_t i = 0; i < page->n; i++) {
         const struct job *job = &page->jobs[i];
-        int rc = bulk->kind != CHANGE_REDRIVE ? 0
-                 : is_too_late(bulk, job)     ? 1
-                                              : key_is_held(store, job, err);
+        int rc = bulk->kind != MOVE_REDRIVE ? 0
+                 : is_too_late(bulk, job)   ? 1
+                                            : key_is_held(store, job, err);
         if (rc < 0)
             return rc;
         *changed += rc == 0;

@@ -1,7 +1,7 @@
 /* bulk.h - one verb over every dead letter that matches a filter: redrive or remove.
  *
  *     struct bulk bulk;
- *     bulk_init(&bulk, CHANGE_REDRIVE, &filter, engine_now_ms(engine));
+ *     bulk_init(&bulk, MOVE_REDRIVE, &filter, engine_now_ms(engine));
  *     while (!bulk.finished) {
  *         bulk_op_init(&op, &bulk, n);
  *         rc = engine_apply_one(engine, &op.op, &err);
@@ -29,7 +29,7 @@
 
 /* How far a bulk has come. */
 struct bulk {
-    enum change_kind kind;    /* CHANGE_REDRIVE or CHANGE_REMOVE */
+    enum move_kind kind;      /* MOVE_REDRIVE or MOVE_REMOVE */
     struct job_filter filter; /* strings borrowed; its keyset moves on with each chunk */
     int64_t started_ms;
     uint64_t changed;
@@ -39,7 +39,7 @@ struct bulk {
 
 /* Of the filter's states only those from which the verb is possible are looked at; no states: the
  * dead letters. Its order, keyset and limit have no say. */
-void bulk_init(struct bulk *bulk, enum change_kind kind, const struct job_filter *filter,
+void bulk_init(struct bulk *bulk, enum move_kind kind, const struct job_filter *filter,
                int64_t now_ms);
 
 /* How many jobs the rest of the bulk would change, and how many it would refuse as of now. Changes
@@ -50,7 +50,7 @@ int bulk_count(struct store *store, const struct bulk *bulk, uint64_t *ret_chang
 /* The next chunk. */
 struct bulk_op {
     struct op op;
-    enum change_kind kind;
+    enum move_kind kind;
     struct job_filter filter;
     size_t limit;
 

@@ -43,7 +43,7 @@ static int cancel(struct engine *e, const struct shared_row *row, struct redrive
     int rc = engine_find(e, row->tenant, row->key, 0, &page, err);
     if (rc > 0)
         rc = is_meant(&page.jobs[0], row->value)
-                 ? change_job(e, CHANGE_CANCEL, &page.jobs[0], &item, err)
+                 ? change_job(e, MOVE_CANCEL, &page.jobs[0], &item, err)
                  : 0;
     job_page_release(&page);
     return rc;

@@ -4,28 +4,28 @@
 #include "engine/private.h"
 #include "engine/settle.h"
 
-static void tell(struct engine *e, const struct job *job, enum change_kind kind)
+static void tell(struct engine *e, const struct job *job, enum move_kind kind)
 {
     struct engine_event event;
     e->touched = true;
-    if (kind == CHANGE_REDRIVE || kind == CHANGE_RUN_NOW)
+    if (kind == MOVE_REDRIVE || kind == MOVE_RUN_NOW)
         engine_made_some_ready(e);
     switch (kind) {
-    case CHANGE_CANCEL: event = event_of(e, ENGINE_EVENT_CANCELLED, job); break;
-    case CHANGE_REDRIVE: event = event_of(e, ENGINE_EVENT_REDRIVEN, job); break;
-    case CHANGE_END:
+    case MOVE_CANCEL: event = event_of(e, ENGINE_EVENT_CANCELLED, job); break;
+    case MOVE_REDRIVE: event = event_of(e, ENGINE_EVENT_REDRIVEN, job); break;
+    case MOVE_END:
         event = event_of(e, ENGINE_EVENT_DEAD, job);
         event.reason = REDRIVE_REASON_MANUAL;
         break;
-    case CHANGE_RUN_NOW:
-    case CHANGE_REMOVE:
-    case CHANGE_EDIT:
+    case MOVE_RUN_NOW:
+    case MOVE_REMOVE:
+    case MOVE_EDIT:
     default: return;
     }
     event_add(e, &event);
 }
 
-int change_job(struct engine *e, enum change_kind kind, const struct job *job,
+int change_job(struct engine *e, enum move_kind kind, const struct job *job,
                struct change_item *item, struct redrive_err *err)
 {
     const struct change_move move = {
@@ -35,30 +35,29 @@ int change_job(struct engine *e, enum change_kind kind, const struct job *job,
         .reason = REDRIVE_REASON_MANUAL,
         .payload = item->payload,
         /* A run that is cancelled gives back what it holds. */
-        .seen = kind == CHANGE_CANCEL ? &job->status : NULL,
+        .seen = kind == MOVE_CANCEL ? &job->status : NULL,
     };
     /* It would die again at the next tick. */
-    if (kind == CHANGE_REDRIVE && job->spec.deadline_ms != 0 &&
-        job->spec.deadline_ms <= e->now_ms) {
+    if (kind == MOVE_REDRIVE && job->spec.deadline_ms != 0 && job->spec.deadline_ms <= e->now_ms) {
         item->ret = (struct move_result){REDRIVE_E_DEADLINE, job->status.state};
         return 0;
     }
-    int rc = e->ops->change(e->store, &move, 1, &item->ret, err);
+    int rc = e->ops->move(e->store, CHANGES(&move, 1), &item->ret, err);
     if (rc < 0 || item->ret.code < 0)
         return rc;
     tell(e, job, kind);
     /* The run goes on until its worker hears of it, but nobody waits for its result. */
-    if (kind == CHANGE_CANCEL && job->status.state == REDRIVE_STATE_RUNNING)
+    if (kind == MOVE_CANCEL && job->status.state == REDRIVE_STATE_RUNNING)
         return settle_lanes(e, job, BREAKER_RETURNED, err);
     return 0;
 }
 
-static int change_one(struct engine *e, enum change_kind kind, struct change_item *item,
+static int change_one(struct engine *e, enum move_kind kind, struct change_item *item,
                       struct redrive_err *err)
 {
     const struct json_limits limits = {.max_bytes = e->options.payload_max_bytes};
     item->ret = (struct move_result){0};
-    if (kind == CHANGE_EDIT) {
+    if (kind == MOVE_EDIT) {
         item->ret.code = json_check(item->payload, &limits, NULL);
         if (item->ret.code < 0)
             return 0;
@@ -82,8 +81,7 @@ static int apply_change(struct engine *e, struct op *base, struct redrive_err *e
     return rc;
 }
 
-void change_op_init(struct change_op *op, enum change_kind kind, struct change_item *items,
-                    size_t n)
+void change_op_init(struct change_op *op, enum move_kind kind, struct change_item *items, size_t n)
 {
     *op = (struct change_op){
         .op = {.apply = apply_change, .weight = n}, .kind = kind, .items = items, .n = n};

@@ -11,26 +11,25 @@ struct change_item {
     struct str tenant;
     struct str id;
     int64_t seq;
-    struct str payload; /* CHANGE_EDIT: JSON */
+    struct str payload; /* MOVE_EDIT: JSON */
     struct move_result ret;
 };
 
-/* CHANGE_CANCEL   any live job; a running one's worker learns of it by the event, if it is in
- *                 this process, else at its next heartbeat, or when it settles
- * CHANGE_RUN_NOW  a time-locked job goes back to the queue
- * CHANGE_REDRIVE  a dead or failed job starts anew, with fresh attempts; REDRIVE_E_DEADLINE when
- *                 its deadline has passed
- * CHANGE_END      a waiting job goes to the dead letters by hand
- * CHANGE_REMOVE   an ended job and its history are gone
- * CHANGE_EDIT     a dead letter gets another payload */
+/* MOVE_CANCEL   any live job; a running one's worker learns of it by the event, if it is in
+ *               this process, else at its next heartbeat, or when it settles
+ * MOVE_RUN_NOW  a time-locked job goes back to the queue
+ * MOVE_REDRIVE  a dead or failed job starts anew, with fresh attempts; REDRIVE_E_DEADLINE when
+ *               its deadline has passed
+ * MOVE_END      a waiting job goes to the dead letters by hand
+ * MOVE_REMOVE   an ended job and its history are gone
+ * MOVE_EDIT     a dead letter gets another payload */
 struct change_op {
     struct op op;
-    enum change_kind kind;
+    enum move_kind kind;
     struct change_item *items; /* borrowed */
     size_t n;
 };
-void change_op_init(struct change_op *op, enum change_kind kind, struct change_item *items,
-                    size_t n);
+void change_op_init(struct change_op *op, enum move_kind kind, struct change_item *items, size_t n);
 
 /* Removes up to `limit` jobs in these states (bit mask) that ended before a time. */
 struct purge_op {
@@ -46,7 +45,7 @@ void purge_op_init(struct purge_op *op, uint32_t states, int64_t finished_before
 
 /* Changes a job whose row has been read in this unit, and tells of it. A refusal goes into
  * item->ret. */
-int change_job(struct engine *e, enum change_kind kind, const struct job *job,
+int change_job(struct engine *e, enum move_kind kind, const struct job *job,
                struct change_item *item, struct redrive_err *err);
 
 #endif

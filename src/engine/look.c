@@ -20,7 +20,7 @@ int engine_end_waiting(struct engine *e, const struct job *job, int ending,
     const struct job_error error = facts_error(&outcome, &d);
     const struct change_move move = {
         .seq = job->status.seq,
-        .kind = CHANGE_END,
+        .kind = MOVE_END,
         .to = d.state,
         .reason = d.reason,
         .error = error,
@@ -29,7 +29,7 @@ int engine_end_waiting(struct engine *e, const struct job *job, int ending,
                            : fingerprint(error.type, error.class_, error.message),
     };
     struct move_result result = {0};
-    int rc = e->ops->change(e->store, &move, 1, &result, err);
+    int rc = e->ops->move(e->store, CHANGES(&move, 1), &result, err);
     if (rc < 0 || result.code < 0)
         return rc;
     if (ret_state)
@@ -208,7 +208,7 @@ static int park_all(struct look *look, bool by_limit, struct redrive_err *err)
         return err_nomem(err);
     for (size_t i = 0; i < n; i++)
         seqs[i] = parks[i].job->status.seq;
-    int rc = e->ops->park(e->store, seqs, n, by_limit, look->results, err);
+    int rc = e->ops->move(e->store, PARKS(seqs, n, by_limit), look->results, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (look->results[i].code < 0)
             continue;
@@ -273,7 +273,7 @@ static int start_all(struct look *look, struct claim_page *page, struct redrive_
 {
     struct engine *e = look->e;
     const size_t n = look->n_starts;
-    int rc = n == 0 ? 0 : e->ops->start(e->store, look->moves, n, look->results, err);
+    int rc = n == 0 ? 0 : e->ops->move(e->store, STARTS(look->moves, n), look->results, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
         const struct starting *s = &look->starts[i];
         const struct start_move *move = &look->moves[i];

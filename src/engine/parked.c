@@ -21,7 +21,7 @@ static int unpark(struct engine *e, struct lane *lane, enum parked_order order, 
     for (size_t i = 0; i < page.n; i++)
         seqs[i] = page.jobs[i].status.seq;
     if (rc == 0 && page.n > 0)
-        rc = e->ops->unpark(e->store, seqs, page.n, results, err);
+        rc = e->ops->move(e->store, UNPARKS(seqs, page.n), results, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
         *ret_moved += results[i].code == 0;
     *ret_left = page.more;

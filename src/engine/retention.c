@@ -182,7 +182,7 @@ static size_t find_expired(const struct engine *e, const struct sweep_walk *walk
         if (i == 0 || !is_like(job, &walk->own[i - 1]))
             length = own_length(e, job, longest);
         if (length != FOR_EVER && job->finished_ms < e->now_ms - length * DAY_MS)
-            moves[n++] = (struct change_move){.seq = job->seq, .kind = CHANGE_REMOVE};
+            moves[n++] = (struct change_move){.seq = job->seq, .kind = MOVE_REMOVE};
     }
     return n;
 }
@@ -205,7 +205,7 @@ static int sweep_own(struct sweep *s, int32_t longest, struct redrive_err *err)
         return 0;
     e->touched = true;
     s->more |= walk.more;
-    return e->ops->change(e->store, moves, n, results, err);
+    return e->ops->move(e->store, CHANGES(moves, n), results, err);
 }
 
 static int sweep_dead(struct sweep *s, struct redrive_err *err)

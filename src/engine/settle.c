@@ -115,7 +115,7 @@ int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redr
 {
     struct move_result results[SETTLE_TOGETHER_MAX];
     const size_t n = batch->n;
-    int rc = n == 0 ? 0 : e->ops->settle(e->store, batch->moves, n, results, err);
+    int rc = n == 0 ? 0 : e->ops->move(e->store, SETTLES(batch->moves, n), results, err);
     for (size_t i = 0; i < n; i++) {
         struct settlement *s = batch->items[i].s;
         if (rc == 0)
@@ -245,7 +245,7 @@ static int extend_flush(struct engine *e, struct extend_batch *batch, struct red
 {
     struct move_result results[EXTEND_TOGETHER_MAX];
     const size_t n = batch->n;
-    int rc = n == 0 ? 0 : e->ops->extend(e->store, batch->moves, n, results, err);
+    int rc = n == 0 ? 0 : e->ops->move(e->store, EXTENDS(batch->moves, n), results, err);
     for (size_t i = 0; i < n && rc == 0; i++) {
         batch->items[i]->ret = results[i];
         e->touched |= results[i].code == 0;

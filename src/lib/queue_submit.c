@@ -250,7 +250,7 @@ int redrive_queue_cancel(struct redrive_queue *q, const char *id, struct redrive
     struct change_op op;
     if (!id || !*id)
         return not_found(id, err);
-    change_op_init(&op, CHANGE_CANCEL, &item, 1);
+    change_op_init(&op, MOVE_CANCEL, &item, 1);
     int rc = committer_run(q->committer, &op.op, err);
     if (rc < 0 || item.ret.code == 0)
         return rc;

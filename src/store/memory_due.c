@@ -98,7 +98,7 @@ int memory_promote_due(struct store *store, size_t limit, size_t *ret_moved, int
     while (moved < n && moved < limit && jobs[moved]->status.process_after_ms <= m->now_ms) {
         const struct move move = {jobs[moved]->status.seq, MOVE_PROMOTE};
         struct move_result ignored;
-        if (memory_move(m, &move, &ignored) < 0) {
+        if (memory_move_one(m, &move, &ignored) < 0) {
             free(jobs);
             return err_nomem(err);
         }
@@ -182,7 +182,7 @@ int memory_credit_pause(struct store *store, struct pause_credit *credit, struct
         credit->at_seq = s->seq;
         const struct move move = {s->seq, MOVE_CREDIT, .credit = credit};
         struct move_result ignored;
-        if (memory_move(m, &move, &ignored) < 0)
+        if (memory_move_one(m, &move, &ignored) < 0)
             return err_nomem(err);
     }
     return 0;

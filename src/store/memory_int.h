@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "store/memory_table.h"
+#include "store/store.h"
 #include "store/transition.h"
 
 /* A row of the history. */
@@ -127,19 +128,9 @@ int memory_ready(struct store *store, const struct claim_filter *filter, struct 
 
 /* memory_move.c */
 /* Makes the move, or refuses it, as *ret says. Fails with REDRIVE_E_NOMEM only. */
-int memory_move(struct memory *m, const struct move *move, struct move_result *ret);
-int memory_start(struct store *store, const struct start_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err);
-int memory_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                struct move_result *ret, struct redrive_err *err);
-int memory_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                  struct redrive_err *err);
-int memory_settle(struct store *store, const struct settle_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
-int memory_extend(struct store *store, const struct extend_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
-int memory_change(struct store *store, const struct change_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
+int memory_move_one(struct memory *m, const struct move *move, struct move_result *ret);
+int memory_move(struct store *store, const struct move_list *list, struct move_result *ret,
+                struct redrive_err *err);
 
 /* memory_sweep.c */
 /* Takes a job out with its history. Fails with REDRIVE_E_NOMEM only. */

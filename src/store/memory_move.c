@@ -27,7 +27,7 @@ static int write_down(struct memory *m, size_t i, const struct job *job, const s
     return mem_table_put(&m->unit.jobs, i, job) ? 0 : REDRIVE_E_NOMEM;
 }
 
-int memory_move(struct memory *m, const struct move *move, struct move_result *ret)
+int memory_move_one(struct memory *m, const struct move *move, struct move_result *ret)
 {
     struct transition t;
     size_t i;
@@ -50,51 +50,15 @@ int memory_move(struct memory *m, const struct move *move, struct move_result *r
     return write_down(m, i, &job, &t);
 }
 
-static int move_all(struct store *store, const struct move_list *list, struct move_result *ret,
-                    struct redrive_err *err)
+int memory_move(struct store *store, const struct move_list *list, struct move_result *ret,
+                struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
     int rc = memory_need_unit(m, err);
     for (size_t i = 0; rc == 0 && i < list->n; i++) {
         const struct move move = move_at(list, i);
-        if (memory_move(m, &move, &ret[i]) < 0)
+        if (memory_move_one(m, &move, &ret[i]) < 0)
             rc = err_nomem(err);
     }
     return rc;
-}
-
-int memory_start(struct store *store, const struct start_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_START, .n = n, .starts = moves}, ret, err);
-}
-
-int memory_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_PARK, by_limit, n, .seqs = seqs}, ret, err);
-}
-
-int memory_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                  struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_UNPARK, .n = n, .seqs = seqs}, ret, err);
-}
-
-int memory_settle(struct store *store, const struct settle_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_SETTLE, .n = n, .settles = moves}, ret, err);
-}
-
-int memory_extend(struct store *store, const struct extend_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_EXTEND, .n = n, .extends = moves}, ret, err);
-}
-
-int memory_change(struct store *store, const struct change_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_CANCEL, .n = n, .changes = moves}, ret, err);
 }

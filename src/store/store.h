@@ -64,6 +64,7 @@
 #include "core/release.h"
 #include "redrive.h"
 #include "store/job.h"
+#include "store/move.h"
 
 /* The shared version of a unit in which nothing that was seen before may be relied upon. */
 #define STORE_VERSION_UNKNOWN (INT64_MIN / 2)
@@ -105,12 +106,6 @@ enum store_durability {
 
 /* ---- Moves -------------------------------------------------------------------------------- */
 
-/* The answer to one move. */
-struct move_result {
-    int code;                 /* 0, or REDRIVE_E_STATE, _NOT_FOUND, _EXISTS … */
-    enum redrive_state state; /* the job's, after the move or its refusal */
-};
-
 struct submit_result {
     int code; /* 0; REDRIVE_E_EXISTS with the fields of the job that holds id or key */
     int64_t seq;
@@ -141,75 +136,6 @@ static inline size_t job_bytes(size_t payload_len)
 {
     return payload_len + 512;
 }
-
-/* queued → running. The store sets attempts+1, started, and the lease. */
-struct start_move {
-    int64_t seq;
-    uint64_t token; /* never 0, never used before for this job */
-    int64_t lease_until_ms;
-    struct str worker;
-    struct breaker_permit permit;
-};
-
-/* running → what decide() said; by the holder of the token only. */
-struct settle_move {
-    int64_t seq;
-    uint64_t token;
-    const struct decision *decision;
-    struct job_error error; /* class_ success: leave the last error alone */
-    struct str result;      /* absent: leave it alone */
-    uint64_t fingerprint;   /* of the error */
-    int64_t ended_ms;       /* of the attempt, and of a job that ends with it; 0: the unit's time */
-};
-
-/* A running job's lease lasts longer; by the holder of the token only. */
-struct extend_move {
-    int64_t seq;
-    uint64_t token;
-    int64_t lease_until_ms;
-};
-
-/* A waiting or dead job, by hand or by the clock. */
-enum change_kind {
-    CHANGE_CANCEL,  /* any live state → cancelled */
-    CHANGE_RUN_NOW, /* scheduled, retrying → queued, process_after = now */
-    CHANGE_REDRIVE, /* dead_letter, failed → queued: attempts 0, epoch + 1 */
-    CHANGE_END, /* scheduled, retrying, queued, parked → dead_letter or failed, `reason`; another
-                 * `to` is REDRIVE_E_INVALID */
-    CHANGE_REMOVE, /* ended → gone, with its history; the result has its last state */
-    CHANGE_EDIT,   /* dead_letter: another payload */
-};
-
-struct change_move {
-    int64_t seq;
-    enum change_kind kind;
-    enum redrive_state to;      /* END */
-    enum redrive_reason reason; /* END */
-    struct str payload;         /* EDIT */
-    struct job_error error;     /* END; class_ success: leave the last error alone */
-    uint64_t fingerprint;       /* of the error */
-
-    /* The job as the engine has read it in this unit, if it makes anything of that; NULL: it does
-     * not. Where units run side by side and the job has started or stopped since, the slot is
-     * REDRIVE_E_CANCELLED. */
-    const struct job_status *seen;
-};
-
-/* The end of a pause, for the jobs of a queue, some at a time. */
-struct pause_credit {
-    struct str tenant;
-    struct str queue;
-    int64_t since_ms; /* from when to when it was paused */
-    int64_t until_ms;
-    size_t limit; /* at most this many jobs are looked at */
-
-    /* Where it has come to, in the store's own words. Zeroed: before the first. */
-    int64_t at_line;
-    int64_t at_priority;
-    int64_t at_seq;
-
-    bool more; /* the answer: the limit has ended it, there may be further ones */
-};
 
 /* A job that comes from another store, as it was there. */
 struct adopted_job {
@@ -674,32 +600,10 @@ struct store_ops {
      * hint. NULL: there is nothing to gain. */
     void (*look_ahead)(struct store *store, const struct claim_filter *filter);
 
-    /* queued → running: attempts + 1, token, lease, worker, permit, started (and first_started). */
-    int (*start)(struct store *store, const struct start_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err);
-
-    /* queued → parked; deferrals + 1. */
-    int (*park)(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                struct move_result *ret, struct redrive_err *err);
-
     /* The parked jobs of a lane (a limit's key if they were parked by a limit, else a breaker's).
      * `more`: the lane has further ones, whatever the order leaves out. */
     int (*parked)(struct store *store, struct str tenant, struct str lane, enum parked_order order,
                   size_t limit, struct job_page *ret, struct redrive_err *err);
-
-    /* parked → queued; the time that it was held is added up. */
-    int (*unpark)(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                  struct redrive_err *err);
-
-    /* running → what the decision says, by the token's holder. A history row is written unless it
-     * was a first-attempt success. Stale token: REDRIVE_E_STATE. */
-    int (*settle)(struct store *store, const struct settle_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
-
-    /* Moves the ends of leases, by the tokens' holders; never to an earlier time. Stale token:
-     * REDRIVE_E_STATE. */
-    int (*extend)(struct store *store, const struct extend_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
 
     /* scheduled, retrying → queued for up to `limit` jobs whose time has come (process_after ≤ the
      * unit's time), earliest first, then by seq. `ret_next_ms` is when the first of those that are
@@ -728,10 +632,9 @@ struct store_ops {
      * that was in the queue at `until_ms`, as long as none of them starts in between. */
     int (*credit_pause)(struct store *store, struct pause_credit *credit, struct redrive_err *err);
 
-    /* By hand or by the clock; see enum change_kind. A redrive whose unique key a live job holds is
-     * refused with REDRIVE_E_EXISTS. */
-    int (*change)(struct store *store, const struct change_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
+    /* Makes the moves of a list (move.h), each as transition.h says. */
+    int (*move)(struct store *store, const struct move_list *list, struct move_result *ret,
+                struct redrive_err *err);
 
     /* Removes up to `limit` jobs in these states that ended before a time, with their history, the
      * earliest end first, then by seq. States that are not an end are passed over; keys that are

@@ -63,55 +63,7 @@
 #ifndef STORE_TRANSITION_H
 #define STORE_TRANSITION_H
 
-#include "store/store.h"
-
-/* The kinds from MOVE_CANCEL on are those of enum change_kind, in its order. */
-enum move_kind {
-    MOVE_START,
-    MOVE_PARK,
-    MOVE_UNPARK,
-    MOVE_PROMOTE,
-    MOVE_SETTLE,
-    MOVE_EXTEND,
-    MOVE_CREDIT,
-    MOVE_CANCEL,
-    MOVE_RUN_NOW,
-    MOVE_REDRIVE,
-    MOVE_END,
-    MOVE_REMOVE,
-    MOVE_EDIT,
-};
-#define MOVE_KIND_COUNT (MOVE_EDIT + 1)
-
-/* A move of one job, with what its kind needs. */
-struct move {
-    int64_t seq;
-    enum move_kind kind;
-    bool by_limit; /* MOVE_PARK */
-    union {
-        const struct start_move *start;
-        const struct settle_move *settle;
-        const struct extend_move *extend;
-        const struct change_move *change; /* MOVE_CANCEL … MOVE_EDIT */
-        const struct pause_credit *credit;
-    };
-};
-
-/* What a slot of the store is given: moves of one kind. Changes are a list of MOVE_CANCEL, in which
- * each has a kind of its own. */
-struct move_list {
-    enum move_kind kind;
-    bool by_limit; /* MOVE_PARK */
-    size_t n;
-    union {
-        const int64_t *seqs; /* MOVE_PARK, MOVE_UNPARK */
-        const struct start_move *starts;
-        const struct settle_move *settles;
-        const struct extend_move *extends;
-        const struct change_move *changes;
-    };
-};
-struct move move_at(const struct move_list *list, size_t i);
+#include "store/move.h"
 
 /* What becomes of the live unique key, of jobs that have one. */
 enum key_move {

@@ -159,7 +159,7 @@ static int64_t submit(struct engine *e, const struct line *l, int64_t number)
     return seq;
 }
 
-static void change(struct engine *e, enum change_kind kind, int64_t seq)
+static void change(struct engine *e, enum move_kind kind, int64_t seq)
 {
     struct change_item item = {.seq = seq};
     struct change_op op;
@@ -230,9 +230,9 @@ static void make(struct engine *e, const struct line *l, int64_t number)
     if (strcmp(l->state, "queued") == 0 || strcmp(l->state, "scheduled") == 0)
         return;
     if (strcmp(l->state, "cancelled") == 0)
-        change(e, CHANGE_CANCEL, seq);
+        change(e, MOVE_CANCEL, seq);
     else if (l->reason && strcmp(l->reason, "manual") == 0)
-        change(e, CHANGE_END, seq);
+        change(e, MOVE_END, seq);
     else if (strcmp(l->state, "parked") == 0)
         park(e, l);
     else

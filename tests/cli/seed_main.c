@@ -85,7 +85,7 @@ static void cancel_first(const char *task)
     if (store_ops(store)->list(store, &filter, &page, NULL) < 0 || page.n != 1)
         exit(1);
     struct change_item item = {.seq = page.jobs[0].status.seq};
-    change_op_init(&op, CHANGE_CANCEL, &item, 1);
+    change_op_init(&op, MOVE_CANCEL, &item, 1);
     apply(&op.op);
     job_page_release(&page);
 }

@@ -189,7 +189,7 @@ enum redrive_state bed_state(struct bed *bed, int64_t seq)
     return bed_job(bed, seq).status.state;
 }
 
-int bed_change(struct bed *bed, enum change_kind kind, int64_t seq)
+int bed_change(struct bed *bed, enum move_kind kind, int64_t seq)
 {
     struct change_item item = {.seq = seq};
     struct change_op op;

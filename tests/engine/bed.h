@@ -59,7 +59,7 @@ int bed_fail(struct bed *bed, const struct job *job, const char *status);
 /* The job's row as it now is; its strings must not be read. */
 struct job bed_job(struct bed *bed, int64_t seq);
 enum redrive_state bed_state(struct bed *bed, int64_t seq);
-int bed_change(struct bed *bed, enum change_kind kind, int64_t seq);
+int bed_change(struct bed *bed, enum move_kind kind, int64_t seq);
 enum redrive_breaker_state bed_breaker(struct bed *bed, const char *key);
 /* How many jobs are in a state. */
 size_t bed_count(struct bed *bed, enum redrive_state state);

@@ -147,7 +147,7 @@ static void open_breaker_without_jobs_is_idle_once_its_time_has_come(void **stat
     bed_pass(&bed, 28999);
     check_idle(&bed, false);
     for (int64_t seq = 1; seq <= 3; seq++)
-        assert_int_equal(bed_change(&bed, CHANGE_CANCEL, seq), 0);
+        assert_int_equal(bed_change(&bed, MOVE_CANCEL, seq), 0);
     bed_pass(&bed, 1);
     bed_tick(&bed);
     check_idle(&bed, true);

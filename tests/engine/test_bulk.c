@@ -7,7 +7,7 @@
 static int64_t make_dead(struct bed *bed, const char *task)
 {
     int64_t seq = bed_submit(bed, task, NULL);
-    assert_int_equal(bed_change(bed, CHANGE_END, seq), 0);
+    assert_int_equal(bed_change(bed, MOVE_END, seq), 0);
     return seq;
 }
 
@@ -43,7 +43,7 @@ static void bulk_redrives_what_matches_in_chunks(void **state)
         make_dead(&bed, "a");
         make_dead(&bed, "b");
     }
-    bulk_init(&bulk, CHANGE_REDRIVE, &filter, bed.now_ms);
+    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed.now_ms);
     check_count(&bed, &bulk, 120, 0);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 0);
     step(&bed, &bulk, 70);
@@ -70,10 +70,10 @@ static void job_that_dies_again_is_not_redriven_twice(void **state)
     bed_init(&bed, NULL);
     int64_t first = make_dead(&bed, "t");
     make_dead(&bed, "t");
-    bulk_init(&bulk, CHANGE_REDRIVE, &filter, bed.now_ms);
+    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed.now_ms);
     step(&bed, &bulk, 1);
     /* Dead again within the millisecond in which the bulk began, so that only its number tells. */
-    assert_int_equal(bed_change(&bed, CHANGE_END, first), 0);
+    assert_int_equal(bed_change(&bed, MOVE_END, first), 0);
     while (!bulk.finished)
         step(&bed, &bulk, 1);
     assert_int_equal(bulk.changed, 2);
@@ -90,9 +90,9 @@ static void what_dies_after_the_start_is_left_alone(void **state)
     bed_init(&bed, NULL);
     make_dead(&bed, "t");
     int64_t live = bed_submit(&bed, "t", NULL);
-    bulk_init(&bulk, CHANGE_REDRIVE, &filter, bed.now_ms);
+    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed.now_ms);
     bed_pass(&bed, 1);
-    assert_int_equal(bed_change(&bed, CHANGE_END, live), 0);
+    assert_int_equal(bed_change(&bed, MOVE_END, live), 0);
     make_dead(&bed, "t");
     check_count(&bed, &bulk, 1, 0);
     step(&bed, &bulk, 500);
@@ -112,7 +112,7 @@ static void bound_of_the_filter_is_kept(void **state)
     bed_pass(&bed, 1000);
     make_dead(&bed, "t");
     const struct job_filter filter = {.finished_before_ms = bed.now_ms};
-    bulk_init(&bulk, CHANGE_REMOVE, &filter, bed.now_ms);
+    bulk_init(&bulk, MOVE_REMOVE, &filter, bed.now_ms);
     step(&bed, &bulk, 500);
     assert_int_equal(bulk.changed, 1);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
@@ -128,10 +128,10 @@ static void key_that_a_live_job_holds_is_refused_and_counted(void **state)
     struct bulk bulk;
     bed_init(&bed, NULL);
     int64_t held = bed_submit_spec(&bed, &spec);
-    assert_int_equal(bed_change(&bed, CHANGE_END, held), 0);
+    assert_int_equal(bed_change(&bed, MOVE_END, held), 0);
     bed_submit_spec(&bed, &spec);
     make_dead(&bed, "t");
-    bulk_init(&bulk, CHANGE_REDRIVE, &filter, bed.now_ms);
+    bulk_init(&bulk, MOVE_REDRIVE, &filter, bed.now_ms);
     check_count(&bed, &bulk, 1, 1);
     step(&bed, &bulk, 500);
     assert_true(bulk.finished);
@@ -152,11 +152,11 @@ static void live_and_completed_jobs_are_never_redriven(void **state)
     bed_submit(&bed, "t", NULL);
     assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
     bed_submit(&bed, "t", NULL);
-    bulk_init(&bulk, CHANGE_REDRIVE, &all, bed.now_ms);
+    bulk_init(&bulk, MOVE_REDRIVE, &all, bed.now_ms);
     check_count(&bed, &bulk, 0, 0);
     step(&bed, &bulk, 500);
     assert_int_equal(bulk.changed + bulk.refused, 0);
-    bulk_init(&bulk, CHANGE_REMOVE, &live, bed.now_ms);
+    bulk_init(&bulk, MOVE_REMOVE, &live, bed.now_ms);
     assert_true(bulk.finished);
     check_count(&bed, &bulk, 0, 0);
     bed_release(&bed);
@@ -171,9 +171,9 @@ static void bulk_stays_within_its_tenant(void **state)
     bed_init(&bed, NULL);
     for (int i = 0; i < 2; i++) {
         const struct job_spec spec = {.task = STR("t"), .tenant = i ? STR("a") : STR("b")};
-        assert_int_equal(bed_change(&bed, CHANGE_END, bed_submit_spec(&bed, &spec)), 0);
+        assert_int_equal(bed_change(&bed, MOVE_END, bed_submit_spec(&bed, &spec)), 0);
     }
-    bulk_init(&bulk, CHANGE_REMOVE, &filter, bed.now_ms);
+    bulk_init(&bulk, MOVE_REMOVE, &filter, bed.now_ms);
     step(&bed, &bulk, 500);
     assert_int_equal(bulk.changed, 1);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);

@@ -118,7 +118,7 @@ static void a_later_life_of_the_job_is_not_meant(void **state)
     const struct job *job = bed_claim_one(&bed);
     ask(&bed, "a", seq);
     assert_int_equal(bed_fail(&bed, job, "PERMANENT_FAIL"), 0);
-    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
     bed_pass(&bed, 100);
     assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_QUEUED);
     assert_int_equal(rows_left(&bed), 0);
@@ -139,7 +139,7 @@ static void a_cancel_of_this_life_is_not_lost_behind_an_older_one(void **state)
     ask(&bed, "a", seq);
     assert_int_equal(rows_left(&bed), 1);
     assert_int_equal(bed_fail(&bed, job, "PERMANENT_FAIL"), 0);
-    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
     (void)bed_claim_one(&bed);
     ask(&bed, "a", seq);
     assert_int_equal(rows_left(&bed), 1);

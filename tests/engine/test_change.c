@@ -28,9 +28,9 @@ static void job_is_cancelled_in_every_live_state(void **state)
     };
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
         assert_int_equal(bed_state(&bed, jobs[i].seq), jobs[i].before);
-        assert_int_equal(bed_change(&bed, CHANGE_CANCEL, jobs[i].seq), 0);
+        assert_int_equal(bed_change(&bed, MOVE_CANCEL, jobs[i].seq), 0);
         assert_int_equal(bed_state(&bed, jobs[i].seq), REDRIVE_STATE_CANCELLED);
-        assert_int_equal(bed_change(&bed, CHANGE_CANCEL, jobs[i].seq), REDRIVE_E_STATE);
+        assert_int_equal(bed_change(&bed, MOVE_CANCEL, jobs[i].seq), REDRIVE_E_STATE);
     }
     assert_int_equal(bed_succeed(&bed, &job), REDRIVE_E_STATE);
     assert_int_equal(bed_counter(&bed, "jobs_cancelled", ""), 5);
@@ -44,9 +44,9 @@ static void run_now_breaks_the_time_lock(void **state)
     bed_init(&bed, NULL);
     const struct job_spec later = {.task = STR("t"), .process_after_ms = bed.now_ms + 99999};
     int64_t seq = bed_submit_spec(&bed, &later);
-    assert_int_equal(bed_change(&bed, CHANGE_RUN_NOW, seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_RUN_NOW, seq), 0);
     assert_int_equal(bed_claim(&bed, 1), 1);
-    assert_int_equal(bed_change(&bed, CHANGE_RUN_NOW, seq), REDRIVE_E_STATE);
+    assert_int_equal(bed_change(&bed, MOVE_RUN_NOW, seq), REDRIVE_E_STATE);
     bed_release(&bed);
 }
 
@@ -57,16 +57,16 @@ static void dead_letter_is_edited_and_redriven(void **state)
     struct change_op op;
     bed_init(&bed, NULL);
     int64_t seq = bed_submit(&bed, "t", "{\"a\":1}");
-    assert_int_equal(bed_change(&bed, CHANGE_END, seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_END, seq), 0);
     assert_int_equal(bed_job(&bed, seq).status.reason, REDRIVE_REASON_MANUAL);
     struct change_item item = {.seq = seq, .payload = STR("{\"a\":")};
-    change_op_init(&op, CHANGE_EDIT, &item, 1);
+    change_op_init(&op, MOVE_EDIT, &item, 1);
     assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
     assert_int_equal(item.ret.code, REDRIVE_E_PARSE);
     item.payload = STR("{\"a\":2}");
     assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
     assert_int_equal(item.ret.code, 0);
-    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
     check_str(bed_claim_one(&bed)->spec.payload, "{\"a\":2}");
     bed_release(&bed);
 }
@@ -78,11 +78,11 @@ static void redrive_waits_for_a_live_job_with_its_key(void **state)
     bed_init(&bed, NULL);
     const struct job_spec spec = {.task = STR("t"), .unique_key = STR("k")};
     int64_t first = bed_submit_spec(&bed, &spec);
-    assert_int_equal(bed_change(&bed, CHANGE_END, first), 0);
+    assert_int_equal(bed_change(&bed, MOVE_END, first), 0);
     int64_t second = bed_submit_spec(&bed, &spec);
-    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, first), REDRIVE_E_EXISTS);
-    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, second), 0);
-    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, first), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, first), REDRIVE_E_EXISTS);
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, second), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, first), 0);
     bed_release(&bed);
 }
 
@@ -99,7 +99,7 @@ static void job_of_another_tenant_is_not_found(void **state)
         {.tenant = STR("b"), .seq = seq},
         {.tenant = STR("a"), .id = STR("x")},
     };
-    change_op_init(&op, CHANGE_CANCEL, items, 3);
+    change_op_init(&op, MOVE_CANCEL, items, 3);
     assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
     assert_int_equal(items[0].ret.code, REDRIVE_E_NOT_FOUND);
     assert_int_equal(items[1].ret.code, REDRIVE_E_NOT_FOUND);
@@ -114,7 +114,7 @@ static void purge_removes_what_is_old_enough(void **state)
     struct purge_op op;
     bed_init(&bed, NULL);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(bed_change(&bed, CHANGE_END, bed_submit(&bed, "t", NULL)), 0);
+        assert_int_equal(bed_change(&bed, MOVE_END, bed_submit(&bed, "t", NULL)), 0);
         bed_pass(&bed, 1000);
     }
     purge_op_init(&op, 1u << REDRIVE_STATE_DEAD_LETTER, bed.now_ms - 1000, 100);
@@ -132,8 +132,8 @@ static void retention_sweeps_each_kind_after_its_time(void **state)
     bed_init(&bed, "tasks: {brief: {retry: {dlq_retention_days: 2}}}\n");
     bed_submit(&bed, "t", NULL);
     assert_int_equal(bed_succeed(&bed, bed_claim_one(&bed)), 0);
-    assert_int_equal(bed_change(&bed, CHANGE_END, bed_submit(&bed, "brief", NULL)), 0);
-    assert_int_equal(bed_change(&bed, CHANGE_END, bed_submit(&bed, "t", NULL)), 0);
+    assert_int_equal(bed_change(&bed, MOVE_END, bed_submit(&bed, "brief", NULL)), 0);
+    assert_int_equal(bed_change(&bed, MOVE_END, bed_submit(&bed, "t", NULL)), 0);
     bed_pass(&bed, day_ms - 1000);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_COMPLETED), 1);
     bed_pass(&bed, 100000);
@@ -157,7 +157,7 @@ static void redrive_after_the_deadline_is_refused(void **state)
     int64_t seq = bed_submit_spec(&bed, &spec);
     bed_pass(&bed, 2000);
     assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_DEAD_LETTER);
-    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), REDRIVE_E_DEADLINE);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), REDRIVE_E_DEADLINE);
     assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_DEAD_LETTER);
     bed_release(&bed);
 }

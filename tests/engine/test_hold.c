@@ -142,7 +142,7 @@ static void cancelled_probe_makes_way_for_another(void **state)
     open_with_forty_parked(&bed);
     bed_pass(&bed, 29000);
     int64_t seq = bed_claim_one(&bed)->status.seq;
-    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, seq), 0);
     bed_pass(&bed, 1);
     assert_int_equal(bed_claim(&bed, 100), 1);
     assert_int_not_equal(bed.claim.jobs[0].status.permit.probe, 0);
@@ -156,7 +156,7 @@ static void candidate_that_never_arrives_is_replaced(void **state)
     bed_init(&bed, BREAKER "}\n");
     open_with_forty_parked(&bed);
     bed_pass(&bed, 29000);
-    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, 4), 0); /* while it is queued */
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, 4), 0); /* while it is queued */
     bed_pass(&bed, 30000);
     assert_int_equal(bed_claim(&bed, 100), 1);
     bed_release(&bed);
@@ -302,7 +302,7 @@ static void concurrency_limit_holds_and_frees(void **state)
     assert_int_equal(bed_succeed(&bed, &first), 0);
     bed_tick(&bed);
     assert_int_equal(bed_claim(&bed, 5), 1);
-    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, second.status.seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, second.status.seq), 0);
     bed_tick(&bed);
     assert_int_equal(bed_claim(&bed, 5), 1);
     bed_pass(&bed, 30000); /* both leases end */
@@ -352,11 +352,12 @@ static void jobs_without_a_user_are_not_one_user(void **state)
 }
 
 /* Somebody else was faster, every time. */
-static int refuse_starts(struct store *store, const struct start_move *moves, size_t n,
-                         struct move_result *ret, struct redrive_err *err)
+static int refuse_starts(struct store *store, const struct move_list *list, struct move_result *ret,
+                         struct redrive_err *err)
 {
-    (void)store, (void)moves, (void)err;
-    for (size_t i = 0; i < n; i++)
+    if (list->kind != MOVE_START)
+        return store_ops(store)->move(store, list, ret, err);
+    for (size_t i = 0; i < list->n; i++)
         ret[i] = (struct move_result){REDRIVE_E_STATE, REDRIVE_STATE_RUNNING};
     return 0;
 }
@@ -370,7 +371,7 @@ static void start_that_the_store_refuses_costs_no_token(void **state)
         bed_submit(&bed, "mail", NULL);
     const struct store_ops *real = bed.engine->ops;
     struct store_ops refusing = *real;
-    refusing.start = refuse_starts;
+    refusing.move = refuse_starts;
     bed.engine->ops = &refusing;
     assert_int_equal(bed_claim(&bed, 2), 0);
     bed.engine->ops = real;

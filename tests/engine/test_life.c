@@ -237,7 +237,7 @@ static void heartbeat_by_id_needs_tenant_and_token(void **state)
     assert_int_equal(bed_job(&bed, seq).status.lease_until_ms, bed.now_ms + 30000);
     assert_int_equal(extend_by_id(&bed, "acme", token, 60000), 0);
     assert_int_equal(bed_job(&bed, seq).status.lease_until_ms, bed.now_ms + 60000);
-    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, seq), 0);
     assert_int_equal(extend_by_id(&bed, "acme", token, 60000), REDRIVE_E_STATE);
     bed_release(&bed);
 }
@@ -264,9 +264,9 @@ static void redriven_job_starts_afresh(void **state)
     struct bed bed;
     bed_init(&bed, FIXED);
     int64_t seq = bed_submit(&bed, "flaky", NULL);
-    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), REDRIVE_E_STATE);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), REDRIVE_E_STATE);
     assert_int_equal(bed_fail(&bed, bed_claim_one(&bed), "PERMANENT_FAIL"), 0);
-    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
     struct job job = bed_job(&bed, seq);
     assert_int_equal(job.status.state, REDRIVE_STATE_QUEUED);
     assert_int_equal(job.status.attempts, 0);

@@ -91,7 +91,7 @@ static void dead_record_is_known_and_stays_dead(void **state)
     int64_t seq = op.answers[0].seq;
     submit_op_release(&op);
     assert_int_equal(bed.told[ENGINE_EVENT_DEAD], 1);
-    assert_int_equal(bed_change(&bed, CHANGE_REDRIVE, seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_REDRIVE, seq), 0);
     assert_int_equal(bed_state(&bed, seq), REDRIVE_STATE_QUEUED);
     bed_release(&bed);
 }

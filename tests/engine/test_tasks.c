@@ -148,7 +148,7 @@ static void a_row_that_is_not_understood_means_the_defaults(void **state)
 /* Ends a job of the task as dead. */
 static void put_dead(struct bed *bed, const char *task)
 {
-    assert_int_equal(bed_change(bed, CHANGE_END, bed_submit(bed, task, NULL)), 0);
+    assert_int_equal(bed_change(bed, MOVE_END, bed_submit(bed, task, NULL)), 0);
 }
 
 static void dead_letters_are_kept_as_long_as_was_published(void **state)
@@ -201,7 +201,7 @@ static int64_t put_dead_with(struct bed *bed, const char *task, const char *poli
 {
     const struct job_spec spec = {.task = str_of(task), .policy = str_of(policy)};
     const int64_t seq = bed_submit_spec(bed, &spec);
-    assert_int_equal(bed_change(bed, CHANGE_END, seq), 0);
+    assert_int_equal(bed_change(bed, MOVE_END, seq), 0);
     return seq;
 }
 

@@ -5,7 +5,7 @@
 
 static const struct store_ops *real;
 static struct {
-    unsigned submits, readies, starts, settles, extends, parks;
+    unsigned submits, readies, moves[MOVE_KIND_COUNT];
 } calls;
 static int64_t refused_seq; /* the store will not start this one */
 
@@ -23,40 +23,27 @@ static int count_ready(struct store *store, const struct claim_filter *filter, s
     return real->ready(store, filter, ret, err);
 }
 
-static int count_start(struct store *store, const struct start_move *moves, size_t n,
-                       struct move_result *ret, struct redrive_err *err)
+/* Each in a call of its own; the store will not start one of them. */
+static int start_some(struct store *store, const struct move_list *list, struct move_result *ret,
+                      struct redrive_err *err)
 {
-    calls.starts++;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < list->n; i++) {
         ret[i] = (struct move_result){REDRIVE_E_STATE, REDRIVE_STATE_CANCELLED};
-        if (moves[i].seq == refused_seq)
+        if (list->starts[i].seq == refused_seq)
             continue;
-        int rc = real->start(store, &moves[i], 1, &ret[i], err);
+        int rc = real->move(store, STARTS(&list->starts[i], 1), &ret[i], err);
         if (rc < 0)
             return rc;
     }
     return 0;
 }
 
-static int count_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                      struct move_result *ret, struct redrive_err *err)
+static int count_moves(struct store *store, const struct move_list *list, struct move_result *ret,
+                       struct redrive_err *err)
 {
-    calls.parks++;
-    return real->park(store, seqs, n, by_limit, ret, err);
-}
-
-static int count_settle(struct store *store, const struct settle_move *moves, size_t n,
-                        struct move_result *ret, struct redrive_err *err)
-{
-    calls.settles++;
-    return real->settle(store, moves, n, ret, err);
-}
-
-static int count_extend(struct store *store, const struct extend_move *moves, size_t n,
-                        struct move_result *ret, struct redrive_err *err)
-{
-    calls.extends++;
-    return real->extend(store, moves, n, ret, err);
+    calls.moves[list->kind]++;
+    return list->kind == MOVE_START ? start_some(store, list, ret, err)
+                                    : real->move(store, list, ret, err);
 }
 
 static void count_calls(struct bed *bed)
@@ -66,10 +53,7 @@ static void count_calls(struct bed *bed)
     counting = *real;
     counting.submit = count_submit;
     counting.ready = count_ready;
-    counting.start = count_start;
-    counting.park = count_park;
-    counting.settle = count_settle;
-    counting.extend = count_extend;
+    counting.move = count_moves;
     bed->engine->ops = &counting;
     refused_seq = 0;
     memset(&calls, 0, sizeof calls);
@@ -99,7 +83,7 @@ static void claims_that_look_for_the_same_are_one(void **state)
     }
     engine_apply(bed.engine, ops, N);
     assert_int_equal(calls.readies, 1);
-    assert_int_equal(calls.starts, 1);
+    assert_int_equal(calls.moves[MOVE_START], 1);
     assert_int_equal(claims[0].n, 2);
     assert_true(str_is(claims[0].jobs[1].status.worker, "first"));
     for (int i = 1; i < N; i++) {
@@ -163,7 +147,7 @@ static void settlements_reach_the_store_together(void **state)
         ops[i] = &settles[i].op;
     }
     engine_apply(bed.engine, ops, N + 1);
-    assert_int_equal(calls.settles, 1);
+    assert_int_equal(calls.moves[MOVE_SETTLE], 1);
     for (int i = 0; i < N; i++) {
         assert_int_equal(s[i].ret.code, 0);
         assert_int_equal(bed_state(&bed, s[i].seq),
@@ -206,7 +190,7 @@ static void heartbeats_reach_the_store_together(void **state)
     settle_op_init(&settle, &done, 1);
     ops[0] = &settle.op;
     engine_apply(bed.engine, ops, N + 2);
-    assert_int_equal(calls.extends, 1);
+    assert_int_equal(calls.moves[MOVE_EXTEND], 1);
     assert_int_equal(done.ret.code, 0);
     assert_int_equal(bed_state(&bed, x[0].seq), REDRIVE_STATE_COMPLETED);
     for (int i = 0; i < N; i++) {
@@ -303,7 +287,7 @@ static void an_operation_of_another_kind_keeps_its_place(void **state)
     int64_t a = bed_submit(&bed, "mail", "{}"), b = bed_submit(&bed, "mail", "{}");
     struct change_item item = {.seq = b};
     claim_init(&before, 1, "w");
-    change_op_init(&cancel, CHANGE_CANCEL, &item, 1);
+    change_op_init(&cancel, MOVE_CANCEL, &item, 1);
     claim_init(&after, 1, "w");
     engine_apply(bed.engine, (struct op *[]){&before.op, &cancel.op, &after.op}, 3);
     assert_int_equal(before.n, 1);
@@ -324,7 +308,7 @@ static void jobs_over_a_limit_are_parked_together(void **state)
         bed_submit(&bed, "mail", "{}");
     count_calls(&bed);
     assert_int_equal(bed_claim(&bed, N), 2);
-    assert_int_equal(calls.parks, 1);
+    assert_int_equal(calls.moves[MOVE_PARK], 1);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_PARKED), N - 2);
     bed_release(&bed);
 }

@@ -65,12 +65,14 @@ static int list_counted(struct store *store, const struct job_filter *filter, st
     return real->list(store, filter, ret, err);
 }
 
-static int change_noted(struct store *store, const struct change_move *moves, size_t n,
-                        struct move_result *ret, struct redrive_err *err)
+static int move_noted(struct store *store, const struct move_list *list, struct move_result *ret,
+                      struct redrive_err *err)
 {
-    assert_non_null(moves[0].seen);
-    seen_token = moves[0].seen->token;
-    return real->change(store, moves, n, ret, err);
+    if (list->kind == MOVE_CANCEL) {
+        assert_non_null(list->changes[0].seen);
+        seen_token = list->changes[0].seen->token;
+    }
+    return real->move(store, list, ret, err);
 }
 
 static int put_or_fail(struct store *store, const struct shared_row *rows, size_t n,
@@ -120,7 +122,7 @@ static void make_fragile(struct bed *bed)
     fragile.submit = submit_unless_bad;
     fragile.commit = commit_or_fail;
     fragile.list = list_counted;
-    fragile.change = change_noted;
+    fragile.move = move_noted;
     fragile.shared_put = put_or_fail;
     ((struct store_base *)(void *)store)->ops = &fragile;
     engine_options.store = store;
@@ -450,9 +452,9 @@ static void a_cancel_says_whether_the_job_was_seen_to_run(void **state)
     bed_submit(&bed, "t", "{}");
     const struct job *job = bed_claim_one(&bed);
     const uint64_t token = job->status.token;
-    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, job->status.seq), 0);
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, job->status.seq), 0);
     assert_int_equal(seen_token, token);
-    assert_int_equal(bed_change(&bed, CHANGE_CANCEL, bed_submit(&bed, "t", "{}")), 0);
+    assert_int_equal(bed_change(&bed, MOVE_CANCEL, bed_submit(&bed, "t", "{}")), 0);
     assert_int_equal(seen_token, 0);
     bed_release(&bed);
 }

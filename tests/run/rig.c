@@ -242,7 +242,7 @@ int64_t rig_submit_later(struct rig *rig, const char *task, int64_t delay_ms)
                                           .process_after_ms = clock_wall_ms() + delay_ms});
 }
 
-int rig_change(struct rig *rig, enum change_kind kind, int64_t seq)
+int rig_change(struct rig *rig, enum move_kind kind, int64_t seq)
 {
     struct change_item item = {.seq = seq};
     struct change_op op;

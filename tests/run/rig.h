@@ -61,7 +61,7 @@ void rig_for(struct rig *rig, int64_t ms);
 int64_t rig_submit(struct rig *rig, const char *task, const char *payload);
 int64_t rig_submit_prior(struct rig *rig, const char *task, int32_t priority);
 int64_t rig_submit_later(struct rig *rig, const char *task, int64_t delay_ms);
-int rig_change(struct rig *rig, enum change_kind kind, int64_t seq);
+int rig_change(struct rig *rig, enum move_kind kind, int64_t seq);
 
 /* The job's row; the strings live until the page is released. */
 const struct job *rig_job(struct rig *rig, int64_t seq, struct job_page *page);

@@ -307,7 +307,7 @@ static void job_cancelled_by_hand_is_made_to_end(void **state)
     int64_t seq = rig_submit(&rig, "t", "{}");
     rig_start(&rig);
     rig_until(&rig, is_at_work);
-    assert_int_equal(rig_change(&rig, CHANGE_CANCEL, seq), 0);
+    assert_int_equal(rig_change(&rig, MOVE_CANCEL, seq), 0);
     rig_until(&rig, has_nothing_in_hand);
     assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_CANCELLED);
     assert_true(rig_logged(&rig, "cancelled_elsewhere"));
@@ -326,7 +326,7 @@ static void job_cancelled_by_this_process_ends_without_a_heartbeat(void **state)
     int64_t seq = rig_submit(&rig, "t", "{}");
     rig_start(&rig);
     rig_until(&rig, is_at_work);
-    assert_int_equal(rig_change(&rig, CHANGE_CANCEL, seq), 0);
+    assert_int_equal(rig_change(&rig, MOVE_CANCEL, seq), 0);
     rig_until(&rig, has_nothing_in_hand);
     assert_int_equal(rig_state(&rig, seq), REDRIVE_STATE_CANCELLED);
     assert_true(rig_logged(&rig, " cancelled "));

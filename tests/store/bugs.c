@@ -20,7 +20,7 @@ static uint64_t token_of(struct buggy *b, int64_t seq)
 }
 
 /* Makes a change to the first job of a state. */
-static void change_first(struct buggy *b, enum redrive_state state, enum change_kind kind)
+static void change_first(struct buggy *b, enum redrive_state state, enum move_kind kind)
 {
     const struct job_filter filter = {.states = 1u << state, .limit = 1};
     struct job_page page = {0};
@@ -28,7 +28,7 @@ static void change_first(struct buggy *b, enum redrive_state state, enum change_
     assert_int_equal(INNER(b, list, &filter, &page), 0);
     if (page.n > 0) {
         struct change_move move = {.seq = page.jobs[0].status.seq, .kind = kind};
-        assert_int_equal(INNER(b, change, &move, 1, &r), 0);
+        assert_int_equal(INNER(b, move, CHANGES(&move, 1), &r), 0);
     }
     job_page_release(&page);
 }
@@ -44,7 +44,7 @@ static int ack_without_commit(struct store *store, struct redrive_err *err)
 static int revive(struct store *store, struct redrive_err *err)
 {
     struct buggy *b = buggy_of(store);
-    change_first(b, REDRIVE_STATE_DEAD_LETTER, CHANGE_REDRIVE);
+    change_first(b, REDRIVE_STATE_DEAD_LETTER, MOVE_REDRIVE);
     return store_ops(b->wrap.inner)->commit(b->wrap.inner, err);
 }
 
@@ -54,8 +54,8 @@ static void lose(struct store *store)
     int64_t now_ms, version;
     store_ops(b->wrap.inner)->rollback(b->wrap.inner);
     assert_int_equal(INNER(b, begin, 1, &now_ms, &version), 0);
-    change_first(b, REDRIVE_STATE_QUEUED, CHANGE_CANCEL);
-    change_first(b, REDRIVE_STATE_CANCELLED, CHANGE_REMOVE);
+    change_first(b, REDRIVE_STATE_QUEUED, MOVE_CANCEL);
+    change_first(b, REDRIVE_STATE_CANCELLED, MOVE_REMOVE);
     assert_int_equal(store_ops(b->wrap.inner)->commit(b->wrap.inner, NULL), 0);
 }
 
@@ -82,21 +82,20 @@ static void give_back(struct buggy *b, int64_t seq, bool uses_attempt)
     struct decision d = {.state = REDRIVE_STATE_QUEUED, .uses_attempt = uses_attempt};
     struct settle_move move = {.seq = seq, .token = token_of(b, seq), .decision = &d};
     struct move_result r;
-    assert_int_equal(INNER(b, settle, &move, 1, &r), 0);
+    assert_int_equal(INNER(b, move, SETTLES(&move, 1), &r), 0);
 }
 
-static int start(struct store *store, const struct start_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err)
+static int start(struct buggy *b, const struct start_move *moves, size_t n, struct move_result *ret,
+                 struct redrive_err *err)
 {
-    struct buggy *b = buggy_of(store);
     const struct store_ops *ops = store_ops(b->wrap.inner);
     for (size_t i = 0; i < n; i++) {
         if (b->bug == BUG_LEASES_TWICE && token_of(b, moves[i].seq) != 0)
             give_back(b, moves[i].seq, false);
-        int rc = ops->start(b->wrap.inner, &moves[i], 1, &ret[i], err);
+        int rc = ops->move(b->wrap.inner, STARTS(&moves[i], 1), &ret[i], err);
         if (rc == 0 && ret[i].code == 0 && b->bug == BUG_COUNTS_TWICE) {
             give_back(b, moves[i].seq, true);
-            rc = ops->start(b->wrap.inner, &moves[i], 1, &ret[i], err);
+            rc = ops->move(b->wrap.inner, STARTS(&moves[i], 1), &ret[i], err);
         }
         if (rc < 0)
             return rc;
@@ -115,10 +114,9 @@ static int ready(struct store *store, const struct claim_filter *filter, struct 
     return store_ops(b->wrap.inner)->list(b->wrap.inner, &any, ret, err);
 }
 
-static int settle(struct store *store, const struct settle_move *moves, size_t n,
+static int settle(struct buggy *b, const struct settle_move *moves, size_t n,
                   struct move_result *ret, struct redrive_err *err)
 {
-    struct buggy *b = buggy_of(store);
     for (size_t i = 0; i < n; i++) {
         struct settle_move move = moves[i];
         struct decision decision = *move.decision;
@@ -129,11 +127,22 @@ static int settle(struct store *store, const struct settle_move *moves, size_t n
             decision.uses_attempt = true;
         if (b->bug == BUG_HIDES_THE_DEAD && decision.state == REDRIVE_STATE_DEAD_LETTER)
             decision.state = REDRIVE_STATE_FAILED;
-        int rc = store_ops(b->wrap.inner)->settle(b->wrap.inner, &move, 1, &ret[i], err);
+        int rc = store_ops(b->wrap.inner)->move(b->wrap.inner, SETTLES(&move, 1), &ret[i], err);
         if (rc < 0)
             return rc;
     }
     return 0;
+}
+
+static int move(struct store *store, const struct move_list *list, struct move_result *ret,
+                struct redrive_err *err)
+{
+    struct buggy *b = buggy_of(store);
+    switch (list->kind) {
+    case MOVE_START: return start(b, list->starts, list->n, ret, err);
+    case MOVE_SETTLE: return settle(b, list->settles, list->n, ret, err);
+    default: return store_ops(b->wrap.inner)->move(b->wrap.inner, list, ret, err);
+    }
 }
 
 void buggy_init(struct buggy *buggy, struct store *inner, enum bug bug)
@@ -148,12 +157,12 @@ void buggy_init(struct buggy *buggy, struct store *inner, enum bug bug)
     case BUG_ALTERS_PAYLOAD: buggy->wrap.ops.submit = submit; break;
     case BUG_LEASES_TWICE:
         buggy->wrap.ops.ready = ready;
-        buggy->wrap.ops.start = start;
+        buggy->wrap.ops.move = move;
         break;
-    case BUG_COUNTS_TWICE: buggy->wrap.ops.start = start; break;
+    case BUG_COUNTS_TWICE:
     case BUG_KEEPS_RELEASED:
     case BUG_ACCEPTS_STALE:
-    case BUG_HIDES_THE_DEAD: buggy->wrap.ops.settle = settle; break;
+    case BUG_HIDES_THE_DEAD: buggy->wrap.ops.move = move; break;
     case BUG_COUNT: break;
     }
 }

@@ -49,69 +49,16 @@ static int submit(struct store *store, const struct job_spec *specs, size_t n,
     return rc;
 }
 
-static int start(struct store *store, const struct start_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err)
+static int move(struct store *store, const struct move_list *list, struct move_result *ret,
+                struct redrive_err *err)
 {
     struct invariants *v = watching(store);
-    int rc = INNER(v, start, moves, n, ret, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
+    int rc = INNER(v, move, list, ret, err);
+    for (size_t i = 0; rc == 0 && i < list->n; i++) {
+        const struct move made = move_at(list, i);
         EACH(v, l)
-    ledger_start(l, &moves[i], &ret[i]);
-    return rc;
-}
-
-static int settle(struct store *store, const struct settle_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    struct invariants *v = watching(store);
-    int rc = INNER(v, settle, moves, n, ret, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        EACH(v, l)
-    ledger_settle(l, &moves[i], &ret[i]);
-    return rc;
-}
-
-static int extend(struct store *store, const struct extend_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    struct invariants *v = watching(store);
-    int rc = INNER(v, extend, moves, n, ret, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        EACH(v, l)
-    ledger_extend(l, moves[i].seq, moves[i].token, &ret[i]);
-    return rc;
-}
-
-static int park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                struct move_result *ret, struct redrive_err *err)
-{
-    struct invariants *v = watching(store);
-    int rc = INNER(v, park, seqs, n, by_limit, ret, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        EACH(v, l)
-    ledger_park(l, seqs[i], true, &ret[i]);
-    return rc;
-}
-
-static int unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                  struct redrive_err *err)
-{
-    struct invariants *v = watching(store);
-    int rc = INNER(v, unpark, seqs, n, ret, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        EACH(v, l)
-    ledger_park(l, seqs[i], false, &ret[i]);
-    return rc;
-}
-
-static int change(struct store *store, const struct change_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    struct invariants *v = watching(store);
-    int rc = INNER(v, change, moves, n, ret, err);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        EACH(v, l)
-    ledger_change(l, &moves[i], &ret[i]);
+        ledger_move(l, &made, &ret[i]);
+    }
     return rc;
 }
 
@@ -144,12 +91,7 @@ void invariants_init(struct invariants *v, struct store *inner)
     v->wrap.ops.begin = begin;
     v->wrap.ops.commit = commit;
     v->wrap.ops.submit = submit;
-    v->wrap.ops.start = start;
-    v->wrap.ops.settle = settle;
-    v->wrap.ops.extend = extend;
-    v->wrap.ops.park = park;
-    v->wrap.ops.unpark = unpark;
-    v->wrap.ops.change = change;
+    v->wrap.ops.move = move;
     v->wrap.ops.sweep = sweep;
     v->wrap.ops.sweep_tasks = sweep_tasks;
 }

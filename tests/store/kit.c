@@ -168,7 +168,7 @@ int64_t kit_put(struct kit *kit, const struct job_spec *spec)
 struct move_result kit_try_start(struct kit *kit, const struct start_move *move)
 {
     struct move_result result;
-    IN_UNIT(kit, start, move, 1, &result);
+    IN_UNIT(kit, move, STARTS(move, 1), &result);
     return result;
 }
 
@@ -188,7 +188,7 @@ uint64_t kit_start(struct kit *kit, int64_t seq)
 struct move_result kit_settle_with(struct kit *kit, const struct settle_move *move)
 {
     struct move_result result;
-    IN_UNIT(kit, settle, move, 1, &result);
+    IN_UNIT(kit, move, SETTLES(move, 1), &result);
     return result;
 }
 
@@ -210,28 +210,28 @@ struct move_result kit_extend(struct kit *kit, int64_t seq, uint64_t token, int6
 {
     struct move_result result;
     const struct extend_move move = {seq, token, until_ms};
-    IN_UNIT(kit, extend, &move, 1, &result);
+    IN_UNIT(kit, move, EXTENDS(&move, 1), &result);
     return result;
 }
 
 struct move_result kit_park(struct kit *kit, int64_t seq, bool by_limit)
 {
     struct move_result result;
-    IN_UNIT(kit, park, &seq, 1, by_limit, &result);
+    IN_UNIT(kit, move, PARKS(&seq, 1, by_limit), &result);
     return result;
 }
 
 struct move_result kit_unpark(struct kit *kit, int64_t seq)
 {
     struct move_result result;
-    IN_UNIT(kit, unpark, &seq, 1, &result);
+    IN_UNIT(kit, move, UNPARKS(&seq, 1), &result);
     return result;
 }
 
 struct move_result kit_change(struct kit *kit, const struct change_move *move)
 {
     struct move_result result;
-    IN_UNIT(kit, change, move, 1, &result);
+    IN_UNIT(kit, move, CHANGES(move, 1), &result);
     return result;
 }
 

@@ -68,11 +68,8 @@ void ledger_submit(struct ledger *l, const struct job_spec *spec, const struct s
     assert_true(str_copy(job->key, sizeof job->key, spec->unique_key));
 }
 
-void ledger_start(struct ledger *l, const struct start_move *move, const struct move_result *r)
+static void started(struct ledger *l, struct ledger_job *job, const struct start_move *move)
 {
-    struct ledger_job *job = moved(l, move->seq, r);
-    if (!job)
-        return;
     if (job->token != 0)
         ledger_violated(l, 7, "%s was started, but is leased", job->id);
     if (state_has_ended(job->state))
@@ -92,11 +89,8 @@ static enum redrive_state coarse(enum redrive_state state)
                : state;
 }
 
-void ledger_settle(struct ledger *l, const struct settle_move *move, const struct move_result *r)
+static void settled(struct ledger *l, struct ledger_job *job, const struct settle_move *move)
 {
-    struct ledger_job *job = moved(l, move->seq, r);
-    if (!job)
-        return;
     if (job->token != move->token)
         ledger_violated(l, 8, "%s was settled with a stale token", job->id);
     job->token = 0;
@@ -105,18 +99,14 @@ void ledger_settle(struct ledger *l, const struct settle_move *move, const struc
         job->attempts--;
 }
 
-void ledger_extend(struct ledger *l, int64_t seq, uint64_t token, const struct move_result *r)
+static void extended(struct ledger *l, const struct ledger_job *job, const struct extend_move *move)
 {
-    struct ledger_job *job = moved(l, seq, r);
-    if (job && job->token != token)
+    if (job->token != move->token)
         ledger_violated(l, 8, "the lease of %s was extended with a stale token", job->id);
 }
 
-void ledger_park(struct ledger *l, int64_t seq, bool parked, const struct move_result *r)
+static void parked(struct ledger *l, struct ledger_job *job, bool parked)
 {
-    struct ledger_job *job = moved(l, seq, r);
-    if (!job)
-        return;
     if (state_has_ended(job->state))
         ledger_violated(l, 3, "%s was parked or let go after its end", job->id);
     job->state = parked ? REDRIVE_STATE_PARKED : REDRIVE_STATE_QUEUED;
@@ -132,27 +122,42 @@ static void redriven(struct ledger *l, struct ledger_job *job)
     job->attempts = 0;
 }
 
-void ledger_change(struct ledger *l, const struct change_move *move, const struct move_result *r)
+static void cancelled(struct ledger *l, struct ledger_job *job)
+{
+    if (state_has_ended(job->state))
+        ledger_violated(l, 3, "%s was cancelled after its end", job->id);
+    job->state = REDRIVE_STATE_CANCELLED;
+    job->token = 0;
+}
+
+static void ended(struct ledger *l, struct ledger_job *job, enum redrive_state state)
+{
+    if (state_has_ended(job->state))
+        ledger_violated(l, 3, "%s ended twice", job->id);
+    job->state = state;
+}
+
+void ledger_move(struct ledger *l, const struct move *move, const struct move_result *r)
 {
     struct ledger_job *job = moved(l, move->seq, r);
     if (!job)
         return;
     switch (move->kind) {
-    case CHANGE_CANCEL:
-        if (state_has_ended(job->state))
-            ledger_violated(l, 3, "%s was cancelled after its end", job->id);
-        job->state = REDRIVE_STATE_CANCELLED;
-        job->token = 0;
+    case MOVE_START: started(l, job, move->start); break;
+    case MOVE_SETTLE: settled(l, job, move->settle); break;
+    case MOVE_EXTEND: extended(l, job, move->extend); break;
+    case MOVE_PARK: parked(l, job, true); break;
+    case MOVE_UNPARK: parked(l, job, false); break;
+    case MOVE_CANCEL: cancelled(l, job); break;
+    case MOVE_REDRIVE: redriven(l, job); break;
+    case MOVE_END: ended(l, job, move->change->to); break;
+    case MOVE_REMOVE: job->gone = true; break;
+    case MOVE_EDIT:
+        job->payload_hash = rng_hash(move->change->payload.ptr, move->change->payload.len, 0);
         break;
-    case CHANGE_REDRIVE: redriven(l, job); break;
-    case CHANGE_END:
-        if (state_has_ended(job->state))
-            ledger_violated(l, 3, "%s ended twice", job->id);
-        job->state = move->to;
-        break;
-    case CHANGE_REMOVE: job->gone = true; break;
-    case CHANGE_EDIT: job->payload_hash = rng_hash(move->payload.ptr, move->payload.len, 0); break;
-    case CHANGE_RUN_NOW: break;
+    case MOVE_PROMOTE:
+    case MOVE_CREDIT:
+    case MOVE_RUN_NOW: break;
     }
 }
 

@@ -42,11 +42,7 @@ struct ledger {
 };
 
 void ledger_submit(struct ledger *l, const struct job_spec *spec, const struct submit_result *r);
-void ledger_start(struct ledger *l, const struct start_move *move, const struct move_result *r);
-void ledger_settle(struct ledger *l, const struct settle_move *move, const struct move_result *r);
-void ledger_extend(struct ledger *l, int64_t seq, uint64_t token, const struct move_result *r);
-void ledger_park(struct ledger *l, int64_t seq, bool parked, const struct move_result *r);
-void ledger_change(struct ledger *l, const struct change_move *move, const struct move_result *r);
+void ledger_move(struct ledger *l, const struct move *move, const struct move_result *r);
 void ledger_sweep(struct ledger *l, uint32_t states, size_t removed);
 
 const struct ledger_job *ledger_find(const struct ledger *l, int64_t seq);

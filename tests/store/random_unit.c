@@ -139,7 +139,7 @@ static void start_seq(struct random_side *s, int64_t seq)
         .permit = {.generation = below(s, 3), .probe = below(s, 2)},
     };
     struct move_result r;
-    CALL(s, start, &move, 1, &r);
+    CALL(s, move, STARTS(&move, 1), &r);
     tell(s, "start", &r);
 }
 
@@ -228,7 +228,7 @@ static void do_settle(struct random_side *s)
         .ended_ms = one_in(s, 2) ? 0 : s->now_ms - (int64_t)below(s, 50),
     };
     struct move_result r;
-    CALL(s, settle, &move, 1, &r);
+    CALL(s, move, SETTLES(&move, 1), &r);
     tell(s, "settle", &r);
 }
 
@@ -282,7 +282,7 @@ static void do_extend(struct random_side *s)
         moves[i] = (struct extend_move){known->seq, job && !one_in(s, 5) ? job->status.token : 7,
                                         s->now_ms + (int64_t)below(s, 9000)};
     }
-    CALL(s, extend, moves, 3, r);
+    CALL(s, move, EXTENDS(moves, 3), r);
     for (int i = 0; i < 3; i++)
         tell(s, "extend", &r[i]);
 }
@@ -291,7 +291,7 @@ static void do_park(struct random_side *s)
 {
     const int64_t seqs[] = {any_seq(s), any_seq(s), any_seq(s)};
     struct move_result r[3];
-    CALL(s, park, seqs, 3, one_in(s, 2), r);
+    CALL(s, move, PARKS(seqs, 3, one_in(s, 2)), r);
     for (int i = 0; i < 3; i++)
         tell(s, "park", &r[i]);
 }
@@ -302,7 +302,7 @@ static void do_unpark(struct random_side *s)
     CALL(s, parked, CHOICE(s, TENANTS), CHOICE(s, LANES), one_in(s, 2), 1 + below(s, 4), &s->page);
     tell_page(s, "parked");
     int64_t seq = s->page.n > 0 ? s->page.jobs[0].status.seq : any_seq(s);
-    CALL(s, unpark, &seq, 1, &r);
+    CALL(s, move, UNPARKS(&seq, 1), &r);
     tell(s, "unpark", &r);
 }
 
@@ -347,12 +347,12 @@ static void do_change(struct random_side *s)
     struct move_result r;
     const struct change_move move = {
         .seq = any_seq(s),
-        .kind = (enum change_kind)below(s, CHANGE_EDIT + 1),
+        .kind = (enum move_kind)(MOVE_CANCEL + below(s, MOVE_EDIT + 1 - MOVE_CANCEL)),
         .to = one_in(s, 2) ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_FAILED,
         .reason = (enum redrive_reason)(1 + below(s, REDRIVE_REASON_COUNT - 1)),
         .payload = CHOICE(s, MESSAGES),
     };
-    CALL(s, change, &move, 1, &r);
+    CALL(s, move, CHANGES(&move, 1), &r);
     tell(s, "change", &r);
 }
 
@@ -464,9 +464,9 @@ static bool thin_out(struct random_side *s)
     CALL(s, sweep, ~0u, s->now_ms - 2000, 60, &removed);
     buf_printf(s->out, "swept %zu\n", removed);
     for (size_t i = 0; i < 30; i++) {
-        const struct change_move move = {.seq = s->page.jobs[i].status.seq, .kind = CHANGE_CANCEL};
+        const struct change_move move = {.seq = s->page.jobs[i].status.seq, .kind = MOVE_CANCEL};
         struct move_result r;
-        CALL(s, change, &move, 1, &r);
+        CALL(s, move, CHANGES(&move, 1), &r);
         tell(s, "cancel", &r);
     }
     return true;

@@ -78,7 +78,7 @@ static int claim(struct play *p)
                                         .lease_until_ms = p->now_ms + 30000,
                                         .worker = STR("w")};
         struct move_result r;
-        rc = CALL(p, start, &move, 1, &r);
+        rc = CALL(p, move, STARTS(&move, 1), &r);
         assert_true(p->n_held < HELD_MAX);
         p->held[p->n_held].seq = move.seq;
         p->held[p->n_held++].token = move.token;
@@ -92,7 +92,7 @@ static int extend_all(struct play *p)
     struct move_result r[HELD_MAX];
     for (size_t i = 0; i < p->n_held; i++)
         moves[i] = (struct extend_move){p->held[i].seq, p->held[i].token, p->now_ms + 60000};
-    return CALL(p, extend, moves, p->n_held, r);
+    return CALL(p, move, EXTENDS(moves, p->n_held), r);
 }
 
 static int settle_one(struct play *p, int64_t seq, uint64_t token, const struct decision *d)
@@ -102,7 +102,7 @@ static int settle_one(struct play *p, int64_t seq, uint64_t token, const struct 
                                      .decision = d,
                                      .error = {.class_ = d->class_, .message = STR("broken")}};
     struct move_result r;
-    return CALL(p, settle, &move, 1, &r);
+    return CALL(p, move, SETTLES(&move, 1), &r);
 }
 
 /* Everything that is or was held, each in another way. */
@@ -133,7 +133,7 @@ static int park_ready(struct play *p)
     struct move_result r;
     int rc = CALL(p, ready, &filter, &p->page);
     for (size_t i = 0; rc == 0 && i < p->page.n; i++)
-        rc = CALL(p, park, &p->page.jobs[i].status.seq, 1, false, &r);
+        rc = CALL(p, move, PARKS(&p->page.jobs[i].status.seq, 1, false), &r);
     return rc;
 }
 
@@ -142,7 +142,7 @@ static int unpark_one(struct play *p)
     struct move_result r;
     int rc = CALL(p, parked, STR("acme"), STR("lane"), true, 1, &p->page);
     for (size_t i = 0; rc == 0 && i < p->page.n; i++)
-        rc = CALL(p, unpark, &p->page.jobs[i].status.seq, 1, &r);
+        rc = CALL(p, move, UNPARKS(&p->page.jobs[i].status.seq, 1), &r);
     return rc;
 }
 
@@ -172,7 +172,7 @@ static int change_all(struct play *p, uint32_t states, struct change_move move)
     int rc = CALL(p, list, &filter, &p->page);
     for (size_t i = 0; rc == 0 && i < p->page.n; i++) {
         move.seq = p->page.jobs[i].status.seq;
-        rc = CALL(p, change, &move, 1, &r);
+        rc = CALL(p, move, CHANGES(&move, 1), &r);
     }
     return rc;
 }
@@ -180,27 +180,26 @@ static int change_all(struct play *p, uint32_t states, struct change_move move)
 static int edit_and_redrive(struct play *p)
 {
     const uint32_t dead = 1u << REDRIVE_STATE_DEAD_LETTER;
-    int rc = change_all(p, dead, (struct change_move){.kind = CHANGE_EDIT, .payload = STR("new")});
-    return rc < 0 ? rc : change_all(p, dead, (struct change_move){.kind = CHANGE_REDRIVE});
+    int rc = change_all(p, dead, (struct change_move){.kind = MOVE_EDIT, .payload = STR("new")});
+    return rc < 0 ? rc : change_all(p, dead, (struct change_move){.kind = MOVE_REDRIVE});
 }
 
 static int cancel_some(struct play *p)
 {
-    return change_all(p, 1u << REDRIVE_STATE_RUNNING, (struct change_move){.kind = CHANGE_CANCEL});
+    return change_all(p, 1u << REDRIVE_STATE_RUNNING, (struct change_move){.kind = MOVE_CANCEL});
 }
 
 static int end_some(struct play *p)
 {
     return change_all(p, 1u << REDRIVE_STATE_RETRYING,
-                      (struct change_move){.kind = CHANGE_END,
+                      (struct change_move){.kind = MOVE_END,
                                            .to = REDRIVE_STATE_DEAD_LETTER,
                                            .reason = REDRIVE_REASON_DEADLINE});
 }
 
 static int remove_cancelled(struct play *p)
 {
-    return change_all(p, 1u << REDRIVE_STATE_CANCELLED,
-                      (struct change_move){.kind = CHANGE_REMOVE});
+    return change_all(p, 1u << REDRIVE_STATE_CANCELLED, (struct change_move){.kind = MOVE_REMOVE});
 }
 
 static int sweep_completed(struct play *p)

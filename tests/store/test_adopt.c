@@ -144,15 +144,15 @@ static void put_ended(struct kit *k)
     run_once(k, seq, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
     seq = put_full(k, "cancelled-at-work");
     kit_start(k, seq);
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
     seq = put_full(k, "too-late");
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER,
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_END, .to = REDRIVE_STATE_DEAD_LETTER,
                       .reason = REDRIVE_REASON_DEADLINE,
                       .error = {.class_ = REDRIVE_CLASS_PERMANENT, .message = STR("deadline")},
                       .fingerprint = 9),
                0, REDRIVE_STATE_DEAD_LETTER);
     seq = PUT(k, .id = STR("killed"));
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_FAILED,
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_END, .to = REDRIVE_STATE_FAILED,
                       .reason = REDRIVE_REASON_MANUAL),
                0, REDRIVE_STATE_FAILED);
 }
@@ -164,7 +164,7 @@ static void put_redriven(struct kit *k)
     for (int i = 0; i < 3; i++) {
         int64_t seq = put_full(k, IDS[i]);
         run_once(k, seq, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_POISON));
-        check_move(CHANGE(k, .seq = seq, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+        check_move(CHANGE(k, .seq = seq, .kind = MOVE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
         if (i == 1)
             run_once(k, seq, decision_retrying(30000));
         if (i == 2)
@@ -419,7 +419,7 @@ static void deadlines_are_met(void **state)
     assert_int_equal(kit_overdue(k, 10, &next_ms)->n, 0);
     k->now_ms += 100;
     check_seqs(kit_overdue(k, 10, &next_ms), b, a);
-    check_move(CHANGE(k, .seq = dead, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    check_move(CHANGE(k, .seq = dead, .kind = MOVE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
     check_seqs(kit_overdue(k, 10, &next_ms), b, dead, a);
     kit_close(&from);
 }
@@ -435,9 +435,9 @@ static void dead_letters_can_be_redriven_edited_and_swept(void **state)
     adopt_all_anew(&from, k);
     k->now_ms = from.now_ms;
     int64_t a = seq_of(k, "a");
-    check_move(CHANGE(k, .seq = a, .kind = CHANGE_EDIT, .payload = STR("{\"n\":2}")), 0,
+    check_move(CHANGE(k, .seq = a, .kind = MOVE_EDIT, .payload = STR("{\"n\":2}")), 0,
                REDRIVE_STATE_DEAD_LETTER);
-    check_move(CHANGE(k, .seq = a, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    check_move(CHANGE(k, .seq = a, .kind = MOVE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
     const struct job *job = kit_job(k, a);
     assert_int_equal(job->status.epoch, 1);
     check_str(job->spec.payload, "{\"n\":2}");
@@ -463,7 +463,7 @@ static void a_live_job_holds_its_key(void **state)
     assert_int_equal(result.code, REDRIVE_E_EXISTS);
     check_str(result.id, "a");
     assert_int_equal(TRY_PUT(k, .id = STR("c"), .unique_key = STR("free")).code, 0);
-    check_move(CHANGE(k, .seq = seq_of(k, "a"), .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(k, .seq = seq_of(k, "a"), .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
     assert_int_equal(TRY_PUT(k, .id = STR("b"), .unique_key = STR("k")).code, 0);
     kit_close(&from);
 }

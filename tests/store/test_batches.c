@@ -20,7 +20,7 @@ static void start_all(struct kit *k, const struct start_move *moves, size_t n,
                       struct move_result *ret)
 {
     kit_begin(k);
-    must(store_ops(k->store)->start(k->store, moves, n, ret, NULL));
+    must(store_ops(k->store)->move(k->store, STARTS(moves, n), ret, NULL));
     kit_commit(k);
 }
 
@@ -49,7 +49,7 @@ static void a_large_batch_starts_and_settles(void **state)
                       .message = STR("refused")}};
     }
     kit_begin(k);
-    must(store_ops(k->store)->settle(k->store, settles, MANY, results, NULL));
+    must(store_ops(k->store)->move(k->store, SETTLES(settles, MANY), results, NULL));
     kit_commit(k);
     for (size_t i = 0; i < MANY; i++) {
         check_move(results[i], 0, i % 3 ? REDRIVE_STATE_COMPLETED : REDRIVE_STATE_RETRYING);
@@ -95,7 +95,7 @@ static void of_two_settlements_of_a_job_the_first_counts(void **state)
     };
     struct move_result results[4];
     kit_begin(k);
-    must(store_ops(k->store)->settle(k->store, moves, 4, results, NULL));
+    must(store_ops(k->store)->move(k->store, SETTLES(moves, 4), results, NULL));
     kit_commit(k);
     check_move(results[0], REDRIVE_E_STATE, REDRIVE_STATE_RUNNING);
     check_move(results[1], 0, REDRIVE_STATE_RETRYING);
@@ -112,12 +112,12 @@ static void of_two_parks_of_a_job_the_first_counts(void **state)
     const int64_t seqs[] = {a, b, a, b + 100};
     struct move_result results[4];
     kit_begin(k);
-    must(store_ops(k->store)->park(k->store, seqs, 4, false, results, NULL));
+    must(store_ops(k->store)->move(k->store, PARKS(seqs, 4, false), results, NULL));
     check_move(results[0], 0, REDRIVE_STATE_PARKED);
     check_move(results[1], 0, REDRIVE_STATE_PARKED);
     check_move(results[2], REDRIVE_E_STATE, REDRIVE_STATE_PARKED);
     assert_int_equal(results[3].code, REDRIVE_E_NOT_FOUND);
-    must(store_ops(k->store)->unpark(k->store, seqs, 4, results, NULL));
+    must(store_ops(k->store)->move(k->store, UNPARKS(seqs, 4), results, NULL));
     kit_commit(k);
     check_move(results[0], 0, REDRIVE_STATE_QUEUED);
     check_move(results[1], 0, REDRIVE_STATE_QUEUED);
@@ -130,7 +130,7 @@ static void extend_all(struct kit *k, const struct extend_move *moves, size_t n,
                        struct move_result *ret)
 {
     kit_begin(k);
-    must(store_ops(k->store)->extend(k->store, moves, n, ret, NULL));
+    must(store_ops(k->store)->move(k->store, EXTENDS(moves, n), ret, NULL));
     kit_commit(k);
 }
 

@@ -12,17 +12,17 @@ static const struct {
     uint32_t from;
     int to; /* -1: it stays */
 } CHANGES[] = {
-    {{.kind = CHANGE_CANCEL}, LIVE, REDRIVE_STATE_CANCELLED},
-    {{.kind = CHANGE_RUN_NOW}, STATE_BIT(SCHEDULED) | STATE_BIT(RETRYING), REDRIVE_STATE_QUEUED},
-    {{.kind = CHANGE_REDRIVE}, STATE_BIT(DEAD_LETTER) | STATE_BIT(FAILED), REDRIVE_STATE_QUEUED},
-    {{.kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER, .reason = REDRIVE_REASON_DEADLINE},
+    {{.kind = MOVE_CANCEL}, LIVE, REDRIVE_STATE_CANCELLED},
+    {{.kind = MOVE_RUN_NOW}, STATE_BIT(SCHEDULED) | STATE_BIT(RETRYING), REDRIVE_STATE_QUEUED},
+    {{.kind = MOVE_REDRIVE}, STATE_BIT(DEAD_LETTER) | STATE_BIT(FAILED), REDRIVE_STATE_QUEUED},
+    {{.kind = MOVE_END, .to = REDRIVE_STATE_DEAD_LETTER, .reason = REDRIVE_REASON_DEADLINE},
      LIVE & ~STATE_BIT(RUNNING),
      REDRIVE_STATE_DEAD_LETTER},
-    {{.kind = CHANGE_END, .to = REDRIVE_STATE_FAILED, .reason = REDRIVE_REASON_BREAKER_OPEN},
+    {{.kind = MOVE_END, .to = REDRIVE_STATE_FAILED, .reason = REDRIVE_REASON_BREAKER_OPEN},
      LIVE & ~STATE_BIT(RUNNING),
      REDRIVE_STATE_FAILED},
-    {{.kind = CHANGE_EDIT, .payload = STR("[2]")}, STATE_BIT(DEAD_LETTER), -1},
-    {{.kind = CHANGE_REMOVE},
+    {{.kind = MOVE_EDIT, .payload = STR("[2]")}, STATE_BIT(DEAD_LETTER), -1},
+    {{.kind = MOVE_REMOVE},
      STATE_BIT(COMPLETED) | STATE_BIT(FAILED) | STATE_BIT(DEAD_LETTER) | STATE_BIT(CANCELLED),
      -1},
 };
@@ -40,7 +40,7 @@ static void check_change(struct kit *k, size_t i, enum redrive_state from)
     if (CHANGES[i].from >> from & 1) {
         check_move(r, 0, CHANGES[i].to < 0 ? from : (enum redrive_state)CHANGES[i].to);
         assert_string_not_equal(buf_cstr(&before), buf_cstr(&after));
-        if (move.kind == CHANGE_REMOVE)
+        if (move.kind == MOVE_REMOVE)
             assert_null(kit_job(k, move.seq));
         else
             assert_int_equal(kit_state(k, move.seq), r.state);
@@ -69,7 +69,7 @@ static void an_end_must_be_an_end_without_success(void **state)
         if (to == REDRIVE_STATE_DEAD_LETTER || to == REDRIVE_STATE_FAILED)
             continue;
         struct move_result r =
-            CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = (enum redrive_state)to);
+            CHANGE(k, .seq = seq, .kind = MOVE_END, .to = (enum redrive_state)to);
         check_move(r, REDRIVE_E_INVALID, REDRIVE_STATE_QUEUED);
         assert_int_equal(kit_state(k, seq), REDRIVE_STATE_QUEUED);
     }
@@ -81,7 +81,7 @@ static void an_end_with_an_error_leaves_a_row_without_a_start(void **state)
     int64_t seq = PUT(k, .id = STR("x"));
     k->now_ms += 10;
     check_move(
-        CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER,
+        CHANGE(k, .seq = seq, .kind = MOVE_END, .to = REDRIVE_STATE_DEAD_LETTER,
                .reason = REDRIVE_REASON_NOT_RETRIABLE,
                .error = {REDRIVE_CLASS_VALIDATION, STR("Missing"), STR("no payload"), STR(""), 7},
                .fingerprint = 99),
@@ -116,7 +116,7 @@ static void an_end_without_an_error_keeps_the_last_one(void **state)
         .decision = &d,
         .error = {REDRIVE_CLASS_NETWORK, STR("Refused"), STR("refused"), STR(""), 0}};
     assert_int_equal(kit_settle_with(k, &move).code, 0);
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER), 0,
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_END, .to = REDRIVE_STATE_DEAD_LETTER), 0,
                REDRIVE_STATE_DEAD_LETTER);
     check_str(kit_job(k, seq)->status.error.message, "refused");
     assert_int_equal(kit_history(k, seq)->n, 1);
@@ -128,7 +128,7 @@ static void a_cancel_ends_a_lease(void **state)
     int64_t seq = PUT(k, .id = STR("x"));
     uint64_t token = kit_start(k, seq);
     k->now_ms += 10;
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
     const struct job_status *s = &kit_job(k, seq)->status;
     assert_int_equal(s->token, 0);
     assert_int_equal(s->lease_until_ms, 0);
@@ -143,7 +143,7 @@ static void run_now_moves_the_time(void **state)
     struct kit *k = *state;
     int64_t seq = PUT(k, .process_after_ms = k->now_ms + 60000);
     k->now_ms += 5;
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_RUN_NOW), 0, REDRIVE_STATE_QUEUED);
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_RUN_NOW), 0, REDRIVE_STATE_QUEUED);
     assert_int_equal(kit_job(k, seq)->status.process_after_ms, k->now_ms);
     check_seqs(READY(k, .tenant = STR("acme")), seq);
 }
@@ -153,7 +153,7 @@ static void a_redrive_starts_anew(void **state)
     struct kit *k = *state;
     int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
     k->now_ms += 1000;
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
     const struct job_status *s = &kit_job(k, seq)->status;
     assert_int_equal(s->epoch, 1);
     assert_int_equal(s->attempts, 0);
@@ -181,13 +181,13 @@ static void a_redrive_is_refused_while_a_live_job_holds_its_key(void **state)
     int64_t live = kit_put_in(k, REDRIVE_STATE_RETRYING, &spec);
     kit_put_in(k, REDRIVE_STATE_QUEUED,
                &(struct job_spec){.tenant = STR("other"), .unique_key = STR("k")});
-    check_move(CHANGE(k, .seq = dead, .kind = CHANGE_REDRIVE), REDRIVE_E_EXISTS,
+    check_move(CHANGE(k, .seq = dead, .kind = MOVE_REDRIVE), REDRIVE_E_EXISTS,
                REDRIVE_STATE_DEAD_LETTER);
-    check_move(CHANGE(k, .seq = failed, .kind = CHANGE_REDRIVE), REDRIVE_E_EXISTS,
+    check_move(CHANGE(k, .seq = failed, .kind = MOVE_REDRIVE), REDRIVE_E_EXISTS,
                REDRIVE_STATE_FAILED);
-    CHANGE(k, .seq = live, .kind = CHANGE_CANCEL);
-    check_move(CHANGE(k, .seq = dead, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
-    check_move(CHANGE(k, .seq = failed, .kind = CHANGE_REDRIVE), REDRIVE_E_EXISTS,
+    CHANGE(k, .seq = live, .kind = MOVE_CANCEL);
+    check_move(CHANGE(k, .seq = dead, .kind = MOVE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    check_move(CHANGE(k, .seq = failed, .kind = MOVE_REDRIVE), REDRIVE_E_EXISTS,
                REDRIVE_STATE_FAILED);
 }
 
@@ -196,7 +196,7 @@ static void a_job_that_is_unique_for_ever_can_be_redriven(void **state)
     struct kit *k = *state;
     const struct job_spec spec = {.unique_key = STR("k"), .unique_forever = true};
     int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &spec);
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
 }
 
 static void an_edit_replaces_the_payload_and_nothing_else(void **state)
@@ -205,7 +205,7 @@ static void an_edit_replaces_the_payload_and_nothing_else(void **state)
     int64_t seq =
         kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &(struct job_spec){.payload = STR("{\"a\":1}")});
     k->now_ms += 3;
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_EDIT, .payload = STR("{\"a\":2}")), 0,
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_EDIT, .payload = STR("{\"a\":2}")), 0,
                REDRIVE_STATE_DEAD_LETTER);
     const struct job *job = kit_job(k, seq);
     check_str(job->spec.payload, "{\"a\":2}");
@@ -219,9 +219,9 @@ static void a_removed_job_takes_its_history_along(void **state)
     struct kit *k = *state;
     int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL);
     assert_int_equal(kit_history(k, seq)->n, 1);
-    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
     assert_int_equal(kit_history(k, seq)->n, 0);
-    assert_int_equal(CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE).code, REDRIVE_E_NOT_FOUND);
+    assert_int_equal(CHANGE(k, .seq = seq, .kind = MOVE_REMOVE).code, REDRIVE_E_NOT_FOUND);
 }
 
 static void a_batch_sees_its_own_changes(void **state)
@@ -229,14 +229,14 @@ static void a_batch_sees_its_own_changes(void **state)
     struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     const struct change_move moves[] = {
-        {.seq = seq, .kind = CHANGE_CANCEL},
-        {.seq = seq, .kind = CHANGE_CANCEL},
-        {.seq = seq, .kind = CHANGE_REMOVE},
-        {.seq = seq, .kind = CHANGE_REMOVE},
+        {.seq = seq, .kind = MOVE_CANCEL},
+        {.seq = seq, .kind = MOVE_CANCEL},
+        {.seq = seq, .kind = MOVE_REMOVE},
+        {.seq = seq, .kind = MOVE_REMOVE},
     };
     struct move_result r[4];
     kit_begin(k);
-    assert_int_equal(store_ops(k->store)->change(k->store, moves, 4, r, NULL), 0);
+    assert_int_equal(store_ops(k->store)->move(k->store, CHANGES(moves, 4), r, NULL), 0);
     kit_commit(k);
     check_move(r[0], 0, REDRIVE_STATE_CANCELLED);
     check_move(r[1], REDRIVE_E_STATE, REDRIVE_STATE_CANCELLED);

@@ -24,7 +24,7 @@ static void a_job_that_never_ran_has_none(void **state)
     assert_int_equal(kit_history(k, seq)->n, 0);
     kit_park(k, seq, false);
     kit_unpark(k, seq);
-    CHANGE(k, .seq = seq, .kind = CHANGE_CANCEL);
+    CHANGE(k, .seq = seq, .kind = MOVE_CANCEL);
     assert_int_equal(kit_history(k, seq)->n, 0);
 }
 
@@ -100,7 +100,7 @@ static void a_whole_life_is_told_in_order(void **state)
     run_once(k, seq, decision_snoozed(0));
     run_once(k, seq, decision_retrying(0));
     run_once(k, seq, decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED));
-    CHANGE(k, .seq = seq, .kind = CHANGE_REDRIVE);
+    CHANGE(k, .seq = seq, .kind = MOVE_REDRIVE);
     run_once(k, seq, decision_retrying(0));
     run_once(k, seq, decision_completed());
     static const struct {
@@ -126,7 +126,7 @@ static void a_success_at_once_after_a_redrive_follows_the_old_history(void **sta
     struct kit *k = *state;
     int64_t seq = PUT(k, .id = STR("x"));
     run_once(k, seq, decision_ended(REDRIVE_STATE_FAILED, REDRIVE_REASON_NOT_RETRIABLE));
-    CHANGE(k, .seq = seq, .kind = CHANGE_REDRIVE);
+    CHANGE(k, .seq = seq, .kind = MOVE_REDRIVE);
     run_once(k, seq, decision_completed());
     struct attempt_page *h = kit_history(k, seq);
     assert_int_equal(h->n, 2);
@@ -154,7 +154,7 @@ static void a_cancelled_run_is_told(void **state)
     kit_start(k, by_hand);
     uint64_t token = kit_start(k, by_worker);
     k->now_ms += 5;
-    CHANGE(k, .seq = by_hand, .kind = CHANGE_CANCEL);
+    CHANGE(k, .seq = by_hand, .kind = MOVE_CANCEL);
     kit_settle(k, by_worker, token, decision_cancelled());
     const int64_t both[] = {by_hand, by_worker};
     for (int i = 0; i < 2; i++) {

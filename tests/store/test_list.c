@@ -207,7 +207,7 @@ static void a_lookup_sees_the_moves_of_its_unit(void **state)
     const struct job_name names[] = {{STR("acme"), STR("x")}, {STR("acme"), STR("y")}};
     kit_begin(k);
     const int64_t fresh = PUT(k, .id = STR("y"));
-    CHANGE(k, .seq = gone, .kind = CHANGE_REMOVE);
+    CHANGE(k, .seq = gone, .kind = MOVE_REMOVE);
     check_seqs(lookup(k, names, 2), fresh);
     kit_start(k, fresh);
     assert_int_equal(lookup(k, names, 2)->jobs[0].status.state, REDRIVE_STATE_RUNNING);
@@ -242,7 +242,7 @@ static void a_page_outlives_the_jobs_in_it(void **state)
     int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER,
                              &(struct job_spec){.id = STR("x"), .payload = STR("[1]")});
     struct job_page *page = LIST(k, .id = STR("x"));
-    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
     check_str(page->jobs[0].spec.payload, "[1]");
     check_str(page->jobs[0].status.error.message, "no answer");
 }

@@ -85,8 +85,8 @@ static void a_parked_job_that_ends_is_held_no_longer(void **state)
     kit_park(k, a, true);
     kit_park(k, b, true);
     k->now_ms += 300;
-    CHANGE(k, .seq = a, .kind = CHANGE_CANCEL);
-    CHANGE(k, .seq = b, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER,
+    CHANGE(k, .seq = a, .kind = MOVE_CANCEL);
+    CHANGE(k, .seq = b, .kind = MOVE_END, .to = REDRIVE_STATE_DEAD_LETTER,
            .reason = REDRIVE_REASON_DEADLINE);
     const int64_t both[] = {a, b};
     for (int i = 0; i < 2; i++) {

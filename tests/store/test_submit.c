@@ -100,7 +100,7 @@ static void a_seq_is_never_given_twice(void **state)
 {
     struct kit *k = *state;
     int64_t last = kit_put_in(k, REDRIVE_STATE_CANCELLED, NULL);
-    check_move(CHANGE(k, .seq = last, .kind = CHANGE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(k, .seq = last, .kind = MOVE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
     assert_null(kit_job(k, last));
     assert_true(PUT(k, .id = STR("x")) > last);
 }
@@ -124,7 +124,7 @@ static void an_id_is_held_until_its_job_is_gone(void **state)
     struct kit *k = *state;
     int64_t first = kit_put_in(k, REDRIVE_STATE_COMPLETED, &(struct job_spec){.id = STR("x")});
     assert_int_equal(TRY_PUT(k, .id = STR("x")).code, REDRIVE_E_EXISTS);
-    CHANGE(k, .seq = first, .kind = CHANGE_REMOVE);
+    CHANGE(k, .seq = first, .kind = MOVE_REMOVE);
     assert_int_equal(TRY_PUT(k, .id = STR("x")).code, 0);
 }
 
@@ -267,7 +267,7 @@ static void a_key_for_ever_outlives_its_job(void **state)
         .id = STR("r"), .unique_key = STR("kr"), .unique_forever = true};
     const struct job_spec swept = {.id = STR("s"), .unique_key = STR("ks"), .unique_forever = true};
     int64_t r = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &removed);
-    CHANGE(k, .seq = r, .kind = CHANGE_REMOVE);
+    CHANGE(k, .seq = r, .kind = MOVE_REMOVE);
     int64_t s = kit_put_in(k, REDRIVE_STATE_COMPLETED, &swept);
     assert_int_equal(kit_sweep(k, STATE_BIT(COMPLETED), k->now_ms + 1, 10), 1);
 
@@ -288,7 +288,7 @@ static void a_key_that_is_not_for_ever_goes_with_its_job(void **state)
     struct kit *k = *state;
     const struct job_spec spec = {.unique_key = STR("k")};
     int64_t seq = kit_put_in(k, REDRIVE_STATE_COMPLETED, &spec);
-    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
     assert_int_equal(TRY_PUT(k, .unique_key = STR("k"), .unique_forever = true).code, 0);
 }
 

@@ -52,8 +52,8 @@ static void the_oldest_and_the_next_are_known(void **state)
     page = kit_queues(k, STR("acme"));
     assert_int_equal(page->queues[0].oldest_ready_ms, t + 20);
     assert_int_equal(page->queues[0].next_due_ms, t + 400);
-    CHANGE(k, .seq = sooner, .kind = CHANGE_CANCEL);
-    CHANGE(k, .seq = later, .kind = CHANGE_CANCEL);
+    CHANGE(k, .seq = sooner, .kind = MOVE_CANCEL);
+    CHANGE(k, .seq = later, .kind = MOVE_CANCEL);
     page = kit_queues(k, STR("acme"));
     assert_int_equal(page->queues[0].oldest_ready_ms, t + 10);
     assert_int_equal(page->queues[0].next_due_ms, t + 500);
@@ -112,9 +112,9 @@ static void lines_come_with_a_commit_and_lose_what_is_empty(void **state)
     assert_int_equal(kit_lines(k, STR("acme"))->n, 1);
     const int64_t new_ = PUT(k, .task = STR("new"));
     assert_int_equal(kit_lines(k, STR("acme"))->n, 2);
-    CHANGE(k, .seq = new_, .kind = CHANGE_CANCEL);
-    CHANGE(k, .seq = new_, .kind = CHANGE_REMOVE);
-    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    CHANGE(k, .seq = new_, .kind = MOVE_CANCEL);
+    CHANGE(k, .seq = new_, .kind = MOVE_REMOVE);
+    CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
     assert_int_equal(kit_lines(k, STR("acme"))->n, 0);
 }
 

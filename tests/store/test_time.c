@@ -177,7 +177,7 @@ static void a_job_that_runs_or_has_ended_is_not_overdue(void **state)
     int64_t t = k->now_ms, next_ms = -1;
     int64_t runs = PUT(k, .deadline_ms = t + 10), ends = PUT(k, .deadline_ms = t + 10);
     uint64_t token = kit_start(k, runs);
-    check_move(CHANGE(k, .seq = ends, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(k, .seq = ends, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
     k->now_ms = t + 20;
     assert_int_equal(kit_overdue(k, 10, &next_ms)->n, 0);
     const struct decision later = {.state = REDRIVE_STATE_RETRYING, .delay_ms = 1000};
@@ -189,12 +189,12 @@ static void a_dead_letter_that_comes_back_has_its_deadline_again(void **state)
 {
     struct kit *k = *state;
     int64_t next_ms, seq = PUT(k, .deadline_ms = k->now_ms + 10);
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER,
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_END, .to = REDRIVE_STATE_DEAD_LETTER,
                       .reason = REDRIVE_REASON_MANUAL),
                0, REDRIVE_STATE_DEAD_LETTER);
     k->now_ms += 20;
     assert_int_equal(kit_overdue(k, 10, &next_ms)->n, 0);
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_REDRIVE), 0, REDRIVE_STATE_QUEUED);
     check_seqs(kit_overdue(k, 10, &next_ms), seq);
 }
 
@@ -205,7 +205,7 @@ static void many_deadlines_of_ended_jobs_are_passed_over_in_the_end(void **state
     kit_begin(k);
     for (int i = 0; i < 600; i++) {
         int64_t seq = PUT(k, .deadline_ms = t + 10);
-        check_move(CHANGE(k, .seq = seq, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+        check_move(CHANGE(k, .seq = seq, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
     }
     int64_t last = PUT(k, .deadline_ms = t + 10);
     kit_commit(k);

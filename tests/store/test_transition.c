@@ -242,7 +242,7 @@ static void a_stale_token_changes_nothing(void **state)
 static void a_change_of_no_known_kind_is_refused(void **state)
 {
     (void)state;
-    const struct change_move change = {.seq = 41, .kind = (enum change_kind)(CHANGE_EDIT + 1)};
+    const struct change_move change = {.seq = 41, .kind = (enum move_kind)(MOVE_EDIT + 1)};
     const struct move_list list = {MOVE_CANCEL, .n = 1, .changes = &change};
     const struct move move = move_at(&list, 0);
     struct job_status s = row_in(DEAD);
@@ -781,9 +781,9 @@ static void a_list_gives_its_moves_one_by_one(void **state)
 {
     (void)state;
     const struct change_move changes[] = {
-        {.seq = 1, .kind = CHANGE_CANCEL},  {.seq = 2, .kind = CHANGE_RUN_NOW},
-        {.seq = 3, .kind = CHANGE_REDRIVE}, {.seq = 4, .kind = CHANGE_END},
-        {.seq = 5, .kind = CHANGE_REMOVE},  {.seq = 6, .kind = CHANGE_EDIT}};
+        {.seq = 1, .kind = MOVE_CANCEL},  {.seq = 2, .kind = MOVE_RUN_NOW},
+        {.seq = 3, .kind = MOVE_REDRIVE}, {.seq = 4, .kind = MOVE_END},
+        {.seq = 5, .kind = MOVE_REMOVE},  {.seq = 6, .kind = MOVE_EDIT}};
     static const enum move_kind KINDS[] = {MOVE_CANCEL, MOVE_RUN_NOW, MOVE_REDRIVE,
                                            MOVE_END,    MOVE_REMOVE,  MOVE_EDIT};
     const struct move_list list = {MOVE_CANCEL, .n = 6, .changes = changes};

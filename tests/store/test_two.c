@@ -100,7 +100,7 @@ static void a_cancel_beats_the_settle_that_comes_after_it(void **state)
     kit_join(&b, a);
     int64_t seq = PUT(a, .id = STR("x"));
     uint64_t token = kit_start(a, seq);
-    check_move(CHANGE(&b, .seq = seq, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(&b, .seq = seq, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
     check_move(kit_settle(a, seq, token, decision_completed()), REDRIVE_E_STATE,
                REDRIVE_STATE_CANCELLED);
     kit_close(&b);

@@ -7,12 +7,12 @@ static void change_everything(struct kit *k, const int64_t *seqs)
 {
     PUT(k, .id = STR("new"));
     kit_start(k, seqs[REDRIVE_STATE_QUEUED]);
-    CHANGE(k, .seq = seqs[REDRIVE_STATE_SCHEDULED], .kind = CHANGE_RUN_NOW);
-    CHANGE(k, .seq = seqs[REDRIVE_STATE_RETRYING], .kind = CHANGE_CANCEL);
-    CHANGE(k, .seq = seqs[REDRIVE_STATE_RUNNING], .kind = CHANGE_CANCEL);
-    CHANGE(k, .seq = seqs[REDRIVE_STATE_COMPLETED], .kind = CHANGE_REMOVE);
-    CHANGE(k, .seq = seqs[REDRIVE_STATE_FAILED], .kind = CHANGE_REDRIVE);
-    CHANGE(k, .seq = seqs[REDRIVE_STATE_DEAD_LETTER], .kind = CHANGE_EDIT, .payload = STR("[]"));
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_SCHEDULED], .kind = MOVE_RUN_NOW);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_RETRYING], .kind = MOVE_CANCEL);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_RUNNING], .kind = MOVE_CANCEL);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_COMPLETED], .kind = MOVE_REMOVE);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_FAILED], .kind = MOVE_REDRIVE);
+    CHANGE(k, .seq = seqs[REDRIVE_STATE_DEAD_LETTER], .kind = MOVE_EDIT, .payload = STR("[]"));
     kit_unpark(k, seqs[REDRIVE_STATE_PARKED]);
     kit_sweep(k, STATE_BIT(CANCELLED), INT64_MAX, 100);
     kit_pause(k, STR("acme"), STR("main"));
@@ -138,8 +138,8 @@ static void reads_by_name_see_the_moves_of_their_unit(void **state)
     assert_true(kit_queues(k, STR("acme"))->queues[0].paused);
     kit_commit(k);
     kit_begin(k);
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
-    check_move(CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_REMOVE), 0, REDRIVE_STATE_CANCELLED);
     assert_int_equal(state_of(k, "x"), -1);
     assert_int_equal(listed_state(k, &by_id), -1);
     kit_commit(k);
@@ -190,7 +190,7 @@ static void moves_need_a_unit(void **state)
     struct start_move start = {.seq = seq, .token = 9};
     struct settle_move settle = {.seq = seq, .token = 1, .decision = &d};
     struct extend_move extend = {.seq = seq, .token = 1, .lease_until_ms = 5};
-    struct change_move change = {.seq = seq, .kind = CHANGE_CANCEL};
+    struct change_move change = {.seq = seq, .kind = MOVE_CANCEL};
     struct claim_filter filter = {.limit = 1};
     struct shared_row row = {.kind = SHARED_TASK, .key = STR("k")};
     struct counter counter = {.name = STR("n"), .value = 1};
@@ -199,16 +199,16 @@ static void moves_need_a_unit(void **state)
     int64_t next_ms;
     assert_int_equal(ops->submit(s, &spec, 1, &submitted, &k->arena, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->ready(s, &filter, &k->page, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->start(s, &start, 1, &r, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->park(s, &seq, 1, false, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->move(s, STARTS(&start, 1), &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->move(s, PARKS(&seq, 1, false), &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->parked(s, STR("t"), STR("l"), PARKED_OLDEST, 1, &k->page, NULL),
                      REDRIVE_E_STATE);
-    assert_int_equal(ops->unpark(s, &seq, 1, &r, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->settle(s, &settle, 1, &r, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->extend(s, &extend, 1, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->move(s, UNPARKS(&seq, 1), &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->move(s, SETTLES(&settle, 1), &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->move(s, EXTENDS(&extend, 1), &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->promote_due(s, 1, &n, &next_ms, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->expired(s, 1, &k->page, &next_ms, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->change(s, &change, 1, &r, NULL), REDRIVE_E_STATE);
+    assert_int_equal(ops->move(s, CHANGES(&change, 1), &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->sweep(s, ~0u, INT64_MAX, 1, &n, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->sweep_tasks(s, &(struct sweep_walk){.limit = 1}, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->shared_put(s, &row, 1, &r, NULL), REDRIVE_E_STATE);
@@ -229,7 +229,7 @@ static void a_refused_move_fails_none_of_its_neighbours(void **state)
     };
     struct move_result r[4];
     kit_begin(k);
-    assert_int_equal(store_ops(k->store)->start(k->store, moves, 4, r, NULL), 0);
+    assert_int_equal(store_ops(k->store)->move(k->store, STARTS(moves, 4), r, NULL), 0);
     kit_commit(k);
     check_move(r[0], 0, REDRIVE_STATE_RUNNING);
     check_move(r[1], REDRIVE_E_STATE, REDRIVE_STATE_COMPLETED);
@@ -248,9 +248,9 @@ static void a_job_that_is_not_there_is_not_found_by_any_move(void **state)
     assert_int_equal(kit_extend(k, 4711, 1, 5).code, REDRIVE_E_NOT_FOUND);
     assert_int_equal(kit_park(k, 4711, true).code, REDRIVE_E_NOT_FOUND);
     assert_int_equal(kit_unpark(k, 4711).code, REDRIVE_E_NOT_FOUND);
-    for (int kind = CHANGE_CANCEL; kind <= CHANGE_EDIT; kind++)
+    for (int kind = MOVE_CANCEL; kind <= MOVE_EDIT; kind++)
         assert_int_equal(
-            CHANGE(k, .seq = 4711, .kind = (enum change_kind)kind, .to = REDRIVE_STATE_FAILED).code,
+            CHANGE(k, .seq = 4711, .kind = (enum move_kind)kind, .to = REDRIVE_STATE_FAILED).code,
             REDRIVE_E_NOT_FOUND);
     assert_int_equal(kit_history(k, 4711)->n, 0);
 }

@@ -44,16 +44,10 @@ static int wrap_ready(struct store *store, const struct claim_filter *filter, st
     HAND_ON(ready, filter, ret, err);
 }
 
-static int wrap_start(struct store *store, const struct start_move *moves, size_t n,
-                      struct move_result *ret, struct redrive_err *err)
+static int wrap_move(struct store *store, const struct move_list *list, struct move_result *ret,
+                     struct redrive_err *err)
 {
-    HAND_ON(start, moves, n, ret, err);
-}
-
-static int wrap_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                     struct move_result *ret, struct redrive_err *err)
-{
-    HAND_ON(park, seqs, n, by_limit, ret, err);
+    HAND_ON(move, list, ret, err);
 }
 
 static int wrap_parked(struct store *store, struct str tenant, struct str lane,
@@ -61,24 +55,6 @@ static int wrap_parked(struct store *store, struct str tenant, struct str lane,
                        struct redrive_err *err)
 {
     HAND_ON(parked, tenant, lane, order, limit, ret, err);
-}
-
-static int wrap_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                       struct redrive_err *err)
-{
-    HAND_ON(unpark, seqs, n, ret, err);
-}
-
-static int wrap_settle(struct store *store, const struct settle_move *moves, size_t n,
-                       struct move_result *ret, struct redrive_err *err)
-{
-    HAND_ON(settle, moves, n, ret, err);
-}
-
-static int wrap_extend(struct store *store, const struct extend_move *moves, size_t n,
-                       struct move_result *ret, struct redrive_err *err)
-{
-    HAND_ON(extend, moves, n, ret, err);
 }
 
 static int wrap_promote_due(struct store *store, size_t limit, size_t *ret_moved,
@@ -114,12 +90,6 @@ static int wrap_expired(struct store *store, size_t limit, struct job_page *ret,
                         int64_t *ret_next_ms, struct redrive_err *err)
 {
     HAND_ON(expired, limit, ret, ret_next_ms, err);
-}
-
-static int wrap_change(struct store *store, const struct change_move *moves, size_t n,
-                       struct move_result *ret, struct redrive_err *err)
-{
-    HAND_ON(change, moves, n, ret, err);
 }
 
 static int wrap_sweep(struct store *store, uint32_t states, int64_t finished_before_ms,
@@ -256,17 +226,12 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .rollback = wrap_rollback,
                 .submit = wrap_submit,
                 .ready = wrap_ready,
-                .start = wrap_start,
-                .park = wrap_park,
+                .move = wrap_move,
                 .parked = wrap_parked,
-                .unpark = wrap_unpark,
-                .settle = wrap_settle,
-                .extend = wrap_extend,
                 .promote_due = wrap_promote_due,
                 .expired = wrap_expired,
                 .overdue = wrap_overdue,
                 .credit_pause = wrap_credit_pause,
-                .change = wrap_change,
                 .sweep = wrap_sweep,
                 .sweep_tasks = wrap_sweep_tasks,
                 .adopt = wrap_adopt,

@@ -171,8 +171,8 @@ static int lock_all(struct store *store, const struct move_list *list, struct re
     return rc;
 }
 
-static int move_all(struct store *store, const struct move_list *list, struct move_result *ret,
-                    struct redrive_err *err)
+int postgres_move(struct store *store, const struct move_list *list, struct move_result *ret,
+                  struct redrive_err *err)
 {
     int rc = pg_unit_needed(store, err);
     if (rc == 0)
@@ -184,40 +184,4 @@ static int move_all(struct store *store, const struct move_list *list, struct mo
         rc = pg_row_move(store, &move, &ret[i], err);
     }
     return rc;
-}
-
-int postgres_start(struct store *store, const struct start_move *moves, size_t n,
-                   struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_START, .n = n, .starts = moves}, ret, err);
-}
-
-int postgres_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_PARK, by_limit, n, .seqs = seqs}, ret, err);
-}
-
-int postgres_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                    struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_UNPARK, .n = n, .seqs = seqs}, ret, err);
-}
-
-int postgres_settle(struct store *store, const struct settle_move *moves, size_t n,
-                    struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_SETTLE, .n = n, .settles = moves}, ret, err);
-}
-
-int postgres_extend(struct store *store, const struct extend_move *moves, size_t n,
-                    struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_EXTEND, .n = n, .extends = moves}, ret, err);
-}
-
-int postgres_change(struct store *store, const struct change_move *moves, size_t n,
-                    struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_CANCEL, .n = n, .changes = moves}, ret, err);
 }

@@ -35,6 +35,7 @@
 #include "store/postgres/args.h"
 #include "store/postgres/statements.h"
 #include "store/sql_lines.h"
+#include "store/store.h"
 #include "store/transition.h"
 
 /* The oldest server that is used. */
@@ -460,19 +461,11 @@ int postgres_held_keys(struct store *store, struct str after_tenant, struct str 
                        size_t limit, struct held_key_page *ret, struct redrive_err *err);
 int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                    struct redrive_err *err);
-int postgres_start(struct store *store, const struct start_move *moves, size_t n,
-                   struct move_result *ret, struct redrive_err *err);
-int postgres_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                  struct move_result *ret, struct redrive_err *err);
+int postgres_move(struct store *store, const struct move_list *list, struct move_result *ret,
+                  struct redrive_err *err);
 int postgres_parked(struct store *store, struct str tenant, struct str lane,
                     enum parked_order order, size_t limit, struct job_page *ret,
                     struct redrive_err *err);
-int postgres_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                    struct redrive_err *err);
-int postgres_settle(struct store *store, const struct settle_move *moves, size_t n,
-                    struct move_result *ret, struct redrive_err *err);
-int postgres_extend(struct store *store, const struct extend_move *moves, size_t n,
-                    struct move_result *ret, struct redrive_err *err);
 int postgres_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
                          struct redrive_err *err);
 int postgres_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
@@ -481,8 +474,6 @@ int postgres_overdue(struct store *store, size_t limit, struct job_page *ret, in
                      struct redrive_err *err);
 int postgres_credit_pause(struct store *store, struct pause_credit *credit,
                           struct redrive_err *err);
-int postgres_change(struct store *store, const struct change_move *moves, size_t n,
-                    struct move_result *ret, struct redrive_err *err);
 int postgres_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                    size_t *ret_removed, struct redrive_err *err);
 int postgres_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);

@@ -192,8 +192,8 @@ int rd_entry_move(struct store *store, struct entry *entry, const struct move *m
     return write_down(store, entry, move, &t, &status, err);
 }
 
-static int move_all(struct store *store, const struct move_list *list, struct move_result *ret,
-                    struct redrive_err *err)
+int redis_move(struct store *store, const struct move_list *list, struct move_result *ret,
+               struct redrive_err *err)
 {
     int rc = rd_unit_needed(store, err);
     if (rc != 0)
@@ -210,40 +210,4 @@ static int move_all(struct store *store, const struct move_list *list, struct mo
     free(seqs);
     free(entries);
     return rc;
-}
-
-int redis_start(struct store *store, const struct start_move *moves, size_t n,
-                struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_START, .n = n, .starts = moves}, ret, err);
-}
-
-int redis_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-               struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_PARK, by_limit, n, .seqs = seqs}, ret, err);
-}
-
-int redis_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                 struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_UNPARK, .n = n, .seqs = seqs}, ret, err);
-}
-
-int redis_settle(struct store *store, const struct settle_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_SETTLE, .n = n, .settles = moves}, ret, err);
-}
-
-int redis_extend(struct store *store, const struct extend_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_EXTEND, .n = n, .extends = moves}, ret, err);
-}
-
-int redis_change(struct store *store, const struct change_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_CANCEL, .n = n, .changes = moves}, ret, err);
 }

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/rng.h"
+#include "store/store.h"
 #include "store/transition.h"
 
 /* The version of the keys and of what stands in them. */
@@ -676,16 +677,8 @@ bool rd_held_unpack(struct str bytes, struct arena *arena, struct held_key *ret,
 
 int redis_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                 struct redrive_err *err);
-int redis_start(struct store *store, const struct start_move *moves, size_t n,
-                struct move_result *ret, struct redrive_err *err);
-int redis_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-               struct move_result *ret, struct redrive_err *err);
-int redis_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                 struct redrive_err *err);
-int redis_settle(struct store *store, const struct settle_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err);
-int redis_extend(struct store *store, const struct extend_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err);
+int redis_move(struct store *store, const struct move_list *list, struct move_result *ret,
+               struct redrive_err *err);
 
 int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
                       struct redrive_err *err);
@@ -697,8 +690,6 @@ int redis_credit_pause(struct store *store, struct pause_credit *credit, struct 
 int redis_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
                  size_t limit, struct job_page *ret, struct redrive_err *err);
 
-int redis_change(struct store *store, const struct change_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err);
 int redis_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                 size_t *ret_removed, struct redrive_err *err);
 int redis_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);

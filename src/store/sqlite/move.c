@@ -126,8 +126,8 @@ int row_move(struct store *store, const struct move *move, struct move_result *r
     return write_down(store, move, &t, &row, err);
 }
 
-static int move_all(struct store *store, const struct move_list *list, struct move_result *ret,
-                    struct redrive_err *err)
+int sqlite_move(struct store *store, const struct move_list *list, struct move_result *ret,
+                struct redrive_err *err)
 {
     int rc = unit_needed(store, err);
     for (size_t i = 0; i < list->n && rc == 0; i++) {
@@ -135,40 +135,4 @@ static int move_all(struct store *store, const struct move_list *list, struct mo
         rc = row_move(store, &move, &ret[i], err);
     }
     return rc;
-}
-
-int sqlite_start(struct store *store, const struct start_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_START, .n = n, .starts = moves}, ret, err);
-}
-
-int sqlite_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_PARK, by_limit, n, .seqs = seqs}, ret, err);
-}
-
-int sqlite_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                  struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_UNPARK, .n = n, .seqs = seqs}, ret, err);
-}
-
-int sqlite_settle(struct store *store, const struct settle_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_SETTLE, .n = n, .settles = moves}, ret, err);
-}
-
-int sqlite_extend(struct store *store, const struct extend_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_EXTEND, .n = n, .extends = moves}, ret, err);
-}
-
-int sqlite_change(struct store *store, const struct change_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err)
-{
-    return move_all(store, &(struct move_list){MOVE_CANCEL, .n = n, .changes = moves}, ret, err);
 }

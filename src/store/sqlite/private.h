@@ -18,6 +18,7 @@
 #include "store/sqlite/checkpoint.h"
 #include "store/sqlite/statements.h"
 #include "store/sql_lines.h"
+#include "store/store.h"
 #include "store/transition.h"
 
 /* The numbers that STATEMENT_ROW_WRITE binds from 1 on, and which of them is NULL rather than 0. */
@@ -233,18 +234,10 @@ int sqlite_submit(struct store *store, const struct job_spec *specs, size_t n,
                   struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 int sqlite_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
-int sqlite_start(struct store *store, const struct start_move *moves, size_t n,
-                 struct move_result *ret, struct redrive_err *err);
-int sqlite_park(struct store *store, const int64_t *seqs, size_t n, bool by_limit,
-                struct move_result *ret, struct redrive_err *err);
+int sqlite_move(struct store *store, const struct move_list *list, struct move_result *ret,
+                struct redrive_err *err);
 int sqlite_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
                   size_t limit, struct job_page *ret, struct redrive_err *err);
-int sqlite_unpark(struct store *store, const int64_t *seqs, size_t n, struct move_result *ret,
-                  struct redrive_err *err);
-int sqlite_settle(struct store *store, const struct settle_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
-int sqlite_extend(struct store *store, const struct extend_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
 int sqlite_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
                        struct redrive_err *err);
 int sqlite_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
@@ -258,8 +251,6 @@ int sqlite_backup(struct store *store, const char *path,
                   void *ctx, struct store_copy *ret, struct redrive_err *err);
 int sqlite_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
                    struct redrive_err *err);
-int sqlite_change(struct store *store, const struct change_move *moves, size_t n,
-                  struct move_result *ret, struct redrive_err *err);
 int sqlite_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
                  size_t *ret_removed, struct redrive_err *err);
 int sqlite_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);

@@ -73,7 +73,7 @@ static void settle_many(struct kit *k, const int64_t seqs[MANY], const uint64_t 
     struct decision done = decision_completed();
     for (int i = 0; i < MANY; i++)
         moves[i] = (struct settle_move){.seq = seqs[i], .token = tokens[i], .decision = &done};
-    assert_int_equal(store_ops(k->store)->settle(k->store, moves, MANY, results, NULL), 0);
+    assert_int_equal(store_ops(k->store)->move(k->store, SETTLES(moves, MANY), results, NULL), 0);
     for (int i = 0; i < MANY; i++)
         check_move(results[i], 0, REDRIVE_STATE_COMPLETED);
 }
@@ -84,7 +84,7 @@ static void extend_many(struct kit *k, const int64_t seqs[MANY], const uint64_t 
     struct move_result results[MANY];
     for (int i = 0; i < MANY; i++)
         moves[i] = (struct extend_move){seqs[i], tokens[i], k->now_ms + 90000};
-    assert_int_equal(store_ops(k->store)->extend(k->store, moves, MANY, results, NULL), 0);
+    assert_int_equal(store_ops(k->store)->move(k->store, EXTENDS(moves, MANY), results, NULL), 0);
     for (int i = 0; i < MANY; i++)
         check_move(results[i], 0, REDRIVE_STATE_RUNNING);
 }
@@ -174,7 +174,7 @@ static void a_settle_and_a_claim_are_two_round_trips(void **state)
     check_round_trips(1);
     for (size_t i = 0; i < MANY; i++)
         starts[i] = (struct start_move){page->jobs[i].status.seq, 5000 + i, k->now_ms + 30000};
-    assert_int_equal(store_ops(k->store)->start(k->store, starts, MANY, results, NULL), 0);
+    assert_int_equal(store_ops(k->store)->move(k->store, STARTS(starts, MANY), results, NULL), 0);
     count(k);
     add_slots(k, MANY, &sums);
     kit_commit(k);

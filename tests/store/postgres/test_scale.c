@@ -93,7 +93,8 @@ static void renew_all(struct kit *k, const int64_t *seqs, const uint64_t *tokens
     for (int i = 0; i < RUNNING; i++)
         moves[i] = (struct extend_move){seqs[i], tokens[i], until_ms};
     kit_begin(k);
-    assert_int_equal(store_ops(k->store)->extend(k->store, moves, RUNNING, results, NULL), 0);
+    assert_int_equal(store_ops(k->store)->move(k->store, EXTENDS(moves, RUNNING), results, NULL),
+                     0);
     kit_commit(k);
 }
 
@@ -204,10 +205,10 @@ static void work_through(struct kit *k, int rounds, size_t n)
             settles[i] = (struct settle_move){
                 .seq = starts[i].seq, .token = starts[i].token, .decision = &done};
         }
-        assert_int_equal(ops->start(k->store, starts, n, results, NULL), 0);
+        assert_int_equal(ops->move(k->store, STARTS(starts, n), results, NULL), 0);
         kit_commit(k);
         kit_begin(k);
-        assert_int_equal(ops->settle(k->store, settles, n, results, NULL), 0);
+        assert_int_equal(ops->move(k->store, SETTLES(settles, n), results, NULL), 0);
         kit_commit(k);
     }
 }

@@ -93,11 +93,11 @@ static void a_move_of_a_locked_job_waits_and_then_gives_up_the_unit(void **state
     kit_start(a, seq);
     kit_begin(&b);
     struct move_result result;
-    const struct change_move cancel = {.seq = seq, .kind = CHANGE_CANCEL};
-    assert_int_equal(store_ops(b.store)->change(b.store, &cancel, 1, &result, NULL),
+    const struct change_move cancel = {.seq = seq, .kind = MOVE_CANCEL};
+    assert_int_equal(store_ops(b.store)->move(b.store, CHANGES(&cancel, 1), &result, NULL),
                      REDRIVE_E_CANCELLED);
     /* Nothing more can be done in it. */
-    assert_int_equal(store_ops(b.store)->change(b.store, &cancel, 1, &result, NULL),
+    assert_int_equal(store_ops(b.store)->move(b.store, CHANGES(&cancel, 1), &result, NULL),
                      REDRIVE_E_CANCELLED);
     kit_rollback(&b);
     kit_commit(a);
@@ -285,10 +285,10 @@ static int one_unit(struct store *store, struct worker *w, unsigned round, struc
         const struct settle_move settle = {
             .seq = start.seq, .token = start.token, .decision = &done};
         struct move_result result = {0};
-        rc = ops->start(store, &start, 1, &result, NULL);
+        rc = ops->move(store, STARTS(&start, 1), &result, NULL);
         assert_true(rc != 0 || result.code == 0);
         if (rc == 0)
-            rc = ops->settle(store, &settle, 1, &result, NULL);
+            rc = ops->move(store, SETTLES(&settle, 1), &result, NULL);
         did->settled += rc == 0 && result.code == 0;
     }
     if (rc == 0)
@@ -388,7 +388,7 @@ static int settle_two(struct kit *k, const int64_t *seqs, const uint64_t *tokens
         {.seq = seqs[1], .token = tokens[1], .decision = &done},
     };
     kit_begin(k);
-    assert_int_equal(store_ops(k->store)->settle(k->store, moves, 2, ret, NULL), 0);
+    assert_int_equal(store_ops(k->store)->move(k->store, SETTLES(moves, 2), ret, NULL), 0);
     const int rc = store_ops(k->store)->commit(k->store, NULL);
     kit_rollback(k);
     return rc;
@@ -402,7 +402,7 @@ static void a_settle_that_comes_too_late_takes_its_unit_with_it_once(void **stat
     kit_join(&b, a);
     const int64_t seqs[] = {PUT(a, .unique_key = STR("k")), PUT(a, .id = STR("y"))};
     const uint64_t tokens[] = {kit_start(a, seqs[0]), kit_start(a, seqs[1])};
-    check_move(CHANGE(&b, .seq = seqs[1], .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(&b, .seq = seqs[1], .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
 
     assert_int_equal(settle_two(a, seqs, tokens, results), REDRIVE_E_CANCELLED);
     assert_int_equal(kit_state(&b, seqs[0]), REDRIVE_STATE_RUNNING);
@@ -418,9 +418,9 @@ static void a_settle_that_comes_too_late_takes_its_unit_with_it_once(void **stat
 
 static int cancel_as_seen(struct kit *k, const struct job_status *seen, struct move_result *ret)
 {
-    const struct change_move move = {.seq = seen->seq, .kind = CHANGE_CANCEL, .seen = seen};
+    const struct change_move move = {.seq = seen->seq, .kind = MOVE_CANCEL, .seen = seen};
     kit_begin(k);
-    const int rc = store_ops(k->store)->change(k->store, &move, 1, ret, NULL);
+    const int rc = store_ops(k->store)->move(k->store, CHANGES(&move, 1), ret, NULL);
     if (rc == 0)
         kit_commit(k);
     kit_rollback(k);
@@ -514,7 +514,7 @@ static void a_claim_that_counts_on_one_line_notices_others(void **state)
 
     const int64_t first = PUT(&other, .task = STR("other"), .priority = 2);
     check_seqs(READY(k, .limit = 2), first, x);
-    check_move(CHANGE(&other, .seq = first, .kind = CHANGE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
+    check_move(CHANGE(&other, .seq = first, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);
     for (int i = 0; i < 70; i++)
         check_seqs(READY(k, .limit = 2), x, y);
     kit_pause(&other, STR("acme"), STR("main"));

@@ -124,7 +124,7 @@ int settle(struct store *store, int64_t seq, uint64_t token)
     static const struct decision DONE = {.state = REDRIVE_STATE_COMPLETED, .uses_attempt = true};
     const struct settle_move move = {.seq = seq, .token = token, .decision = &DONE};
     struct move_result result;
-    const int rc = store_ops(store)->settle(store, &move, 1, &result, NULL);
+    const int rc = store_ops(store)->move(store, SETTLES(&move, 1), &result, NULL);
     return rc < 0 ? rc : result.code;
 }
 
@@ -132,7 +132,7 @@ int start(struct store *store, int64_t seq, uint64_t token)
 {
     const struct start_move move = {.seq = seq, .token = token, .lease_until_ms = INT64_MAX / 4};
     struct move_result result;
-    const int rc = store_ops(store)->start(store, &move, 1, &result, NULL);
+    const int rc = store_ops(store)->move(store, STARTS(&move, 1), &result, NULL);
     return rc < 0 ? rc : result.code;
 }
 
@@ -158,9 +158,9 @@ int settle_committed(struct store *store, int64_t seq, uint64_t token)
 
 int cancel(struct store *store, int64_t seq)
 {
-    const struct change_move move = {.seq = seq, .kind = CHANGE_CANCEL};
+    const struct change_move move = {.seq = seq, .kind = MOVE_CANCEL};
     struct move_result result;
-    const int rc = store_ops(store)->change(store, &move, 1, &result, NULL);
+    const int rc = store_ops(store)->move(store, CHANGES(&move, 1), &result, NULL);
     return rc < 0 ? rc : result.code;
 }
 

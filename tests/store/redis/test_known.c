@@ -90,9 +90,9 @@ static void take_over(struct store *store, int64_t seq, uint64_t from, uint64_t 
     const struct start_move start = {.seq = seq, .token = to, .lease_until_ms = INT64_MAX / 4};
     struct move_result result;
     assert_int_equal(begin(store, NULL), 0);
-    assert_int_equal(store_ops(store)->settle(store, &end, 1, &result, NULL), 0);
+    assert_int_equal(store_ops(store)->move(store, SETTLES(&end, 1), &result, NULL), 0);
     assert_int_equal(result.code, 0);
-    assert_int_equal(store_ops(store)->start(store, &start, 1, &result, NULL), 0);
+    assert_int_equal(store_ops(store)->move(store, STARTS(&start, 1), &result, NULL), 0);
     assert_int_equal(result.code, 0);
 }
 

@@ -123,7 +123,7 @@ static void heartbeats_take_one(void **state)
     struct move_result results[2];
     const long before = calls(&s);
     assert_int_equal(begin(store, NULL), 0);
-    assert_int_equal(store_ops(store)->extend(store, moves, 2, results, NULL), 0);
+    assert_int_equal(store_ops(store)->move(store, EXTENDS(moves, 2), results, NULL), 0);
     assert_int_equal(results[0].code, 0);
     assert_int_equal(results[1].code, 0);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);

@@ -246,7 +246,7 @@ static void what_one_call_leaves_out_is_said_to_be_left(void **state)
     }
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(store_ops(store)->submit(store, specs, MANY, results, &arena, NULL), 0);
-    assert_int_equal(store_ops(store)->start(store, moves, MANY, moved, NULL), 0);
+    assert_int_equal(store_ops(store)->move(store, STARTS(moves, MANY), moved, NULL), 0);
     assert_int_equal(store_ops(store)->commit(store, NULL), 0);
     assert_int_equal(begin(store, NULL), 0);
     assert_int_equal(store_ops(store)->expired(store, 2 * MANY, &page, &next_ms, NULL), 0);
@@ -296,10 +296,10 @@ static void full_memory_refuses_new_jobs_and_loses_none(void **state)
     const struct settle_move settle = {.seq = 1, .token = 7, .decision = &DONE};
     assert_int_equal(begin(store, &err), 0);
     assert_int_equal(count_ready(store), 1);
-    assert_int_equal(store_ops(store)->start(store, &start, 1, &result, &err), 0);
+    assert_int_equal(store_ops(store)->move(store, STARTS(&start, 1), &result, &err), 0);
     assert_int_equal(store_ops(store)->commit(store, &err), 0);
     assert_int_equal(begin(store, &err), 0);
-    assert_int_equal(store_ops(store)->settle(store, &settle, 1, &result, &err), 0);
+    assert_int_equal(store_ops(store)->move(store, SETTLES(&settle, 1), &result, &err), 0);
     assert_int_equal(result.code, 0);
     assert_int_equal(store_ops(store)->commit(store, &err), 0);
 

@@ -88,11 +88,11 @@ static void what_a_unit_has_put_beside_a_job_goes_with_it(void **state)
     struct store *store = open_at(&s), *other = open_at(&s);
     put_committed(store, "gone");
     start_committed(store, 1, 7);
-    const struct change_move moves[] = {{.seq = 1, .kind = CHANGE_CANCEL},
-                                        {.seq = 1, .kind = CHANGE_REMOVE}};
+    const struct change_move moves[] = {{.seq = 1, .kind = MOVE_CANCEL},
+                                        {.seq = 1, .kind = MOVE_REMOVE}};
     assert_int_equal(begin(other, NULL), 0);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(store_ops(other)->change(other, &moves[i], 1, &result, NULL), 0);
+        assert_int_equal(store_ops(other)->move(other, CHANGES(&moves[i], 1), &result, NULL), 0);
         assert_int_equal(result.code, 0);
     }
     assert_int_equal(store_ops(other)->commit(other, NULL), 0);

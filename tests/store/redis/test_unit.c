@@ -83,20 +83,20 @@ static void long_texts_come_back_whole(void **state)
         .seq = seq, .token = token, .decision = &dead, .error = error, .result = big};
     check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
     kit_begin(k);
-    CHANGE(k, .seq = seq, .kind = CHANGE_EDIT, .payload = STR("{}"));
+    CHANGE(k, .seq = seq, .kind = MOVE_EDIT, .payload = STR("{}"));
     assert_int_equal(kit_job(k, seq)->spec.payload.len, 2);
     kit_rollback(k);
     assert_true(str_eq(kit_job(k, seq)->spec.payload, big));
     assert_true(str_eq(kit_job(k, seq)->status.result, big));
     assert_true(str_eq(kit_job(k, seq)->status.error.stacktrace, big));
     kit_begin(k);
-    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
     assert_null(kit_job(k, seq));
     kit_rollback(k);
     assert_true(str_eq(kit_job(k, seq)->spec.payload, big));
-    CHANGE(k, .seq = seq, .kind = CHANGE_EDIT, .payload = STR("{}"));
+    CHANGE(k, .seq = seq, .kind = MOVE_EDIT, .payload = STR("{}"));
     assert_int_equal(kit_job(k, seq)->spec.payload.len, 2);
-    CHANGE(k, .seq = seq, .kind = CHANGE_REMOVE);
+    CHANGE(k, .seq = seq, .kind = MOVE_REMOVE);
     assert_null(kit_job(k, seq));
 }
 
@@ -127,7 +127,7 @@ static void a_large_unit_is_one_unit(void **state)
     kit_commit(k);
     assert_int_equal(kit_queues(k, STR("acme"))->queues[0].by_state[REDRIVE_STATE_QUEUED], N);
     for (int i = 0; i < N; i += 500)
-        CHANGE(k, .seq = results[i].seq, .kind = CHANGE_CANCEL);
+        CHANGE(k, .seq = results[i].seq, .kind = MOVE_CANCEL);
     assert_int_equal(kit_sweep(k, STATE_BIT(CANCELLED), INT64_MAX, 100), N / 500);
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
 }

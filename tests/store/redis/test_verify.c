@@ -45,10 +45,10 @@ static void write_something(void *ctx)
     char id[16];
     snprintf(id, sizeof id, "more-%u", busy->units++);
     PUT(busy->kit, .id = str_of(id));
-    check_move(CHANGE(busy->kit, .seq = busy->victim, .kind = CHANGE_END,
+    check_move(CHANGE(busy->kit, .seq = busy->victim, .kind = MOVE_END,
                       .to = REDRIVE_STATE_DEAD_LETTER, .reason = REDRIVE_REASON_MANUAL),
                0, REDRIVE_STATE_DEAD_LETTER);
-    check_move(CHANGE(busy->kit, .seq = busy->victim--, .kind = CHANGE_REMOVE), 0,
+    check_move(CHANGE(busy->kit, .seq = busy->victim--, .kind = MOVE_REMOVE), 0,
                REDRIVE_STATE_DEAD_LETTER);
 }
 
@@ -87,8 +87,8 @@ static void what_is_wrong_is_named(void **state)
     server_call(&s, "DEL {redrive}:o:%lld", seq / 256);
     assert_int_equal(verify(&k, &err), REDRIVE_E_CORRUPT);
     assert_non_null(strstr(err.message, "has lost its payload"));
-    CHANGE(&k, .seq = seq, .kind = CHANGE_CANCEL);
-    CHANGE(&k, .seq = seq, .kind = CHANGE_REMOVE);
+    CHANGE(&k, .seq = seq, .kind = MOVE_CANCEL);
+    CHANGE(&k, .seq = seq, .kind = MOVE_REMOVE);
     assert_int_equal(verify(&k, &err), 0);
     for (int i = 0; i < 100; i++) /* of 16384, among which the ids are spread */
         server_call(&s, "DEL {redrive}:i:%d", i);

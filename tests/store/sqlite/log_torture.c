@@ -121,10 +121,10 @@ static void claim_and_settle(struct store *store, struct rng *rng)
             .seq = seq, .token = token, .lease_until_ms = clock_wall_ms() + 60000};
         settles[i] = (struct settle_move){.seq = seq, .token = token, .decision = &decision};
     }
-    must(store_ops(store)->start(store, starts, n, results, &err), &err, "start");
+    must(store_ops(store)->move(store, STARTS(starts, n), results, &err), &err, "start");
     commit(store);
     begin(store);
-    must(store_ops(store)->settle(store, settles, n, results, &err), &err, "settle");
+    must(store_ops(store)->move(store, SETTLES(settles, n), results, &err), &err, "settle");
     commit(store);
     job_page_release(&page);
 }

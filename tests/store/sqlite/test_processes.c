@@ -73,7 +73,7 @@ static void live_in(const char *url, int who, int fd)
                                             .token = (uint64_t)(who + 1),
                                             .lease_until_ms = KIT_START_MS + 1};
             struct move_result result;
-            must(store_ops(store)->start(store, &move, 1, &result, NULL) == 0);
+            must(store_ops(store)->move(store, STARTS(&move, 1), &result, NULL) == 0);
             must(result.code == 0);
             must(write(fd, &move.seq, sizeof move.seq) == sizeof move.seq);
         }
@@ -265,7 +265,7 @@ static int64_t start_group(struct store *store, int64_t *ret_seqs)
         ret_seqs[i] = page.jobs[i].status.seq;
         moves[i] = (struct start_move){.seq = ret_seqs[i], .token = 1, .lease_until_ms = 1};
     }
-    must(store_ops(store)->start(store, moves, GROUP, results, NULL) == 0);
+    must(store_ops(store)->move(store, STARTS(moves, GROUP), results, NULL) == 0);
     must(store_ops(store)->commit(store, NULL) == 0);
     job_page_release(&page);
     return ret_seqs[0];
@@ -283,7 +283,7 @@ static void settle_group(struct store *store, const int64_t *seqs)
                                  .token = 1,
                                  .decision = &d,
                                  .error = {.class_ = REDRIVE_CLASS_SYSTEM, .message = STR("gone")}};
-    must(store_ops(store)->settle(store, moves, GROUP, results, NULL) == 0);
+    must(store_ops(store)->move(store, SETTLES(moves, GROUP), results, NULL) == 0);
     must(store_ops(store)->commit(store, NULL) == 0);
 }
 

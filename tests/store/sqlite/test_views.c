@@ -101,7 +101,7 @@ static void job_that_ended_before_it_ran_has_no_start(void **state)
     struct kit *kit = *state;
     int64_t seq = PUT(kit, .id = STR("null"), .payload = STR("null"));
     kit->now_ms += 10;
-    CHANGE(kit, .seq = seq, .kind = CHANGE_END, .to = REDRIVE_STATE_DEAD_LETTER,
+    CHANGE(kit, .seq = seq, .kind = MOVE_END, .to = REDRIVE_STATE_DEAD_LETTER,
            .reason = REDRIVE_REASON_NOT_RETRIABLE,
            .error = {REDRIVE_CLASS_VALIDATION, STR("Missing"), STR("no payload"), {0}, 0});
     check_answer(kit, "SELECT attempt, started_at, outcome, class, error_msg FROM attempts",
