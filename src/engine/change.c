@@ -86,23 +86,3 @@ void change_op_init(struct change_op *op, enum move_kind kind, struct change_ite
     *op = (struct change_op){
         .op = {.apply = apply_change, .weight = n}, .kind = kind, .items = items, .n = n};
 }
-
-static int apply_purge(struct engine *e, struct op *base, struct redrive_err *err)
-{
-    struct purge_op *op = (struct purge_op *)base;
-    op->removed = 0;
-    int rc =
-        e->ops->sweep(e->store, op->states, op->finished_before_ms, op->limit, &op->removed, err);
-    e->touched |= rc == 0 && op->removed > 0;
-    return rc;
-}
-
-void purge_op_init(struct purge_op *op, uint32_t states, int64_t finished_before_ms, size_t limit)
-{
-    *op = (struct purge_op){
-        .op = {.apply = apply_purge, .weight = limit},
-        .states = states,
-        .finished_before_ms = finished_before_ms,
-        .limit = limit,
-    };
-}

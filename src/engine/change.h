@@ -1,4 +1,4 @@
-/* change.h - what people do to jobs: cancel, run now, redrive, kill, edit, remove, purge. */
+/* change.h - what people do to jobs: cancel, run now, redrive, kill, edit, remove. */
 #ifndef ENGINE_CHANGE_H
 #define ENGINE_CHANGE_H
 
@@ -30,16 +30,6 @@ struct change_op {
     size_t n;
 };
 void change_op_init(struct change_op *op, enum move_kind kind, struct change_item *items, size_t n);
-
-/* Removes up to `limit` jobs in these states (bit mask) that ended before a time. */
-struct purge_op {
-    struct op op;
-    uint32_t states;
-    int64_t finished_before_ms;
-    size_t limit;
-    size_t removed; /* the answer */
-};
-void purge_op_init(struct purge_op *op, uint32_t states, int64_t finished_before_ms, size_t limit);
 
 /* ---- Within the engine ---------------------------------------------------------------------- */
 

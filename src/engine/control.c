@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "engine/breakers.h"
 #include "engine/private.h"
+#include "engine/scans.h"
 
 /* How many jobs a unit gives the time of a pause back to. */
 #define CREDIT_BATCH 1000
@@ -148,36 +149,49 @@ static int put_pause(struct engine *e, struct pause_op *op, struct str tenant, i
     return 0;
 }
 
+/* Gives the time of the pause back to some of the jobs in the queue. */
+static int credit_some(struct engine *e, const struct pause_op *op, struct str tenant,
+                       struct pause_progress *progress, struct redrive_err *err)
+{
+    struct scan ready = {.index = SCAN_READY,
+                         .limit = CREDIT_BATCH,
+                         .tenant = tenant,
+                         .name = op->queue,
+                         .after = progress->at};
+    struct scan_outcome outcome;
+    const struct move_list credit = {MOVE_CREDIT, .pause = progress->pause};
+    int rc = scan_and_move(e, &ready, credit, &outcome, err);
+    progress->at = ready.after;
+    progress->more = outcome.more;
+    e->touched = true;
+    return rc;
+}
+
 static int apply_pause(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct pause_op *op = (struct pause_op *)base;
     struct str tenant = tenant_or_default(op->tenant);
-    struct pause_credit *credit = &op->after;
+    struct pause_progress *progress = &op->after;
+    struct pause_time *pause = &progress->pause;
     int64_t version, since_ms;
-    *credit = op->done;
+    *progress = op->done;
     int rc = find_pause(e, tenant, op->queue, &version, &since_ms, err);
     if (rc < 0 || op->pause == (version != 0)) {
-        credit->more = false;
+        progress->more = false;
         return rc;
     }
     if (op->pause || since_ms == 0)
         return put_pause(e, op, tenant, version, err);
-    if (credit->until_ms == 0) {
-        credit->since_ms = since_ms;
-        credit->until_ms = e->now_ms;
-    }
-    if (credit->since_ms != since_ms) {
+    if (pause->until_ms == 0)
+        *pause = (struct pause_time){since_ms, e->now_ms};
+    if (pause->since_ms != since_ms) {
         /* Resumed and paused again in the meantime. */
-        credit->more = false;
+        progress->more = false;
         base->code = err_set(&base->err, REDRIVE_E_STATE, "%s", IN_THE_WAY);
         return 0;
     }
-    credit->tenant = tenant;
-    credit->queue = op->queue;
-    credit->limit = CREDIT_BATCH;
-    rc = e->ops->credit_pause(e->store, credit, err);
-    e->touched = true;
-    return rc < 0 || credit->more ? rc : put_pause(e, op, tenant, version, err);
+    rc = credit_some(e, op, tenant, progress, err);
+    return rc < 0 || progress->more ? rc : put_pause(e, op, tenant, version, err);
 }
 
 bool pause_op_goes_on(struct pause_op *op)

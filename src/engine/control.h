@@ -29,6 +29,13 @@ struct breaker_op {
 void breaker_op_init(struct breaker_op *op, struct str tenant, struct str key,
                      enum breaker_verb verb);
 
+/* How far the time of a pause has been given back. */
+struct pause_progress {
+    struct pause_time pause;
+    struct scan_place at;
+    bool more; /* there are jobs left */
+};
+
 /* While a queue is paused none of its jobs starts. Pausing twice is no error. The time that a job
  * stands in a paused queue between two attempts does not count towards its total time-out: when the
  * queue is resumed, its queued jobs that have started before are held to have been parked since the
@@ -45,9 +52,9 @@ struct pause_op {
     struct op op;
     struct str tenant;
     struct str queue;
-    bool pause;                /* false: resume */
-    struct pause_credit done;  /* what former units have done */
-    struct pause_credit after; /* the answer: what is done now */
+    bool pause;                  /* false: resume */
+    struct pause_progress done;  /* what former units have done */
+    struct pause_progress after; /* the answer: what is done now */
 };
 void pause_op_init(struct pause_op *op, struct str tenant, struct str queue, bool pause);
 

@@ -3,41 +3,29 @@
 #include "base/err.h"
 #include "core/probe.h"
 #include "engine/private.h"
+#include "engine/scans.h"
 
 /* At most so many of a lane in one unit. */
 #define BATCH 256
 
-/* Unparks up to `n`; `ret_left` says whether some remain. */
-static int unpark(struct engine *e, struct lane *lane, enum parked_order order, uint32_t n,
-                  uint32_t *ret_moved, bool *ret_left, struct redrive_err *err)
+/* Unparks up to `n`. */
+static int unpark(struct engine *e, struct lane *lane, enum scan_index order, uint32_t n,
+                  struct scan_outcome *ret, struct redrive_err *err)
 {
-    struct job_page page = {0};
-    int64_t seqs[BATCH];
-    struct move_result results[BATCH] = {{0}};
-    size_t limit = n < BATCH ? n : BATCH;
-    *ret_moved = 0;
-    int rc =
-        e->ops->parked(e->store, str_of(lane->tenant), str_of(lane->key), order, limit, &page, err);
-    for (size_t i = 0; i < page.n; i++)
-        seqs[i] = page.jobs[i].status.seq;
-    if (rc == 0 && page.n > 0)
-        rc = e->ops->move(e->store, UNPARKS(seqs, page.n), results, err);
-    for (size_t i = 0; i < page.n && rc == 0; i++)
-        *ret_moved += results[i].code == 0;
-    *ret_left = page.more;
-    if (rc == 0 && *ret_moved > 0) {
-        e->touched = true;
+    struct scan scan = {.index = order,
+                        .limit = n < BATCH ? n : BATCH,
+                        .tenant = str_of(lane->tenant),
+                        .name = str_of(lane->key)};
+    int rc = scan_and_move(e, &scan, (struct move_list){MOVE_UNPARK}, ret, err);
+    if (rc == 0 && ret->moved > 0)
         engine_made_some_ready(e);
-    }
-    job_page_release(&page);
     return rc;
 }
 
 /* The breaker is closed: as many as the pace has earned. */
 static int let_go(struct engine *e, struct lane *lane, struct redrive_err *err)
 {
-    uint32_t moved;
-    bool left;
+    struct scan_outcome outcome;
     const bool starts = lane->release.rate <= 0;
     if (starts)
         release_start(&lane->release, &lane->breaker_config, e->now_ms);
@@ -49,37 +37,36 @@ static int let_go(struct engine *e, struct lane *lane, struct redrive_err *err)
         return starts ? lane_mark(e, lane, err) : 0;
     }
     const bool takes_newest = probe_takes_newest(lane->breaker.consecutive);
-    int rc =
-        unpark(e, lane, takes_newest ? PARKED_NEWEST : PARKED_OLDEST, earned, &moved, &left, err);
+    int rc = unpark(e, lane, takes_newest ? SCAN_PARKED_NEWEST : SCAN_PARKED_OLDEST, earned,
+                    &outcome, err);
     if (rc < 0)
         return rc;
-    (void)release_take(&lane->release, &lane->breaker_config, e->now_ms, moved);
-    lane->has_parked = left;
-    if (left)
+    (void)release_take(&lane->release, &lane->breaker_config, e->now_ms, (uint32_t)outcome.moved);
+    lane->has_parked = outcome.more;
+    if (outcome.more)
         engine_want(e, release_next_ms(&lane->release));
     else
         lane->release = (struct release){0};
     return lane_mark(e, lane, err);
 }
 
-static int send(struct engine *e, struct lane *lane, enum parked_order order, uint32_t room,
+static int send(struct engine *e, struct lane *lane, enum scan_index order, uint32_t room,
                 struct redrive_err *err)
 {
-    uint32_t moved;
-    bool left;
+    struct scan_outcome outcome;
     uint32_t n = lane_wants(lane, room, e->now_ms);
     if (n == 0) {
         if (lane->candidates > 0)
             engine_want(e, lane->candidates_until_ms);
         return 0;
     }
-    int rc = unpark(e, lane, order, n, &moved, &left, err);
+    int rc = unpark(e, lane, order, n, &outcome, err);
     if (rc < 0)
         return rc;
-    lane_looked(e, lane, left);
-    if (moved > 0)
-        lane_sent(lane, moved, e->now_ms);
-    if (left && lane->candidates > 0)
+    lane_looked(e, lane, outcome.more);
+    if (outcome.moved > 0)
+        lane_sent(lane, (uint32_t)outcome.moved, e->now_ms);
+    if (outcome.more && lane->candidates > 0)
         engine_want(e, lane->candidates_until_ms);
     return lane_mark(e, lane, err);
 }
@@ -95,7 +82,8 @@ static int release_breaker(struct engine *e, struct lane *lane, struct redrive_e
     int64_t next_ms = breaker_next_ms(b, &lane->breaker_config);
     if (next_ms > e->now_ms)
         engine_want(e, next_ms);
-    const enum parked_order order = probe_takes_newest(b->reopened) ? PARKED_NEWEST : PARKED_PROBES;
+    const enum scan_index order =
+        probe_takes_newest(b->reopened) ? SCAN_PARKED_NEWEST : SCAN_PARKED_PROBES;
     switch (b->state) {
     case REDRIVE_BREAKER_CLOSED:
     case REDRIVE_BREAKER_DISABLED: return let_go(e, lane, err);
@@ -121,7 +109,7 @@ static int release_limit(struct engine *e, struct lane *lane, struct redrive_err
         if (room == 0)
             engine_want(e, e->now_ms + bucket_wait_ms(&look, &lane->rate, e->now_ms));
     }
-    return room > 0 ? send(e, lane, PARKED_OLDEST, room, err) : 0;
+    return room > 0 ? send(e, lane, SCAN_PARKED_OLDEST, room, err) : 0;
 }
 
 int parked_release(struct engine *e, struct redrive_err *err)

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "engine/private.h"
+#include "engine/scans.h"
 #include "engine/tasks.h"
 #include "engine/worker_row.h"
 
@@ -26,13 +27,15 @@ struct sweep {
 
 static int sweep_states(struct sweep *s, uint32_t states, int64_t kept_ms, struct redrive_err *err)
 {
-    size_t removed = 0;
-    int64_t before_ms = s->e->now_ms - kept_ms;
-    if (before_ms <= 0)
+    struct scan scan = {.index = SCAN_FINISHED,
+                        .limit = BATCH,
+                        .states = states,
+                        .before_ms = s->e->now_ms - kept_ms};
+    struct scan_outcome outcome;
+    if (scan.before_ms <= 0)
         return 0;
-    int rc = s->e->ops->sweep(s->e->store, states, before_ms, BATCH, &removed, err);
-    s->e->touched |= rc == 0 && removed > 0;
-    s->more |= removed == BATCH;
+    int rc = scan_and_remove(s->e, &scan, NULL, NULL, &outcome, err);
+    s->more |= outcome.more && outcome.moved > 0;
     return rc;
 }
 
@@ -94,45 +97,56 @@ static struct sweep_mark *mark_for(struct engine *e, int32_t days)
     return mark;
 }
 
-/* Walks on from the mark, and moves it. */
-static int walk_on(struct engine *e, struct sweep_mark *mark, struct sweep_walk *walk,
-                   struct redrive_err *err)
+/* Walks on from the mark over the dead that ended before a time, removes those that go, and moves
+ * the mark. */
+static int walk_on(struct engine *e, struct sweep_mark *mark, int64_t before_ms,
+                   bool (*goes)(void *ctx, const struct job *job), void *ctx,
+                   struct scan_outcome *ret, struct redrive_err *err)
 {
-    walk->states = IN(DEAD_LETTER) | IN(FAILED);
-    walk->limit = BATCH;
-    walk->at_ms = mark->at_ms;
-    walk->at_seq = mark->at_seq;
-    if (walk->finished_before_ms <= 0)
+    struct scan scan = {.index = SCAN_FINISHED,
+                        .limit = BATCH,
+                        .states = IN(DEAD_LETTER) | IN(FAILED),
+                        .before_ms = before_ms,
+                        .after = {.ms = mark->at_ms, .seq = mark->at_seq}};
+    *ret = (struct scan_outcome){0};
+    if (before_ms <= 0)
         return 0;
-    int rc = e->ops->sweep_tasks(e->store, walk, err);
+    int rc = scan_and_remove(e, &scan, goes, ctx, ret, err);
     if (rc < 0)
         return rc;
-    mark->at_ms = walk->at_ms;
-    mark->at_seq = walk->at_seq;
-    mark->at_end = !walk->more;
-    if (!walk->more && mark->at_ms > walk->finished_before_ms - LATE_MS) {
-        mark->at_ms = walk->finished_before_ms - LATE_MS;
+    mark->at_ms = scan.after.ms;
+    mark->at_seq = scan.after.seq;
+    mark->at_end = !ret->more;
+    if (!ret->more && mark->at_ms > before_ms - LATE_MS) {
+        mark->at_ms = before_ms - LATE_MS;
         mark->at_seq = 0;
     }
-    e->touched |= walk->removed > 0;
     return 0;
 }
 
-/* The dead of tasks that keep theirs equally long; without names those of all tasks. */
-static int sweep_tasks(struct sweep *s, int32_t days, const struct str *names, size_t n,
+/* Tasks that keep their dead equally long; none are named: all of them. */
+struct task_names {
+    const struct str *names;
+    size_t n;
+};
+
+/* A policy of its own may say how long a job is kept: others see to these. */
+static bool is_of_tasks(void *ctx, const struct job *job)
+{
+    const struct task_names *tasks = ctx;
+    return job->spec.policy.len == 0 &&
+           (!tasks->names || claim_find(tasks->names, tasks->n, job->spec.task) < tasks->n);
+}
+
+static int sweep_tasks(struct sweep *s, int32_t days, struct task_names tasks,
                        struct redrive_err *err)
 {
     struct sweep_mark *mark = mark_for(s->e, days);
+    struct scan_outcome outcome;
     if (!mark)
         return err_nomem(err);
-    struct sweep_walk walk = {
-        .finished_before_ms = s->e->now_ms - days * DAY_MS,
-        .tasks = names,
-        .n_tasks = n,
-        .all_tasks = !names,
-    };
-    int rc = walk_on(s->e, mark, &walk, err);
-    s->more |= walk.more;
+    int rc = walk_on(s->e, mark, s->e->now_ms - days * DAY_MS, is_of_tasks, &tasks, &outcome, err);
+    s->more |= outcome.more;
     return rc;
 }
 
@@ -151,61 +165,55 @@ static int by_length(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* The jobs that have a policy of their own. Many of a task bring the same one. */
+struct own_policies {
+    const struct engine *e;
+    int32_t longest;         /* of all tasks */
+    struct str policy, task; /* of the job before, and how long it is kept */
+    int32_t length;
+};
+
 /* How long a job is kept that has a policy of its own. */
-static int32_t own_length(const struct engine *e, const struct sweep_own *job, int32_t longest)
+static int32_t own_length(const struct own_policies *own, const struct job_spec *spec)
 {
-    const struct config_task *task = task_in_force(e, job->task);
+    const struct config_task *task = task_in_force(own->e, spec->task);
     struct redrive_policy policy = task->retry;
     struct policy_box *box = NULL;
     if (!*task->name)
-        policy.dlq_retention_days = longest == FOR_EVER ? 0 : longest;
+        policy.dlq_retention_days = own->longest == FOR_EVER ? 0 : own->longest;
     int32_t days = policy.dlq_retention_days;
-    if (policy_parse_json(job->policy, &policy, &box, NULL) == 0)
+    if (policy_parse_json(spec->policy, &policy, &box, NULL) == 0)
         days = policy_box_get(box)->dlq_retention_days;
     policy_box_free(box);
     return days == 0 ? FOR_EVER : days;
 }
 
-/* Many jobs of a task bring the same policy. */
-static bool is_like(const struct sweep_own *a, const struct sweep_own *b)
+static bool has_outlived_its_policy(void *ctx, const struct job *job)
 {
-    return str_eq(a->policy, b->policy) && str_eq(a->task, b->task);
-}
-
-static size_t find_expired(const struct engine *e, const struct sweep_walk *walk, int32_t longest,
-                           struct change_move *moves)
-{
-    int32_t length = FOR_EVER;
-    size_t n = 0;
-    for (size_t i = 0; i < walk->n_own; i++) {
-        const struct sweep_own *job = &walk->own[i];
-        if (i == 0 || !is_like(job, &walk->own[i - 1]))
-            length = own_length(e, job, longest);
-        if (length != FOR_EVER && job->finished_ms < e->now_ms - length * DAY_MS)
-            moves[n++] = (struct change_move){.seq = job->seq, .kind = MOVE_REMOVE};
-    }
-    return n;
+    struct own_policies *own = ctx;
+    const struct job_spec *spec = &job->spec;
+    if (spec->policy.len == 0)
+        return false;
+    if (!str_eq(spec->policy, own->policy) || !str_eq(spec->task, own->task))
+        own->length = own_length(own, spec);
+    own->policy = spec->policy;
+    own->task = spec->task;
+    return own->length != FOR_EVER &&
+           job->status.finished_ms < own->e->now_ms - own->length * DAY_MS;
 }
 
 /* The dead that have a policy of their own. */
 static int sweep_own(struct sweep *s, int32_t longest, struct redrive_err *err)
 {
-    struct engine *e = s->e;
-    struct sweep_mark *mark = mark_for(e, 0);
-    struct sweep_walk walk = {.finished_before_ms = e->now_ms - DAY_MS, .arena = &e->arena};
-    int rc = mark ? walk_on(e, mark, &walk, err) : err_nomem(err);
-    if (rc < 0 || walk.n_own == 0)
-        return rc;
-    struct change_move *moves = arena_array(&e->arena, walk.n_own, sizeof *moves);
-    struct move_result *results = arena_array(&e->arena, walk.n_own, sizeof *results);
-    if (!moves || !results)
+    struct own_policies own = {.e = s->e, .longest = longest};
+    struct sweep_mark *mark = mark_for(s->e, 0);
+    struct scan_outcome outcome;
+    if (!mark)
         return err_nomem(err);
-    const size_t n = find_expired(e, &walk, longest, moves);
-    if (n == 0)
-        return 0;
-    e->touched = true;
-    s->more |= walk.more;
-    return e->ops->move(e->store, CHANGES(moves, n), results, err);
+    int rc =
+        walk_on(s->e, mark, s->e->now_ms - DAY_MS, has_outlived_its_policy, &own, &outcome, err);
+    s->more |= outcome.moved > 0 && outcome.more;
+    return rc;
 }
 
 static int sweep_dead(struct sweep *s, struct redrive_err *err)
@@ -228,11 +236,11 @@ static int sweep_dead(struct sweep *s, struct redrive_err *err)
         names[n_names++] = str_of(tasks[i]->name);
         if (i + 1 < n && length_of(tasks[i + 1]) == length)
             continue;
-        rc = sweep_tasks(s, length, names, n_names, err);
+        rc = sweep_tasks(s, length, (struct task_names){names, n_names}, err);
         n_names = 0;
     }
     if (rc == 0 && longest != FOR_EVER)
-        rc = sweep_tasks(s, longest, NULL, 0, err);
+        rc = sweep_tasks(s, longest, (struct task_names){0}, err);
     return rc < 0 ? rc : sweep_own(s, longest, err);
 }
 

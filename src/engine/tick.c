@@ -7,26 +7,27 @@
 #include "engine/parked.h"
 #include "engine/private.h"
 #include "engine/retention.h"
+#include "engine/scans.h"
 #include "engine/settle.h"
 
 #define DUE_BATCH     1000
 #define RESCUE_BATCH  200
 #define OVERDUE_BATCH 200
 
-/* After a failure. */
+/* After a failure, or when nothing can be done. */
 #define AGAIN_MS 1000
 
 static int apply_due(struct engine *e, struct op *op, struct redrive_err *err)
 {
-    size_t moved = 0;
-    int64_t next_ms = 0;
+    struct scan due = {.index = SCAN_DUE, .limit = DUE_BATCH};
+    struct scan_outcome outcome;
     (void)op;
-    int rc = e->ops->promote_due(e->store, DUE_BATCH, &moved, &next_ms, err);
-    if (rc == 0 && moved > 0) {
-        e->touched = true;
+    int rc = scan_and_move(e, &due, (struct move_list){MOVE_PROMOTE}, &outcome, err);
+    if (rc == 0 && outcome.moved > 0)
         engine_made_some_ready(e);
-    }
-    engine_want(e, next_ms);
+    /* Jobs that cannot be moved (their rows are damaged) are not looked at again and again. */
+    const bool is_stuck = outcome.more && outcome.moved == 0;
+    engine_want(e, is_stuck ? e->now_ms + AGAIN_MS : due.next_ms);
     return rc;
 }
 
@@ -55,14 +56,14 @@ static int apply_cancels(struct engine *e, struct op *op, struct redrive_err *er
 
 static int apply_rescue(struct engine *e, struct op *op, struct redrive_err *err)
 {
+    struct scan ended = {.index = SCAN_LEASES, .limit = RESCUE_BATCH};
     struct job_page page = {0};
-    int64_t next_ms = 0;
     (void)op;
-    int rc = e->ops->expired(e->store, RESCUE_BATCH, &page, &next_ms, err);
+    int rc = e->ops->scan(e->store, &ended, &page, err);
     struct settlement *lost = arena_array(&e->arena, page.n, sizeof *lost);
     if (rc == 0 && page.n > 0)
         rc = lost ? rescue(e, &page, lost, err) : err_nomem(err);
-    engine_want(e, next_ms);
+    engine_want(e, ended.next_ms);
     job_page_release(&page);
     return rc;
 }
@@ -70,14 +71,14 @@ static int apply_rescue(struct engine *e, struct op *op, struct redrive_err *err
 /* Jobs that wait where no claim would find them in time: locked, parked, in a paused queue. */
 static int apply_overdue(struct engine *e, struct op *op, struct redrive_err *err)
 {
+    struct scan overdue = {.index = SCAN_DEADLINES, .limit = OVERDUE_BATCH};
     struct job_page page = {0};
-    int64_t next_ms = 0;
     (void)op;
-    int rc = e->ops->overdue(e->store, OVERDUE_BATCH, &page, &next_ms, err);
+    int rc = e->ops->scan(e->store, &overdue, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
         rc = engine_end_waiting(e, &page.jobs[i], ENDING_DEADLINE, NULL, err);
-    e->touched |= page.n > 0 || (next_ms != 0 && next_ms <= e->now_ms);
-    engine_want(e, next_ms);
+    e->touched |= page.n > 0 || (overdue.next_ms != 0 && overdue.next_ms <= e->now_ms);
+    engine_want(e, overdue.next_ms);
     job_page_release(&page);
     return rc;
 }

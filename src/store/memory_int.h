@@ -127,17 +127,8 @@ int memory_ready(struct store *store, const struct claim_filter *filter, struct 
                  struct redrive_err *err);
 
 /* memory_move.c */
-/* Makes the move, or refuses it, as *ret says. Fails with REDRIVE_E_NOMEM only. */
-int memory_move_one(struct memory *m, const struct move *move, struct move_result *ret);
 int memory_move(struct store *store, const struct move_list *list, struct move_result *ret,
                 struct redrive_err *err);
-
-/* memory_sweep.c */
-/* Takes a job out with its history. Fails with REDRIVE_E_NOMEM only. */
-int memory_remove_at(struct memory *m, size_t i);
-int memory_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
-                 size_t *ret_removed, struct redrive_err *err);
-int memory_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 
 /* memory_adopt.c */
 int memory_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
@@ -149,16 +140,9 @@ int memory_held_keys(struct store *store, struct str after_tenant, struct str af
 /* Remembers a key; one that is remembered already stays as it is. False: no memory. */
 bool memory_hold_key(struct mem_state *state, const struct mem_key *key);
 
-/* memory_due.c */
-int memory_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
-                       struct redrive_err *err);
-int memory_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                   struct redrive_err *err);
-int memory_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                   struct redrive_err *err);
-int memory_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err);
-int memory_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
-                  size_t limit, struct job_page *ret, struct redrive_err *err);
+/* memory_scan.c */
+int memory_scan(struct store *store, struct scan *scan, struct job_page *ret,
+                struct redrive_err *err);
 
 /* memory_shared.c */
 int memory_shared_put(struct store *store, const struct shared_row *rows, size_t n,

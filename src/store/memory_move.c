@@ -1,4 +1,4 @@
-/* memory_move.c - the moves of jobs that stay: the transition computes, this writes down. */
+/* memory_move.c - the moves of jobs: the transition computes, this writes down. */
 #include "store/memory_int.h"
 
 #include "base/err.h"
@@ -27,7 +27,39 @@ static int write_down(struct memory *m, size_t i, const struct job *job, const s
     return mem_table_put(&m->unit.jobs, i, job) ? 0 : REDRIVE_E_NOMEM;
 }
 
-int memory_move_one(struct memory *m, const struct move *move, struct move_result *ret)
+/* Takes the history of a job out. */
+static void forget(struct mem_state *state, int64_t seq)
+{
+    for (size_t i = state->attempts.n; i-- > 0;) {
+        const struct mem_attempt *row = mem_table_at(&state->attempts, i);
+        if (row->seq == seq)
+            mem_table_remove(&state->attempts, i);
+    }
+}
+
+/* Takes a job out with its history. Fails with REDRIVE_E_NOMEM only. */
+static int remove_at(struct memory *m, size_t i)
+{
+    const struct job *job = job_at(&m->unit, i);
+    const struct job_spec *spec = &job->spec;
+    if (spec->unique_forever && spec->unique_key.len > 0) {
+        const struct mem_key key = {
+            .tenant = spec->tenant,
+            .key = spec->unique_key,
+            .id = spec->id,
+            .seq = job->status.seq,
+            .state = job->status.state,
+        };
+        if (!memory_hold_key(&m->unit, &key))
+            return REDRIVE_E_NOMEM;
+    }
+    forget(&m->unit, job->status.seq);
+    mem_table_remove(&m->unit.jobs, i);
+    return 0;
+}
+
+/* Makes the move, or refuses it, as *ret says. Fails with REDRIVE_E_NOMEM only. */
+static int move_one(struct memory *m, const struct move *move, struct move_result *ret)
 {
     struct transition t;
     size_t i;
@@ -44,7 +76,7 @@ int memory_move_one(struct memory *m, const struct move *move, struct move_resul
     if (ret->code != 0)
         return 0;
     if (t.removes_job)
-        return memory_remove_at(m, i);
+        return remove_at(m, i);
     if (t.replaces_payload)
         job.spec.payload = move->change->payload;
     return write_down(m, i, &job, &t);
@@ -57,7 +89,7 @@ int memory_move(struct store *store, const struct move_list *list, struct move_r
     int rc = memory_need_unit(m, err);
     for (size_t i = 0; rc == 0 && i < list->n; i++) {
         const struct move move = move_at(list, i);
-        if (memory_move_one(m, &move, &ret[i]) < 0)
+        if (move_one(m, &move, &ret[i]) < 0)
             rc = err_nomem(err);
     }
     return rc;

@@ -77,26 +77,20 @@ struct change_move {
     struct job_error error;     /* MOVE_END; class_ success: leave the last error alone */
     uint64_t fingerprint;       /* of the error */
 
+    /* MOVE_REMOVE: the end that was seen. A job that has ended anew since, or that another unit has
+     * locked, is left: the move is refused. 0: whichever end it has. */
+    int64_t finished_ms;
+
     /* The job as the engine has read it in this unit, if it makes anything of that; NULL: it does
      * not. Where units run side by side and the job has started or stopped since, the slot is
      * REDRIVE_E_CANCELLED. */
     const struct job_status *seen;
 };
 
-/* The end of a pause, for the jobs of a queue, some at a time. */
-struct pause_credit {
-    struct str tenant;
-    struct str queue;
-    int64_t since_ms; /* from when to when it was paused */
+/* From when to when a queue was paused. */
+struct pause_time {
+    int64_t since_ms;
     int64_t until_ms;
-    size_t limit; /* at most this many jobs are looked at */
-
-    /* Where it has come to, in the store's own words. Zeroed: before the first. */
-    int64_t at_line;
-    int64_t at_priority;
-    int64_t at_seq;
-
-    bool more; /* the answer: the limit has ended it, there may be further ones */
 };
 
 /* A move of one job, with what its kind needs. */
@@ -109,7 +103,7 @@ struct move {
         const struct settle_move *settle;
         const struct extend_move *extend;
         const struct change_move *change; /* MOVE_CANCEL … MOVE_EDIT */
-        const struct pause_credit *credit;
+        const struct pause_time *pause;   /* MOVE_CREDIT */
     };
 };
 
@@ -119,8 +113,9 @@ struct move_list {
     enum move_kind kind;
     bool by_limit; /* MOVE_PARK */
     size_t n;
+    struct pause_time pause; /* MOVE_CREDIT */
     union {
-        const int64_t *seqs; /* MOVE_PARK, MOVE_UNPARK */
+        const int64_t *seqs; /* MOVE_PARK, MOVE_UNPARK, MOVE_PROMOTE, MOVE_CREDIT */
         const struct start_move *starts;
         const struct settle_move *settles;
         const struct extend_move *extends;

@@ -113,37 +113,6 @@ size_t adopted_rows(const struct adopted_job *adopted)
     return adopted->n_attempts - (tells && adopted->n_attempts > 0);
 }
 
-void sweep_walk_begin(struct sweep_walk *walk)
-{
-    walk->removed = 0;
-    walk->more = false;
-    walk->own = NULL;
-    walk->n_own = 0;
-}
-
-int sweep_walk_tell(struct sweep_walk *walk, const struct sweep_own *job, struct redrive_err *err)
-{
-    if (!walk->arena)
-        return 0;
-    if (!walk->own)
-        walk->own = arena_array(walk->arena, walk->limit, sizeof *walk->own);
-    struct sweep_own own = *job;
-    own.task = arena_str(walk->arena, job->task);
-    own.policy = arena_str(walk->arena, job->policy);
-    if (!walk->own || !own.task.ptr || !own.policy.ptr)
-        return err_nomem(err);
-    walk->own[walk->n_own++] = own;
-    return 0;
-}
-
-bool sweep_walk_has(const struct sweep_walk *walk, struct str task)
-{
-    for (size_t i = 0; i < walk->n_tasks && !walk->all_tasks; i++)
-        if (str_eq(walk->tasks[i], task))
-            return true;
-    return walk->all_tasks;
-}
-
 void job_page_release(struct job_page *page)
 {
     arena_release(&page->arena);

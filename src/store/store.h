@@ -65,6 +65,7 @@
 #include "redrive.h"
 #include "store/job.h"
 #include "store/move.h"
+#include "store/scan.h"
 
 /* The shared version of a unit in which nothing that was seen before may be relied upon. */
 #define STORE_VERSION_UNKNOWN (INT64_MIN / 2)
@@ -169,41 +170,6 @@ struct held_key_page {
 };
 void held_key_page_release(struct held_key_page *page);
 
-/* An ended job with a policy of its own, which may say how long it is kept. */
-struct sweep_own {
-    int64_t seq;
-    int64_t finished_ms;
-    struct str task;
-    struct str policy;
-};
-
-/* A walk over ended jobs by the time of their end, of which those of some tasks are removed, unless
- * they have a policy of their own: these stay, whatever their task, and are told of. */
-struct sweep_walk {
-    uint32_t states;
-    int64_t finished_before_ms;
-    const struct str *tasks;
-    size_t n_tasks;
-    bool all_tasks; /* instead of `tasks` */
-    size_t limit;   /* at most this many are looked at */
-
-    /* Where the walk has come to: after the job with this end and seq. Zeroed: before the first.
-     * Moved to the last one that was looked at, whether it has gone or not. */
-    int64_t at_ms;
-    int64_t at_seq;
-
-    size_t removed;        /* the answer */
-    bool more;             /* the limit has ended it: there may be further ones */
-    struct arena *arena;   /* holds `own`; NULL: nobody asks for them */
-    struct sweep_own *own; /* those with a policy of their own, in the order of the walk */
-    size_t n_own;
-};
-/* For stores: a walk begins its answer; it has met such a job, whose strings are copied. */
-void sweep_walk_begin(struct sweep_walk *walk);
-int sweep_walk_tell(struct sweep_walk *walk, const struct sweep_own *job, struct redrive_err *err);
-/* Whether the jobs of a task are removed. */
-bool sweep_walk_has(const struct sweep_walk *walk, struct str task);
-
 /* ---- Pages ------------------------------------------------------------------------------------
  *
  * What a read gives: rows, and the memory that their strings live in. Zeroed pages may be
@@ -293,14 +259,7 @@ struct line_page {
 };
 void line_page_release(struct line_page *page);
 
-/* In which order `parked` gives the jobs of a lane. */
-enum parked_order {
-    PARKED_OLDEST, /* by seq */
-    PARKED_PROBES, /* that of core/probe.h */
-    PARKED_NEWEST, /* of those with the most attempts left, and only of these, the newest first */
-};
-
-/* How many jobs are parked in a lane, as `parked` gives them, or run under a limit. */
+/* How many jobs are parked in a lane, as SCAN_PARKED_OLDEST gives them, or run under a limit. */
 struct lane_count {
     struct str tenant;
     struct str lane;
@@ -600,52 +559,15 @@ struct store_ops {
      * hint. NULL: there is nothing to gain. */
     void (*look_ahead)(struct store *store, const struct claim_filter *filter);
 
-    /* The parked jobs of a lane (a limit's key if they were parked by a limit, else a breaker's).
-     * `more`: the lane has further ones, whatever the order leaves out. */
-    int (*parked)(struct store *store, struct str tenant, struct str lane, enum parked_order order,
-                  size_t limit, struct job_page *ret, struct redrive_err *err);
-
-    /* scheduled, retrying → queued for up to `limit` jobs whose time has come (process_after ≤ the
-     * unit's time), earliest first, then by seq. `ret_next_ms` is when the first of those that are
-     * left is due, 0 when none is time-locked. */
-    int (*promote_due)(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
-                       struct redrive_err *err);
-
-    /* Running jobs whose lease has ended (lease_until ≤ the unit's time), longest ago first, then
-     * by seq; of very many that have ended, those that were to be looked at first. `ret_next_ms`:
-     * the first end of a lease among the other running jobs, or, if these are many, a time before
-     * it; 0: there is none. */
-    int (*expired)(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                   struct redrive_err *err);
-
-    /* The waiting jobs (scheduled, retrying, queued, parked) whose deadline has come (deadline ≤
-     * the unit's time), earliest first, then by seq. `ret_next_ms`: no later than the first
-     * deadline among the waiting ones that are left, 0 when none of them has one; one that is not
-     * later than the unit's time means that there is more to do after a commit, even if the page is
-     * empty. */
-    int (*overdue)(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                   struct redrive_err *err);
-
-    /* Time in a paused queue is not the jobs' own: of the queued jobs of a queue that have started
-     * in this epoch and were updated before `until_ms`, held grows by the time from the later of
-     * `since_ms` and updated to `until_ms`. Repeated until there are no more it has seen every job
-     * that was in the queue at `until_ms`, as long as none of them starts in between. */
-    int (*credit_pause)(struct store *store, struct pause_credit *credit, struct redrive_err *err);
-
-    /* Makes the moves of a list (move.h), each as transition.h says. */
-    int (*move)(struct store *store, const struct move_list *list, struct move_result *ret,
+    /* The jobs of an index whose turn has come (scan.h), `more` if there are further ones. */
+    int (*scan)(struct store *store, struct scan *scan, struct job_page *ret,
                 struct redrive_err *err);
 
-    /* Removes up to `limit` jobs in these states that ended before a time, with their history, the
-     * earliest end first, then by seq. States that are not an end are passed over; keys that are
-     * unique for ever are remembered. */
-    int (*sweep)(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
-                 size_t *ret_removed, struct redrive_err *err);
-
-    /* The same for the jobs of some tasks, the earliest end first, then by seq. Jobs of other
-     * tasks, and those with a policy of their own, are passed over, so that whoever keeps the walk
-     * looks at each of them once. */
-    int (*sweep_tasks)(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
+    /* Makes the moves of a list (move.h), each as transition.h says. The keys of removed jobs that
+     * are unique for ever are remembered. A server is asked once or twice for all moves of a list,
+     * not once for each. */
+    int (*move)(struct store *store, const struct move_list *list, struct move_result *ret,
+                struct redrive_err *err);
 
     /* Takes jobs over from another store, whatever state they are in: every field of spec and
      * status is kept but the seq, which is given in the order of the jobs as submit does, and so is

@@ -38,6 +38,7 @@ struct move move_at(const struct move_list *list, size_t i)
     case MOVE_CANCEL:
         return (struct move){list->changes[i].seq, change_kind(&list->changes[i]),
                              .change = &list->changes[i]};
+    case MOVE_CREDIT: return (struct move){list->seqs[i], MOVE_CREDIT, .pause = &list->pause};
     default: return (struct move){list->seqs[i], list->kind, .by_limit = list->by_limit};
     }
 }
@@ -186,10 +187,10 @@ static void settle(struct job_status *s, const struct settle_move *move, int64_t
     become(s, d->state, now_ms, ended_ms, t);
 }
 
-static void credit_pause(struct job_status *s, const struct pause_credit *credit)
+static void credit_pause(struct job_status *s, const struct pause_time *pause)
 {
     s->held_ms +=
-        credit->until_ms - (credit->since_ms > s->updated_ms ? credit->since_ms : s->updated_ms);
+        pause->until_ms - (pause->since_ms > s->updated_ms ? pause->since_ms : s->updated_ms);
 }
 
 /* The attempt that is running ends with its job. */
@@ -253,8 +254,8 @@ static int refusal(const struct job_status *s, const struct move *move, int64_t 
                    : REDRIVE_E_STATE;
     case MOVE_EXTEND: return s->token == move->extend->token ? 0 : REDRIVE_E_STATE;
     case MOVE_CREDIT:
-        return s->first_started_ms != 0 && s->updated_ms < move->credit->until_ms &&
-                       move->credit->since_ms < move->credit->until_ms
+        return s->first_started_ms != 0 && s->updated_ms < move->pause->until_ms &&
+                       move->pause->since_ms < move->pause->until_ms
                    ? 0
                    : REDRIVE_E_STATE;
     case MOVE_END:
@@ -262,6 +263,10 @@ static int refusal(const struct job_status *s, const struct move *move, int64_t 
                        move->change->to == REDRIVE_STATE_FAILED
                    ? 0
                    : REDRIVE_E_INVALID;
+    case MOVE_REMOVE:
+        return move->change->finished_ms == 0 || s->finished_ms == move->change->finished_ms
+                   ? 0
+                   : REDRIVE_E_STATE;
     default: return 0;
     }
 }
@@ -286,7 +291,7 @@ void transition(struct job_status *status, const struct move *move, int64_t now_
         if (move->extend->lease_until_ms > s->lease_until_ms)
             s->lease_until_ms = move->extend->lease_until_ms;
         break;
-    case MOVE_CREDIT: credit_pause(s, move->credit); break;
+    case MOVE_CREDIT: credit_pause(s, move->pause); break;
     case MOVE_CANCEL: cancel(s, now_ms, ret); break;
     case MOVE_RUN_NOW:
         become(s, REDRIVE_STATE_QUEUED, now_ms, 0, ret);

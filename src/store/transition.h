@@ -19,7 +19,7 @@
  *   redrive     dead_letter, failed
  *   end         scheduled, retrying, queued, parked; to dead_letter or failed, anything else is
  *               REDRIVE_E_INVALID
- *   remove      every state that has ended
+ *   remove      every state that has ended, with the end that the move names, if it names one
  *   edit        dead_letter
  * From another state, or with a stale token, a move is refused with REDRIVE_E_STATE.
  *

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "engine/alert.h"
+#include "engine/bulk.h"
 #include "engine/worker_row.h"
 
 #define YAML                                                                                \
@@ -95,9 +96,12 @@ static void fail_jobs(struct watch *w, int n)
 
 static void remove_dead(struct watch *w)
 {
-    struct purge_op op;
-    purge_op_init(&op, 1u << REDRIVE_STATE_DEAD_LETTER, w->bed.now_ms + 1, 1000);
+    struct bulk bulk;
+    struct bulk_op op;
+    bulk_init(&bulk, MOVE_REMOVE, &(struct job_filter){0}, w->bed.now_ms);
+    bulk_op_init(&op, &bulk, BULK_CHUNK_MAX);
     assert_int_equal(engine_apply_one(w->bed.engine, &op.op, NULL), 0);
+    assert_false(op.more);
 }
 
 /* ---- The decision ---------------------------------------------------------------------------- */

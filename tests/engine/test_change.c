@@ -107,23 +107,6 @@ static void job_of_another_tenant_is_not_found(void **state)
     bed_release(&bed);
 }
 
-static void purge_removes_what_is_old_enough(void **state)
-{
-    (void)state;
-    struct bed bed;
-    struct purge_op op;
-    bed_init(&bed, NULL);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(bed_change(&bed, MOVE_END, bed_submit(&bed, "t", NULL)), 0);
-        bed_pass(&bed, 1000);
-    }
-    purge_op_init(&op, 1u << REDRIVE_STATE_DEAD_LETTER, bed.now_ms - 1000, 100);
-    assert_int_equal(engine_apply_one(bed.engine, &op.op, NULL), 0);
-    assert_int_equal(op.removed, 2);
-    assert_int_equal(bed_count(&bed, REDRIVE_STATE_DEAD_LETTER), 1);
-    bed_release(&bed);
-}
-
 static void retention_sweeps_each_kind_after_its_time(void **state)
 {
     (void)state;
@@ -165,10 +148,10 @@ static void redrive_after_the_deadline_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(job_is_cancelled_in_every_live_state),  T(run_now_breaks_the_time_lock),
-        T(dead_letter_is_edited_and_redriven),    T(redrive_waits_for_a_live_job_with_its_key),
-        T(redrive_after_the_deadline_is_refused), T(job_of_another_tenant_is_not_found),
-        T(purge_removes_what_is_old_enough),      T(retention_sweeps_each_kind_after_its_time),
+        T(job_is_cancelled_in_every_live_state),      T(run_now_breaks_the_time_lock),
+        T(dead_letter_is_edited_and_redriven),        T(redrive_waits_for_a_live_job_with_its_key),
+        T(redrive_after_the_deadline_is_refused),     T(job_of_another_tenant_is_not_found),
+        T(retention_sweeps_each_kind_after_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

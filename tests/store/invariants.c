@@ -62,27 +62,6 @@ static int move(struct store *store, const struct move_list *list, struct move_r
     return rc;
 }
 
-static int sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
-                 size_t *ret_removed, struct redrive_err *err)
-{
-    struct invariants *v = watching(store);
-    int rc = INNER(v, sweep, states, finished_before_ms, limit, ret_removed, err);
-    if (rc == 0)
-        EACH(v, l)
-    ledger_sweep(l, states, *ret_removed);
-    return rc;
-}
-
-static int sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
-{
-    struct invariants *v = watching(store);
-    int rc = INNER(v, sweep_tasks, walk, err);
-    if (rc == 0)
-        EACH(v, l)
-    ledger_sweep(l, walk->states, walk->removed);
-    return rc;
-}
-
 void invariants_init(struct invariants *v, struct store *inner)
 {
     memset(v, 0, sizeof *v);
@@ -92,8 +71,6 @@ void invariants_init(struct invariants *v, struct store *inner)
     v->wrap.ops.commit = commit;
     v->wrap.ops.submit = submit;
     v->wrap.ops.move = move;
-    v->wrap.ops.sweep = sweep;
-    v->wrap.ops.sweep_tasks = sweep_tasks;
 }
 
 /* ---- Checking ---- */
@@ -187,18 +164,13 @@ static void check_keys(struct ledger *l, const struct job *jobs, size_t n)
 
 static void check_nothing_lost(struct ledger *l, const struct job *jobs, size_t n)
 {
-    size_t swept = 0;
     for (size_t i = 0; i < l->n; i++) {
         bool found = l->jobs[i].gone;
         for (size_t j = 0; j < n && !found; j++)
             found = jobs[j].status.seq == l->jobs[i].seq;
-        if (!found && l->jobs[i].may_be_swept)
-            swept++;
-        else if (!found)
+        if (!found)
             ledger_violated(l, 1, "%s is lost", l->jobs[i].id);
     }
-    if (swept != l->swept)
-        ledger_violated(l, 1, "%zu jobs were swept, %zu are missing", l->swept, swept);
 }
 
 /* The dead letters, asked for in three ways. */

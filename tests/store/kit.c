@@ -1,4 +1,5 @@
 #include "kit.h"
+#include "scans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,20 +34,21 @@ static bool is_over(struct kit *kit, int rc)
     return true;
 }
 
-/* The same in a unit, of its own if there is none. */
-#define IN_UNIT(kit, slot, ...)                                                    \
-    do {                                                                           \
-        struct redrive_err err_ = {0};                                             \
-        bool own_ = !(kit)->in_unit;                                               \
-        if (own_)                                                                  \
-            kit_begin(kit);                                                        \
-        int rc_ = store_ops((kit)->store)->slot((kit)->store, __VA_ARGS__, &err_); \
-        if (own_ && is_over(kit, rc_))                                             \
-            continue;                                                              \
-        if (rc_ < 0)                                                               \
-            fail_msg("%s: %s; %s", #slot, redrive_err_name(rc_), err_.message);    \
-        if (!own_ || has_committed(kit))                                           \
-            break;                                                                 \
+/* The same in a unit, of its own if there is none; of a slot, or of a function like one. */
+#define IN_UNIT(kit, slot, ...) DO_IN_UNIT(kit, store_ops((kit)->store)->slot, __VA_ARGS__)
+#define DO_IN_UNIT(kit, function, ...)                                              \
+    do {                                                                            \
+        struct redrive_err err_ = {0};                                              \
+        bool own_ = !(kit)->in_unit;                                                \
+        if (own_)                                                                   \
+            kit_begin(kit);                                                         \
+        int rc_ = function((kit)->store, __VA_ARGS__, &err_);                       \
+        if (own_ && is_over(kit, rc_))                                              \
+            continue;                                                               \
+        if (rc_ < 0)                                                                \
+            fail_msg("%s: %s; %s", #function, redrive_err_name(rc_), err_.message); \
+        if (!own_ || has_committed(kit))                                            \
+            break;                                                                  \
     } while (true)
 
 static void open_url(struct kit *kit, bool create)
@@ -237,15 +239,17 @@ struct move_result kit_change(struct kit *kit, const struct change_move *move)
 
 size_t kit_sweep(struct kit *kit, uint32_t states, int64_t before_ms, size_t limit)
 {
+    struct scan scan = {.limit = limit, .states = states, .before_ms = before_ms};
     size_t removed = 0;
-    IN_UNIT(kit, sweep, states, before_ms, limit, &removed);
+    bool more;
+    DO_IN_UNIT(kit, scan_remove, &scan, (struct str){0}, &removed, &more);
     return removed;
 }
 
 size_t kit_promote(struct kit *kit, size_t limit, int64_t *ret_next_ms)
 {
     size_t moved = 0;
-    IN_UNIT(kit, promote_due, limit, &moved, ret_next_ms);
+    DO_IN_UNIT(kit, scan_promote, limit, &moved, ret_next_ms);
     return moved;
 }
 
@@ -445,22 +449,35 @@ struct job_page *kit_ready(struct kit *kit, const struct claim_filter *given)
     return &kit->page;
 }
 
-struct job_page *kit_parked(struct kit *kit, struct str lane, enum parked_order order, size_t limit)
+struct job_page *kit_scan(struct kit *kit, struct scan *scan)
 {
-    IN_UNIT(kit, parked, STR("acme"), lane, order, limit, &kit->page);
+    IN_UNIT(kit, scan, scan, &kit->page);
+    return &kit->page;
+}
+
+struct job_page *kit_parked(struct kit *kit, struct str lane, enum scan_index order, size_t limit)
+{
+    return kit_scan(
+        kit, &(struct scan){.index = order, .limit = limit, .tenant = STR("acme"), .name = lane});
+}
+
+static struct job_page *scan_times(struct kit *kit, enum scan_index index, size_t limit,
+                                   int64_t *ret_next_ms)
+{
+    struct scan scan = {.index = index, .limit = limit};
+    (void)kit_scan(kit, &scan);
+    *ret_next_ms = scan.next_ms;
     return &kit->page;
 }
 
 struct job_page *kit_overdue(struct kit *kit, size_t limit, int64_t *ret_next_ms)
 {
-    IN_UNIT(kit, overdue, limit, &kit->page, ret_next_ms);
-    return &kit->page;
+    return scan_times(kit, SCAN_DEADLINES, limit, ret_next_ms);
 }
 
 struct job_page *kit_expired(struct kit *kit, size_t limit, int64_t *ret_next_ms)
 {
-    IN_UNIT(kit, expired, limit, &kit->page, ret_next_ms);
-    return &kit->page;
+    return scan_times(kit, SCAN_LEASES, limit, ret_next_ms);
 }
 
 struct attempt_page *kit_history(struct kit *kit, int64_t seq)

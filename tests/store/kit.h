@@ -113,8 +113,8 @@ enum redrive_state kit_state(struct kit *kit, int64_t seq);
 struct job_page *kit_list(struct kit *kit, const struct job_filter *filter);
 #define READY(kit, ...) kit_ready(kit, &(struct claim_filter){__VA_ARGS__})
 struct job_page *kit_ready(struct kit *kit, const struct claim_filter *filter);
-struct job_page *kit_parked(struct kit *kit, struct str lane, enum parked_order order,
-                            size_t limit);
+struct job_page *kit_scan(struct kit *kit, struct scan *scan);
+struct job_page *kit_parked(struct kit *kit, struct str lane, enum scan_index order, size_t limit);
 struct job_page *kit_overdue(struct kit *kit, size_t limit, int64_t *ret_next_ms);
 struct job_page *kit_expired(struct kit *kit, size_t limit, int64_t *ret_next_ms);
 struct attempt_page *kit_history(struct kit *kit, int64_t seq);

@@ -160,11 +160,3 @@ void ledger_move(struct ledger *l, const struct move *move, const struct move_re
     case MOVE_RUN_NOW: break;
     }
 }
-
-void ledger_sweep(struct ledger *l, uint32_t states, size_t removed)
-{
-    for (size_t i = 0; removed > 0 && i < l->n; i++)
-        if (state_has_ended(l->jobs[i].state) && (states >> l->jobs[i].state & 1))
-            l->jobs[i].may_be_swept = true;
-    l->swept += removed;
-}

@@ -29,21 +29,18 @@ struct ledger_job {
     enum redrive_state state; /* queued stands for all that wait, but for parked */
     uint32_t epoch;
     uint32_t attempts;
-    uint64_t token;    /* of the lease; 0: none */
-    bool gone;         /* removed by hand */
-    bool may_be_swept; /* it has ended, and a sweep has removed some */
+    uint64_t token; /* of the lease; 0: none */
+    bool gone;      /* removed by hand */
 };
 
 struct ledger {
     struct ledger_job jobs[LEDGER_MAX];
     size_t n;
-    size_t swept;
     struct violation violation;
 };
 
 void ledger_submit(struct ledger *l, const struct job_spec *spec, const struct submit_result *r);
 void ledger_move(struct ledger *l, const struct move *move, const struct move_result *r);
-void ledger_sweep(struct ledger *l, uint32_t states, size_t removed);
 
 const struct ledger_job *ledger_find(const struct ledger *l, int64_t seq);
 

@@ -4,15 +4,18 @@
 #include <stdio.h>
 
 #include "check.h"
+#include "scans.h"
 
 #define LIST_MAX 12
 
-#define CALL(side, slot, ...)                                                        \
-    do {                                                                             \
-        struct redrive_err err_ = {0};                                               \
-        int rc_ = store_ops((side)->store)->slot((side)->store, __VA_ARGS__, &err_); \
-        if (rc_ < 0)                                                                 \
-            fail_msg("%s: %s; %s", #slot, redrive_err_name(rc_), err_.message);      \
+/* A slot, or a function like one. */
+#define CALL(side, slot, ...) DO(side, store_ops((side)->store)->slot, __VA_ARGS__)
+#define DO(side, function, ...)                                                     \
+    do {                                                                            \
+        struct redrive_err err_ = {0};                                              \
+        int rc_ = function((side)->store, __VA_ARGS__, &err_);                      \
+        if (rc_ < 0)                                                                \
+            fail_msg("%s: %s; %s", #function, redrive_err_name(rc_), err_.message); \
     } while (0)
 
 void random_side_init(struct random_side *side, struct store *store, struct buf *out)
@@ -86,6 +89,24 @@ static void tell_page(struct random_side *s, const char *what)
     buf_printf(s->out, "%s:", what);
     for (size_t i = 0; i < s->page.n; i++)
         buf_printf(s->out, " %.*s", (int)s->page.jobs[i].spec.id.len, s->page.jobs[i].spec.id.ptr);
+    buf_puts(s->out, s->page.more ? " …\n" : "\n");
+}
+
+/* A seq is the store's own affair: told is which of the known jobs has it. */
+static int place_of(const struct random_side *s, int64_t seq)
+{
+    for (size_t i = 0; i < RANDOM_JOBS && i < s->n_jobs; i++)
+        if (s->jobs[i].seq == seq)
+            return (int)i;
+    return -1;
+}
+
+/* The same of a page that need not tell ids. */
+static void tell_places(struct random_side *s, const char *what)
+{
+    buf_printf(s->out, "%s:", what);
+    for (size_t i = 0; i < s->page.n; i++)
+        buf_printf(s->out, " %d", place_of(s, s->page.jobs[i].status.seq));
     buf_puts(s->out, s->page.more ? " …\n" : "\n");
 }
 
@@ -299,8 +320,12 @@ static void do_park(struct random_side *s)
 static void do_unpark(struct random_side *s)
 {
     struct move_result r;
-    CALL(s, parked, CHOICE(s, TENANTS), CHOICE(s, LANES), one_in(s, 2), 1 + below(s, 4), &s->page);
-    tell_page(s, "parked");
+    struct scan scan = {.index = (enum scan_index)(SCAN_PARKED_OLDEST + below(s, 3)),
+                        .limit = 1 + below(s, 4),
+                        .tenant = CHOICE(s, TENANTS),
+                        .name = CHOICE(s, LANES)};
+    CALL(s, scan, &scan, &s->page);
+    tell_places(s, "parked");
     int64_t seq = s->page.n > 0 ? s->page.jobs[0].status.seq : any_seq(s);
     CALL(s, move, UNPARKS(&seq, 1), &r);
     tell(s, "unpark", &r);
@@ -310,36 +335,35 @@ static void do_promote(struct random_side *s)
 {
     size_t moved = 0;
     int64_t next_ms = 0;
-    CALL(s, promote_due, 1 + below(s, 5), &moved, &next_ms);
+    DO(s, scan_promote, 1 + below(s, 5), &moved, &next_ms);
     buf_printf(s->out, "promote %zu next %" PRId64 "\n", moved, next_ms);
 }
 
 static void do_expired(struct random_side *s)
 {
-    int64_t next_ms = 0;
-    CALL(s, expired, 1 + below(s, 5), &s->page, &next_ms);
+    struct scan scan = {.index = SCAN_LEASES, .limit = 1 + below(s, 5)};
+    CALL(s, scan, &scan, &s->page);
     tell_page(s, "expired");
-    buf_printf(s->out, "next %" PRId64 "\n", next_ms);
+    buf_printf(s->out, "next %" PRId64 "\n", scan.next_ms);
 }
 
 static void do_overdue(struct random_side *s)
 {
-    int64_t next_ms = 0;
-    CALL(s, overdue, 1 + below(s, 5), &s->page, &next_ms);
+    struct scan scan = {.index = SCAN_DEADLINES, .limit = 1 + below(s, 5)};
+    CALL(s, scan, &scan, &s->page);
     tell_page(s, "overdue");
 }
 
 static void do_credit(struct random_side *s)
 {
     struct str tenant = word(s, TENANTS, 2), queue = word(s, QUEUES, 3);
-    struct pause_credit credit = {.tenant = tenant,
-                                  .queue = queue,
-                                  .since_ms = s->now_ms - (int64_t)below(s, 3000),
-                                  .until_ms = s->now_ms - (int64_t)below(s, 100),
-                                  .limit = 1 + below(s, 5)};
+    const struct pause_time pause = {.since_ms = s->now_ms - (int64_t)below(s, 3000),
+                                     .until_ms = s->now_ms - (int64_t)below(s, 100)};
+    struct scan scan = {.limit = 1 + below(s, 5), .tenant = tenant, .name = queue};
+    bool more;
     do
-        CALL(s, credit_pause, &credit);
-    while (credit.more);
+        DO(s, scan_credit, &scan, pause, &more);
+    while (more);
 }
 
 static void do_change(struct random_side *s)
@@ -358,35 +382,29 @@ static void do_change(struct random_side *s)
 
 static void do_sweep(struct random_side *s)
 {
-    size_t removed = 0;
-    CALL(s, sweep, (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT), s->now_ms - 3000,
-         1 + below(s, 20), &removed);
-    buf_printf(s->out, "sweep %zu\n", removed);
-}
-
-/* A seq is the store's own affair: told is which of the known jobs has it. */
-static int place_of(const struct random_side *s, int64_t seq)
-{
-    for (size_t i = 0; i < RANDOM_JOBS && i < s->n_jobs; i++)
-        if (s->jobs[i].seq == seq)
-            return (int)i;
-    return -1;
+    struct scan scan = {.limit = 1 + below(s, 20),
+                        .states = (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT),
+                        .before_ms = s->now_ms - 3000};
+    size_t removed;
+    bool more;
+    DO(s, scan_remove, &scan, (struct str){0}, &removed, &more);
+    buf_printf(s->out, "sweep %zu %d\n", removed, more);
 }
 
 static void do_sweep_tasks(struct random_side *s)
 {
     const struct str task = CHOICE(s, TASKS);
-    struct sweep_walk walk = {
-        .states = (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT),
-        .finished_before_ms = s->now_ms - 3000,
-        .tasks = &task,
-        .n_tasks = 1,
+    struct scan scan = {
         .limit = 1 + below(s, 20),
-        .at_ms = one_in(s, 2) ? 0 : s->now_ms - 6000,
+        .states = (uint32_t)below(s, 1u << REDRIVE_STATE_COUNT),
+        .before_ms = s->now_ms - 3000,
+        .after = {.ms = one_in(s, 2) ? 0 : s->now_ms - 6000},
     };
-    CALL(s, sweep_tasks, &walk);
-    buf_printf(s->out, "sweep_tasks %zu %d at %" PRId64 " %d\n", walk.removed, walk.more,
-               walk.at_ms, place_of(s, walk.at_seq));
+    size_t removed;
+    bool more;
+    DO(s, scan_remove, &scan, task, &removed, &more);
+    buf_printf(s->out, "sweep_tasks %zu %d at %" PRId64 " %d\n", removed, more, scan.after.ms,
+               place_of(s, scan.after.seq));
 }
 
 static void do_share(struct random_side *s)
@@ -457,11 +475,13 @@ static void do_list(struct random_side *s)
 static bool thin_out(struct random_side *s)
 {
     const struct job_filter live = {.states = (1u << REDRIVE_STATE_COMPLETED) - 1, .limit = 40};
+    struct scan scan = {.limit = 60, .states = ~0u, .before_ms = s->now_ms - 2000};
     size_t removed;
+    bool more;
     CALL(s, list, &live, &s->page);
     if (!s->page.more)
         return false;
-    CALL(s, sweep, ~0u, s->now_ms - 2000, 60, &removed);
+    DO(s, scan_remove, &scan, (struct str){0}, &removed, &more);
     buf_printf(s->out, "swept %zu\n", removed);
     for (size_t i = 0; i < 30; i++) {
         const struct change_move move = {.seq = s->page.jobs[i].status.seq, .kind = MOVE_CANCEL};
@@ -476,12 +496,14 @@ static bool thin_out(struct random_side *s)
 static void check_given(struct random_side *s, uint32_t states)
 {
     for (size_t i = 0; i < s->page.n; i++) {
-        const struct job *given = &s->page.jobs[i];
-        const struct job_name name = {given->spec.tenant, given->spec.id};
+        const int at = place_of(s, s->page.jobs[i].status.seq);
+        if (at < 0)
+            continue; /* its name is no longer known */
+        const struct job_name name = {str_of(s->jobs[at].tenant), str_of(s->jobs[at].id)};
         struct job_page found = {0};
         CALL(s, lookup, &name, 1, &found);
         assert_int_equal(found.n, 1);
-        assert_int_equal(found.jobs[0].status.seq, given->status.seq);
+        assert_int_equal(found.jobs[0].status.seq, s->jobs[at].seq);
         assert_true(states >> found.jobs[0].status.state & 1);
         job_page_release(&found);
     }
@@ -490,16 +512,26 @@ static void check_given(struct random_side *s, uint32_t states)
 static void check_late_reads(struct random_side *s)
 {
     const struct claim_filter all = {.limit = 20};
-    int64_t next_ms;
+    const uint32_t locked = 1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING,
+                   queued = 1u << REDRIVE_STATE_QUEUED, parked = 1u << REDRIVE_STATE_PARKED,
+                   ended = ~0u << REDRIVE_STATE_COMPLETED;
+    const struct scan scans[] = {
+        {SCAN_DUE, 20},
+        {SCAN_LEASES, 20},
+        {SCAN_DEADLINES, 20},
+        {SCAN_PARKED_OLDEST, 20, STR("acme"), STR("l1")},
+        {SCAN_READY, 20, STR("acme"), STR("main")},
+        {SCAN_FINISHED, 20, .states = ~0u, .before_ms = INT64_MAX},
+    };
+    const uint32_t states[] = {
+        locked, 1u << REDRIVE_STATE_RUNNING, locked | queued | parked, parked, queued, ended};
     CALL(s, ready, &all, &s->page);
-    check_given(s, 1u << REDRIVE_STATE_QUEUED);
-    CALL(s, expired, 20, &s->page, &next_ms);
-    check_given(s, 1u << REDRIVE_STATE_RUNNING);
-    CALL(s, overdue, 20, &s->page, &next_ms);
-    check_given(s, 1u << REDRIVE_STATE_SCHEDULED | 1u << REDRIVE_STATE_RETRYING |
-                       1u << REDRIVE_STATE_QUEUED | 1u << REDRIVE_STATE_PARKED);
-    CALL(s, parked, STR("acme"), STR("l1"), PARKED_OLDEST, 20, &s->page);
-    check_given(s, 1u << REDRIVE_STATE_PARKED);
+    check_given(s, queued);
+    for (size_t i = 0; i < sizeof scans / sizeof scans[0]; i++) {
+        struct scan scan = scans[i];
+        CALL(s, scan, &scan, &s->page);
+        check_given(s, states[i]);
+    }
 }
 
 static void end_unit(struct random_side *s, const struct random_side *before)

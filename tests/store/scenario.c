@@ -1,6 +1,7 @@
 #include "scenario.h"
 
 #include "check.h"
+#include "scans.h"
 
 #define START_MS INT64_C(1700000000000)
 #define LIVE     ((1u << REDRIVE_STATE_COMPLETED) - 1)
@@ -139,8 +140,10 @@ static int park_ready(struct play *p)
 
 static int unpark_one(struct play *p)
 {
+    struct scan scan = {
+        .index = SCAN_PARKED_PROBES, .limit = 1, .tenant = STR("acme"), .name = STR("lane")};
     struct move_result r;
-    int rc = CALL(p, parked, STR("acme"), STR("lane"), true, 1, &p->page);
+    int rc = CALL(p, scan, &scan, &p->page);
     for (size_t i = 0; rc == 0 && i < p->page.n; i++)
         rc = CALL(p, move, UNPARKS(&p->page.jobs[i].status.seq, 1), &r);
     return rc;
@@ -150,15 +153,15 @@ static int promote(struct play *p)
 {
     size_t moved;
     int64_t next_ms;
-    return CALL(p, promote_due, 10, &moved, &next_ms);
+    return scan_promote(p->store, 10, &moved, &next_ms, NULL);
 }
 
 static int rescue(struct play *p)
 {
     static const struct decision LOST = {
         .state = REDRIVE_STATE_RETRYING, .uses_attempt = true, .class_ = REDRIVE_CLASS_SYSTEM};
-    int64_t next_ms;
-    int rc = CALL(p, expired, 10, &p->page, &next_ms);
+    struct scan scan = {.index = SCAN_LEASES, .limit = 10};
+    int rc = CALL(p, scan, &scan, &p->page);
     for (size_t i = 0; rc == 0 && i < p->page.n; i++)
         rc = settle_one(p, p->page.jobs[i].status.seq, p->page.jobs[i].status.token, &LOST);
     return rc;
@@ -204,8 +207,11 @@ static int remove_cancelled(struct play *p)
 
 static int sweep_completed(struct play *p)
 {
+    struct scan scan = {
+        .limit = 1, .states = 1u << REDRIVE_STATE_COMPLETED, .before_ms = p->now_ms};
     size_t removed;
-    return CALL(p, sweep, 1u << REDRIVE_STATE_COMPLETED, p->now_ms, 1, &removed);
+    bool more;
+    return scan_remove(p->store, &scan, (struct str){0}, &removed, &more, NULL);
 }
 
 static int share(struct play *p)
@@ -272,8 +278,8 @@ void scenario_run(struct store *store)
 static int complete_all(struct play *p)
 {
     static const struct decision DONE = {.state = REDRIVE_STATE_COMPLETED, .uses_attempt = true};
-    int64_t next_ms;
-    int rc = CALL(p, expired, 10, &p->page, &next_ms);
+    struct scan scan = {.index = SCAN_LEASES, .limit = 10};
+    int rc = CALL(p, scan, &scan, &p->page);
     for (size_t i = 0; rc == 0 && i < p->page.n; i++)
         rc = settle_one(p, p->page.jobs[i].status.seq, p->page.jobs[i].status.token, &DONE);
     return rc;

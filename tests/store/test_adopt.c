@@ -394,13 +394,13 @@ static void parked_jobs_stand_in_their_lane(void **state)
     kit_park(&from, put_full(&from, "limited"), true);
     adopt_all_anew(&from, k);
     int64_t a = seq_of(k, "a"), b = seq_of(k, "b"), limited = seq_of(k, "limited");
-    check_seqs(kit_parked(k, STR("smtp"), PARKED_OLDEST, 10), a, b);
-    check_seqs(kit_parked(k, STR("smtp"), PARKED_PROBES, 10), b, a);
-    check_seqs(kit_parked(k, STR("tenant:acme"), PARKED_OLDEST, 10), limited);
+    check_seqs(kit_parked(k, STR("smtp"), SCAN_PARKED_OLDEST, 10), a, b);
+    check_seqs(kit_parked(k, STR("smtp"), SCAN_PARKED_PROBES, 10), b, a);
+    check_seqs(kit_parked(k, STR("tenant:acme"), SCAN_PARKED_OLDEST, 10), limited);
     k->now_ms = parked_ms + 4000;
     check_move(kit_unpark(k, a), 0, REDRIVE_STATE_QUEUED);
     assert_int_equal(kit_job(k, a)->status.held_ms, 4000);
-    check_seqs(kit_parked(k, STR("smtp"), PARKED_OLDEST, 10), b);
+    check_seqs(kit_parked(k, STR("smtp"), SCAN_PARKED_OLDEST, 10), b);
     kit_close(&from);
 }
 

@@ -276,86 +276,66 @@ static void a_sweep_takes_only_the_states_it_is_told(void **state)
         assert_int_equal(kit_state(k, seqs[s]), s);
 }
 
-static void a_walk_takes_some_tasks_and_looks_at_the_others_once(void **state)
+static void finished_jobs_are_given_by_their_end_from_a_place_on(void **state)
 {
     struct kit *k = *state;
-    const struct job_spec mine = {.task = STR("mine")}, other = {.task = STR("other")};
-    const struct str tasks[] = {STR("none"), STR("mine")};
     int64_t t = k->now_ms, seqs[6];
     for (int i = 0; i < 6; i++) {
         k->now_ms = t + i / 2; /* two at a time */
-        seqs[i] = kit_put_in(k, i % 3 ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_FAILED,
-                             i == 1 || i == 4 ? &mine : &other);
+        seqs[i] = kit_put_in(k, i % 3 ? REDRIVE_STATE_DEAD_LETTER : REDRIVE_STATE_FAILED, NULL);
     }
-    kit_put_in(k, REDRIVE_STATE_COMPLETED, &mine);
-    struct sweep_walk walk = {.states = STATE_BIT(DEAD_LETTER) | STATE_BIT(FAILED),
-                              .finished_before_ms = t + 2,
-                              .tasks = tasks,
-                              .n_tasks = 2,
-                              .limit = 3};
+    kit_put_in(k, REDRIVE_STATE_COMPLETED, NULL);
+    struct scan scan = {.index = SCAN_FINISHED,
+                        .limit = 3,
+                        .states = STATE_BIT(DEAD_LETTER) | STATE_BIT(FAILED) | STATE_BIT(QUEUED),
+                        .before_ms = t + 2};
     kit_begin(k);
-    const struct store_ops *ops = store_ops(k->store);
-    assert_int_equal(ops->sweep_tasks(k->store, &walk, NULL), 0);
-    assert_int_equal(walk.removed, 1);
-    assert_true(walk.more);
-    assert_int_equal(walk.at_ms, t + 1);
-    assert_int_equal(walk.at_seq, seqs[2]);
-    assert_int_equal(ops->sweep_tasks(k->store, &walk, NULL), 0);
-    assert_int_equal(walk.removed, 0);
-    assert_false(walk.more);
-    assert_int_equal(walk.at_seq, seqs[3]);
-    walk.finished_before_ms = t + 3;
-    assert_int_equal(ops->sweep_tasks(k->store, &walk, NULL), 0);
-    assert_int_equal(walk.removed, 1);
-    assert_int_equal(walk.at_seq, seqs[5]);
+    check_seqs(kit_scan(k, &scan), seqs[0], seqs[1], seqs[2]);
+    assert_true(k->page.more);
+    assert_int_equal(scan.after.ms, t + 1);
+    assert_int_equal(scan.after.seq, seqs[2]);
+    check_seqs(kit_scan(k, &scan), seqs[3]);
+    assert_false(k->page.more);
+    assert_int_equal(kit_scan(k, &scan)->n, 0);
+    assert_int_equal(scan.after.seq, seqs[3]);
+    scan.before_ms = t + 3;
+    check_seqs(kit_scan(k, &scan), seqs[4], seqs[5]);
     kit_commit(k);
-    assert_null(kit_job(k, seqs[1]));
-    assert_null(kit_job(k, seqs[4]));
-    assert_int_equal(LIST(k, .order = ORDER_OLDEST)->n, 5);
 }
 
-/* A policy of its own may say how long a job is kept. */
-static void a_walk_tells_of_jobs_with_a_policy_and_leaves_them(void **state)
+/* Enough to tell how long a job is kept; no payload is moved. */
+static void finished_jobs_are_told_with_end_task_and_policy(void **state)
 {
     struct kit *k = *state;
     const struct job_spec plain = {.task = STR("mine")},
-                          own = {.task = STR("mine"), .policy = STR("{\"max_retries\":1}")},
-                          other = {.task = STR("other"), .policy = STR("{}")},
-                          empty = {.task = STR("mine"), .policy = {"", 0}};
-    const struct job_spec *specs[] = {&plain, &own, &other, &empty};
-    int64_t seqs[4], t = k->now_ms;
-    for (int i = 0; i < 4; i++) {
-        k->now_ms = t + i;
-        seqs[i] = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, specs[i]);
-    }
-    struct arena arena = {0};
-    struct sweep_walk walk = {.states = STATE_BIT(DEAD_LETTER),
-                              .finished_before_ms = t + 10,
-                              .limit = 10,
-                              .arena = &arena};
-    kit_begin(k);
-    const struct store_ops *ops = store_ops(k->store);
-    assert_int_equal(ops->sweep_tasks(k->store, &walk, NULL), 0);
-    assert_int_equal(walk.removed, 0);
-    assert_int_equal(walk.n_own, 2);
-    assert_int_equal(walk.own[0].seq, seqs[1]);
-    assert_int_equal(walk.own[0].finished_ms, t + 1);
-    assert_true(str_is(walk.own[0].task, "mine"));
-    assert_true(str_is(walk.own[0].policy, "{\"max_retries\":1}"));
-    assert_int_equal(walk.own[1].seq, seqs[2]);
-    assert_true(str_is(walk.own[1].task, "other"));
-    walk.at_ms = walk.at_seq = 0;
-    walk.all_tasks = true;
-    walk.arena = NULL;
-    assert_int_equal(ops->sweep_tasks(k->store, &walk, NULL), 0);
-    assert_int_equal(walk.removed, 2);
-    assert_int_equal(walk.n_own, 0);
-    kit_commit(k);
-    arena_release(&arena);
-    assert_null(kit_job(k, seqs[0]));
-    assert_non_null(kit_job(k, seqs[1]));
-    assert_non_null(kit_job(k, seqs[2]));
-    assert_null(kit_job(k, seqs[3]));
+                          own = {.task = STR("mine"), .policy = STR("{\"max_retries\":1}")};
+    int64_t t = k->now_ms, seqs[2];
+    seqs[0] = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &plain);
+    k->now_ms = t + 1;
+    seqs[1] = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, &own);
+    struct scan scan = {
+        .index = SCAN_FINISHED, .limit = 10, .states = STATE_BIT(DEAD_LETTER), .before_ms = t + 10};
+    check_seqs(kit_scan(k, &scan), seqs[0], seqs[1]);
+    const struct job *job = &k->page.jobs[1];
+    assert_int_equal(k->page.jobs[0].spec.policy.len, 0);
+    assert_int_equal(job->status.finished_ms, t + 1);
+    assert_int_equal(job->status.state, REDRIVE_STATE_DEAD_LETTER);
+    assert_true(str_is(job->spec.task, "mine"));
+    assert_true(str_is(job->spec.tenant, "acme"));
+    assert_true(str_is(job->spec.queue, "main"));
+    assert_true(str_is(job->spec.policy, "{\"max_retries\":1}"));
+}
+
+/* A job that has come back and ended anew since a scan is kept for as long as any other. */
+static void a_job_is_removed_only_with_the_end_that_was_seen(void **state)
+{
+    struct kit *k = *state;
+    const int64_t seq = kit_put_in(k, REDRIVE_STATE_DEAD_LETTER, NULL), end_ms = k->now_ms;
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_REMOVE, .finished_ms = end_ms - 1),
+               REDRIVE_E_STATE, REDRIVE_STATE_DEAD_LETTER);
+    check_move(CHANGE(k, .seq = seq, .kind = MOVE_REMOVE, .finished_ms = end_ms), 0,
+               REDRIVE_STATE_DEAD_LETTER);
+    assert_null(kit_job(k, seq));
 }
 
 int main(void)
@@ -375,8 +355,9 @@ int main(void)
         F(a_batch_sees_its_own_changes),
         F(a_sweep_takes_what_ended_before_a_time_the_earliest_first),
         F(a_sweep_takes_only_the_states_it_is_told),
-        F(a_walk_tells_of_jobs_with_a_policy_and_leaves_them),
-        F(a_walk_takes_some_tasks_and_looks_at_the_others_once),
+        F(finished_jobs_are_given_by_their_end_from_a_place_on),
+        F(finished_jobs_are_told_with_end_task_and_policy),
+        F(a_job_is_removed_only_with_the_end_that_was_seen),
     };
     return cmocka_run_group_tests_name("store change", tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void only_queued_jobs_are_ready(void **state)
     check_seqs(READY(k, .tenant = STR("acme")), queued);
 }
 
-/* Invariant 6: time alone makes nothing ready, only promote_due does. */
+/* Invariant 6: time alone makes nothing ready, only a promotion does. */
 static void a_due_job_is_not_ready_before_it_is_promoted(void **state)
 {
     struct kit *k = *state;

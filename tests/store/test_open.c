@@ -69,13 +69,11 @@ static void a_store_has_every_slot(void **state)
     const struct store_ops *ops = store_ops(k->store);
     assert_int_equal(strncmp(k->url, ops->scheme, strlen(ops->scheme)), 0);
     assert_true(ops->open && ops->close && ops->begin && ops->commit && ops->rollback);
-    assert_true(ops->submit && ops->ready && ops->move && ops->parked && ops->promote_due);
-    assert_true(ops->expired && ops->sweep && ops->sweep_tasks && ops->shared_put &&
+    assert_true(ops->submit && ops->ready && ops->scan && ops->move && ops->shared_put &&
                 ops->counters_add);
     assert_true(ops->list && ops->lookup && ops->history && ops->queues && ops->groups &&
                 ops->causes);
-    assert_true(ops->shared_list && ops->counters_list && ops->wait && ops->overdue);
-    assert_true(ops->credit_pause && ops->facts && ops->verify);
+    assert_true(ops->shared_list && ops->counters_list && ops->wait && ops->facts && ops->verify);
     assert_true(ops->lines && ops->parked_counts && ops->running_counts);
 }
 

@@ -107,9 +107,9 @@ static void parked_jobs_are_found_by_the_lane_that_holds_them(void **state)
     kit_park(k, by_breaker, false);
     kit_park(k, by_limit, true);
     kit_park(k, other, false);
-    check_seqs(kit_parked(k, STR("lane"), PARKED_OLDEST, 10), by_breaker, by_limit);
-    assert_int_equal(kit_parked(k, STR("l"), PARKED_OLDEST, 10)->n, 0);
-    assert_int_equal(kit_parked(k, STR("b"), PARKED_OLDEST, 10)->n, 0);
+    check_seqs(kit_parked(k, STR("lane"), SCAN_PARKED_OLDEST, 10), by_breaker, by_limit);
+    assert_int_equal(kit_parked(k, STR("l"), SCAN_PARKED_OLDEST, 10)->n, 0);
+    assert_int_equal(kit_parked(k, STR("b"), SCAN_PARKED_OLDEST, 10)->n, 0);
 }
 
 static int64_t put_parked(struct kit *k, int32_t max_attempts, int failures)
@@ -129,12 +129,12 @@ static void the_probe_is_the_one_with_the_most_attempts_left(void **state)
     struct kit *k = *state;
     int64_t a = put_parked(k, 5, 2), b = put_parked(k, 5, 1), c = put_parked(k, 5, 2),
             d = put_parked(k, 10, 3), e = put_parked(k, 3, 3);
-    check_seqs(kit_parked(k, STR("lane"), PARKED_PROBES, 10), d, b, a, c, e);
-    check_seqs(kit_parked(k, STR("lane"), PARKED_OLDEST, 10), a, b, c, d, e);
-    struct job_page *page = kit_parked(k, STR("lane"), PARKED_PROBES, 2);
+    check_seqs(kit_parked(k, STR("lane"), SCAN_PARKED_PROBES, 10), d, b, a, c, e);
+    check_seqs(kit_parked(k, STR("lane"), SCAN_PARKED_OLDEST, 10), a, b, c, d, e);
+    struct job_page *page = kit_parked(k, STR("lane"), SCAN_PARKED_PROBES, 2);
     check_seqs(page, d, b);
     assert_true(page->more);
-    assert_false(kit_parked(k, STR("lane"), PARKED_PROBES, 5)->more);
+    assert_false(kit_parked(k, STR("lane"), SCAN_PARKED_PROBES, 5)->more);
 }
 
 static void of_those_with_the_most_attempts_left_the_newest_may_be_asked_for(void **state)
@@ -142,19 +142,19 @@ static void of_those_with_the_most_attempts_left_the_newest_may_be_asked_for(voi
     struct kit *k = *state;
     int64_t a = put_parked(k, 5, 1), b = put_parked(k, 5, 1), c = put_parked(k, 5, 2),
             d = put_parked(k, 5, 1);
-    struct job_page *page = kit_parked(k, STR("lane"), PARKED_NEWEST, 2);
+    struct job_page *page = kit_parked(k, STR("lane"), SCAN_PARKED_NEWEST, 2);
     check_seqs(page, d, b);
     assert_true(page->more);
     /* The one that has fewer left is not among them, and is not forgotten either. */
-    page = kit_parked(k, STR("lane"), PARKED_NEWEST, 10);
+    page = kit_parked(k, STR("lane"), SCAN_PARKED_NEWEST, 10);
     check_seqs(page, d, b, a);
     assert_true(page->more);
-    page = kit_parked(k, STR("lane"), PARKED_NEWEST, 3);
+    page = kit_parked(k, STR("lane"), SCAN_PARKED_NEWEST, 3);
     check_seqs(page, d, b, a);
     assert_true(page->more);
     kit_unpark(k, c);
-    assert_false(kit_parked(k, STR("lane"), PARKED_NEWEST, 3)->more);
-    assert_int_equal(kit_parked(k, STR("nobody's"), PARKED_NEWEST, 3)->n, 0);
+    assert_false(kit_parked(k, STR("lane"), SCAN_PARKED_NEWEST, 3)->more);
+    assert_int_equal(kit_parked(k, STR("nobody's"), SCAN_PARKED_NEWEST, 3)->n, 0);
 }
 
 int main(void)

@@ -1,4 +1,5 @@
 #include "kit.h"
+#include "scans.h"
 
 static void a_lease_can_be_extended_but_not_shortened(void **state)
 {
@@ -220,14 +221,12 @@ static void many_deadlines_of_ended_jobs_are_passed_over_in_the_end(void **state
 
 static void credit(struct kit *k, struct str queue, int64_t since_ms)
 {
-    struct pause_credit credit = {.tenant = STR("acme"),
-                                  .queue = queue,
-                                  .since_ms = since_ms,
-                                  .until_ms = k->now_ms,
-                                  .limit = 100};
+    const struct pause_time pause = {since_ms, k->now_ms};
+    struct scan scan = {.limit = 100, .tenant = STR("acme"), .name = queue};
+    bool more;
     kit_begin(k);
-    assert_int_equal(store_ops(k->store)->credit_pause(k->store, &credit, NULL), 0);
-    assert_false(credit.more);
+    assert_int_equal(scan_credit(k->store, &scan, pause, &more, NULL), 0);
+    assert_false(more);
     kit_commit(k);
 }
 
@@ -281,21 +280,19 @@ static void a_pause_is_credited_some_jobs_at_a_time(void **state)
         if (i < 12)
             fail_once(k, seqs[i]);
     }
-    struct pause_credit credit = {.tenant = STR("acme"),
-                                  .queue = STR("main"),
-                                  .since_ms = k->now_ms + 100,
-                                  .until_ms = k->now_ms + 300,
-                                  .limit = 2};
+    const struct pause_time pause = {k->now_ms + 100, k->now_ms + 300};
+    struct scan scan = {.limit = 2, .tenant = STR("acme"), .name = STR("main")};
+    bool more;
     k->now_ms += 300;
     int units = 0;
     do {
         kit_begin(k);
-        assert_int_equal(store_ops(k->store)->credit_pause(k->store, &credit, NULL), 0);
+        assert_int_equal(scan_credit(k->store, &scan, pause, &more, NULL), 0);
         kit_commit(k);
         k->now_ms += 10;
         PUT(k, .priority = 9); /* before or after the place, it has nothing to get */
         assert_true(++units < 20);
-    } while (credit.more);
+    } while (more);
     assert_true(units >= 8);
     for (int i = 0; i < 15; i++)
         assert_int_equal(kit_job(k, seqs[i])->status.held_ms, i < 12 ? 200 : 0);

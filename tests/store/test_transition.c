@@ -81,7 +81,7 @@ struct all_moves {
     struct settle_move settle;
     struct extend_move extend;
     struct change_move change;
-    struct pause_credit credit;
+    struct pause_time pause;
 };
 
 static struct move move_of(struct all_moves *m, enum move_kind kind)
@@ -95,12 +95,12 @@ static struct move move_of(struct all_moves *m, enum move_kind kind)
                                      .to = REDRIVE_STATE_DEAD_LETTER,
                                      .reason = REDRIVE_REASON_DEADLINE,
                                      .payload = STR("{}")};
-    m->credit = (struct pause_credit){.since_ms = NOW - 1000, .until_ms = NOW - 10};
+    m->pause = (struct pause_time){.since_ms = NOW - 1000, .until_ms = NOW - 10};
     switch (kind) {
     case MOVE_START: move.start = &m->start; break;
     case MOVE_SETTLE: move.settle = &m->settle; break;
     case MOVE_EXTEND: move.extend = &m->extend; break;
-    case MOVE_CREDIT: move.credit = &m->credit; break;
+    case MOVE_CREDIT: move.pause = &m->pause; break;
     default: move.change = &m->change; break;
     }
     return move;
@@ -249,6 +249,8 @@ static void a_change_of_no_known_kind_is_refused(void **state)
     struct transition t;
     transition(&s, &move, NOW, &t);
     assert_int_equal(t.code, REDRIVE_E_INVALID);
+    assert_int_equal(move_at(CHANGES(&(struct change_move){.kind = MOVE_START}, 1), 0).kind,
+                     MOVE_KIND_COUNT);
 }
 
 /* ---- What a move leaves in the row ------------------------------------------------------------
@@ -766,12 +768,28 @@ static void no_pause_is_credited_to_a_job_that_did_not_wait_in_it(void **state)
         else if (i == 1)
             s.updated_ms = NOW - 10; /* when the pause ended */
         else
-            m.credit.since_ms = m.credit.until_ms;
+            m.pause.since_ms = m.pause.until_ms;
         expected = s;
         transition(&s, &move, NOW, &t);
         assert_int_equal(t.code, REDRIVE_E_STATE);
         check_same_row(&s, &expected);
     }
+}
+
+static void a_job_that_has_ended_anew_is_not_removed_for_its_former_end(void **state)
+{
+    (void)state;
+    struct all_moves m;
+    struct move move = move_of(&m, MOVE_REMOVE);
+    struct job_status s = row_in(DEAD);
+    struct transition t;
+    m.change.finished_ms = s.finished_ms - 1;
+    transition(&s, &move, NOW, &t);
+    assert_int_equal(t.code, REDRIVE_E_STATE);
+    m.change.finished_ms = s.finished_ms;
+    transition(&s, &move, NOW, &t);
+    assert_int_equal(t.code, 0);
+    assert_true(t.removes_job);
 }
 
 /* ---- Lists of moves ---------------------------------------------------------------------------
@@ -797,6 +815,9 @@ static void a_list_gives_its_moves_one_by_one(void **state)
     const struct move park = move_at(&(struct move_list){MOVE_PARK, true, 2, .seqs = seqs}, 1);
     assert_int_equal(park.seq, 9);
     assert_true(park.by_limit);
+    const struct move_list credit = {MOVE_CREDIT, .n = 2, .pause = {1, 2}, .seqs = seqs};
+    assert_int_equal(move_at(&credit, 0).seq, 8);
+    assert_ptr_equal(move_at(&credit, 1).pause, &credit.pause);
 }
 
 int main(void)
@@ -829,6 +850,7 @@ int main(void)
         T(a_job_that_is_removed_keeps_its_last_state),
         T(time_in_a_paused_queue_is_credited_once),
         T(no_pause_is_credited_to_a_job_that_did_not_wait_in_it),
+        T(a_job_that_has_ended_anew_is_not_removed_for_its_former_end),
         T(a_list_gives_its_moves_one_by_one),
     };
     return cmocka_run_group_tests_name("transition", tests, NULL, NULL);

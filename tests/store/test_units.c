@@ -195,22 +195,18 @@ static void moves_need_a_unit(void **state)
     struct shared_row row = {.kind = SHARED_TASK, .key = STR("k")};
     struct counter counter = {.name = STR("n"), .value = 1};
     struct move_result r;
-    size_t n;
-    int64_t next_ms;
     assert_int_equal(ops->submit(s, &spec, 1, &submitted, &k->arena, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->ready(s, &filter, &k->page, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->move(s, STARTS(&start, 1), &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->move(s, PARKS(&seq, 1, false), &r, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->parked(s, STR("t"), STR("l"), PARKED_OLDEST, 1, &k->page, NULL),
-                     REDRIVE_E_STATE);
+    for (int index = SCAN_DUE; index <= SCAN_FINISHED; index++) {
+        struct scan scan = {.index = (enum scan_index)index, .limit = 1};
+        assert_int_equal(ops->scan(s, &scan, &k->page, NULL), REDRIVE_E_STATE);
+    }
     assert_int_equal(ops->move(s, UNPARKS(&seq, 1), &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->move(s, SETTLES(&settle, 1), &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->move(s, EXTENDS(&extend, 1), &r, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->promote_due(s, 1, &n, &next_ms, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->expired(s, 1, &k->page, &next_ms, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->move(s, CHANGES(&change, 1), &r, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->sweep(s, ~0u, INT64_MAX, 1, &n, NULL), REDRIVE_E_STATE);
-    assert_int_equal(ops->sweep_tasks(s, &(struct sweep_walk){.limit = 1}, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->shared_put(s, &row, 1, &r, NULL), REDRIVE_E_STATE);
     assert_int_equal(ops->counters_add(s, &counter, 1, NULL), REDRIVE_E_STATE);
     assert_int_equal(kit_state(k, seq), REDRIVE_STATE_RUNNING);

@@ -50,29 +50,10 @@ static int wrap_move(struct store *store, const struct move_list *list, struct m
     HAND_ON(move, list, ret, err);
 }
 
-static int wrap_parked(struct store *store, struct str tenant, struct str lane,
-                       enum parked_order order, size_t limit, struct job_page *ret,
-                       struct redrive_err *err)
+static int wrap_scan(struct store *store, struct scan *scan, struct job_page *ret,
+                     struct redrive_err *err)
 {
-    HAND_ON(parked, tenant, lane, order, limit, ret, err);
-}
-
-static int wrap_promote_due(struct store *store, size_t limit, size_t *ret_moved,
-                            int64_t *ret_next_ms, struct redrive_err *err)
-{
-    HAND_ON(promote_due, limit, ret_moved, ret_next_ms, err);
-}
-
-static int wrap_overdue(struct store *store, size_t limit, struct job_page *ret,
-                        int64_t *ret_next_ms, struct redrive_err *err)
-{
-    HAND_ON(overdue, limit, ret, ret_next_ms, err);
-}
-
-static int wrap_credit_pause(struct store *store, struct pause_credit *credit,
-                             struct redrive_err *err)
-{
-    HAND_ON(credit_pause, credit, err);
+    HAND_ON(scan, scan, ret, err);
 }
 
 static int wrap_facts(struct store *store, struct store_facts *ret, struct redrive_err *err)
@@ -84,23 +65,6 @@ static int wrap_verify(struct store *store, void (*progress)(void *ctx), void *c
                        struct redrive_err *err)
 {
     HAND_ON(verify, progress, ctx, err);
-}
-
-static int wrap_expired(struct store *store, size_t limit, struct job_page *ret,
-                        int64_t *ret_next_ms, struct redrive_err *err)
-{
-    HAND_ON(expired, limit, ret, ret_next_ms, err);
-}
-
-static int wrap_sweep(struct store *store, uint32_t states, int64_t finished_before_ms,
-                      size_t limit, size_t *ret_removed, struct redrive_err *err)
-{
-    HAND_ON(sweep, states, finished_before_ms, limit, ret_removed, err);
-}
-
-static int wrap_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err)
-{
-    HAND_ON(sweep_tasks, walk, err);
 }
 
 static int wrap_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
@@ -227,13 +191,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .submit = wrap_submit,
                 .ready = wrap_ready,
                 .move = wrap_move,
-                .parked = wrap_parked,
-                .promote_due = wrap_promote_due,
-                .expired = wrap_expired,
-                .overdue = wrap_overdue,
-                .credit_pause = wrap_credit_pause,
-                .sweep = wrap_sweep,
-                .sweep_tasks = wrap_sweep_tasks,
+                .scan = wrap_scan,
                 .adopt = wrap_adopt,
                 .adopt_keys = wrap_adopt_keys,
                 .held_keys = wrap_held_keys,

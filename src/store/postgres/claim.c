@@ -240,9 +240,11 @@ static int give(struct store *store, const struct claim_filter *filter, const PG
                 struct redrive_err *err)
 {
     struct choice choice;
-    int rc = pg_page_fill_locked(store, result, ret, err);
+    int rc = pg_page_fill(store, result, SIZE_MAX, ret, err);
     if (rc == 0)
         rc = add_limits(result, takes_turns ? COLUMN_LIMIT_SUMS : LINE_COLUMN_LIMIT_SUMS, ret, err);
+    if (rc == 0)
+        rc = pg_rows_keep(store, result, err);
     if (rc != 0)
         return rc;
     if (!choice_init(&choice, filter, ret->n))

@@ -2,8 +2,6 @@
 #include "base/err.h"
 #include "store/postgres/private.h"
 
-#define LOCKED_AT_ONCE 256
-
 /* ---- What stands beside a row ---------------------------------------------------------------- */
 
 /* Holds its key again: 1, or 0 when another live job does. */
@@ -30,16 +28,31 @@ static int edit(struct store *store, const struct row *row, struct str payload,
     return pg_send(store, STATEMENT_PAYLOAD_WRITE, false, err);
 }
 
+/* The server is told at the end of the list, of all at once. */
 static int remove_one(struct store *store, const struct row *row, struct redrive_err *err)
 {
-    int rc = pg_rows_flush(store, err);
+    int rc = row->is_dirty ? pg_rows_flush(store, err) : 0;
     if (rc != 0)
         return rc;
     lines_count(&store->lines, row->line, (int)row->s.state, -1);
-    pg_args_array(&store->args, ARG_INT8);
-    pg_item_int8(&store->args, row->seq);
-    pg_args_array_end(&store->args);
     pg_row_drop(store, row->seq);
+    return 0;
+}
+
+static int send_removed(struct store *store, const struct move_list *list,
+                        const struct move_result *results, struct redrive_err *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; list->kind == MOVE_CANCEL && i < list->n; i++) {
+        if (list->changes[i].kind != MOVE_REMOVE || results[i].code != 0)
+            continue;
+        if (n++ == 0)
+            pg_args_array(&store->args, ARG_INT8);
+        pg_item_int8(&store->args, list->changes[i].seq);
+    }
+    if (n == 0)
+        return 0;
+    pg_args_array_end(&store->args);
     return pg_send(store, STATEMENT_REMOVE, false, err);
 }
 
@@ -113,8 +126,9 @@ static int write_down(struct store *store, struct row *row, const struct move *m
     return 0;
 }
 
-int pg_row_move(struct store *store, const struct move *move, struct move_result *ret,
-                struct redrive_err *err)
+/* Makes the move of a job whose row is kept, or refuses it, as *ret says. */
+static int move_one(struct store *store, const struct move *move, struct move_result *ret,
+                    struct redrive_err *err)
 {
     struct transition t;
     struct row *row = pg_row_find(store, move->seq);
@@ -142,7 +156,7 @@ int pg_row_move(struct store *store, const struct move *move, struct move_result
     return write_down(store, row, move, &t, &s, err);
 }
 
-/* ---- The slots ------------------------------------------------------------------------------- */
+/* ---- The slot -------------------------------------------------------------------------------- */
 
 /* Running jobs that this handle has started are taken as it knows them, without a look. */
 static int guess_all(struct store *store, const struct move_list *list, struct redrive_err *err)
@@ -158,17 +172,14 @@ static int guess_all(struct store *store, const struct move_list *list, struct r
     return rc;
 }
 
-static int lock_all(struct store *store, const struct move_list *list, struct redrive_err *err)
+/* Whether all jobs of the list are removed as a scan has found them: those that others have locked
+ * are left then, instead of waited for. */
+static bool is_sweep(const struct move_list *list)
 {
-    int64_t seqs[LOCKED_AT_ONCE];
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < list->n;) {
-        size_t n = 0;
-        for (; n < LOCKED_AT_ONCE && i < list->n; n++, i++)
-            seqs[n] = move_at(list, i).seq;
-        rc = pg_rows_lock(store, seqs, n, err);
-    }
-    return rc;
+    bool all = list->kind == MOVE_CANCEL;
+    for (size_t i = 0; all && i < list->n; i++)
+        all = list->changes[i].kind == MOVE_REMOVE && list->changes[i].finished_ms != 0;
+    return all;
 }
 
 int postgres_move(struct store *store, const struct move_list *list, struct move_result *ret,
@@ -178,10 +189,10 @@ int postgres_move(struct store *store, const struct move_list *list, struct move
     if (rc == 0)
         rc = guess_all(store, list, err);
     if (rc == 0)
-        rc = lock_all(store, list, err);
+        rc = pg_rows_lock(store, list, is_sweep(list), err);
     for (size_t i = 0; i < list->n && rc == 0; i++) {
         const struct move move = move_at(list, i);
-        rc = pg_row_move(store, &move, &ret[i], err);
+        rc = move_one(store, &move, &ret[i], err);
     }
-    return rc;
+    return rc == 0 ? send_removed(store, list, ret, err) : rc;
 }

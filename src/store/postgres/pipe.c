@@ -124,7 +124,7 @@ static int begin_unit(struct store *store, struct redrive_err *err)
 /* Whether it leaves nothing behind that others could notice, but for the rows that it gives. */
 static bool is_a_read(enum statement which)
 {
-    return (which >= STATEMENT_READY_OF_TENANT && which <= STATEMENT_PAUSED_JOBS) ||
+    return (which >= STATEMENT_READY_OF_TENANT && which <= STATEMENT_FINISHED) ||
            which == STATEMENT_BEGIN || which == STATEMENT_ROLLBACK || which == STATEMENT_UNIT ||
            which == STATEMENT_SHARED_LIST || which == STATEMENT_LINES_KNOWN ||
            which == STATEMENT_JOBS_NAMED;

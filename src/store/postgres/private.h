@@ -20,7 +20,7 @@
  *      carried them (claims and commits do), while that is fresh. `ready` and the commit notice
  *      when they were wrong.
  *   6. lease_check_ms <= lease_until_ms of every running job: a longer lease leaves the former
- *      alone, so that no index is written. `expired` looks by it.
+ *      alone, so that no index is written. SCAN_LEASES looks by it.
  *   7. A line that the handle knows has been committed, or belongs to the open unit: a rollback
  *      forgets those. A new connection, which is never made within a unit, forgets all of them.
  */
@@ -274,14 +274,18 @@ int pg_lines_flush(struct store *store, struct redrive_err *err);
 
 /* ---- rows.c ------------------------------------------------------------------------------- */
 
-/* Locks the jobs and keeps their rows; those that are there are found by pg_row_find. */
-int pg_rows_lock(struct store *store, const int64_t *seqs, size_t n, struct redrive_err *err);
+/* Locks the jobs of a list and keeps their rows; those that are there are found by pg_row_find.
+ * `skips_locked`: those that others have locked are not waited for, and not found. */
+int pg_rows_lock(struct store *store, const struct move_list *list, bool skips_locked,
+                 struct redrive_err *err);
 /* NULL: there is none, or it is not locked. */
 struct row *pg_row_find(const struct store *store, int64_t seq);
 /* What a result of ROW_COLUMNS tells, but for the worker. */
 struct job_status pg_row_status(const PGresult *result, int i);
 /* Keeps the row that a result of ROW_COLUMNS has; it must be locked, and its line known. */
 struct row *pg_row_keep(struct store *store, const PGresult *result, int i);
+/* The same of all rows of a result. */
+int pg_rows_keep(struct store *store, const PGresult *result, struct redrive_err *err);
 /* A row that is to be inserted, or has been. */
 struct row *pg_row_new(struct store *store, int64_t seq, struct line *line,
                        const struct job_spec *spec);
@@ -301,12 +305,6 @@ int pg_row_ended(struct store *store, struct row *row, const struct job_attempt 
 
 /* Takes the row of a job that this handle has started, under this token, without a look at it. */
 int pg_row_guess(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err);
-
-/* ---- move.c -------------------------------------------------------------------------------- */
-
-/* Makes the move of a job whose row is kept, or refuses it, as *ret says. */
-int pg_row_move(struct store *store, const struct move *move, struct move_result *ret,
-                struct redrive_err *err);
 
 /* ---- kept.c: running jobs that this handle has started ------------------------------------- */
 
@@ -396,9 +394,9 @@ int pg_job_read(struct store *store, const PGresult *result, int i, struct arena
 /* The rows of a result of JOB_COLUMNS, up to `limit`. */
 int pg_page_fill(struct store *store, const PGresult *result, size_t limit, struct job_page *page,
                  struct redrive_err *err);
-/* The same, of locked jobs, whose rows are kept. */
-int pg_page_fill_locked(struct store *store, const PGresult *result, struct job_page *page,
-                        struct redrive_err *err);
+/* The same of ROW_COLUMNS, and perhaps the policy: only that is told. */
+int pg_page_fill_rows(struct store *store, const PGresult *result, size_t limit,
+                      struct job_page *page, struct redrive_err *err);
 /* Takes jobs out that the unit has moved unseen. */
 void pg_page_leave_out_moved(const struct store *store, struct job_page *page);
 
@@ -461,22 +459,10 @@ int postgres_held_keys(struct store *store, struct str after_tenant, struct str 
                        size_t limit, struct held_key_page *ret, struct redrive_err *err);
 int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                    struct redrive_err *err);
+int postgres_scan(struct store *store, struct scan *scan, struct job_page *ret,
+                  struct redrive_err *err);
 int postgres_move(struct store *store, const struct move_list *list, struct move_result *ret,
                   struct redrive_err *err);
-int postgres_parked(struct store *store, struct str tenant, struct str lane,
-                    enum parked_order order, size_t limit, struct job_page *ret,
-                    struct redrive_err *err);
-int postgres_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
-                         struct redrive_err *err);
-int postgres_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                     struct redrive_err *err);
-int postgres_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                     struct redrive_err *err);
-int postgres_credit_pause(struct store *store, struct pause_credit *credit,
-                          struct redrive_err *err);
-int postgres_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
-                   size_t *ret_removed, struct redrive_err *err);
-int postgres_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 int postgres_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                         struct move_result *ret, struct redrive_err *err);
 int postgres_counters_add(struct store *store, const struct counter *counters, size_t n,

@@ -56,8 +56,28 @@ int pg_job_read(struct store *store, const PGresult *r, int i, struct arena *are
     return arena->failed ? err_nomem(err) : 0;
 }
 
-int pg_page_fill(struct store *store, const PGresult *result, size_t limit, struct job_page *page,
-                 struct redrive_err *err)
+/* The part of a job that moves, and its policy if there is a column more. */
+static int read_row(struct store *store, const PGresult *r, int i, struct arena *arena,
+                    struct job *ret, struct redrive_err *err)
+{
+    const struct line *line = lines_at(&store->lines, pg_get_int(r, i, COLUMN_LINE_ID));
+    if (!line)
+        return pg_damaged(store, pg_get_int(r, i, COLUMN_SEQ), "it stands in no line", err);
+    *ret = (struct job){.spec = {.tenant = own(arena, line->tenant),
+                                 .queue = own(arena, line->queue),
+                                 .task = own(arena, line->task),
+                                 .priority = (int32_t)pg_get_int(r, i, COLUMN_PRIORITY)},
+                        .status = pg_row_status(r, i)};
+    if (PQnfields(r) > ROW_COLUMN_COUNT)
+        ret->spec.policy = pg_get_text(r, i, ROW_COLUMN_COUNT, arena);
+    return arena->failed ? err_nomem(err) : 0;
+}
+
+typedef int job_read_fn(struct store *store, const PGresult *r, int i, struct arena *arena,
+                        struct job *ret, struct redrive_err *err);
+
+static int fill(struct store *store, const PGresult *result, size_t limit, job_read_fn *read,
+                struct job_page *page, struct redrive_err *err)
 {
     size_t n = (size_t)PQntuples(result);
     page->more = n > limit;
@@ -65,12 +85,24 @@ int pg_page_fill(struct store *store, const PGresult *result, size_t limit, stru
     int rc = pg_lines_know(store, result, COLUMN_LINE_ID, err);
     page->jobs = arena_array(&page->arena, n, sizeof *page->jobs);
     for (; rc == 0 && page->jobs && page->n < n; page->n++)
-        rc = pg_job_read(store, result, (int)page->n, &page->arena, &page->jobs[page->n], err);
+        rc = read(store, result, (int)page->n, &page->arena, &page->jobs[page->n], err);
     if (rc == 0 && page->arena.failed)
         rc = err_nomem(err);
     if (rc != 0)
         job_page_release(page);
     return rc;
+}
+
+int pg_page_fill(struct store *store, const PGresult *result, size_t limit, struct job_page *page,
+                 struct redrive_err *err)
+{
+    return fill(store, result, limit, pg_job_read, page, err);
+}
+
+int pg_page_fill_rows(struct store *store, const PGresult *result, size_t limit,
+                      struct job_page *page, struct redrive_err *err)
+{
+    return fill(store, result, limit, read_row, page, err);
 }
 
 void pg_page_leave_out_moved(const struct store *store, struct job_page *page)
@@ -80,16 +112,4 @@ void pg_page_leave_out_moved(const struct store *store, struct job_page *page)
         if (!pg_row_is_moved(store, page->jobs[i].status.seq))
             page->jobs[n++] = page->jobs[i];
     page->n = n;
-}
-
-int pg_page_fill_locked(struct store *store, const PGresult *result, struct job_page *page,
-                        struct redrive_err *err)
-{
-    int rc = pg_page_fill(store, result, SIZE_MAX, page, err);
-    for (int i = 0; rc == 0 && i < PQntuples(result); i++)
-        if (!pg_row_keep(store, result, i))
-            rc = err_nomem(err);
-    if (rc != 0)
-        job_page_release(page);
-    return rc;
 }

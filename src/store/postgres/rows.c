@@ -101,27 +101,36 @@ struct row *pg_row_new(struct store *store, int64_t seq, struct line *line,
     return row_add(store, &row);
 }
 
-int pg_rows_lock(struct store *store, const int64_t *seqs, size_t n, struct redrive_err *err)
+int pg_rows_keep(struct store *store, const PGresult *result, struct redrive_err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < PQntuples(result); i++)
+        if (!pg_row_keep(store, result, i))
+            rc = err_nomem(err);
+    return rc;
+}
+
+int pg_rows_lock(struct store *store, const struct move_list *list, bool skips_locked,
+                 struct redrive_err *err)
 {
     size_t unknown = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (map_get(&store->rows.by_seq, key_of(&seqs[i])))
+    for (size_t i = 0; i < list->n; i++) {
+        const int64_t seq = move_at(list, i).seq;
+        if (map_get(&store->rows.by_seq, key_of(&seq)))
             continue;
         if (unknown++ == 0)
             pg_args_array(&store->args, ARG_INT8);
-        pg_item_int8(&store->args, seqs[i]);
+        pg_item_int8(&store->args, seq);
     }
     if (unknown == 0)
         return 0;
     pg_args_array_end(&store->args);
     const PGresult *result;
-    int rc = pg_run(store, STATEMENT_ROWS_LOCK, &result, err);
+    int rc =
+        pg_run(store, skips_locked ? STATEMENT_ROWS_LOCK_FREE : STATEMENT_ROWS_LOCK, &result, err);
     if (rc == 0)
         rc = pg_lines_know(store, result, COLUMN_LINE_ID, err);
-    for (int i = 0; rc == 0 && i < PQntuples(result); i++)
-        if (!pg_row_keep(store, result, i))
-            rc = err_nomem(err);
-    return rc;
+    return rc == 0 ? pg_rows_keep(store, result, err) : rc;
 }
 
 int pg_row_guess(struct store *store, int64_t seq, uint64_t token, struct redrive_err *err)

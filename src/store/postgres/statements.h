@@ -75,10 +75,10 @@ enum row_column {
     JOB_COLUMN_COUNT,
 };
 
-#define SPEC_COLUMNS(s)                                                                       \
+#define SPEC_NAMES(s)                                                                         \
     s ".created_ms, " s ".max_attempts, " s ".unique_forever, " s ".id, " s ".unique_key, " s \
-      ".breaker_key, " s ".limit_key, " s ".user_name, " s ".project, " s ".service, " s      \
-      ".policy, " s ".payload"
+      ".breaker_key, " s ".limit_key, " s ".user_name, " s ".project, " s ".service, " s ".policy"
+#define SPEC_COLUMNS(s) SPEC_NAMES(s) ", " s ".payload"
 
 #define ERROR_COLUMNS "h.error_code, h.error_type, h.error_message, h.stacktrace, r.result"
 
@@ -95,11 +95,12 @@ enum row_column {
  * the first ANALYZE. */
 #define THESE_SEQS "unnest($1::bigint[]) WITH ORDINALITY AS u(seq, at) "
 
-/* A page of locked jobs: the CTE j has locked them, and tells them as they now are. */
-#define LOCKED_JOBS(condition, order)                                                   \
-    "WITH j AS (SELECT * FROM redrive.job_states j WHERE " condition " ORDER BY " order \
-    " LIMIT $2::bigint FOR UPDATE SKIP LOCKED) "                                        \
-    "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY " order
+/* What a scan tells of the jobs that the CTE j has locked, as they now are: JOB_COLUMNS without the
+ * big parts and the texts of the last error. */
+#define SCANNED_JOBS(order)                                             \
+    "SELECT " ROW_COLUMNS                                               \
+    ", " SPEC_NAMES("s") ", NULL, NULL, NULL, NULL, NULL, NULL FROM j " \
+                         "JOIN redrive.specs s ON s.seq = j.seq ORDER BY " order
 
 /* Shared version and time, for answer.c. */
 #define CLOCK_MS "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
@@ -133,6 +134,13 @@ enum row_column {
     "(SELECT count(*) FROM first WHERE lease_until_ms <= $1::bigint), " ANSWER ", "     \
     "EXISTS (SELECT FROM first WHERE lease_check_ms <= $1::bigint "                     \
     "AND lease_until_ms > $1::bigint)"
+
+/* The parked jobs of a lane. */
+#define PARKED_JOBS(condition, order)                                                            \
+    "SELECT " ROW_COLUMNS " FROM redrive.tenants t JOIN redrive.parked p "                       \
+    "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq "                   \
+    "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4" condition " ORDER BY " order \
+    " LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED"
 
 #define IS_TIME_LOCKED "j.state IN (0, 1)"
 #define HAS_DEADLINE   "j.deadline_ms IS NOT NULL AND j.state IN (0, 1, 2, 4)"
@@ -380,6 +388,9 @@ enum row_column {
     XX(ROWS_LOCK,                                                                                  \
        "SELECT " ROW_COLUMNS " FROM redrive.job_states j WHERE j.seq = ANY ($1::bigint[]) "        \
        "ORDER BY j.seq FOR UPDATE")                                                                \
+    XX(ROWS_LOCK_FREE,                                                                             \
+       "SELECT " ROW_COLUMNS " FROM redrive.job_states j WHERE j.seq = ANY ($1::bigint[]) "        \
+       "ORDER BY j.seq FOR UPDATE SKIP LOCKED")                                                    \
     XX(ROWS_ADD,                                                                                   \
        "INSERT INTO redrive.job_states SELECT u.* FROM unnest($1::redrive.job_states[]) u")        \
     XX(ROWS_WRITE, OR_REFUSE(WRITE_ROWS, "$2::bigint"))                                            \
@@ -449,85 +460,52 @@ enum row_column {
             " AND j.process_after_ms <= $1::bigint ORDER BY j.process_after_ms, j.seq "            \
             "LIMIT $2::bigint FOR UPDATE SKIP LOCKED")                                             \
     XX(DUE_NEXT, NEXT_TIMES(IS_TIME_LOCKED, "process_after_ms"))                                   \
-    XX(EXPIRED,                                                                                    \
-       "WITH ended AS MATERIALIZED (SELECT x.seq, x.lease_until_ms FROM (SELECT q.seq, "           \
-       "q.lease_until_ms FROM redrive.job_states q WHERE q.state = 3 "                             \
-       "AND q.lease_check_ms <= $1::bigint AND q.lease_until_ms <= $1::bigint "                    \
-       "ORDER BY q.lease_check_ms, q.seq LIMIT $2::bigint + " LEASES_LOOKED_AT ") x "              \
-       "ORDER BY x.lease_until_ms, x.seq), "                                                       \
-       "j AS (SELECT q.* FROM ended JOIN redrive.job_states q ON q.seq = ended.seq "               \
-       "WHERE q.state = 3 AND q.lease_until_ms <= $1::bigint "                                     \
-       "ORDER BY ended.lease_until_ms, ended.seq LIMIT $2::bigint FOR UPDATE OF q SKIP LOCKED) "   \
-       "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY j.lease_until_ms, j.seq")              \
+    XX(EXPIRED, "WITH ended AS MATERIALIZED (SELECT x.seq, x.lease_until_ms FROM (SELECT q.seq, "  \
+                "q.lease_until_ms FROM redrive.job_states q WHERE q.state = 3 "                    \
+                "AND q.lease_check_ms <= $1::bigint AND q.lease_until_ms <= $1::bigint "           \
+                "ORDER BY q.lease_check_ms, q.seq LIMIT $2::bigint + " LEASES_LOOKED_AT ") x "     \
+                "ORDER BY x.lease_until_ms, x.seq), "                                              \
+                "j AS (SELECT q.* FROM ended JOIN redrive.job_states q ON q.seq = ended.seq "      \
+                "WHERE q.state = 3 AND q.lease_until_ms <= $1::bigint "                            \
+                "ORDER BY ended.lease_until_ms, ended.seq LIMIT $2::bigint FOR UPDATE OF q SKIP "  \
+                "LOCKED) " SCANNED_JOBS("j.lease_until_ms, j.seq"))                                \
     XX(EXPIRED_NEXT, NEXT_LEASES)                                                                  \
-    XX(OVERDUE,                                                                                    \
-       LOCKED_JOBS(HAS_DEADLINE " AND j.deadline_ms <= $1::bigint", "j.deadline_ms, j.seq"))       \
+    XX(OVERDUE, "WITH j AS (SELECT * FROM redrive.job_states j WHERE " HAS_DEADLINE                \
+                " AND j.deadline_ms <= $1::bigint ORDER BY j.deadline_ms, j.seq "                  \
+                "LIMIT $2::bigint FOR UPDATE SKIP LOCKED) " SCANNED_JOBS("j.deadline_ms, j.seq"))  \
     XX(OVERDUE_NEXT, NEXT_TIMES(HAS_DEADLINE, "deadline_ms"))                                      \
-    XX(PARKED_OLDEST,                                                                              \
-       "WITH j AS (SELECT j.*, p.attempts_left FROM redrive.tenants t JOIN redrive.parked p "      \
-       "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq "                  \
-       "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 ORDER BY p.seq "             \
-       "LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED) SELECT " JOB_COLUMNS " FROM j" JOB_JOINS     \
-       " ORDER BY j.seq")                                                                          \
-    XX(PARKED_PROBES,                                                                              \
-       "WITH j AS (SELECT j.*, p.attempts_left FROM redrive.tenants t JOIN redrive.parked p "      \
-       "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq "                  \
-       "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 "                            \
-       "ORDER BY p.attempts_left DESC, p.seq LIMIT $3::bigint FOR UPDATE OF j SKIP LOCKED) "       \
-       "SELECT " JOB_COLUMNS " FROM j" JOB_JOINS " ORDER BY j.attempts_left DESC, j.seq")          \
+    XX(PARKED_OLDEST, PARKED_JOBS("", "p.seq"))                                                    \
+    XX(PARKED_PROBES, PARKED_JOBS("", "p.attempts_left DESC, p.seq"))                              \
     XX(PARKED_NEWEST,                                                                              \
-       "WITH j AS (SELECT j.* FROM redrive.tenants t JOIN redrive.parked p "                       \
-       "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq "                  \
-       "WHERE t.name = $1::text AND p.lane = $2::text AND j.state = 4 AND p.attempts_left = "      \
-       "(SELECT q.attempts_left FROM redrive.tenants u JOIN redrive.parked q "                     \
-       "ON q.tenant_id = u.tenant_id WHERE u.name = $1::text AND q.lane = $2::text "               \
-       "ORDER BY q.attempts_left DESC LIMIT 1) ORDER BY p.seq DESC LIMIT $3::bigint "              \
-       "FOR UPDATE OF j SKIP LOCKED) SELECT " JOB_COLUMNS " FROM j" JOB_JOINS                      \
-       " ORDER BY j.seq DESC")                                                                     \
+       PARKED_JOBS(" AND p.attempts_left = (SELECT q.attempts_left FROM redrive.tenants u "        \
+                   "JOIN redrive.parked q ON q.tenant_id = u.tenant_id WHERE u.name = $1::text "   \
+                   "AND q.lane = $2::text ORDER BY q.attempts_left DESC LIMIT 1)",                 \
+                   "p.seq DESC"))                                                                  \
     XX(PARKED_ANY,                                                                                 \
        "SELECT count(*) FROM (SELECT 1 FROM redrive.tenants t JOIN redrive.parked p "              \
        "ON p.tenant_id = t.tenant_id JOIN redrive.job_states j ON j.seq = p.seq WHERE "            \
        "t.name = $1::text "                                                                        \
        "AND p.lane = $2::text AND j.state = 4 LIMIT $3::bigint) AS found")                         \
-    XX(PAUSED_JOBS, "SELECT " ROW_COLUMNS " FROM (SELECT l.line_id FROM redrive.tenants t "        \
-                    "JOIN redrive.lines l ON l.tenant_id = t.tenant_id WHERE t.name = $1::text "   \
-                    "AND l.queue = $2::text AND l.line_id >= $3::int ORDER BY l.line_id) l "       \
-                    "CROSS JOIN LATERAL (SELECT * FROM redrive.job_states q WHERE q.state = 2 "    \
-                    "AND q.line_id = l.line_id AND (l.line_id > $3::int OR $5::bigint = 0 "        \
-                    "OR q.priority < $4::int OR (q.priority = $4::int AND q.seq > $5::bigint)) "   \
-                    "ORDER BY q.priority DESC, q.seq LIMIT $6::bigint) j LIMIT $6::bigint")        \
+    XX(READY_IN_QUEUE,                                                                             \
+       "SELECT " ROW_COLUMNS " FROM (SELECT l.line_id FROM redrive.tenants t "                     \
+       "JOIN redrive.lines l ON l.tenant_id = t.tenant_id WHERE t.name = $1::text "                \
+       "AND l.queue = $2::text AND l.line_id >= $3::int ORDER BY l.line_id) l "                    \
+       "CROSS JOIN LATERAL (SELECT * FROM redrive.job_states q WHERE q.state = 2 "                 \
+       "AND q.line_id = l.line_id AND (l.line_id > $3::int OR $5::bigint = 0 "                     \
+       "OR q.priority < $4::int OR (q.priority = $4::int AND q.seq > $5::bigint)) "                \
+       "ORDER BY q.priority DESC, q.seq LIMIT $6::bigint) j LIMIT $6::bigint")                     \
+    XX(FINISHED,                                                                                   \
+       "SELECT " ROW_COLUMNS ", s.policy FROM (SELECT c.* FROM unnest($1::int[]) AS st(state) "    \
+       "CROSS JOIN LATERAL (SELECT q.* FROM redrive.job_states q WHERE q.state = st.state "        \
+       "AND q.state >= 5 AND q.finished_ms < $2::bigint "                                          \
+       "AND (q.finished_ms, q.seq) > ($4::bigint, $5::bigint) "                                    \
+       "ORDER BY q.finished_ms, q.seq LIMIT $3::bigint) c "                                        \
+       "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint) j "                                        \
+       "LEFT JOIN redrive.specs s ON s.seq = j.seq ORDER BY j.finished_ms, j.seq")                 \
                                                                                                    \
     XX(REMOVE, "WITH gone AS MATERIALIZED (SELECT seq, line_id, state, has_key, history_n FROM "   \
                "redrive.job_states WHERE seq = ANY ($1::bigint[])), " REMOVE_JOBS                  \
                "SELECT count(*) FROM gone")                                                        \
-    /* A job that was redriven since the statement began and has ended again is left: the end that \
-     * was looked at must still be the job's. */                                                   \
-    XX(SWEEP, "WITH gone AS MATERIALIZED (SELECT j.* FROM (SELECT c.seq, c.finished_ms FROM "      \
-              "unnest($1::int[]) AS st(state) CROSS JOIN LATERAL (SELECT q.seq, q.finished_ms "    \
-              "FROM redrive.job_states q WHERE q.state = st.state AND q.state >= 5 "               \
-              "AND q.finished_ms < $2::bigint ORDER BY q.finished_ms, q.seq LIMIT $3::bigint) c "  \
-              "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint) c "                                 \
-              "JOIN redrive.job_states j ON j.seq = c.seq WHERE j.state >= 5 "                     \
-              "AND j.finished_ms = c.finished_ms "                                                 \
-              "ORDER BY c.finished_ms, c.seq FOR UPDATE OF j SKIP LOCKED), " REMOVE_JOBS           \
-              "SELECT seq, line_id, state FROM gone")                                              \
-    XX(SWEEP_TASKS,                                                                                \
-       "WITH seen AS MATERIALIZED (SELECT c.seq, c.finished_ms, c.line_id, s.policy FROM ("        \
-       "SELECT c.seq, c.finished_ms, c.line_id FROM "                                              \
-       "unnest($1::int[]) AS st(state) CROSS JOIN LATERAL (SELECT q.seq, q.finished_ms, "          \
-       "q.line_id FROM redrive.job_states q WHERE q.state = st.state AND q.state >= 5 "            \
-       "AND q.finished_ms < $2::bigint AND (q.finished_ms, q.seq) > ($4::bigint, $5::bigint) "     \
-       "ORDER BY q.finished_ms, q.seq LIMIT $3::bigint) c "                                        \
-       "ORDER BY c.finished_ms, c.seq LIMIT $3::bigint) c "                                        \
-       "LEFT JOIN redrive.specs s ON s.seq = c.seq), "                                             \
-       "gone AS MATERIALIZED (SELECT j.* FROM seen JOIN redrive.lines l "                          \
-       "ON l.line_id = seen.line_id JOIN redrive.job_states j ON j.seq = seen.seq "                \
-       "WHERE (l.task = ANY ($6::text[]) OR $7::boolean) AND coalesce(seen.policy, '') = '' "      \
-       "AND j.state >= 5 AND j.finished_ms = seen.finished_ms "                                    \
-       "ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED), " REMOVE_JOBS                                 \
-       "SELECT seen.seq, seen.line_id, gone.state, seen.finished_ms, seen.policy FROM seen "       \
-       "LEFT JOIN gone ON gone.seq = seen.seq ORDER BY seen.finished_ms, seen.seq")                \
-                                                                                                   \
     XX(SHARED_ADD, "INSERT INTO redrive.shared (kind, tenant, key, version, used, sent, value) "   \
                    "VALUES ($1::int, $2::text, $3::text, 1, greatest($4::bigint, 0), "             \
                    "greatest($5::bigint, 0), $6::bytea) ON CONFLICT DO NOTHING "                   \

@@ -105,7 +105,7 @@ static int read_ready(struct page_maker *maker, const redisReply *reply, size_t 
             continue;
         }
         if (rc == 0)
-            rc = rd_page_add_reply(maker, reply, &at, err);
+            rc = rd_page_add_reply(maker, reply, &at, true, err);
         struct entry *e = rc == 0 ? rd_entry_known(maker->store, seq) : NULL;
         if (e)
             e->given = maker->store->unit;

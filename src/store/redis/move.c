@@ -94,53 +94,68 @@ static bool holds_for_ever(const struct entry *entry)
     return spec->unique_forever && spec->unique_key.len > 0;
 }
 
-/* Learns at once what is known of all the keys that will be held. */
-static int look_at_held(struct store *store, struct entry *const *entries, size_t n,
-                        struct redrive_err *err)
+/* Learns at once what is known of all the keys that jobs hold for ever which may be removed. */
+static int look_at_held(struct store *store, const struct move_list *list,
+                        struct entry *const *entries, struct redrive_err *err)
 {
-    struct str *names = arena_array(&store->arena, 2 * n + 1, sizeof *names);
-    struct cell **cells = arena_array(&store->arena, n + 1, sizeof(struct cell *));
-    size_t count = 0;
+    struct str *names = arena_array(&store->arena, 2 * list->n, sizeof *names);
+    struct cell **cells = arena_array(&store->arena, list->n, sizeof(struct cell *));
+    size_t n = 0;
     if (!names || !cells)
         return err_nomem(err);
-    for (size_t i = 0; i < n; i++) {
-        const struct job_spec *spec = &entries[i]->now.job.spec;
-        if (!holds_for_ever(entries[i]))
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->changes[i].kind != MOVE_REMOVE || !entries[i] || !holds_for_ever(entries[i]))
             continue;
+        const struct job_spec *spec = &entries[i]->now.job.spec;
         const struct digest digest = rd_digest_of(spec->tenant, spec->unique_key);
-        names[2 * count] = STR("held");
-        names[2 * count++ + 1] = rd_unit_dup(store, digest_str(&digest));
+        names[2 * n] = STR("held");
+        names[2 * n++ + 1] = rd_unit_dup(store, digest_str(&digest));
     }
-    return store->arena.failed ? err_nomem(err) : rd_cells_get(store, names, count, cells, err);
+    return store->arena.failed ? err_nomem(err) : rd_cells_get(store, names, n, cells, err);
 }
 
-int rd_entries_remove(struct store *store, struct entry *const *entries, size_t n,
-                      struct redrive_err *err)
+/* Takes a job away, with what stands beside its row. */
+static int remove_one(struct store *store, struct entry *e, struct redrive_err *err)
 {
-    int rc = look_at_held(store, entries, n, err);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct entry *e = entries[i];
-        const struct job_spec *spec = &e->now.job.spec;
-        rc = remove_beside(store, e, err);
-        if (rc == 0 && holds_for_ever(e)) {
-            const struct held_key key = {.tenant = spec->tenant,
-                                         .key = spec->unique_key,
-                                         .id = spec->id,
-                                         .state = e->now.job.status.state};
-            rc = rd_held_put(store, &key, e->seq, err);
-        }
-        const struct digest digest = rd_digest_of(spec->tenant, spec->id);
-        if (map_put(&store->ids, digest_str(&digest), &RD_ENTRY_GONE) != 0)
-            rc = err_nomem(err);
-        if (rc == 0)
-            rc = rd_entry_changed(store, e, err);
-        e->is_there = false;
+    const struct job_spec *spec = &e->now.job.spec;
+    int rc = remove_beside(store, e, err);
+    if (rc == 0 && holds_for_ever(e)) {
+        const struct held_key key = {.tenant = spec->tenant,
+                                     .key = spec->unique_key,
+                                     .id = spec->id,
+                                     .state = e->now.job.status.state};
+        rc = rd_held_put(store, &key, e->seq, err);
     }
+    const struct digest digest = rd_digest_of(spec->tenant, spec->id);
+    if (map_put(&store->ids, digest_str(&digest), &RD_ENTRY_GONE) != 0)
+        rc = err_nomem(err);
+    if (rc == 0)
+        rc = rd_entry_changed(store, e, err);
+    e->is_there = false;
     return rc;
 }
 
 /* ---- Moves --------------------------------------------------------------------------------------
  */
+
+/* Whether a job that lives has the key of this one, which has ended. */
+static int key_is_live(struct store *store, const struct entry *entry, bool *ret,
+                       struct redrive_err *err)
+{
+    const struct job_spec *spec = &entry->now.job.spec;
+    struct key_jobs jobs;
+    *ret = false;
+    if (spec->unique_key.len == 0)
+        return 0;
+    const struct digest digest = rd_digest_of(spec->tenant, spec->unique_key);
+    int rc = rd_key_jobs_read(store, &digest, &jobs, err);
+    for (size_t i = 0; rc == 0 && i < jobs.n; i++)
+        *ret |= !state_has_ended(jobs.entries[i]->now.job.status.state);
+    if (rc == 0 && !*ret)
+        rc = rd_key_jobs_rely(store, &digest, &jobs, false, err);
+    rd_key_jobs_release(&jobs);
+    return rc;
+}
 
 /* Takes what has become of a job over into its entry; strings of the move are copied. */
 static int write_down(struct store *store, struct entry *e, const struct move *move,
@@ -167,8 +182,9 @@ static int write_down(struct store *store, struct entry *e, const struct move *m
     return rc == 0 ? rd_entry_changed(store, e, err) : rc;
 }
 
-int rd_entry_move(struct store *store, struct entry *entry, const struct move *move,
-                  struct move_result *ret, struct redrive_err *err)
+/* Makes the move, or refuses it, as *ret says. `entry` may be NULL: there is no such job. */
+static int move_one(struct store *store, struct entry *entry, const struct move *move,
+                    struct move_result *ret, struct redrive_err *err)
 {
     struct transition t;
     *ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
@@ -180,10 +196,10 @@ int rd_entry_move(struct store *store, struct entry *entry, const struct move *m
     if (t.code != 0)
         return 0;
     if (t.removes_job)
-        return rd_entries_remove(store, &entry, 1, err);
+        return remove_one(store, entry, err);
     if (t.key == KEY_IS_TAKEN) {
         bool is_live;
-        int rc = rd_entry_key_is_live(store, entry, &is_live, err);
+        int rc = key_is_live(store, entry, &is_live, err);
         if (rc != 0 || is_live) {
             *ret = (struct move_result){REDRIVE_E_EXISTS, entry->now.job.status.state};
             return rc;
@@ -203,9 +219,11 @@ int redis_move(struct store *store, const struct move_list *list, struct move_re
     for (size_t i = 0; seqs && i < list->n; i++)
         seqs[i] = move_at(list, i).seq;
     rc = seqs && entries ? rd_entries_get(store, seqs, list->n, entries, err) : err_nomem(err);
+    if (rc == 0 && entries && list->kind == MOVE_CANCEL && list->n > 0)
+        rc = look_at_held(store, list, entries, err);
     for (size_t i = 0; rc == 0 && entries && i < list->n; i++) {
         const struct move move = move_at(list, i);
-        rc = rd_entry_move(store, entries[i], &move, &ret[i], err);
+        rc = move_one(store, entries[i], &move, &ret[i], err);
     }
     free(seqs);
     free(entries);

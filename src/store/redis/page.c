@@ -37,7 +37,7 @@ int rd_page_add(struct page_maker *maker, const struct row *row, const struct st
     if (!make_room(maker))
         return err_nomem(err);
     struct row copy = *row;
-    for (int i = 0; i < BIG_COUNT; i++)
+    for (int i = 0; big && i < BIG_COUNT; i++)
         if (row->big >> i & 1)
             *rd_row_big_part(&copy, (enum big_part)i) = big[i];
     struct job_spec *spec = &copy.job.spec;
@@ -51,7 +51,7 @@ int rd_page_add(struct page_maker *maker, const struct row *row, const struct st
     };
     for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++)
         *strings[i] = rd_page_dup(arena, *strings[i]);
-    copy.job.is_damaged |= row->big >> BIG_PAYLOAD & 1 && big[BIG_PAYLOAD].len == 0;
+    copy.job.is_damaged |= big && row->big >> BIG_PAYLOAD & 1 && big[BIG_PAYLOAD].len == 0;
     if (arena->failed)
         return err_nomem(err);
     maker->page->jobs[maker->page->n++] = copy.job;
@@ -85,10 +85,10 @@ int rd_reply_row(struct store *store, const redisReply *reply, size_t *at, struc
     return 0;
 }
 
-int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t *at,
+int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t *at, bool has_big,
                       struct redrive_err *err)
 {
-    struct str big[BIG_COUNT];
+    struct str parts[BIG_COUNT], *big = has_big ? parts : NULL;
     struct row row;
     bool is_moved;
     int rc = rd_reply_row(maker->store, reply, at, &row, big, &is_moved, err);

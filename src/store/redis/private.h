@@ -513,9 +513,6 @@ int rd_cell_put(struct store *store, struct cell *cell, struct str value, struct
 /* ---- move.c: what every move does to a row -----------------------------------------------------
  */
 
-/* Makes the move, or refuses it, as *ret says. `entry` may be NULL: there is no such job. */
-int rd_entry_move(struct store *store, struct entry *entry, const struct move *move,
-                  struct move_result *ret, struct redrive_err *err);
 int rd_entry_set_big(struct store *store, struct entry *entry, enum big_part part, struct str value,
                      struct redrive_err *err);
 /* The name of a field beside a row: its hash, and the low byte of the seq before what it is. */
@@ -529,12 +526,6 @@ struct beside rd_beside_big(int64_t seq, enum big_part part);
 struct str rd_beside_field(const struct beside *beside);
 int rd_entry_remember(struct store *store, struct entry *entry, const struct job_attempt *attempt,
                       struct redrive_err *err);
-/* Whether a job that lives has the key of this one, which has ended. */
-int rd_entry_key_is_live(struct store *store, const struct entry *entry, bool *ret,
-                         struct redrive_err *err);
-/* Takes jobs away, with what stands beside their rows. */
-int rd_entries_remove(struct store *store, struct entry *const *entries, size_t n,
-                      struct redrive_err *err);
 
 /* ---- page.c: jobs for the caller ---------------------------------------------------------------
  */
@@ -545,11 +536,11 @@ struct page_maker {
     size_t capacity;
 };
 void rd_page_start(struct page_maker *maker, struct store *store, struct job_page *page);
-/* Reads seq, row and big parts of a reply from *at on, and adds the job, unless the unit has moved
- * it.
- */
-int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t *at,
+/* Reads seq, row and, if the reply has them, big parts from *at on, and adds the job, unless the
+ * unit has moved it. */
+int rd_page_add_reply(struct page_maker *maker, const redisReply *reply, size_t *at, bool has_big,
                       struct redrive_err *err);
+/* `big` NULL: its big parts stay absent. */
 int rd_page_add(struct page_maker *maker, const struct row *row, const struct str big[BIG_COUNT],
                 struct redrive_err *err);
 /* How many elements the seq at this place, its row and what belongs to that are. */
@@ -677,22 +668,10 @@ bool rd_held_unpack(struct str bytes, struct arena *arena, struct held_key *ret,
 
 int redis_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                 struct redrive_err *err);
+int redis_scan(struct store *store, struct scan *scan, struct job_page *ret,
+               struct redrive_err *err);
 int redis_move(struct store *store, const struct move_list *list, struct move_result *ret,
                struct redrive_err *err);
-
-int redis_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
-                      struct redrive_err *err);
-int redis_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                  struct redrive_err *err);
-int redis_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                  struct redrive_err *err);
-int redis_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err);
-int redis_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
-                 size_t limit, struct job_page *ret, struct redrive_err *err);
-
-int redis_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
-                size_t *ret_removed, struct redrive_err *err);
-int redis_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 
 int redis_shared_put(struct store *store, const struct shared_row *rows, size_t n,
                      struct move_result *ret, struct redrive_err *err);

@@ -100,8 +100,9 @@ static int write_down(struct store *store, const struct move *move, const struct
     return rc == 0 ? row_write(store, row, t, err) : rc;
 }
 
-int row_move(struct store *store, const struct move *move, struct move_result *ret,
-             struct redrive_err *err)
+/* Makes the move, or refuses it, as *ret says. */
+static int move_one(struct store *store, const struct move *move, struct move_result *ret,
+                    struct redrive_err *err)
 {
     struct transition t;
     struct row row;
@@ -132,7 +133,7 @@ int sqlite_move(struct store *store, const struct move_list *list, struct move_r
     int rc = unit_needed(store, err);
     for (size_t i = 0; i < list->n && rc == 0; i++) {
         const struct move move = move_at(list, i);
-        rc = row_move(store, &move, &ret[i], err);
+        rc = move_one(store, &move, &ret[i], err);
     }
     return rc;
 }

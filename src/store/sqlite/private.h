@@ -146,12 +146,6 @@ int row_remove(struct store *store, struct row *row, struct redrive_err *err);
 /* Adds a whole row that comes from another store, and what stands beside it by its state. */
 int row_adopt(struct store *store, const struct row *row, struct redrive_err *err);
 
-/* ---- move.c ------------------------------------------------------------------------------- */
-
-/* Makes the move, or refuses it, as *ret says. */
-int row_move(struct store *store, const struct move *move, struct move_result *ret,
-             struct redrive_err *err);
-
 /* ---- submit.c: what a new job writes beside its row -------------------------------------------
  */
 
@@ -191,6 +185,8 @@ struct page_maker {
 };
 int page_start(struct page_maker *maker, struct store *store, struct job_page *page,
                size_t capacity, struct redrive_err *err);
+/* Makes room for one more than the capacity, if it is used up. False: no memory. */
+bool page_make_room(struct page_maker *maker);
 /* Adds the job that a statement of JOB_COLUMNS stands on. */
 int page_add(struct page_maker *maker, sqlite3_stmt *st, struct redrive_err *err);
 int page_add_numbered(struct page_maker *maker, int64_t seq, struct redrive_err *err);
@@ -234,26 +230,16 @@ int sqlite_submit(struct store *store, const struct job_spec *specs, size_t n,
                   struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 int sqlite_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
+int sqlite_scan(struct store *store, struct scan *scan, struct job_page *ret,
+                struct redrive_err *err);
 int sqlite_move(struct store *store, const struct move_list *list, struct move_result *ret,
                 struct redrive_err *err);
-int sqlite_parked(struct store *store, struct str tenant, struct str lane, enum parked_order order,
-                  size_t limit, struct job_page *ret, struct redrive_err *err);
-int sqlite_promote_due(struct store *store, size_t limit, size_t *ret_moved, int64_t *ret_next_ms,
-                       struct redrive_err *err);
-int sqlite_overdue(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                   struct redrive_err *err);
-int sqlite_credit_pause(struct store *store, struct pause_credit *credit, struct redrive_err *err);
 int sqlite_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
 int sqlite_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
                   struct redrive_err *err);
 int sqlite_backup(struct store *store, const char *path,
                   void (*progress)(void *ctx, const char *phase, uint64_t done, uint64_t total),
                   void *ctx, struct store_copy *ret, struct redrive_err *err);
-int sqlite_expired(struct store *store, size_t limit, struct job_page *ret, int64_t *ret_next_ms,
-                   struct redrive_err *err);
-int sqlite_sweep(struct store *store, uint32_t states, int64_t finished_before_ms, size_t limit,
-                 size_t *ret_removed, struct redrive_err *err);
-int sqlite_sweep_tasks(struct store *store, struct sweep_walk *walk, struct redrive_err *err);
 int sqlite_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
                  struct move_result *ret, struct redrive_err *err);
 int sqlite_adopt_keys(struct store *store, const struct held_key *keys, size_t n,

@@ -102,6 +102,22 @@ int page_start(struct page_maker *maker, struct store *store, struct job_page *p
     return err_nomem(err);
 }
 
+bool page_make_room(struct page_maker *maker)
+{
+    struct job_page *page = maker->page;
+    if (page->n < maker->capacity)
+        return true;
+    const size_t capacity = 2 * maker->capacity + 1;
+    struct job *grown = arena_array(&page->arena, capacity, sizeof *grown);
+    if (!grown)
+        return false;
+    if (page->n > 0)
+        memcpy(grown, page->jobs, page->n * sizeof *grown);
+    page->jobs = grown;
+    maker->capacity = capacity;
+    return true;
+}
+
 int page_add(struct page_maker *maker, sqlite3_stmt *st, struct redrive_err *err)
 {
     struct job_page *page = maker->page;

@@ -66,6 +66,14 @@ enum job_column {
 /* The ranks of the queued jobs of a line. */
 #define RANKS_OF(line) "BETWEEN " line " << 32 AND (" line " << 32 | 4294967295)"
 
+/* The parked jobs of a lane. */
+#define IN_LANE "tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND lane = ?2"
+
+/* The jobs of a state that ended before a time, after a place. ?1: bit mask of states. */
+#define ENDED_IN(state)                                                                     \
+    "SELECT seq, rank FROM job_states WHERE state = " state " AND ?1 >> " state " & 1 AND " \
+    "rank < ?2 AND (rank, seq) > (?3, ?4)"
+
 /* A new row of each; and as many rows as are added at once, with OR FAIL: a statement that may take
  * back what it has done needs a journal of its own. */
 #define SPEC_ROW         "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -169,12 +177,9 @@ enum job_column {
     XX(READY_BELOW,                                                                                \
        "SELECT seq, rank FROM job_states WHERE state = 2 AND rank > ?1 AND rank <= ?2 "            \
        "ORDER BY rank, seq LIMIT 1")                                                               \
-    XX(DUE, "SELECT * FROM (SELECT seq, rank FROM job_states WHERE state = 0 "                     \
-            "ORDER BY rank, seq LIMIT ?1) UNION ALL "                                              \
-            "SELECT * FROM (SELECT seq, rank FROM job_states WHERE state = 1 "                     \
-            "ORDER BY rank, seq LIMIT ?1) ORDER BY 2, 1 LIMIT ?1")                                 \
-    XX(LEASED, "SELECT seq, rank FROM job_states WHERE state = 3 "                                 \
-               "ORDER BY rank, seq LIMIT ?1")                                                      \
+    XX(DUE, "SELECT seq, rank FROM job_states WHERE state = 0 UNION ALL "                          \
+            "SELECT seq, rank FROM job_states WHERE state = 1 ORDER BY 2, 1")                      \
+    XX(LEASED, "SELECT seq, rank FROM job_states WHERE state = 3 ORDER BY rank, seq")              \
     XX(DEADLINE_ADD, "INSERT INTO deadlines VALUES (?1, ?2)")                                      \
     XX(DEADLINE_RENEW, "INSERT OR IGNORE INTO deadlines SELECT deadline_ms, seq FROM specs "       \
                        "WHERE seq = ?1 AND deadline_ms > 0")                                       \
@@ -188,23 +193,12 @@ enum job_column {
     XX(JOB_NAMED,                                                                                  \
        "SELECT " JOB_COLUMNS " FROM specs s CROSS JOIN job_states j ON j.seq = s.seq" JOB_ERROR    \
        " WHERE s.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND s.id = ?2")       \
-    XX(PARKED_OLDEST,                                                                              \
-       "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN job_states j ON j.seq = p.seq" JOB_SIDES   \
-       " WHERE p.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND p.lane = ?2 "     \
-       "ORDER BY p.seq LIMIT ?3")                                                                  \
-    XX(PARKED_PROBES,                                                                              \
-       "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN job_states j ON j.seq = p.seq" JOB_SIDES   \
-       " WHERE p.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND p.lane = ?2 "     \
-       "ORDER BY p.attempts_left DESC, p.seq LIMIT ?3")                                            \
-    XX(PARKED_NEWEST,                                                                              \
-       "SELECT " JOB_COLUMNS " FROM parked p CROSS JOIN job_states j ON j.seq = p.seq" JOB_SIDES   \
-       " WHERE p.tenant_id = (SELECT tenant_id FROM tenants WHERE name = ?1) AND p.lane = ?2 "     \
-       "AND p.attempts_left = (SELECT q.attempts_left FROM parked q WHERE q.tenant_id = "          \
-       "(SELECT tenant_id FROM tenants WHERE name = ?1) AND q.lane = ?2 "                          \
-       "ORDER BY q.attempts_left DESC LIMIT 1) ORDER BY p.seq DESC LIMIT ?3")                      \
-    XX(PARKED_COUNT,                                                                               \
-       "SELECT count(*) FROM (SELECT 1 FROM parked WHERE tenant_id = (SELECT tenant_id FROM "      \
-       "tenants WHERE name = ?1) AND lane = ?2 LIMIT ?3)")                                         \
+    XX(PARKED_OLDEST, "SELECT seq FROM parked WHERE " IN_LANE " ORDER BY seq")                     \
+    XX(PARKED_PROBES, "SELECT seq FROM parked WHERE " IN_LANE " ORDER BY attempts_left DESC, seq") \
+    XX(PARKED_NEWEST, "SELECT seq FROM parked WHERE " IN_LANE                                      \
+                      " AND attempts_left = (SELECT attempts_left FROM parked WHERE " IN_LANE      \
+                      " ORDER BY attempts_left DESC LIMIT 1) ORDER BY seq DESC")                   \
+    XX(PARKED_COUNT, "SELECT count(*) FROM (SELECT 1 FROM parked WHERE " IN_LANE " LIMIT ?3)")     \
     XX(FOREVER_KEEP,                                                                               \
        "INSERT INTO forever_keys SELECT s.tenant_id, s.unique_key, s.seq, s.id, j.state "          \
        "FROM specs s JOIN job_states j USING (seq) WHERE s.seq = ?1 AND s.unique_forever "         \
@@ -216,10 +210,8 @@ enum job_column {
     XX(RESULT_REMOVE, "DELETE FROM results WHERE seq = ?1")                                        \
     XX(HISTORY_REMOVE, "DELETE FROM history WHERE seq = ?1")                                       \
     XX(PAYLOAD_WRITE, "UPDATE specs SET payload = ?2, sum = ?3 WHERE seq = ?1")                    \
-    XX(ENDED, "SELECT seq, rank FROM job_states WHERE state = ?1 "                                 \
-              "AND rank < ?2 ORDER BY rank, seq LIMIT ?3")                                         \
-    XX(ENDED_AFTER, "SELECT seq, rank, line_id FROM job_states WHERE state = ?1 "                  \
-                    "AND rank < ?2 AND (rank, seq) > (?3, ?4) ORDER BY rank, seq LIMIT 1")         \
+    XX(ENDED, ENDED_IN("5") " UNION ALL " ENDED_IN("6") " UNION ALL " ENDED_IN(                    \
+                  "7") " UNION ALL " ENDED_IN("8") " ORDER BY 2, 1")                               \
     XX(OWN_POLICY, "SELECT policy FROM specs WHERE seq = ?1")                                      \
     XX(HISTORY_READ,                                                                               \
        "SELECT epoch, number, started_ms, ended_ms, worker, outcome, error_class, error_code, "    \

@@ -199,6 +199,40 @@ static void a_submit_is_two_round_trips(void **state)
     check_round_trips(2);
 }
 
+/* However many they are. */
+static void a_promotion_is_two_round_trips(void **state)
+{
+    struct kit *k = *state;
+    int64_t next_ms;
+    kit_begin(k);
+    for (int i = 0; i < MANY; i++)
+        PUT(k, .process_after_ms = k->now_ms + 10);
+    kit_commit(k);
+    k->now_ms += 20;
+    begin(k);
+    assert_int_equal(kit_promote(k, MANY, &next_ms), MANY);
+    check_round_trips(1);
+    kit_commit(k);
+    check_round_trips(2);
+}
+
+static void a_sweep_is_three_round_trips(void **state)
+{
+    struct kit *k = *state;
+    int64_t seqs[MANY];
+    uint64_t tokens[MANY];
+    start_many(k, seqs, tokens);
+    kit_begin(k);
+    settle_many(k, seqs, tokens);
+    kit_commit(k);
+    begin(k);
+    assert_int_equal(kit_sweep(k, STATE_BIT(COMPLETED), k->now_ms + 1, MANY), MANY);
+    check_round_trips(2);
+    kit_commit(k);
+    check_round_trips(3);
+    assert_null(kit_job(k, seqs[MANY - 1]));
+}
+
 static void an_empty_claim_is_one_round_trip(void **state)
 {
     struct kit *k = *state;
@@ -404,6 +438,8 @@ int main(void)
         F(a_settle_alone_is_one_round_trip),
         F(a_settle_and_a_claim_are_two_round_trips),
         F(a_submit_is_two_round_trips),
+        F(a_promotion_is_two_round_trips),
+        F(a_sweep_is_three_round_trips),
         F(an_empty_claim_is_one_round_trip),
         F(a_hundred_heartbeats_are_one_round_trip),
         F(what_was_extended_is_settled_unseen),

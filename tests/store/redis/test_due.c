@@ -1,6 +1,7 @@
 /* Jobs whose time has come, in many lines: the earliest are found, however many there are. */
 #include "handles.h"
 #include "kit.h"
+#include "scans.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -59,7 +60,7 @@ static void the_earliest_of_many_lines_are_due_first(void **state)
         size_t moved;
         assert_int_equal(store_ops(store)->begin(store, now_ms + JOBS - 1, &now, &version, NULL),
                          0);
-        assert_int_equal(store_ops(store)->promote_due(store, AT_ONCE, &moved, &next_ms, NULL), 0);
+        assert_int_equal(scan_promote(store, AT_ONCE, &moved, &next_ms, NULL), 0);
         assert_int_equal(moved, done + AT_ONCE < JOBS ? AT_ONCE : JOBS - 1 - done);
         done += moved;
         assert_int_equal(next_ms, now_ms + 1 + (int64_t)done);

@@ -1,6 +1,7 @@
 /* How often the server is asked, which is what a unit costs where the server is far away. */
 #include "handles.h"
 #include "kit.h"
+#include "scans.h"
 #include "server.h"
 
 static const struct claim_filter ANY = {.limit = 4};
@@ -131,6 +132,29 @@ static void heartbeats_take_one(void **state)
     end(&s, store);
 }
 
+/* The jobs of a state, and the commit that removes them. */
+static void a_sweep_takes_two(void **state)
+{
+    (void)state;
+    struct server s;
+    struct scan scan = {
+        .limit = 10, .states = 1u << REDRIVE_STATE_COMPLETED, .before_ms = INT64_MAX};
+    size_t removed;
+    bool more;
+    struct store *store = set_out(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(settle(store, 1, 7), 0);
+    assert_int_equal(settle(store, 2, 7), 0);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    const long before = calls(&s);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(scan_remove(store, &scan, (struct str){0}, &removed, &more, NULL), 0);
+    assert_int_equal(removed, 2);
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0);
+    assert_int_equal(calls(&s) - before, 2);
+    end(&s, store);
+}
+
 /* All that is shared is read with one question, however many kinds there are. */
 static void what_is_shared_takes_one(void **state)
 {
@@ -180,6 +204,7 @@ int main(void)
         T(a_submit_takes_two),
         T(a_claim_that_finds_nothing_takes_one),
         T(heartbeats_take_one),
+        T(a_sweep_takes_two),
         T(what_is_shared_takes_one),
         T(the_plan_of_a_listing_takes_one),
     };

@@ -1,6 +1,7 @@
 /* Jobs that go: what stood beside their rows goes as well, and is not sent to and fro for it. */
 #include "handles.h"
 #include "kit.h"
+#include "scans.h"
 #include "server.h"
 
 #include <stdio.h>
@@ -46,9 +47,10 @@ static void fill(struct store *store)
 
 static void sweep_all(struct store *store)
 {
+    struct scan scan = {.limit = JOBS, .states = UINT32_MAX, .before_ms = INT64_MAX};
     size_t removed;
-    assert_int_equal(store_ops(store)->sweep(store, UINT32_MAX, INT64_MAX, JOBS, &removed, NULL),
-                     0);
+    bool more;
+    assert_int_equal(scan_remove(store, &scan, (struct str){0}, &removed, &more, NULL), 0);
     assert_int_equal(removed, JOBS);
 }
 

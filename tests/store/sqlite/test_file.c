@@ -252,6 +252,25 @@ static void names_that_sqlite_knows_are_only_names_of_files(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* ---- Damaged rows ---------------------------------------------------------------------------- */
+
+/* One whose time is not the one that it stands by in the index, and one whose numbers cannot be
+ * read: the others come into the queue all the same. */
+static void jobs_with_a_damaged_time_do_not_stop_the_others(void **state)
+{
+    struct kit *kit = *state;
+    int64_t seqs[4], next_ms;
+    for (int i = 0; i < 4; i++)
+        seqs[i] = PUT(kit, .process_after_ms = kit->now_ms + 10 + i);
+    exec_on(path_of(kit), "UPDATE job_states SET process_after_ms = process_after_ms + 1000000 "
+                          "WHERE seq = 1; UPDATE job_states SET rest = x'ffff' WHERE seq = 2");
+    kit->now_ms += 100;
+    assert_int_equal(kit_promote(kit, 10, &next_ms), 2);
+    assert_int_equal(next_ms, 0);
+    assert_int_equal(kit_state(kit, seqs[2]), REDRIVE_STATE_QUEUED);
+    assert_int_equal(kit_state(kit, seqs[3]), REDRIVE_STATE_QUEUED);
+}
+
 /* ---- Damage ------------------------------------------------------------------------------- */
 
 #define DAMAGE_JOBS   60
@@ -473,6 +492,7 @@ int main(void)
         F(an_empty_file_is_set_up_only_when_that_is_asked_for),
         F(a_directory_and_a_missing_one_are_named),
         F(files_that_may_not_be_read_or_written_are_denied),
+        F(jobs_with_a_damaged_time_do_not_stop_the_others),
         T(names_that_sqlite_knows_are_only_names_of_files),
         F(flipped_bits_are_never_served),
         T(a_full_disk_loses_nothing_and_ends),

@@ -142,7 +142,7 @@ function READS.due(P, a, i)
     for k = 1, #found do
         found[k] = seq_of(found[k])
     end
-    return add_rows(P, {}, found, a[i + 3] == '1', true)
+    return add_rows(P, {}, found, false, true)
 end
 
 -- Adds the time-locked jobs of a line that are due, up to limit + 1, and the next one if there is room.
@@ -218,7 +218,7 @@ local function count_before(key, score, seq, with)
     return low
 end
 
--- sorted set, '+' or '-', after score and seq or '' twice, how many, wants big: seq, row …
+-- sorted set, '+' or '-', after score and seq or '' twice, how many, perhaps wants big: seq, row …
 function READS.ranked(P, a, i)
     local key, is_back, place = P .. a[i], a[i + 1] == '-', 0
     if a[i + 2] ~= '' then
@@ -232,7 +232,7 @@ function READS.ranked(P, a, i)
     return add_rows(P, {}, found, a[i + 5] == '1', true)
 end
 
--- sorted set, how many, wants big: how many it has, then seq, row … of those with the lowest score, from
+-- sorted set, how many: how many it has, then seq, row … of those with the lowest score, from
 -- the highest seq on
 function READS.foremost(P, a, i)
     local key = P .. a[i]
@@ -244,7 +244,7 @@ function READS.foremost(P, a, i)
     for k = 1, #found do
         found[k] = seq_of(found[k])
     end
-    return add_rows(P, out, found, a[i + 2] == '1', true)
+    return add_rows(P, out, found, false, true)
 end
 
 -- A set of lines from their numbers in four bytes each; nil for none: all.

@@ -356,7 +356,7 @@ function READS.line(P, a, i)
     return out
 end
 
--- list of chunks, how many, wants big: seq, row … by seq
+-- list of chunks, how many: seq, row … by seq
 function READS.chunks(P, a, i)
     local key, limit, seqs = P .. a[i], tonumber(a[i + 1]), {}
     local from = 0
@@ -371,7 +371,7 @@ function READS.chunks(P, a, i)
         end
         from = from + 1
     end
-    return add_rows(P, {}, seqs, a[i + 2] == '1', true)
+    return add_rows(P, {}, seqs, false, true)
 end
 
 -- The lowest seq of the ready jobs of a line: each priority has its own first.

@@ -1,0 +1,180 @@
+/* Jobs by an index. Those whose time has come, and those that are parked, are locked until the unit
+ * ends; the others are locked by the moves that are made of them. */
+#include "base/err.h"
+#include "store/postgres/private.h"
+
+#define PAGE_MAX ((size_t)65536)
+
+/* When to look again for jobs that another unit has locked. */
+#define LOCKED_AGAIN_MS 100
+
+/* ---- By times -------------------------------------------------------------------------------- */
+
+/* Of what comes after the jobs that are given. */
+enum {
+    COLUMN_NEXT,     /* the time of the first one, if as many as asked for are given */
+    COLUMN_LATER,    /* the first one whose time has not come */
+    COLUMN_HAS_COME, /* how many there are whose time has */
+    COLUMN_ANSWER,   /* shared version and time */
+    COLUMN_LONGER = COLUMN_ANSWER + 2, /* leases: some were to be looked at, and are longer now */
+};
+
+/* Two statements at once: the jobs whose time has come, and what comes after them. Whoever keeps
+ * time goes by what processes share, and may have been woken because it has changed. */
+static int look(struct store *store, const enum statement both[2], size_t limit,
+                struct redrive_err *err)
+{
+    int rc = pg_rows_flush_seen(store, err);
+    for (size_t i = 0; rc == 0 && i < 2; i++) {
+        pg_args_int8(&store->args, store->now_ms);
+        pg_args_int8(&store->args, (int64_t)limit);
+        rc = pg_send(store, both[i], true, err);
+    }
+    if (rc == 0)
+        rc = pg_sync(store, err);
+    return rc == 0 ? pg_answer_check(store, store->results[1], COLUMN_ANSWER, err) : rc;
+}
+
+/* When the next one's time comes. If the limit was not reached, those whose time has come and that
+ * were not given are locked by others, who see to them unless they fail: a moment later that is
+ * known. */
+static int64_t next_of(const struct store *store, size_t given, size_t limit)
+{
+    const PGresult *times = store->results[1];
+    if (given == limit)
+        return pg_get_int(times, 0, COLUMN_NEXT);
+    const int64_t next_ms = pg_get_int(times, 0, COLUMN_LATER);
+    const int64_t again_ms = store->now_ms + LOCKED_AGAIN_MS;
+    const bool some_are_locked = pg_get_int(times, 0, COLUMN_HAS_COME) > (int64_t)given;
+    return some_are_locked && (next_ms == 0 || again_ms < next_ms) ? again_ms : next_ms;
+}
+
+/* Leases are looked for by the time at which they were to be looked at. Those that are longer by
+ * now get that time afterwards, outside of the unit: so each is met once a lease. */
+static int scan_times(struct store *store, struct scan *scan, size_t limit, struct job_page *ret,
+                      struct redrive_err *err)
+{
+    static const enum statement STATEMENTS[][2] = {
+        [SCAN_DUE] = {STATEMENT_DUE, STATEMENT_DUE_NEXT},
+        [SCAN_LEASES] = {STATEMENT_EXPIRED, STATEMENT_EXPIRED_NEXT},
+        [SCAN_DEADLINES] = {STATEMENT_OVERDUE, STATEMENT_OVERDUE_NEXT},
+    };
+    int rc = look(store, STATEMENTS[scan->index], limit, err);
+    if (rc == 0)
+        rc = scan->index == SCAN_DUE
+                 ? pg_page_fill_rows(store, store->results[0], SIZE_MAX, ret, err)
+                 : pg_page_fill(store, store->results[0], SIZE_MAX, ret, err);
+    if (rc == 0)
+        rc = pg_rows_keep(store, store->results[0], err);
+    if (rc != 0)
+        return rc;
+    scan->next_ms = next_of(store, ret->n, limit);
+    ret->more = scan->next_ms != 0 && scan->next_ms <= store->now_ms;
+    if (scan->index == SCAN_LEASES && pg_get_bool(store->results[1], 0, COLUMN_LONGER))
+        store->lease_checks_ms = store->now_ms;
+    pg_page_leave_out_moved(store, ret);
+    return 0;
+}
+
+/* ---- Lanes ----------------------------------------------------------------------------------- */
+
+static void ask_parked(struct store *store, const struct scan *scan, size_t limit)
+{
+    pg_args_name(&store->args, scan->tenant);
+    pg_args_name(&store->args, scan->name);
+    pg_args_int8(&store->args, (int64_t)limit + 1);
+}
+
+/* Whoever is told that a lane has no more jobs does not look there again. Those that another unit
+ * has locked were passed over, and that unit may yet fail: they count. */
+static int scan_parked(struct store *store, struct scan *scan, size_t limit, struct job_page *ret,
+                       struct redrive_err *err)
+{
+    static const enum statement STATEMENTS[] = {
+        [SCAN_PARKED_OLDEST] = STATEMENT_PARKED_OLDEST,
+        [SCAN_PARKED_PROBES] = STATEMENT_PARKED_PROBES,
+        [SCAN_PARKED_NEWEST] = STATEMENT_PARKED_NEWEST,
+    };
+    const PGresult *result;
+    int rc = pg_rows_flush_seen(store, err);
+    if (rc != 0)
+        return rc;
+    ask_parked(store, scan, limit);
+    rc = pg_run(store, STATEMENTS[scan->index], &result, err);
+    if (rc == 0)
+        rc = pg_page_fill_rows(store, result, SIZE_MAX, ret, err);
+    if (rc == 0)
+        rc = pg_rows_keep(store, result, err);
+    pg_page_leave_out_moved(store, ret);
+    ret->more = rc == 0 && ret->n > limit;
+    if (ret->more)
+        ret->n = limit;
+    if (rc != 0 || ret->more)
+        return rc;
+    ask_parked(store, scan, limit);
+    rc = pg_run(store, STATEMENT_PARKED_ANY, &result, err);
+    ret->more = rc == 0 && pg_get_int(result, 0, 0) > (int64_t)ret->n;
+    return rc;
+}
+
+/* ---- From a place on ------------------------------------------------------------------------- */
+
+static void ask_ready(struct args *args, const struct scan *scan, size_t limit)
+{
+    pg_args_name(args, scan->tenant);
+    pg_args_name(args, scan->name);
+    pg_args_int4(args, (int32_t)scan->after.line);
+    pg_args_int4(args, (int32_t)scan->after.priority);
+    pg_args_int8(args, scan->after.seq);
+    pg_args_int8(args, (int64_t)limit + 1);
+}
+
+static void ask_finished(struct args *args, const struct scan *scan, size_t limit)
+{
+    pg_args_array(args, ARG_INT4);
+    for (int state = REDRIVE_STATE_COMPLETED; state < REDRIVE_STATE_COUNT; state++)
+        if (scan->states >> state & 1)
+            pg_item_int4(args, state);
+    pg_args_array_end(args);
+    pg_args_int8(args, scan->before_ms);
+    pg_args_int8(args, (int64_t)limit + 1);
+    pg_args_int8(args, scan->after.ms);
+    pg_args_int8(args, scan->after.seq);
+}
+
+static int scan_from_place(struct store *store, struct scan *scan, size_t limit,
+                           struct job_page *ret, struct redrive_err *err)
+{
+    const PGresult *result;
+    const bool is_ready = scan->index == SCAN_READY;
+    (is_ready ? ask_ready : ask_finished)(&store->args, scan, limit);
+    int rc = pg_read(store, is_ready ? STATEMENT_READY_IN_QUEUE : STATEMENT_FINISHED, NULL, &result,
+                     err);
+    if (rc == 0)
+        rc = pg_page_fill_rows(store, result, limit, ret, err);
+    if (rc != 0 || ret->n == 0)
+        return rc;
+    const int last = (int)ret->n - 1;
+    scan->after = (struct scan_place){.ms = ret->jobs[last].status.finished_ms,
+                                      .line = pg_get_int(result, last, COLUMN_LINE_ID),
+                                      .priority = ret->jobs[last].spec.priority,
+                                      .seq = ret->jobs[last].status.seq};
+    return 0;
+}
+
+int postgres_scan(struct store *store, struct scan *scan, struct job_page *ret,
+                  struct redrive_err *err)
+{
+    const size_t limit = scan->limit < PAGE_MAX ? scan->limit : PAGE_MAX;
+    job_page_release(ret);
+    scan->next_ms = 0;
+    int rc = pg_unit_needed(store, err);
+    if (rc != 0)
+        return rc;
+    rc = scan->index <= SCAN_DEADLINES       ? scan_times(store, scan, limit, ret, err)
+         : scan->index <= SCAN_PARKED_NEWEST ? scan_parked(store, scan, limit, ret, err)
+                                             : scan_from_place(store, scan, limit, ret, err);
+    if (rc != 0)
+        job_page_release(ret);
+    return rc;
+}

@@ -1,0 +1,253 @@
+/* scan.c - jobs by an index. What is read is known to the unit: a move of it needs no question. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "store/redis/private.h"
+
+/* Any number may be asked for; a request has its bounds. Who is given less is told that there is
+ * more. */
+#define AT_ONCE_MAX ((size_t)4096)
+
+/* ---- By times -----------------------------------------------------------------------------------
+ */
+
+static int64_t time_of(enum scan_index index, const struct job *job)
+{
+    switch (index) {
+    case SCAN_DUE: return job->status.process_after_ms;
+    case SCAN_LEASES: return job->status.lease_until_ms;
+    default: return job->spec.deadline_ms;
+    }
+}
+
+/* Whoever keeps time goes by what processes share, and may have been woken because it has changed.
+ */
+static int read_times(struct store *store, const struct scan *scan, size_t limit, redisReply **ret,
+                      struct redrive_err *err)
+{
+    rd_ask_read(store, scan->index == SCAN_DUE ? "locked" : "due");
+    if (scan->index != SCAN_DUE)
+        rd_ask_text(store, scan->index == SCAN_LEASES ? "x" : "d");
+    rd_ask_int(store, rd_score_of(store->now_ms));
+    rd_ask_int(store, (int64_t)limit);
+    int rc = rd_link_read(store, ret, err);
+    return rc == 0 ? rd_shared_check(store, err) : rc;
+}
+
+/* What follows a job that the unit has moved, if that is the last one, is no earlier. */
+static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
+                      struct redrive_err *err)
+{
+    struct store *store = maker->store;
+    struct job_page *page = maker->page;
+    redisReply *reply = NULL;
+    bool is_left = false;
+    int rc = read_times(store, scan, limit, &reply, err);
+    for (size_t at = 0; rc == 0 && at < reply->elements && !is_left;) {
+        struct row row;
+        bool is_moved;
+        rc = rd_reply_row(store, reply, &at, &row, NULL, &is_moved, err);
+        if (rc != 0)
+            break;
+        const int64_t at_ms = time_of(scan->index, &row.job);
+        is_left = !is_moved && (page->n == limit || at_ms > store->now_ms);
+        scan->next_ms = is_moved || is_left ? at_ms : 0;
+        if (!is_moved && !is_left)
+            rc = rd_page_add(maker, &row, NULL, err);
+    }
+    if (reply)
+        freeReplyObject(reply);
+    page->more = is_left && scan->next_ms <= store->now_ms;
+    return rc;
+}
+
+/* ---- Lanes --------------------------------------------------------------------------------------
+ */
+
+static int read_parked(struct store *store, const struct scan *scan, size_t limit, redisReply **ret,
+                       struct redrive_err *err)
+{
+    static const char *const READS[] = {[SCAN_PARKED_OLDEST] = "chunks",
+                                        [SCAN_PARKED_PROBES] = "ranked",
+                                        [SCAN_PARKED_NEWEST] = "foremost"};
+    struct buf key;
+    buf_init(&key, 1 << 20);
+    buf_puts(&key, scan->index == SCAN_PARKED_OLDEST ? "q:" : "p:");
+    rd_add_part(&key, scan->tenant);
+    rd_add_part(&key, scan->name);
+    rd_ask_read(store, READS[scan->index]);
+    rd_ask_str(store, buf_str(&key));
+    if (scan->index == SCAN_PARKED_PROBES) {
+        rd_ask_text(store, "+");
+        rd_ask_text(store, "");
+        rd_ask_text(store, "");
+    }
+    rd_ask_int(store, (int64_t)limit + 1);
+    buf_release(&key);
+    return rd_link_read(store, ret, err);
+}
+
+static int scan_parked(struct page_maker *maker, struct scan *scan, size_t limit,
+                       struct redrive_err *err)
+{
+    struct job_page *page = maker->page;
+    redisReply *reply = NULL;
+    const bool is_counted = scan->index == SCAN_PARKED_NEWEST; /* how many there are comes first */
+    int rc = read_parked(maker->store, scan, limit, &reply, err);
+    for (size_t at = is_counted; rc == 0 && at < reply->elements && !page->more;) {
+        page->more = page->n == limit;
+        if (!page->more)
+            rc = rd_page_add_reply(maker, reply, &at, false, err);
+    }
+    if (rc == 0 && is_counted && reply->elements > 0)
+        page->more = reply->element[0]->integer > (long long)page->n;
+    if (reply)
+        freeReplyObject(reply);
+    return rc;
+}
+
+/* ---- Ready jobs ---------------------------------------------------------------------------------
+ */
+
+/* The ready jobs of a line after the place that the scan has come to, which moves: the line's
+ * number, the number of a chunk, a seq. */
+static int scan_line(struct page_maker *maker, struct scan *scan, const struct line *line,
+                     size_t limit, size_t *looked, struct redrive_err *err)
+{
+    struct store *store = maker->store;
+    redisReply *reply = NULL;
+    if (scan->after.line != line->id)
+        scan->after = (struct scan_place){.line = line->id};
+    rd_ask_read(store, "line");
+    rd_ask_int(store, line->id);
+    rd_ask_int(store, scan->after.priority);
+    rd_ask_int(store, scan->after.seq);
+    rd_ask_int(store, (int64_t)(limit - *looked) + 1);
+    int rc = rd_link_read(store, &reply, err);
+    for (size_t at = 0; rc == 0 && at < reply->elements && !maker->page->more;) {
+        maker->page->more = *looked == limit;
+        if (maker->page->more)
+            break;
+        ++*looked;
+        scan->after.priority = rd_reply_int(reply, at++);
+        scan->after.seq = rd_reply_int(reply, at);
+        rc = rd_page_add_reply(maker, reply, &at, false, err);
+    }
+    if (reply)
+        freeReplyObject(reply);
+    return rc;
+}
+
+static int scan_ready(struct page_maker *maker, struct scan *scan, size_t limit,
+                      struct redrive_err *err)
+{
+    struct store *store = maker->store;
+    size_t looked = 0;
+    int rc = rd_lines_refresh(store, err);
+    const uint32_t first = scan->after.line > 0 ? (uint32_t)scan->after.line : 1;
+    for (uint32_t i = first; rc == 0 && i <= store->n_lines && !maker->page->more; i++) {
+        const struct line *line = store->lines[i];
+        if (line && str_eq(line->tenant, scan->tenant) && str_eq(line->queue, scan->name))
+            rc = scan_line(maker, scan, line, limit, &looked, err);
+    }
+    return rc;
+}
+
+/* ---- Finished jobs ------------------------------------------------------------------------------
+ */
+
+static int by_end(const void *left, const void *right)
+{
+    const struct entry *a = *(struct entry *const *)left, *b = *(struct entry *const *)right;
+    const int64_t x = a->now.job.status.finished_ms, y = b->now.job.status.finished_ms;
+    if (x != y)
+        return x < y ? -1 : 1;
+    return (a->seq > b->seq) - (a->seq < b->seq);
+}
+
+/* Ended jobs of several states. */
+struct ended {
+    struct entry **entries;
+    size_t n;
+    bool are_all; /* no state has more than were asked for */
+};
+
+/* Adds up to `limit` jobs of a state from the place of the scan on; those that the unit has moved
+ * are left out. */
+static int add_ended(struct store *store, const struct scan *scan, int state, size_t limit,
+                     struct ended *ret, struct redrive_err *err)
+{
+    const char key[] = {'e', ':', (char)('0' + state), '\0'};
+    redisReply *reply = NULL;
+    rd_ask_read(store, "ranked");
+    rd_ask_text(store, key);
+    rd_ask_text(store, "+");
+    if (scan->after.ms == 0 && scan->after.seq == 0) {
+        rd_ask_text(store, "");
+        rd_ask_text(store, "");
+    } else {
+        rd_ask_int(store, rd_score_of(scan->after.ms));
+        rd_ask_int(store, scan->after.seq);
+    }
+    rd_ask_int(store, (int64_t)limit);
+    int rc = rd_link_read(store, &reply, err);
+    for (size_t at = 0; rc == 0 && at < reply->elements && at < 2 * limit; at += 2) {
+        if (rd_entry_moved(store, rd_reply_int(reply, at)))
+            continue;
+        ret->entries[ret->n] =
+            rd_entry_learn(store, rd_reply_int(reply, at), rd_reply_str(reply, at + 1), err);
+        rc = ret->entries[ret->n++] ? 0 : REDRIVE_E_CORRUPT;
+    }
+    ret->are_all &= rc == 0 && reply->elements < 2 * limit;
+    if (reply)
+        freeReplyObject(reply);
+    return rc;
+}
+
+static int scan_finished(struct page_maker *maker, struct scan *scan, size_t limit,
+                         struct redrive_err *err)
+{
+    struct ended ended = {calloc(REDRIVE_STATE_COUNT * (limit + 1), sizeof(struct entry *)), 0,
+                          true};
+    struct job_page *page = maker->page;
+    int rc = 0;
+    if (!ended.entries)
+        return err_nomem(err);
+    for (int state = 0; rc == 0 && state < REDRIVE_STATE_COUNT; state++)
+        if (scan->states & STATES_ENDED & 1u << state)
+            rc = add_ended(maker->store, scan, state, limit + 1, &ended, err);
+    if (rc == 0 && ended.n > 0)
+        qsort(ended.entries, ended.n, sizeof(struct entry *), by_end);
+    page->more = !ended.are_all;
+    for (size_t i = 0; rc == 0 && i < ended.n; i++) {
+        const struct row *row = &ended.entries[i]->now;
+        const struct job_status *s = &row->job.status;
+        page->more = s->finished_ms < scan->before_ms && (i == limit || !ended.are_all);
+        if (i == limit || s->finished_ms >= scan->before_ms)
+            break;
+        scan->after = (struct scan_place){.ms = s->finished_ms, .seq = s->seq};
+        rc = rd_page_add(maker, row, NULL, err);
+    }
+    free(ended.entries);
+    return rc;
+}
+
+int redis_scan(struct store *store, struct scan *scan, struct job_page *ret,
+               struct redrive_err *err)
+{
+    struct page_maker maker;
+    const size_t limit = scan->limit < AT_ONCE_MAX ? scan->limit : AT_ONCE_MAX;
+    rd_page_start(&maker, store, ret);
+    scan->next_ms = 0;
+    int rc = rd_unit_needed(store, err);
+    if (rc != 0)
+        return rc;
+    rc = scan->index <= SCAN_DEADLINES       ? scan_times(&maker, scan, limit, err)
+         : scan->index <= SCAN_PARKED_NEWEST ? scan_parked(&maker, scan, limit, err)
+         : scan->index == SCAN_READY         ? scan_ready(&maker, scan, limit, err)
+                                             : scan_finished(&maker, scan, limit, err);
+    if (rc != 0)
+        job_page_release(ret);
+    return rc;
+}
