@@ -125,7 +125,7 @@ void job_page_add_limit(struct job_page *page, const struct limit_sums *limit)
     if (last && str_eq(last->key, limit->key) && str_eq(last->tenant, limit->tenant))
         return;
     const size_t n = page->n_limits;
-    if ((n & (n - 1)) == 0) { /* it is full: 0, or a power of 2 */
+    if (!page->limits || (n & (n - 1)) == 0) { /* it is full: 0, or a power of 2 */
         struct limit_sums *grown = arena_array(&page->arena, n ? 2 * n : 1, sizeof *grown);
         if (!grown)
             return;
