@@ -303,16 +303,21 @@ struct hand {
 
 static atomic_int in_use;
 
+static void nap_ms(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 static void *take_and_give(void *arg)
 {
     struct hand *h = arg;
     for (int i = 0; i < EACH; i++) {
         while (put(&h->kit, delta("l", 1, 0, h->max_used)) != 0)
-            if (++h->refused > 100000)
+            if (nap_ms(), ++h->refused > 20000)
                 return NULL;
         const int now = atomic_fetch_add(&in_use, 1) + 1;
         h->most = now > h->most ? now : h->most;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        nap_ms();
         atomic_fetch_sub(&in_use, 1);
         while (put(&h->kit, delta("l", -1, 0, h->max_used)) != 0)
             h->refused++;
