@@ -27,6 +27,7 @@ tasks:
   gated:
     run: {{exec: [sh, -c, 'echo start $REDRIVE_ATTEMPT >> {dir}/effects; while [ ! -e {dir}/gate ];
       do sleep 0.05; done; echo end $REDRIVE_ATTEMPT >> {dir}/effects']}}
+    lease: 10m
   leased:
     run: {{exec: [sh, -c, 'echo start $REDRIVE_ATTEMPT >> {dir}/effects; while [ ! -e {dir}/gate ];
       do sleep 0.05; done; echo end $REDRIVE_ATTEMPT >> {dir}/effects']}}
