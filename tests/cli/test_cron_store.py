@@ -29,7 +29,7 @@ def items(redrive, path):
 def set_last_tick(path, at_ms):
     with sqlite3.connect(path / "redrive.db") as db:
         row = json.dumps({"task": "pulse", "last_tick_ms": at_ms})
-        db.execute("INSERT INTO shared VALUES (4, 'default', 'beat', 1, ?)", (row.encode(),))
+        db.execute("INSERT INTO shared (kind, tenant, key, version, value) VALUES (4, 'default', 'beat', 1, ?)", (row.encode(),))
 
 
 @pytest.mark.parametrize("is_there", [True, False])

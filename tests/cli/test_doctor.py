@@ -158,7 +158,7 @@ def test_tasks_that_nobody_declares_are_a_warning(redrive, store):
     (store / "redrive.yaml").write_text("tasks: {known: {}}\n")
     found = examine(redrive, store)
     assert found["tasks"][0]["text"].endswith(": unknown")
-    script(store, "INSERT INTO shared VALUES (3, 'default', 'unknown', 1, x'7b7d')")
+    script(store, "INSERT INTO shared (kind, tenant, key, version, value) VALUES (3, 'default', 'unknown', 1, x'7b7d')")
     assert status(examine(redrive, store), "tasks") == ["ok"]
 
 
