@@ -265,6 +265,15 @@ def test_an_interrupt_passes_through_and_leaves_nothing_behind(handler):
 
 
 def test_ctrl_c_interrupts_a_wait(handler):
+    # A shell that starts the tests in the background has it ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        interrupt_a_wait(handler)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def interrupt_a_wait(handler):
     job = handler.create_job("t", OSError(), retry=RetryPolicy(initial_delay=60, jitter=False))
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()

@@ -12,6 +12,7 @@
 
 /* Times that the read took before the next one. */
 #define REST_FACTOR 200
+#define REST_MAX_MS 60000
 
 struct sample {
     int64_t at_ms;
@@ -105,7 +106,8 @@ int64_t rate_samples_take(struct rate_samples *samples, struct store *store, int
 {
     const int64_t began_ms = clock_monotonic_ms();
     struct counter_page page = {0};
-    if (store_ops(store)->counters_list(store, (struct str){0}, &page, NULL) == 0) {
+    const int rc = store_ops(store)->counters_list(store, (struct str){0}, &page, NULL);
+    if (rc == 0) {
         pthread_mutex_lock(&samples->mutex);
         for (size_t i = 0; i < page.n; i++)
             note(samples, &page.counters[i], now_ms);
@@ -114,7 +116,9 @@ int64_t rate_samples_take(struct rate_samples *samples, struct store *store, int
     }
     counter_page_release(&page);
     const int64_t rest_ms = (clock_monotonic_ms() - began_ms) * REST_FACTOR;
-    return rest_ms > RATE_STEP_MS ? rest_ms : RATE_STEP_MS;
+    if (rc != 0 || rest_ms < RATE_STEP_MS)
+        return RATE_STEP_MS;
+    return rest_ms < REST_MAX_MS ? rest_ms : REST_MAX_MS;
 }
 
 /* ---- Telling --------------------------------------------------------------------------------- */

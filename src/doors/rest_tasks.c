@@ -11,6 +11,10 @@
 #include "engine/stats.h"
 #include "store/job_json.h"
 
+/* Of tasks that no configuration names, at most so many are listed: whoever may submit jobs can
+ * make any number of them. */
+#define UNDECLARED_MAX 500
+
 /* Retries of a schedule that are listed; a policy may allow a hundred thousand. */
 #define ROWS_IN_LIST 20
 #define ROWS_OF_ONE  200
@@ -134,10 +138,13 @@ static void get_tasks(struct rest_call *call)
     kit_begin_items(w);
     for (size_t i = 0; i < config->n_tasks; i++)
         write_task(w, config, str_of(config->tasks[i].name), &stats);
-    for (size_t i = 0; i < stats.by[STATS_TASK].n; i++) {
+    size_t n_undeclared = 0;
+    for (size_t i = 0; i < stats.by[STATS_TASK].n && n_undeclared < UNDECLARED_MAX; i++) {
         const struct str name = stats.by[STATS_TASK].rows[i].name;
-        if (config_task(config, name)->name[0] == '\0')
-            write_task(w, config, name, &stats);
+        if (config_task(config, name)->name[0] != '\0')
+            continue;
+        write_task(w, config, name, &stats);
+        n_undeclared++;
     }
     kit_end_items(w);
     stats_release(&stats);

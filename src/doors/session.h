@@ -2,12 +2,13 @@
  *
  * A page cannot make the browser send a header with an event stream, and a token in the page's own
  * memory could be read by code that got into it. So the dashboard exchanges the token, once, for a
- * cookie that scripts cannot see: HttpOnly, SameSite=Strict, Secure under TLS, gone when the
- * browser ends or after twelve hours.
+ * cookie that scripts cannot see: HttpOnly, SameSite=Strict, Secure under TLS, gone from the
+ * browser after twelve hours.
  *
  * The cookie holds the token, in base64. So nothing has to be remembered: any server with the same
  * configuration takes it, also after a restart, and a token that is removed from the configuration
- * ends its logins.
+ * ends its logins. Cookies know no ports: other services of the same host name get it from a
+ * browser that visits them, as docs/dashboard.md says.
  *
  * A browser sends cookies whatever page has it send the request. A request that comes with one is
  * served only if a page of this server had it sent: Sec-Fetch-Site says so, or else, in browsers
