@@ -145,6 +145,7 @@ static void expect_more(struct engine *e, const struct claims *c, bool more)
     const bool is_first = e->n_ahead == 0;
     for (size_t i = 0; i < c->n; i++)
         e->n_ahead += c->ops[i]->n;
+    e->n_ahead_claims = c->n;
     e->ahead = e->come_back && more && is_first && e->n_ahead > 0 ? &c->ops[0]->filter : NULL;
 }
 

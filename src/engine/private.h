@@ -54,7 +54,8 @@ struct engine {
     bool has_claimed;
     bool come_back; /* callers whose claims are served come back at once, as it seems */
     const struct claim_filter *ahead; /* what they will look for then; NULL: nobody knows */
-    size_t n_ahead;                   /* and how many of these */
+    size_t n_ahead;                   /* and how many of these, */
+    size_t n_ahead_claims;            /* in so many claims */
     bool keeps_time;                  /* for all processes that use the store */
     int64_t wake_ms;                  /* when jobs want engine_tick; INT64_MAX: never */
     int64_t own_ms;                   /* when this process's own configuration does; likewise */

@@ -41,6 +41,7 @@ static void look_ahead(struct engine *e)
         return;
     struct claim_filter filter = *e->ahead;
     filter.limit = e->n_ahead;
+    filter.max_bytes *= e->n_ahead_claims;
     e->ops->look_ahead(e->store, &filter);
 }
 

@@ -66,6 +66,7 @@ static void a_store_nearby_is_not_waited_for(void **state)
     struct linger l = {.n_back = 10};
     linger_answered(&l, 1, 10, 100, 1000);
     assert_int_equal(linger_for(&l, 1000), 0);
+    assert_int_equal(l.n_back, 0);
 }
 
 static void what_comes_long_after_begins_at_once(void **state)
@@ -75,6 +76,7 @@ static void what_comes_long_after_begins_at_once(void **state)
     linger_answered(&l, 0, 10, FAR_US, 1000);
     assert_int_equal(linger_for(&l, 1000), 10);
     assert_int_equal(linger_for(&l, 1000 + FAR_US), 0);
+    assert_int_equal(l.n_back, 0); /* nor are these expected any more */
 }
 
 static void no_more_are_expected_than_were_answered(void **state)

@@ -157,6 +157,24 @@ static void of_those_with_the_most_attempts_left_the_newest_may_be_asked_for(voi
     assert_int_equal(kit_parked(k, STR("nobody's"), SCAN_PARKED_NEWEST, 3)->n, 0);
 }
 
+/* Whoever is told that there are none does not look again. */
+static void one_that_the_unit_has_ended_hides_no_other(void **state)
+{
+    struct kit *k = *state;
+    const enum scan_index orders[] = {SCAN_PARKED_OLDEST, SCAN_PARKED_PROBES, SCAN_PARKED_NEWEST};
+    int64_t seqs[5];
+    for (int i = 0; i < 5; i++)
+        seqs[i] = put_parked(k, 3, 0);
+    for (int i = 0; i < 3; i++) {
+        kit_begin(k);
+        CHANGE(k, .seq = seqs[orders[i] == SCAN_PARKED_NEWEST ? 4 : 0], .kind = MOVE_CANCEL);
+        const struct job_page *page = kit_parked(k, STR("lane"), orders[i], 1);
+        assert_true(page->n <= 1);
+        assert_true(page->more);
+        kit_rollback(k);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +187,7 @@ int main(void)
         F(parked_jobs_are_found_by_the_lane_that_holds_them),
         F(the_probe_is_the_one_with_the_most_attempts_left),
         F(of_those_with_the_most_attempts_left_the_newest_may_be_asked_for),
+        F(one_that_the_unit_has_ended_hides_no_other),
     };
     return cmocka_run_group_tests_name("store park", tests, NULL, NULL);
 }

@@ -111,6 +111,21 @@ static void the_earliest_are_promoted_first(void **state)
     check_seqs(READY(k, .tenant = STR("acme")), a, b, c, d);
 }
 
+/* Those that are left are due as well, though one that was before them is not any more. */
+static void one_that_the_unit_has_ended_hides_no_other(void **state)
+{
+    struct kit *k = *state;
+    int64_t t = k->now_ms, next_ms = -1, seqs[5];
+    for (int i = 0; i < 5; i++)
+        seqs[i] = PUT(k, .process_after_ms = t + 10 + i);
+    k->now_ms = t + 50;
+    kit_begin(k);
+    CHANGE(k, .seq = seqs[0], .kind = MOVE_CANCEL);
+    assert_true(kit_promote(k, 2, &next_ms) <= 2);
+    assert_in_range(next_ms, 1, t + 50);
+    kit_commit(k);
+}
+
 static void retries_are_promoted_like_scheduled_jobs(void **state)
 {
     struct kit *k = *state;
@@ -305,6 +320,7 @@ int main(void)
         F(only_a_running_job_has_a_lease_to_extend),
         F(leases_that_have_ended_are_found_the_longest_first),
         F(finding_an_expired_lease_does_not_end_it),
+        F(one_that_the_unit_has_ended_hides_no_other),
         F(deadlines_of_waiting_jobs_are_found_the_earliest_first),
         F(a_job_that_runs_or_has_ended_is_not_overdue),
         F(a_dead_letter_that_comes_back_has_its_deadline_again),

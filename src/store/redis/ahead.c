@@ -13,10 +13,10 @@
 /* ---- Asking ------------------------------------------------------------------------------------
  */
 
-/* A claim by name: the same for claims that look for the same. */
+/* A claim by name: the same for claims that look for the same, however many bytes they may have. */
 static void name_filter(const struct claim_filter *filter, struct buf *out)
 {
-    buf_printf(out, "%zu %zu ", filter->max_bytes, filter->n_queues);
+    buf_printf(out, "%zu ", filter->n_queues);
     rd_add_part(out, filter->tenant);
     for (size_t i = 0; i < filter->n_queues; i++)
         rd_add_part(out, filter->queues[i]);
@@ -101,6 +101,14 @@ void rd_ahead_drop(struct store *store)
     freeReplyObject(reply);
 }
 
+void rd_ahead_forget(struct store *store)
+{
+    freeReplyObject(store->ahead.reply);
+    store->ahead.reply = NULL;
+    store->ahead.is_asked = false;
+    store->base.wants_upkeep = false;
+}
+
 void rd_ahead_expire(struct store *store)
 {
     if (clock_monotonic_ms() - store->ahead.at_ms > AHEAD_MS)
@@ -114,8 +122,7 @@ void redis_upkeep(struct store *store)
 
 void rd_ahead_release(struct store *store)
 {
-    freeReplyObject(store->ahead.reply);
-    store->ahead.reply = NULL;
+    rd_ahead_forget(store);
     buf_release(&store->ahead.words);
     buf_release(&store->ahead.filter);
 }

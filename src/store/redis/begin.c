@@ -58,6 +58,7 @@ static int ask(struct store *store, struct redrive_err *err)
  * one that it knows. */
 static void forget_another(struct store *store)
 {
+    rd_ahead_forget(store);
     rd_unit_forget(store);
     rd_lines_forget(store);
     rd_map_empty(&store->shared_known);

@@ -96,8 +96,8 @@ void rd_link_close(struct store *store)
         redisFree(store->link);
     store->link = NULL;
     store->is_astray = false;
-    store->n_unread = 0;
-    rd_ahead_drop(store);
+    store->n_unread = store->n_ahead = 0;
+    rd_ahead_forget(store);
     store->told.is_known = store->told.has_history = false; /* it may have lost something */
 }
 
@@ -195,6 +195,8 @@ static int exchange_functions(struct store *store, redisReply **ret, struct redr
     if (rc == 0 && is_error(*ret, "Function not found") && !store->is_as_is) {
         freeReplyObject(*ret);
         *ret = NULL;
+        if (catch_up(store) != 0)
+            return rd_link_broken(store, err);
         rc = rd_library_load(store, err);
         if (rc == 0)
             rc = exchange(store, ret, err);
@@ -359,7 +361,8 @@ int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err)
     return rc == 0 ? take_told(store, ret, err) : rc;
 }
 
-/* The reply to what went along with a commit, if it was made. */
+/* The reply to what went along with a commit, whether that was made or not: its jobs are
+ * reserved. */
 static void read_ahead(struct store *store)
 {
     redisReply *reply = NULL;
@@ -377,11 +380,12 @@ static void read_ahead(struct store *store)
 int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *err)
 {
     int rc = exchange_patiently(store, ret, err);
+    const bool has_ahead = rc == 0 && store->n_unread > 0;
     if (rc == 0)
         rc = finish(store, ret, err);
     if (rc == 0)
         rc = take_told(store, ret, err);
-    if (rc == 0 && (*ret)->type != REDIS_REPLY_ARRAY && store->n_unread > 0)
+    if (has_ahead && store->link)
         read_ahead(store);
     return rc;
 }
@@ -392,6 +396,7 @@ int rd_store_replaced(struct store *store, struct str id, struct redrive_err *er
     store->told.is_known = false;
     if (store->in_unit)
         return lose_unit(store, err);
+    rd_ahead_forget(store);
     rd_unit_forget(store);
     rd_lines_forget(store);
     rd_map_empty(&store->shared_known);

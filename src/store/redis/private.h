@@ -319,6 +319,8 @@ redisReply *rd_ahead_use(struct store *store, const struct claim_filter *filter)
 /* Lets them go; if it is too long ago. */
 void rd_ahead_drop(struct store *store);
 void rd_ahead_expire(struct store *store);
+/* The same without a word: the server has forgotten them, or will soon. */
+void rd_ahead_forget(struct store *store);
 void rd_ahead_release(struct store *store);
 /* Starts a request for ready jobs. `waits`: a claim that is given less is told of new ones. */
 void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t limit,

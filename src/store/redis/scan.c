@@ -43,14 +43,16 @@ static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
     struct job_page *page = maker->page;
     redisReply *reply = NULL;
     bool is_left = false;
+    size_t n_read = 0;
+    int64_t at_ms = 0;
     int rc = read_times(store, scan, limit, &reply, err);
-    for (size_t at = 0; rc == 0 && at < reply->elements && !is_left;) {
+    for (size_t at = 0; rc == 0 && at < reply->elements && !is_left; n_read++) {
         struct row row;
         bool is_moved;
         rc = rd_reply_row(store, reply, &at, &row, NULL, &is_moved, err);
         if (rc != 0)
             break;
-        const int64_t at_ms = time_of(scan->index, &row.job);
+        at_ms = time_of(scan->index, &row.job);
         is_left = !is_moved && (page->n == limit || at_ms > store->now_ms);
         scan->next_ms = is_moved || is_left ? at_ms : 0;
         if (!is_moved && !is_left)
@@ -58,6 +60,11 @@ static int scan_times(struct page_maker *maker, struct scan *scan, size_t limit,
     }
     if (reply)
         freeReplyObject(reply);
+    /* One of them was moved, and has made room for the one that tells what is next. */
+    if (n_read > limit && scan->next_ms == 0) {
+        scan->next_ms = at_ms;
+        is_left = true;
+    }
     page->more = is_left && scan->next_ms <= store->now_ms;
     return rc;
 }
@@ -102,6 +109,8 @@ static int scan_parked(struct page_maker *maker, struct scan *scan, size_t limit
     }
     if (rc == 0 && is_counted && reply->elements > 0)
         page->more = reply->element[0]->integer > (long long)page->n;
+    else if (rc == 0) /* some of them may have been moved by the unit: then others follow */
+        page->more |= reply->elements >= 2 * (limit + 1);
     if (reply)
         freeReplyObject(reply);
     return rc;

@@ -49,6 +49,7 @@ static void end_unit(struct store *store)
     store->relied_line = 0;
     store->last_seq = store->shared_puts = 0;
     store->in_unit = store->is_lost = false;
+    store->ahead.is_asked = false;
 }
 
 void rd_unit_forget(struct store *store)

@@ -3,7 +3,10 @@
 #include "handles.h"
 #include "base/clock.h"
 #include "kit.h"
+#include "proxy.h"
 #include "server.h"
+
+#include <stdio.h>
 
 #define JOBS 6
 
@@ -245,6 +248,93 @@ static void a_refused_commit_leaves_nothing_behind(void **state)
     assert_int_equal(count_jobs(pair->store), JOBS);
 }
 
+/* The jobs that its commit has let go are those that were looked for: the second try is given
+ * them. */
+static void a_refused_commit_keeps_no_job_from_its_second_try(void **state)
+{
+    struct pair *pair = *state;
+    size_t n;
+    assert_int_equal(begin(pair->store, NULL), 0);
+    assert_int_equal(first_ready(pair->store, &TWO, &n), 1);
+    assert_int_equal(start(pair->store, 1, 7), 0);
+    assert_int_equal(begin(pair->other, NULL), 0);
+    assert_int_equal(cancel(pair->other, 1), 0);
+    assert_int_equal(store_ops(pair->other)->commit(pair->other, NULL), 0);
+    store_ops(pair->store)->look_ahead(pair->store, &TWO);
+    assert_int_equal(store_ops(pair->store)->commit(pair->store, NULL), REDRIVE_E_CANCELLED);
+    rollback(pair->store);
+    assert_int_equal(begin(pair->store, NULL), 0);
+    assert_int_equal(first_ready(pair->store, &TWO, &n), 2);
+    assert_int_equal(n, 2);
+    rollback(pair->store);
+}
+
+/* A commit that adds to a limit answers with its sums. */
+static void a_commit_with_a_limit_loses_none(void **state)
+{
+    struct pair *pair = *state;
+    struct shared_row row = {.kind = SHARED_BUCKET, .tenant = STR("acme"), .key = STR("l")};
+    struct merged_gate sums;
+    struct move_result result;
+    size_t n;
+    assert_int_equal(begin(pair->store, NULL), 0);
+    assert_int_equal(store_ops(pair->store)->shared_put(pair->store, &row, 1, &result, NULL), 0);
+    assert_int_equal(store_ops(pair->store)->commit(pair->store, NULL), 0);
+    row.is_delta = true;
+    row.add.used = 1;
+    row.max_used = 5;
+    row.merged = &sums;
+    assert_int_equal(begin(pair->store, NULL), 0);
+    assert_int_equal(first_ready(pair->store, &TWO, &n), 1);
+    assert_int_equal(start(pair->store, 1, 7), 0);
+    assert_int_equal(store_ops(pair->store)->shared_put(pair->store, &row, 1, &result, NULL), 0);
+    store_ops(pair->store)->look_ahead(pair->store, &TWO);
+    assert_int_equal(store_ops(pair->store)->commit(pair->store, NULL), 0);
+    assert_int_equal(sums.sums.used, 1);
+    assert_int_equal(begin(pair->store, NULL), 0);
+    assert_int_equal(first_ready(pair->store, &TWO, &n), 2);
+    assert_int_equal(n, 2);
+    rollback(pair->store);
+}
+
+/* The request has not come, and the reply to what went along with it is not waited for. */
+static void a_connection_that_breaks_at_the_commit_is_missed_by_none(void **state)
+{
+    struct pair *pair = *state;
+    struct proxy proxy;
+    struct server through = pair->server;
+    size_t n;
+    proxy_start(&proxy, pair->server.port);
+    snprintf(through.url, sizeof through.url, "redis://127.0.0.1:%d", proxy.port);
+    struct store *store = open_at(&through);
+    assert_int_equal(begin(store, NULL), 0);
+    assert_int_equal(first_ready(store, &TWO, &n), 1);
+    assert_int_equal(start(store, 1, 7), 0);
+    store_ops(store)->look_ahead(store, &TWO);
+    atomic_store(&proxy.loses, true);
+    const int64_t since_ms = clock_monotonic_ms();
+    assert_int_equal(store_ops(store)->commit(store, NULL), 0); /* it was made */
+    assert_int_equal(settle_committed(store, 1, 7), 0);
+    assert_int_equal(count_jobs(store), JOBS);
+    assert_in_range(clock_monotonic_ms() - since_ms, 0, 8000);
+    store_close(store);
+    proxy_stop(&proxy);
+}
+
+/* Somebody has deleted the functions: they are brought again, and the commit is made. */
+static void functions_that_are_gone_are_brought_again(void **state)
+{
+    struct pair *pair = *state;
+    size_t n;
+    assert_int_equal(begin(pair->store, NULL), 0);
+    assert_int_equal(first_ready(pair->store, &TWO, &n), 1);
+    assert_int_equal(start(pair->store, 1, 7), 0);
+    store_ops(pair->store)->look_ahead(pair->store, &TWO);
+    (void)server_call(&pair->server, "FUNCTION FLUSH");
+    assert_int_equal(store_ops(pair->store)->commit(pair->store, NULL), 0);
+    assert_int_equal(settle_committed(pair->store, 1, 7), 0);
+}
+
 int main(void)
 {
 #define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
@@ -258,6 +348,10 @@ int main(void)
         WITH_PAIR(a_late_claim_asks_again),
         WITH_PAIR(one_that_was_cancelled_meanwhile_does_not_start),
         WITH_PAIR(a_refused_commit_leaves_nothing_behind),
+        WITH_PAIR(a_refused_commit_keeps_no_job_from_its_second_try),
+        WITH_PAIR(a_commit_with_a_limit_loses_none),
+        WITH_PAIR(a_connection_that_breaks_at_the_commit_is_missed_by_none),
+        WITH_PAIR(functions_that_are_gone_are_brought_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,12 +129,6 @@ local function free(P, a, i, j)
     end
 end
 
--- seqs …: those of a unit that was rolled back
-local function release(keys, argv)
-    free(prefix(keys), argv, 1, #argv)
-    return 0
-end
-
 -- ---- Who waits for jobs -----------------------------------------------------------------------------------
 -- A claim that is given less than it asks for waits, under the name of its process: in `idle:KIND`, by the time
 -- of the claim; claims for the same tenant, queues and tasks are of one kind, and `idle` has the kinds. New jobs
@@ -180,6 +174,15 @@ local function wake(P, who, n)
     for k = 1, #kinds do
         wake_kind(P, kinds[k], who, n)
     end
+end
+
+-- seqs …: those of a unit that was rolled back, or that were looked for in vain. Whoever has met them meanwhile
+-- waits: one of these looks again, and wakes the next if there are more.
+local function release(keys, argv)
+    local P = prefix(keys)
+    free(P, argv, 1, #argv)
+    wake(P, '', 1)
+    return 0
 end
 
 -- ---- What a unit has relied upon -------------------------------------------------------------------------
