@@ -7,7 +7,9 @@ exception that says by itself what kind of failure it is.
 
 from __future__ import annotations
 
-from typing import Optional
+import math
+from datetime import timedelta
+from typing import Optional, Union
 
 
 class RedriveError(Exception):
@@ -128,11 +130,19 @@ class PermanentFailure(Failure):
 
 
 class Snooze(Exception):
-    """Raised by a task of the queue: run the job again after ``seconds``, at no cost of an attempt."""
+    """Raised by a task of the queue: run the job again after ``seconds``, at no cost of an attempt.
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"run again in {seconds} s")
-        self.seconds = seconds
+    A number or a timedelta, not negative; more than 30 days are 30 days.
+    """
+
+    def __init__(self, seconds: Union[float, timedelta]) -> None:
+        amount = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+        if isinstance(amount, bool) or not isinstance(amount, (int, float)):
+            raise InvalidArgumentError(f"snooze: {seconds!r} is not a duration", hint="give seconds, or a timedelta")
+        if not 0 <= amount < math.inf:
+            raise InvalidArgumentError(f"snooze: {seconds!r} is out of range", code="RANGE")
+        super().__init__(f"run again in {amount} s")
+        self.seconds = amount
 
 
 BY_CODE: dict[str, type[RedriveError]] = {

@@ -7,6 +7,7 @@ library turns them into a failure class.
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from collections.abc import Iterable
@@ -22,6 +23,8 @@ ClassifyFunction = Callable[[BaseException], Union[FailureClass, str, None]]
 STACKTRACE_MAX = 65536
 MESSAGE_MAX = 4096
 _TYPES_MAX = 64
+#: A wait of more than 30 years is not meant, and must still fit in milliseconds.
+_RETRY_AFTER_MAX_S = 1e9
 
 
 def type_name(type_: type) -> str:
@@ -83,7 +86,7 @@ def _http_status(exc: BaseException, response: Any) -> int:
 def _retry_after(exc: BaseException, response: Any) -> float:
     value = getattr(exc, "retry_after", None)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return max(0.0, float(value))
+        return float(min(value, _RETRY_AFTER_MAX_S)) if 0 < value < math.inf else 0.0
     headers: Any = getattr(exc if response is None else response, "headers", None)
     header = headers.get("Retry-After") if hasattr(headers, "get") else None
     if not isinstance(header, str) or "\0" in header:

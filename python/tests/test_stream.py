@@ -27,6 +27,20 @@ async def sleepy(context, seconds):
 def broken():
     raise ValueError("no such thing")
 
+@app.task(name="exits", retry=1)
+async def exits():
+    raise SystemExit(3)
+
+@app.task(name="cut_off", retry=1)
+async def cut_off():
+    other = asyncio.ensure_future(asyncio.sleep(60))
+    asyncio.get_running_loop().call_soon(other.cancel)
+    await other
+
+@app.task(name="large")
+def large():
+    return "é" * 500000
+
 @app.task(name="naps")
 def naps():
     raise redrive.Snooze(3600)
@@ -57,12 +71,12 @@ def test_jobs_run_without_a_server(redrive_program):
     redrive_program("enqueue", "add", '{"a": 1, "b": 2}', "--id", "add")
     for n in range(3):
         redrive_program("enqueue", "sleepy", '{"seconds": 0.1}', "--id", f"sleepy-{n}")
-    for name in ("broken", "naps", "unknown"):
+    for name in ("broken", "naps", "unknown", "exits", "cut_off", "large"):
         redrive_program("enqueue", name, "--id", name)
     redrive_program("work", "--until-idle")
     jobs = {
         id_: json.loads(redrive_program("jobs", "show", id_, "--json"))
-        for id_ in ("add", "sleepy-0", "broken", "naps", "unknown")
+        for id_ in ("add", "sleepy-0", "broken", "naps", "unknown", "exits", "cut_off", "large")
     }
     assert jobs["add"]["result"] == 3
     assert jobs["add"]["max_attempts"] == 2
@@ -72,3 +86,6 @@ def test_jobs_run_without_a_server(redrive_program):
     assert "Traceback" in error["stacktrace"]
     assert jobs["naps"]["state"] == "retrying"
     assert "no task named unknown" in jobs["unknown"]["last_error"]["message"]
+    assert jobs["exits"]["last_error"]["type"] == "SystemExit"
+    assert jobs["cut_off"]["last_error"]["type"] == "asyncio.exceptions.CancelledError"
+    assert len(jobs["large"]["result"]) == 500000

@@ -283,10 +283,10 @@ def start_worker(tmp_path, server):
     (tmp_path / "shop.py").write_text(MODULE)
     processes = []
 
-    def start(*words, **env):
+    def start(*words, place="shop:app", **env):
         processes.append(
             subprocess.Popen(
-                [sys.executable, "-m", "redrive", "worker", "shop:app", *words],
+                [sys.executable, "-m", "redrive", "worker", place, *words],
                 cwd=tmp_path,
                 env={**os.environ, "JOBS_URL": server.url, **env},
                 stderr=subprocess.PIPE,
@@ -355,3 +355,44 @@ def test_until_idle_waits_for_what_a_job_defers(app):
     count.defer(3)
     work(app)
     assert app.client._object("GET", "/jobs?state=completed")["items"][3]["task"] == "count"
+
+
+def test_what_ends_the_claims_ends_the_worker(app):
+    app.task(name="t")(lambda: None)
+    worker = Worker(app)
+    worker.client.claim = lambda body, wait: [{"id": "no token"}]
+    with pytest.raises(KeyError):
+        worker.run()
+
+
+def test_a_worker_that_cannot_claim_exits_with_an_error(start_worker, tmp_path):
+    (tmp_path / "odd.py").write_text(
+        "from shop import app\n"
+        "def claim(body, wait):\n"
+        "    raise ZeroDivisionError('no claims today')\n"
+        "app.client.claim = claim\n"
+    )
+    process = start_worker(place="odd:app")
+    assert process.wait(20) == 1
+    assert "no claims today" in process.stderr.read()
+
+
+def test_a_worker_with_a_timetable_waits_for_its_server(server, start_server):
+    app = App(server.url)
+    seen = threading.Event()
+
+    @app.periodic(cron="*/2 * * * *")
+    @app.task(name="digest")
+    def digest():
+        seen.set()
+
+    digest.defer()
+    server.stop()
+    worker, thread = run_in_thread(app, poll=1)
+    time.sleep(0.3)
+    assert thread.is_alive()
+    start_server(port=server.port)
+    assert seen.wait(20)
+    worker.stop()
+    thread.join(10)
+    assert app.client._object("GET", "/cron")["items"][0]["task"] == "digest"

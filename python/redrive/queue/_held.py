@@ -10,14 +10,19 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import Any, Optional
 
-from redrive.errors import RedriveError, ServerError
+from redrive.errors import RedriveError, ServerError, UnreachableError
 from redrive.policy import RetryPolicy
+from redrive.queue._limits import dump
 from redrive.queue.client import Client, is_temporary
 from redrive.queue.context import Context
 
 logger = logging.getLogger("redrive")
 
 _BATCH = 500
+#: A batch that has so much is sent; with one more item it still is less than the 8 MiB that the server takes.
+_BATCH_BYTES = 4 * 1024 * 1024
+#: Statuses of HTTP for what is wrong with an item itself.
+_BAD_ITEM = (400, 413)
 #: How long to wait before a request to a server that is away is repeated.
 AWAY = RetryPolicy(initial_delay=0.1, multiplier=2, max_delay=5, min_delay=0.05, max_retries=100000, total_timeout=0)
 
@@ -40,6 +45,44 @@ class Held:
             self.future.cancel()
 
 
+class _Settlement:
+    """How a job ended, as it is sent."""
+
+    def __init__(self, held: Held, answer: dict[str, Any], *, is_reduced: bool = False) -> None:
+        self.held = held
+        self.answer = answer
+        self.is_reduced = is_reduced
+        self.data = dump({"id": held.id, "token": held.token, **answer})
+
+    def reduced(self) -> _Settlement:
+        """The same end without what the server may have refused."""
+        return _Settlement(self.held, _reduced(self.answer), is_reduced=True)
+
+
+def _settlement_of(held: Held, answer: dict[str, Any]) -> _Settlement:
+    try:
+        return _Settlement(held, answer)
+    except Exception as exc:
+        logger.warning("settled_without_details job_id=%s error=%s", held.id, exc)
+        return _Settlement(held, _reduced(answer), is_reduced=True)
+
+
+def _reduced(answer: dict[str, Any]) -> dict[str, Any]:
+    status = answer.get("status")
+    if status == "SUCCESS":
+        return {"status": "SUCCESS"}
+    if status is None and answer.get("release"):
+        return {"release": True}
+    plain = {"status": status or "FAIL", "message": "it failed in a way that could not be sent to the server"}
+    name = str(answer.get("error_type") or "")
+    return {**plain, "error_type": name} if name.isascii() and name.isprintable() and 0 < len(name) < 256 else plain
+
+
+def _log_not_settled(settlement: _Settlement, why: object) -> None:
+    """The server does not take it: the job is run again when its lease ends."""
+    logger.error("cannot_settle job_id=%s error=%s", settlement.held.id, why)
+
+
 class HeldJobs:
     """All jobs in hand. Two threads look after them: one settles, one renews leases."""
 
@@ -48,7 +91,7 @@ class HeldJobs:
         self._lease = lease
         self._jobs: dict[str, Held] = {}
         self._changed = threading.Condition()
-        self._settlements: queue.SimpleQueue[Optional[tuple[Held, dict[str, Any]]]] = queue.SimpleQueue()
+        self._settlements: queue.SimpleQueue[Optional[_Settlement]] = queue.SimpleQueue()
         self._end = threading.Event()
         self._threads = [
             threading.Thread(target=self._settle_all, name="redrive-settle", daemon=True),
@@ -71,12 +114,9 @@ class HeldJobs:
             self._jobs[held.token] = held
 
     def settle(self, held: Held, answer: dict[str, Any]) -> None:
-        """How a job ended. The first word counts."""
-        with self._changed:
-            if held.is_settled:
-                return
-            held.is_settled = True
-        self._settlements.put((held, answer))
+        """How a job ended. The first word counts. What the answer has is written down at once."""
+        if self._take_away(held):
+            self._settlements.put(_settlement_of(held, answer))
 
     def give_back(self) -> int:
         """Gives all back unfinished, at no cost of an attempt; returns how many."""
@@ -110,69 +150,97 @@ class HeldJobs:
     # ---- Settling -------------------------------------------------------------------------------
 
     def _settle_all(self) -> None:
+        """Must not end before close(): jobs that are not settled run again."""
         is_open = True
         while is_open:
             first = self._settlements.get()
             batch = [] if first is None else [first]
             is_open = first is not None
-            while is_open and len(batch) < _BATCH and not self._settlements.empty():
+            size = sum(len(settlement.data) for settlement in batch)
+            while is_open and len(batch) < _BATCH and size < _BATCH_BYTES and not self._settlements.empty():
                 more = self._settlements.get()
                 is_open = more is not None
                 if more is not None:
                     batch.append(more)
+                    size += len(more.data)
             if batch:
-                self._settle(batch)
-                self._remove(held for held, _answer in batch)
+                self._settle(batch, time.monotonic() + self._lease * 2)
+                self._remove(settlement.held for settlement in batch)
 
-    def _settle(self, batch: list[tuple[Held, dict[str, Any]]]) -> None:
-        items = [{"id": held.id, "token": held.token, **answer} for held, answer in batch]
+    def _settle(self, batch: list[_Settlement], until: float) -> None:
+        """Raises nothing. What is refused is sent again by halves, so that one bad item spoils no other."""
+        try:
+            answers = self._send(batch, until)
+            for settlement, answer in zip(batch, answers):
+                self._look_at(settlement, answer["status"], answer, until)
+        except UnreachableError as exc:
+            for settlement in batch:
+                _log_not_settled(settlement, exc)
+        except Exception as exc:
+            if len(batch) > 1:
+                middle = len(batch) // 2
+                self._settle(batch[:middle], until)
+                self._settle(batch[middle:], until)
+            elif isinstance(exc, RedriveError) and not (isinstance(exc, ServerError) and exc.status in _BAD_ITEM):
+                _log_not_settled(batch[0], exc)
+            else:
+                self._settle_reduced(batch[0], exc, until)
+
+    def _send(self, batch: list[_Settlement], until: float) -> list[dict[str, Any]]:
+        """Waits while the server is away, but no longer than until a moment."""
         attempt = 0
-        until = time.monotonic() + self._lease * 2
         while True:
             try:
-                answers = self._client.settle(items)
-                break
+                return self._client.settle([settlement.data for settlement in batch])
             except RedriveError as exc:
+                if not is_temporary(exc) or time.monotonic() >= until:
+                    raise
                 attempt += 1
-                if is_temporary(exc) and time.monotonic() < until:
-                    time.sleep(AWAY.delay(attempt))
-                elif len(batch) > 1 and isinstance(exc, ServerError):
-                    for one in batch:  # too large together, or one of them is wrong
-                        self._settle([one])
-                    return
-                else:
-                    self._settle_failed(batch, str(exc))
-                    return
-        for (held, _answer), answer in zip(batch, answers):
-            if answer["status"] == 409:
-                logger.warning("lease_lost job_id=%s state=%s", held.id, answer.get("state"))
-            elif answer["status"] != 200:
-                self._settle_failed([(held, {})], str(answer.get("detail") or answer.get("error")))
+                time.sleep(AWAY.delay(attempt))
 
-    def _settle_failed(self, batch: list[tuple[Held, dict[str, Any]]], why: str) -> None:
-        """The server does not take it: the job is run again when its lease ends."""
-        for held, _answer in batch:
-            logger.error("cannot_settle job_id=%s error=%s", held.id, why)
+    def _look_at(self, settlement: _Settlement, status: int, answer: dict[str, Any], until: float) -> None:
+        why = answer.get("detail") or answer.get("error")
+        if status == 409:
+            logger.warning("lease_lost job_id=%s state=%s", settlement.held.id, answer.get("state"))
+        elif status in _BAD_ITEM:
+            self._settle_reduced(settlement, why, until)
+        elif status != 200:
+            _log_not_settled(settlement, why)
+
+    def _settle_reduced(self, settlement: _Settlement, why: object, until: float) -> None:
+        """The job has ended: it must not run again because its result or its traceback is not taken."""
+        if settlement.is_reduced:
+            _log_not_settled(settlement, why)
+            return
+        logger.warning("settled_without_details job_id=%s error=%s", settlement.held.id, why)
+        self._settle([settlement.reduced()], until)
 
     # ---- Leases ---------------------------------------------------------------------------------
 
     def _keep_leases(self) -> None:
+        """Must not end before close(), as _settle_all."""
         while not self._end.wait(self._lease / 3):
             with self._changed:
                 jobs = list(self._jobs.values())
             for start in range(0, len(jobs), _BATCH):
-                self._extend(jobs[start : start + _BATCH])
+                batch = jobs[start : start + _BATCH]
+                try:
+                    self._extend(batch)
+                except Exception as exc:
+                    logger.warning("cannot_renew_leases jobs=%d error=%s", len(batch), exc)
 
     def _extend(self, jobs: list[Held]) -> None:
         lease = f"{int(self._lease * 1000)}ms"
-        try:
-            answers = self._client.extend([{"id": h.id, "token": h.token, "lease": lease} for h in jobs])
-        except RedriveError as exc:
-            logger.warning("cannot_renew_leases jobs=%d error=%s", len(jobs), exc.message)
-            return
+        answers = self._client.extend([{"id": h.id, "token": h.token, "lease": lease} for h in jobs])
         for held, answer in zip(jobs, answers):
-            if answer["status"] in (404, 409) and not held.is_settled:
+            if answer["status"] in (404, 409) and self._take_away(held):
                 logger.warning("lease_lost job_id=%s state=%s", held.id, answer.get("state"))
-                held.is_settled = True
                 held.cancel()
                 self._remove([held])
+
+    def _take_away(self, held: Held) -> bool:
+        """Whether the job was still to be settled; now it is not."""
+        with self._changed:
+            was_open = not held.is_settled
+            held.is_settled = True
+        return was_open

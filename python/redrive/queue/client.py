@@ -37,7 +37,7 @@ class Client:
         self._path = parts.path.rstrip("/") + "/v1"
         self._timeout = timeout
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        token = token if token is not None else os.environ.get("REDRIVE_TOKEN")
+        token = _usable_token(token if token is not None else os.environ.get("REDRIVE_TOKEN", ""))
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._local = threading.local()
@@ -70,8 +70,9 @@ class Client:
         jobs: list[JSON] = self._object("POST", "/claim", request, timeout=wait + self._timeout, repeat=False)["jobs"]
         return jobs
 
-    def settle(self, items: Sequence[JSON]) -> list[JSON]:
-        answers: list[JSON] = self._object("POST", "/settle", {"items": list(items)})["items"]
+    def settle(self, items: Sequence[bytes]) -> list[JSON]:
+        """Each item is JSON already."""
+        answers: list[JSON] = self._send("POST", "/settle", b'{"items":[' + b",".join(items) + b"]}")["items"]
         return answers
 
     def extend(self, items: Sequence[JSON]) -> list[JSON]:
@@ -85,6 +86,11 @@ class Client:
     ) -> JSON:
         text = None if body is None else json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         data = None if text is None else text.encode("utf-8", "surrogatepass")
+        return self._send(method, path, data, timeout=timeout, repeat=repeat)
+
+    def _send(
+        self, method: str, path: str, data: Optional[bytes], *, timeout: Optional[float] = None, repeat: bool = True
+    ) -> JSON:
         status, answer = self._exchange(method, self._path + path, data, timeout or self._timeout, repeat)
         document = _parse(status, answer)
         if status >= 300:
@@ -143,6 +149,17 @@ class Client:
         if connection is not None:
             with contextlib.suppress(OSError):
                 connection.close()
+
+
+def _usable_token(token: str) -> str:
+    """Without the line end that a file or a shell leaves. What is wrong with it is said without showing it."""
+    token = token.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise InvalidArgumentError(
+            "the token has characters that no token has",
+            hint="is it one line of printable ASCII? It is given as App(url, token=…), or in REDRIVE_TOKEN",
+        )
+    return token
 
 
 def _parse(status: int, answer: bytes) -> JSON:

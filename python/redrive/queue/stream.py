@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 from redrive.queue import runner
+from redrive.queue._limits import dump
 from redrive.queue.app import App
 from redrive.queue.context import Context
 
@@ -63,7 +64,7 @@ class Stream:
     def _write(self, id_: str, answer: dict[str, Any]) -> None:
         if "snooze" in answer:  # the protocol has no word for it
             answer = {"status": "TRANSIENT_FAIL", "message": "snoozed", "retry_after": answer["snooze"]}
-        line = json.dumps({"id": id_, **answer}, separators=(",", ":"))
+        line = dump({"id": id_, **answer}).decode()
         with self._lock:
             self._target.write(line + "\n")
             self._target.flush()

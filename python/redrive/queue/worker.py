@@ -142,16 +142,40 @@ class Worker:
         self.client.close()
 
     def _store_timetable(self) -> None:
-        for entry in self.app.timetable:
+        failures = 0
+        entries = list(self.app.timetable)
+        while entries and not self._stopping.is_set():
+            entry = entries[0]
             try:
                 self.client.put_cron(entry.name, entry.as_json())
-            except ServerError as exc:
-                if exc.status != 409:  # 409: the server's configuration has it, and wins
+            except RedriveError as exc:
+                if is_temporary(exc):
+                    failures += 1
+                    self._wait_for_server(failures, exc)
+                    continue
+                if not isinstance(exc, ServerError) or exc.status != 409:
                     raise
+                # 409: the server's configuration has it, and wins
+            entries.pop(0)
+            failures = 0
+
+    def _wait_for_server(self, failures: int, exc: RedriveError) -> None:
+        if failures == 1:
+            logger.warning("server_away url=%s error=%s", self.client.url, exc)
+        self._stopping.wait(AWAY.delay(failures))
 
     # ---- Claiming -------------------------------------------------------------------------------
 
     def _claim_all(self, pool: ThreadPoolExecutor, loop: asyncio.AbstractEventLoop) -> None:
+        """Until stop(), or until something keeps it from claiming: then run() raises that."""
+        try:
+            self._claim_until_stopped(pool, loop)
+        except BaseException as exc:
+            self._error = exc
+        finally:
+            self.client.close()
+
+    def _claim_until_stopped(self, pool: ThreadPoolExecutor, loop: asyncio.AbstractEventLoop) -> None:
         failures = 0
         while not self._stopping.is_set():
             room = self._held.wait_for_room(self.concurrency, 0.2)
@@ -166,12 +190,9 @@ class Worker:
                 if self._stopping.is_set():
                     break
                 if not is_temporary(exc):
-                    self._error = exc
-                    break
+                    raise
                 failures += 1
-                if failures == 1:
-                    logger.warning("server_away url=%s error=%s", self.client.url, exc)
-                self._stopping.wait(AWAY.delay(failures))
+                self._wait_for_server(failures, exc)
                 continue
             for job in jobs:
                 self._start(job, pool, loop)
@@ -179,7 +200,6 @@ class Worker:
                 if was_idle:
                     break
                 self._held.wait_until_empty(0.2)
-        self.client.close()
 
     def _claim(self, room: int) -> list[dict[str, Any]]:
         self._socket = self.client.connect()
@@ -214,11 +234,21 @@ def _answer_of(future: Future[dict[str, Any]]) -> dict[str, Any]:
     return runner.failed(exception) if exception is not None else future.result()
 
 
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    """A sys.exit() in a task or callback that a job has made comes out of the loop; the other jobs go on."""
+    while True:
+        try:
+            loop.run_forever()
+            return
+        except BaseException as exc:
+            logger.error("event_loop_interrupted error=%s: %s", type(exc).__name__, exc)
+
+
 @contextlib.contextmanager
 def _loop_in_thread() -> Any:
     """An event loop that runs in a thread of its own."""
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="redrive-loop", daemon=True)
+    thread = threading.Thread(target=_run_until_stopped, args=(loop,), name="redrive-loop", daemon=True)
     thread.start()
     try:
         yield loop
