@@ -13,7 +13,7 @@ from collections.abc import Awaitable
 from contextvars import ContextVar
 from typing import Any, Callable, Optional, TypeVar
 
-from redrive._native import ffi, lib, new_handle, raise_error, raise_pending, seconds, text
+from redrive._native import drop_pending, ffi, lib, new_handle, raise_error, raise_pending, seconds, text
 from redrive.errors import BY_CODE, RedriveError
 from redrive.failure import ClassifyFunction, native_failure
 from redrive.job import Job, JobContext, JobResult, NativeJob
@@ -23,15 +23,16 @@ R = TypeVar("R")
 Work = Callable[[JobContext, Any], R]
 
 _FOREVER_MS = 2**63 - 1
-# Event.wait and wait_for take no more than this in one go.
-_WAIT_MAX_S = 1e6
+# A wake can be lost: it runs Python, where a Ctrl-C may come in between (see redrive_py_wake). So nothing
+# waits longer than this before it asks again, which does no harm.
+_WAIT_MAX_S = 2.0
 
 #: The handlers whose jobs this code runs inside.
 inside: ContextVar[tuple[Any, ...]] = ContextVar("redrive_inside", default=())
 
 
 class Step:
-    """One job inside the handler."""
+    """One job inside the handler. One thread drives it; its contexts may be looked at by any, at any time."""
 
     def __init__(self, handler: Any, job: Job, classify: Optional[ClassifyFunction], wake: Callable[[], None]) -> None:
         self.handler = handler  # keeps it alive
@@ -45,6 +46,8 @@ class Step:
         self._options.is_nested = handler in inside.get()
         self._exception: Optional[BaseException] = None
         self._native_job: Optional[NativeJob] = None
+        #: Held while another thread than the driving one may use the C step; that one frees it.
+        self._lock = threading.RLock()
         self._c: Any = ffi.NULL
 
     def begin(self) -> None:
@@ -64,16 +67,26 @@ class Step:
             raise_error(err)
         self._raise_pending()
 
-    def next(self) -> tuple[int, Optional[float]]:
-        """What to do, and with STEP_WAIT for how many seconds at the most; None: until it is woken."""
+    def next(self) -> tuple[int, float]:
+        """What to do, and with STEP_WAIT for how many seconds at the most before it is asked again."""
         kind = lib.redrive_step_next(self._c, self._wait_ms)
         self._raise_pending()
-        wait_ms = self._wait_ms[0]
-        wait = None if wait_ms == _FOREVER_MS else min(seconds(wait_ms), _WAIT_MAX_S)
-        return kind, wait
+        return kind, min(seconds(self._wait_ms[0]), _WAIT_MAX_S)
 
     def context(self) -> JobContext:
-        return JobContext(self.job, lib.redrive_step_run(self._c))
+        run = lib.redrive_step_run(self._c)
+        return JobContext(self.job, self, lib.redrive_run_attempt(run), lib.redrive_run_max_attempts(run))
+
+    def remaining(self) -> Optional[float]:
+        with self._lock:
+            if self._c == ffi.NULL:
+                return 0.0
+            ms: int = lib.redrive_run_remaining_ms(lib.redrive_step_run(self._c))
+        return None if ms == _FOREVER_MS else seconds(ms)
+
+    def cancelled(self) -> bool:
+        with self._lock:
+            return self._c == ffi.NULL or bool(lib.redrive_run_cancelled(lib.redrive_step_run(self._c)))
 
     def done(self, exc: Optional[BaseException]) -> None:
         """The attempt is over."""
@@ -85,8 +98,7 @@ class Step:
     def end(self, value: Optional[R] = None) -> JobResult[R]:
         """Frees the job; one that has not come to its end is cancelled."""
         c = ffi.new("struct redrive_result *")
-        lib.redrive_step_end(self._c, c)
-        self._c = ffi.NULL
+        lib.redrive_step_end(self._take(), c)
         lib.redrive_result_release(c)
         result: JobResult[R] = JobResult(
             text(c.id) or self.job.id,
@@ -106,9 +118,17 @@ class Step:
 
     def abandon(self) -> None:
         """Something else has ended it: an interrupt, a cancelled task, a callback that raised."""
-        if self._c != ffi.NULL:
-            lib.redrive_step_end(self._c, ffi.NULL)
-            self._c = ffi.NULL
+        c = self._take()
+        if c != ffi.NULL:
+            lib.redrive_step_end(c, ffi.NULL)
+            # What the monitor raises at the cancellation would come out of an unrelated call later.
+            drop_pending()
+
+    def _take(self) -> Any:
+        """The C step, which no context sees any more. It is ended without the lock: the monitor may look at one."""
+        with self._lock:
+            c, self._c = self._c, ffi.NULL
+        return c
 
     def _raise_pending(self) -> None:
         try:

@@ -7,6 +7,7 @@ are Python objects and stay here, under the id of the job.
 from __future__ import annotations
 
 import builtins
+import threading
 import time
 from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from redrive._native import Seconds, encode, ffi, lib, milliseconds, new_handle,
 from redrive._steps import Work
 from redrive.errors import BY_CODE, InvalidArgumentError, NotFoundError, RedriveError
 from redrive.job import Job, JobResult
+from redrive.policy import RetryPolicy
 from redrive.vocabulary import CLASSES, REASONS, FailureClass, number
 
 if TYPE_CHECKING:
@@ -87,6 +89,16 @@ class RetryAllResult:
     completed: int
 
 
+@dataclass(frozen=True)
+class KeptWork:
+    """What a letter needs for a retry."""
+
+    job: Job
+    work: Callable[..., Any]
+    #: The job's own when it was submitted: C has a copy of it, which calls its strategy.
+    policy: Optional[RetryPolicy]
+
+
 def _bits(words: list[str], values: Words, what: str) -> int:
     if values is None:
         return 0
@@ -133,25 +145,48 @@ class DeadLetters:
 
     def __init__(self, handler: RetryHandler) -> None:
         self._handler = handler
-        self._work: dict[str, tuple[Job, Callable[..., Any]]] = {}
+        #: Of each letter that C has. Not held while C is called: its callbacks look here as well.
+        self._lock = threading.Lock()
+        self._work: dict[str, KeptWork] = {}
 
     # ---- What the handler keeps here -------------------------------------------------------------
 
-    def keep(self, job: Job, work: Callable[..., Any]) -> None:
+    def keep(self, kept: KeptWork) -> None:
         """Called when a job has died."""
-        self._work[job.id] = (job, work)
-        if len(self._work) > 2 * len(self) + 64:
-            living = {letter.id for letter in self.list()}
-            self._work = {id_: kept for id_, kept in self._work.items() if id_ in living}
+        with self._lock:
+            self._work[kept.job.id] = kept
+            n = len(self._work)
+        if n > 2 * len(self) + 64:
+            self._forget_gone()
 
-    def find_work(self, id_: str) -> tuple[Job, Callable[..., Any]]:
-        try:
-            return self._work[id_]
-        except KeyError:
-            raise NotFoundError("no such dead letter", detail=f"id {id_}") from None
+    def find_work(self, id_: str) -> KeptWork:
+        with self._lock:
+            kept = self._work.get(id_)
+        if kept is None:
+            raise NotFoundError("no such dead letter", detail=f"id {id_}")
+        return kept
 
     def forget(self, id_: str) -> None:
-        self._work.pop(id_, None)
+        """Called when a job has ended otherwise. A letter that an earlier job with its id has left stays."""
+        with self._lock:
+            kept = self._work.get(id_)
+        if kept is not None and not self._is_there(id_):
+            with self._lock:
+                if self._work.get(id_) is kept:  # another may have died meanwhile
+                    del self._work[id_]
+
+    def _forget_gone(self) -> None:
+        """What C has dropped: expired, pushed out, purged."""
+        with self._lock:
+            ids = list(self._work)
+        for id_ in ids:
+            self.forget(id_)
+
+    def _is_there(self, id_: str) -> bool:
+        """Whether C has the letter, also while it is being retried."""
+        handle = new_handle(lambda _entry: None)
+        rc = lib.redrive_dlq_show(self._handler.native, encode(id_, "id"), lib.redrive_py_dead_letter, handle)
+        return bool(rc != lib.REDRIVE_E_NOT_FOUND)
 
     # ---- Looking ---------------------------------------------------------------------------------
 
@@ -200,7 +235,7 @@ class DeadLetters:
 
     def edit(self, id_: str, payload: Any) -> None:
         """Another payload, for the next retry."""
-        job, _work = self.find_work(id_)
+        job = self.find_work(id_).job
         self._check(lib.redrive_dlq_edit(self._handler.native, encode(id_, "id"), b"", 0), id_)
         job.payload = payload
 
@@ -213,8 +248,7 @@ class DeadLetters:
         removed = ffi.new("size_t *")
         age_ms = milliseconds(older_than, "older_than")
         self._check(lib.redrive_dlq_purge(self._handler.native, age_ms, removed))
-        if age_ms == 0:
-            self._work.clear()
+        self._forget_gone()
         return int(removed[0])
 
     def retry(self, id_: str, work: Optional[Work[Any]] = None) -> JobResult[Any]:
@@ -243,11 +277,12 @@ class DeadLetters:
 
     def _letter(self, c: Any) -> DeadLetter:
         id_ = text(c.id) or ""
-        kept = self._work.get(id_)
+        with self._lock:
+            kept = self._work.get(id_)
         return DeadLetter(
             id_,
             text(c.task) or "",
-            kept[0].payload if kept else None,
+            kept.job.payload if kept else None,
             text(c.service),
             text(c.queue),
             text(c.user),

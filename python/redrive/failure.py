@@ -151,6 +151,7 @@ class NativeFailure:
         c.failed = True
         if type_ is not None:
             names = _names_of(type_)
+            self._kept.append(names)  # the cache may forget them while C still reads
             c.error_type = names.c_shown
             c.error_types = names.c_types
             c.n_error_types = len(names.names)

@@ -13,12 +13,13 @@ import os
 import threading
 import weakref
 from collections.abc import Awaitable, Iterable
+from dataclasses import replace
 from typing import Any, Callable, Optional, TypeVar, Union
 
 from redrive._native import Seconds, encode, ffi, lib, new_handle, raise_error, raise_pending, text
 from redrive._steps import Step, Work, inside, loop_waker, run_async, run_sync
 from redrive.breaker import BreakerConfig, BreakerStatus, status_of
-from redrive.dead_letters import DeadLetters
+from redrive.dead_letters import DeadLetters, KeptWork
 from redrive.errors import BY_CODE, InvalidArgumentError, RedriveError
 from redrive.failure import Classifier, ClassifyFunction, Row, as_classifier, native_rows
 from redrive.job import Job, JobContext, JobResult
@@ -131,34 +132,38 @@ class RetryHandler:
         _refuse_coroutine_function(work, "submit_job")
         woken = threading.Event()
         step = Step(self.native, job, self._classifier.function, woken.set)
-        return self._keep_dead(job, work, run_sync(step, step.begin, work, woken))
+        kept = KeptWork(job, work, job.retry)
+        return self._keep_dead(kept, run_sync(step, step.begin, work, woken))
 
     async def submit_job_async(self, job: Job, work: Work[Awaitable[R]]) -> JobResult[R]:
         """The same for a coroutine function, in the running event loop. Waiting blocks nothing."""
         woken, wake = loop_waker()
         step = Step(self.native, job, self._classifier.function, wake)
-        return self._keep_dead(job, work, await run_async(step, step.begin, work, woken))
+        kept = KeptWork(job, work, job.retry)
+        return self._keep_dead(kept, await run_async(step, step.begin, work, woken))
 
     def retry_dead(self, id: str, work: Optional[Work[R]] = None) -> JobResult[R]:
-        job, kept = self.dead_letters.find_work(id)
-        function = kept if work is None else work
-        _refuse_coroutine_function(function, "retry")
+        kept = self._to_retry(id, work)
+        _refuse_coroutine_function(kept.work, "retry")
         woken = threading.Event()
-        step = Step(self.native, job, self._classifier.function, woken.set)
-        return self._keep_dead(job, function, run_sync(step, step.begin_retry, function, woken))
+        step = Step(self.native, kept.job, self._classifier.function, woken.set)
+        return self._keep_dead(kept, run_sync(step, step.begin_retry, kept.work, woken))
 
     async def retry_dead_async(self, id: str, work: Optional[Work[Awaitable[R]]] = None) -> JobResult[R]:
-        job, kept = self.dead_letters.find_work(id)
-        function = kept if work is None else work
+        kept = self._to_retry(id, work)
         woken, wake = loop_waker()
-        step = Step(self.native, job, self._classifier.function, wake)
-        return self._keep_dead(job, function, await run_async(step, step.begin_retry, function, woken))
+        step = Step(self.native, kept.job, self._classifier.function, wake)
+        return self._keep_dead(kept, await run_async(step, step.begin_retry, kept.work, woken))
 
-    def _keep_dead(self, job: Job, work: Callable[..., Any], result: JobResult[R]) -> JobResult[R]:
+    def _to_retry(self, id: str, work: Optional[Callable[..., Any]]) -> KeptWork:
+        kept = self.dead_letters.find_work(id)
+        return kept if work is None else replace(kept, work=work)
+
+    def _keep_dead(self, kept: KeptWork, result: JobResult[R]) -> JobResult[R]:
         if result.state is State.DEAD_LETTER:
-            self.dead_letters.keep(job, work)
-        elif result.state is not State.CANCELLED:
-            self.dead_letters.forget(job.id)
+            self.dead_letters.keep(kept)
+        else:
+            self.dead_letters.forget(kept.job.id)
         return result
 
     def cancel(self, job_id: str) -> bool:

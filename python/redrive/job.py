@@ -6,16 +6,14 @@ import os
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, Generic, Optional, TypeVar
+from typing import Any, Generic, Optional, Protocol, TypeVar
 
-from redrive._native import Seconds, encode, ffi, lib, milliseconds, seconds
+from redrive._native import Seconds, encode, ffi, milliseconds
 from redrive.errors import JobFailedError, RedriveError
 from redrive.policy import RetryPolicy
 from redrive.vocabulary import State
 
 R = TypeVar("R")
-
-_FOREVER_MS = 2**63 - 1
 
 
 def new_id() -> str:
@@ -63,28 +61,36 @@ class NativeJob:
             c.deadline_ms = milliseconds(job.deadline, "deadline")
 
 
-class JobContext:
-    """What a function is told of its job. It belongs to one attempt."""
+class Running(Protocol):
+    """What a context asks the job inside of the handler; also when that has ended."""
 
-    def __init__(self, job: Job, run: Any) -> None:
+    def remaining(self) -> Optional[float]: ...
+
+    def cancelled(self) -> bool: ...
+
+
+class JobContext:
+    """What a function is told of its job. It belongs to one attempt, and may be looked at after its end."""
+
+    def __init__(self, job: Job, running: Running, attempt: int, max_attempts: int) -> None:
         self.job = job
-        self._run = run
+        self._running = running
         self.job_id = job.id
         self.task = job.task
         #: 1, 2, …
-        self.attempt: int = lib.redrive_run_attempt(run)
-        self.max_attempts: int = lib.redrive_run_max_attempts(run)
+        self.attempt = attempt
+        self.max_attempts = max_attempts
 
     @property
     def remaining(self) -> Optional[float]:
-        """Seconds until the deadline or the total time-out: what to give to a request. None: no limit."""
-        ms: int = lib.redrive_run_remaining_ms(self._run)
-        return None if ms == _FOREVER_MS else seconds(ms)
+        """Seconds until the deadline or the total time-out: what to give to a request. None: no limit; 0 after
+        the job's end."""
+        return self._running.remaining()
 
     @property
     def cancelled(self) -> bool:
-        """True once the job was cancelled or the handler is being stopped: return soon."""
-        return bool(lib.redrive_run_cancelled(self._run))
+        """True once the job was cancelled or has ended, or the handler is being stopped: return soon."""
+        return self._running.cancelled()
 
 
 @dataclass

@@ -1,0 +1,218 @@
+"""What C points at lives as long as C needs it, and what Python asks of C is still there."""
+
+import asyncio
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+
+from redrive import RetryHandler, RetryPolicy, State, failure
+from redrive._native import text
+from redrive._steps import Step
+
+QUICK = RetryPolicy(max_retries=2, strategy="fixed", initial_delay=0.01, min_delay=0, jitter=False)
+
+
+def echo(context, payload):
+    return payload
+
+
+def fail(context, payload):
+    raise payload
+
+
+# ---- Contexts ------------------------------------------------------------------------------------
+
+
+def test_a_context_can_be_looked_at_after_the_end():
+    kept = []
+
+    def work(context, payload):
+        assert not context.cancelled
+        assert context.remaining > 0
+        kept.append(context)
+
+    handler = RetryHandler(retry=QUICK)
+    handler.submit_job(handler.create_job("t", deadline=60), work)
+    assert (kept[0].cancelled, kept[0].remaining, kept[0].attempt) == (True, 0, 1)
+
+
+def test_a_context_of_an_abandoned_job_is_cancelled():
+    kept = []
+
+    def work(context, payload):
+        kept.append(context)
+        raise KeyboardInterrupt
+
+    handler = RetryHandler(retry=QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        handler.submit_job(handler.create_job("t"), work)
+    assert (kept[0].cancelled, kept[0].remaining) == (True, 0)
+
+
+def test_threads_look_at_contexts_while_jobs_end():
+    handler = RetryHandler(retry=QUICK)
+    contexts = []
+    errors = []
+    done = threading.Event()
+
+    def look():
+        try:
+            while not done.is_set():
+                for context in contexts[-3:]:
+                    assert context.cancelled in (True, False)
+                    assert context.remaining is None or context.remaining >= 0
+        except BaseException as exc:
+            errors.append(exc)
+
+    def work(context, payload):
+        contexts.append(context)
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        handler.submit_job(handler.create_job("t"), work)
+    done.set()
+    for thread in threads:
+        thread.join(10)
+    assert errors == []
+
+
+# ---- Wakes and what callbacks raise --------------------------------------------------------------
+
+
+def park_and_reset(handler, submit):
+    handler.submit_job(handler.create_job("t"), echo)
+    handler.breakers.trip("t")
+    done = []
+    thread = threading.Thread(target=lambda: done.append(submit()), daemon=True)
+    thread.start()
+    while handler.metrics().parked == 0:
+        time.sleep(0.001)
+    handler.breakers.reset("t")
+    thread.join(10)
+    return done
+
+
+@pytest.fixture
+def deaf_handler(monkeypatch):
+    """Its jobs are never told that they are woken."""
+    monkeypatch.setattr("redrive.handler.Step", lambda native, job, classify, _wake: Step(native, job, classify, bool))
+    return RetryHandler(retry=QUICK)
+
+
+def test_a_lost_wake_delays_a_thread_but_does_not_hang_it(deaf_handler):
+    job = deaf_handler.create_job("t", 7)
+    done = park_and_reset(deaf_handler, lambda: deaf_handler.submit_job(job, echo))
+    assert [result.value for result in done] == [7]
+
+
+def test_a_lost_wake_delays_a_coroutine_but_does_not_hang_it(deaf_handler):
+    async def work(context, payload):
+        return payload
+
+    job = deaf_handler.create_job("t", 7)
+    done = park_and_reset(deaf_handler, lambda: asyncio.run(deaf_handler.submit_job_async(job, work)))
+    assert [result.value for result in done] == [7]
+
+
+def test_what_a_monitor_raises_at_a_cancellation_does_not_come_out_elsewhere():
+    def monitor(event):
+        if event.type == "cancelled":
+            raise RuntimeError("monitor")
+
+    def interrupted(context, payload):
+        raise KeyboardInterrupt
+
+    handler = RetryHandler(retry=QUICK, monitor=monitor)
+    with pytest.raises(KeyboardInterrupt):
+        handler.submit_job(handler.create_job("t"), interrupted)
+    assert handler.metrics().jobs_cancelled == 1
+    assert RetryHandler(retry=QUICK).submit_job(handler.create_job("t", 7), echo).value == 7
+
+
+def test_names_of_types_outlive_their_cache():
+    made = type("Made", (ValueError,), {})
+    native = failure.native_failure(made("no"))
+    names = weakref.ref(failure._names_of(made))
+    failure._known.clear()
+    gc.collect()
+    assert names() is not None
+    assert text(native.struct.error_type).endswith("Made")
+
+
+# ---- Dead letters --------------------------------------------------------------------------------
+
+
+def test_a_new_job_with_the_id_of_a_letter_leaves_the_letter():
+    handler = RetryHandler(retry=1)
+    handler.submit_job(handler.create_job("t", ValueError("x"), id="a"), fail)
+    assert handler.submit_job(handler.create_job("t", 7, id="a"), echo).success
+    assert len(handler.dead_letters) == 1
+    assert isinstance(handler.dead_letters.get("a").payload, ValueError)
+    assert handler.dead_letters.retry("a").state is State.DEAD_LETTER
+    assert handler.dead_letters.retry("a", lambda context, payload: 1).success
+    assert len(handler.dead_letters) == len(handler.dead_letters._work) == 0
+
+
+def test_a_letter_whose_retry_is_cancelled_can_be_retried_again():
+    handler = RetryHandler(retry=RetryPolicy(max_retries=1, initial_delay=60, jitter=False))
+    handler.submit_job(handler.create_job("t", ValueError("x"), id="a"), fail)
+
+    def cancel(context, payload):
+        handler.dead_letters.purge()
+        handler.cancel("a")
+        raise OSError
+
+    assert handler.dead_letters.retry("a", cancel).state is State.CANCELLED
+    assert isinstance(handler.dead_letters.get("a").payload, ValueError)
+    assert handler.dead_letters.retry("a", lambda context, payload: 1).success
+
+
+def test_a_letter_keeps_the_policy_that_c_has_a_copy_of():
+    def strategy(n):
+        return 0.001 * n
+
+    def die(context, payload):  # its exception, and with it the frames of the call, is kept by nothing
+        raise OSError("x")
+
+    handler = RetryHandler()
+    policy = RetryPolicy(max_retries=1, strategy=strategy, min_delay=0, jitter=False)
+    job = handler.create_job("t", id="a", retry=policy)
+    handler.submit_job(job, die)
+    job.retry = None
+    kept = weakref.ref(policy)
+    del policy
+    gc.collect()
+    assert kept() is not None
+    assert handler.dead_letters.retry("a").attempts == 2
+    handler.dead_letters.remove("a")
+    gc.collect()
+    assert kept() is None
+
+
+def test_threads_share_dead_letters():
+    handler = RetryHandler(retry=1, max_dead_letters=50)
+    errors = []
+
+    def work(thread):
+        try:
+            for n in range(150):
+                handler.submit_job(handler.create_job("t", ValueError(n), id=f"{thread}-{n}"), fail)
+                if n % 10 == 0:
+                    handler.dead_letters.list()
+        except BaseException as exc:
+            errors.append(exc)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert errors == []
+    letters = handler.dead_letters.list()
+    assert len(letters) == 50
+    assert all(isinstance(letter.payload, ValueError) for letter in letters)
