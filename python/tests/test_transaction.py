@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import re
 import subprocess
+from datetime import datetime, timedelta, timezone
 
 import psycopg
+import psycopg.rows
 import pytest
 import sqlalchemy
 from conftest import BINARY
@@ -12,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from redrive import App, InvalidArgumentError
+from redrive.queue import transaction
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +66,44 @@ def test_psycopg(url, send, jobs):
         first = send.configure(connection=connection, unique_key="k").defer("ann")
         second = send.configure(connection=connection, unique_key="k").defer("ann")
     assert (second.id, second.existed) == (first.id, True)
+
+
+@pytest.mark.parametrize("factory", [psycopg.rows.dict_row, psycopg.rows.namedtuple_row, psycopg.rows.scalar_row])
+def test_rows_of_every_kind(url, send, jobs, factory):
+    with psycopg.connect(url, row_factory=factory) as connection:
+        job = send.configure(connection=connection).defer("ann")
+
+    async def main():
+        async with await psycopg.AsyncConnection.connect(url, row_factory=factory) as connection:
+            return await send.configure(connection=connection).defer_async("ann")
+
+    second = asyncio.run(main())
+    assert not job.existed
+    assert not second.existed
+    assert {job.id, second.id} <= set(jobs())
+
+
+def parameter_types(url, job):
+    """Of each parameter of the statement, as the server says it."""
+    sql, values = transaction.statement(job, '{"to":"ann"}', ":{}")
+    numbers = {name: number for number, name in enumerate(values, 1)}
+    with psycopg.connect(url) as connection:
+        connection.execute("PREPARE submit AS " + re.sub(r":(\w+)", lambda found: f"${numbers[found[1]]}", sql))
+        types = connection.execute("SELECT parameter_types::text[] FROM pg_prepared_statements").fetchone()[0]
+    return dict(zip(values, types))
+
+
+def test_every_time_is_a_parameter_of_type_text(url, send, jobs):
+    """asyncpg asks the server for the type, and takes no text for an interval or a time."""
+    soon = datetime.now(timezone.utc) + timedelta(hours=1)
+    later = parameter_types(url, send.configure(schedule_in=90.5, deadline=600).job("ann"))
+    assert (later["delay"], later["deadline"]) == ("text", "text")
+    assert parameter_types(url, send.configure(schedule_at=soon).job("ann"))["at"] == "text"
+    engine = sqlalchemy.create_engine(engine_url(url))
+    with Session(engine) as session, session.begin():
+        job = send.configure(connection=session, schedule_at=soon, deadline=7200).defer("ann")
+    engine.dispose()
+    assert jobs()[job.id][0] == "scheduled"
 
 
 def test_psycopg_async(url, send, jobs):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from redrive.errors import InvalidArgumentError
@@ -26,7 +27,11 @@ _PARAMETERS = {
 
 
 def statement(job: dict[str, Any], payload: str, style: str) -> tuple[str, dict[str, Any]]:
-    """The SQL and its parameters; ``style`` writes a parameter: ``%({})s`` or ``:{}``."""
+    """The SQL and its parameters; ``style`` writes a parameter: ``%({})s`` or ``:{}``.
+
+    Times are sent as text and cast twice: asyncpg asks the server for the type of a parameter, and would want
+    a datetime or a timedelta for one that is cast to timestamptz or interval at once.
+    """
     values: dict[str, Any] = {"payload": payload}
     parts = [f"payload => CAST({style.format('payload')} AS text)"]
     for key, parameter in _PARAMETERS.items():
@@ -37,11 +42,11 @@ def statement(job: dict[str, Any], payload: str, style: str) -> tuple[str, dict[
         parts.append("unique_forever => true")
     if job.get("at") is not None:
         values["at"] = job["at"]
-        parts.append(f"process_after => CAST({style.format('at')} AS timestamptz)")
+        parts.append(f"process_after => CAST(CAST({style.format('at')} AS text) AS timestamptz)")
     for key, parameter in (("delay", "process_after"), ("deadline", "deadline")):
         if job.get(key) is not None:
             values[key] = job[key]
-            parts.append(f"{parameter} => now() + CAST({style.format(key)} AS interval)")
+            parts.append(f"{parameter} => now() + CAST(CAST({style.format(key)} AS text) AS interval)")
     return f"SELECT redrive.submit({', '.join(parts)})", values
 
 
@@ -57,6 +62,13 @@ def _is_sqlalchemy(connection: Any) -> bool:
 def _sqlalchemy(job: dict[str, Any], payload: str) -> tuple[Any, dict[str, Any]]:
     sql, values = statement(job, payload, ":{}")
     return importlib.import_module("sqlalchemy").text(sql), values
+
+
+def _only_value(row: Any) -> str:
+    """Of a row of one column, as the connection makes rows: a tuple, a mapping (dict_row), or the value itself."""
+    if isinstance(row, Mapping):
+        return str(next(iter(row.values())))
+    return row if isinstance(row, str) else str(row[0])
 
 
 def submit(connection: Any, job: dict[str, Any], payload: str) -> str:
@@ -76,7 +88,7 @@ def submit(connection: Any, job: dict[str, Any], payload: str) -> str:
     sql, values = statement(job, payload, "%({})s")
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
-        return str(cursor.fetchone()[0])
+        return _only_value(cursor.fetchone())
 
 
 async def submit_async(connection: Any, job: dict[str, Any], payload: str) -> str:
@@ -88,4 +100,4 @@ async def submit_async(connection: Any, job: dict[str, Any], payload: str) -> st
         return str((await connection.execute(sql, values)).scalar_one())
     sql, values = statement(job, payload, "%({})s")
     cursor = await connection.execute(sql, values)
-    return str((await cursor.fetchone())[0])
+    return _only_value(await cursor.fetchone())
