@@ -19,7 +19,7 @@ GO_CACHE = pathlib.Path(os.environ.get("REDRIVE_BUILD", HERE.parents[1] / "build
 # A registry may be slow, or refuse once and then answer.
 FETCH_S = 120
 TRIES = 4
-BUILD_S = 300
+BUILD_S = 800  # Go builds its own library first, on a machine that may be busy
 
 _had = {}
 
