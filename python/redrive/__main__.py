@@ -85,7 +85,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
 
 if __name__ == "__main__":
     code = main()
-    # A function that was given back may still be running in its thread; nobody waits for it.
+    # A function that was given back may still be running in its thread; the process does not wait for it.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

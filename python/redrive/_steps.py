@@ -178,7 +178,7 @@ def loop_waker() -> tuple[asyncio.Event, Callable[[], None]]:
     event = asyncio.Event()
 
     def wake() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and its jobs with it
             loop.call_soon_threadsafe(event.set)
 
     return event, wake

@@ -62,14 +62,14 @@ static void post_session(struct rest_call *call)
 
 static void delete_session(struct rest_call *call)
 {
-    const struct principal nobody = {0};
+    const struct principal logged_out = {0};
     const char *cookie = session_cookie(call->request, (struct str){NULL, 0});
     if (!cookie) {
         kit_nomem(call);
         return;
     }
     rest_header(call, "Set-Cookie", cookie);
-    send_session(call, &nobody);
+    send_session(call, &logged_out);
 }
 
 const struct rest_route REST_SESSION[] = {

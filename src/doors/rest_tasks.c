@@ -11,8 +11,8 @@
 #include "engine/stats.h"
 #include "store/job_json.h"
 
-/* Of tasks that no configuration names, at most so many are listed: whoever may submit jobs can
- * make any number of them. */
+/* Of tasks that no configuration names, at most so many are listed: a client that may submit jobs
+ * can make any number of them. */
 #define UNDECLARED_MAX 500
 
 /* Retries of a schedule that are listed; a policy may allow a hundred thousand. */

@@ -11,9 +11,9 @@
  * every LANE_LOOK_MS. One that is behind sends a candidate too many or too few ahead, no more.
  *
  * Whether jobs are parked under a limit is not written with every job that is parked: such a unit
- * only compares the version of the row. So whoever finds none parked writes that it seems so, which
- * raises the version; whoever parks a job from then on writes that as well; and when still none is
- * found the limit has none. A process that dies in between leaves that to the others.
+ * only compares the version of the row. So a process that finds none parked writes that it seems
+ * so, which raises the version; one that parks a job from then on writes that as well; and when
+ * still none is found the limit has none. A process that dies in between leaves that to the others.
  *
  * Jobs parked in a lane go back to the queue as candidates: as many as could be started now. A
  * candidate is counted until a claim has met it, so that a lane is not emptied while nobody claims;

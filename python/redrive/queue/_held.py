@@ -39,7 +39,7 @@ class Held:
         self.is_settled = False
 
     def cancel(self) -> None:
-        """Nobody wants its end any more: a function sees ``context.cancelled``, a coroutine is cancelled."""
+        """The server no longer waits for its end: a function sees ``context.cancelled``, a coroutine is cancelled."""
         self.context.cancelled = True
         if self.future is not None:
             self.future.cancel()
