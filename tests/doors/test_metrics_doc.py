@@ -10,7 +10,7 @@ import yaml
 from faktory_kit import Client as FaktoryClient
 from serve_kit import ROOT, Bench, Server, token_hash, wait_for
 
-MANUAL = (ROOT / "docs" / "operations.md").read_text("utf-8")
+MANUAL = (ROOT / "docs" / "monitoring.md").read_text("utf-8")
 DASHBOARD = json.loads((ROOT / "docs" / "grafana" / "redrive.json").read_text("utf-8"))
 RULES = yaml.safe_load((ROOT / "docs" / "prometheus" / "redrive.rules.yaml").read_text("utf-8"))
 
