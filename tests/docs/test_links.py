@@ -7,8 +7,8 @@ import urllib.parse
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
-for folder in ("docs", "examples", "src", "tests", "bench", "tools"):
+PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+for folder in ("docs", "examples", "src", "tests", "bench", "tools", "web"):
     PAGES += sorted((ROOT / folder).rglob("*.md"))
 
 
@@ -53,7 +53,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_every_document_can_be_found_from_the_readme():
-    """By following links: a page that nothing leads to is read by nobody."""
+    """By following links: a page that no link leads to is not read."""
     reached, todo = set(), [ROOT / "README.md"]
     while todo:
         page = todo.pop()
