@@ -10,10 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "core/backoff.h"
-#include "core/breaker.h"
+#include "base/time/clock.h"
+#include "core/breaker/breaker.h"
 #include "core/decide.h"
+#include "core/retry/backoff.h"
 
 #define ROUNDS     11
 #define ITERATIONS 2000000

@@ -34,11 +34,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "engine/claim.h"
+#include "base/time/clock.h"
 #include "engine/committer.h"
-#include "engine/settle.h"
-#include "engine/submit.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/settle.h"
+#include "engine/verbs/submit.h"
 
 #define BATCH_MAX   1024
 #define WINDOW_MAX  64

@@ -23,8 +23,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/rng.h"
+#include "base/time/clock.h"
 #include "connection.h"
 
 #define WINDOW_MAX      1024

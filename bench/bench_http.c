@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 #define CONNECTIONS_MAX 256
 #define PAYLOAD         100

@@ -15,10 +15,10 @@
 #include <cjson/cJSON.h>
 #include <jansson.h>
 
-#include "base/buf.h"
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/json/json.h"
+#include "base/json/writer.h"
 #include "base/rng.h"
+#include "base/text/buf.h"
 
 #define DOC_BYTES 488
 #define N_DOCS    2148 /* with commas and brackets just below 1 MiB */

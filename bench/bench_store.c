@@ -18,9 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/id.h"
 #include "base/rng.h"
+#include "base/time/clock.h"
 #include "store/store.h"
 
 #define UNIT_MAX 1000

@@ -8,6 +8,6 @@ import sys
 
 src = pathlib.Path(sys.argv[1]).resolve() / "src"
 for module in ("base", "core", "lib"):
-    for path in sorted((src / module).glob("*.c")):
-        if not path.name.startswith("queue"):
+    for path in sorted((src / module).rglob("*.c")):
+        if path.parent != src / "lib" / "queue":
             print(path)

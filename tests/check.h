@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 /* Registers a test under the name of its function, which reads as a fact. */
 #define T(function) cmocka_unit_test(function)

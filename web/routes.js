@@ -1,5 +1,5 @@
 // The pages, in the order of the navigation. The server knows the first segments of their paths as
-// well (src/doors/ui.c), and answers each with the same document.
+// well (src/server/dashboard/ui.c), and answers each with the same document.
 import breakers from "./pages/breakers.js";
 import cron from "./pages/cron.js";
 import dead from "./pages/dead.js";

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/rng.h"
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define ID_UUID_LEN 36
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 #define SHA256_BYTES       32
 #define SHA256_BLOCK_BYTES 64

@@ -1,6 +1,6 @@
-#include "cli/cli.h"
-#include "cli/commands.h"
-#include "cli/load_config.h"
+#include "cli/commands/commands.h"
+#include "cli/frame/cli.h"
+#include "cli/shared/load_config.h"
 #include "store/store.h"
 
 /* Listed in the order of help. */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "config/fields_task.h"
-#include "config/types.h"
+#include "config/schema/task.h"
+#include "config/schema/types.h"
 
 /* ---- Tasks by name -------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #ifndef CONFIG_CHECK_H
 #define CONFIG_CHECK_H
 
-#include "config/bind.h"
+#include "config/schema/bind.h"
 
 /* Completes b->config, all keys of which are bound from `root`: the task that stands for those
  * that nobody declared, and the index by name. Then looks at what sections say of each other. */

@@ -13,13 +13,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/json_writer.h"
-#include "base/log.h"
-#include "base/str.h"
-#include "core/cron.h"
-#include "core/health.h"
-#include "core/limit.h"
-#include "core/tz.h"
+#include "base/json/writer.h"
+#include "base/sys/log.h"
+#include "base/text/str.h"
+#include "core/breaker/health.h"
+#include "core/cron/cron.h"
+#include "core/limit/limit.h"
+#include "core/time/tz.h"
 #include "redrive.h"
 
 struct config_strings {
@@ -199,8 +199,8 @@ enum config_socket_mode {
     CONFIG_SOCKET_ALL,   /* 0666 */
 };
 
-/* Files; only a server reads them (doors/tls.h), so that every other command can do without. Both
- * are set, or neither. */
+/* Files; only a server reads them (server/listen/tls.h), so that every other command can do
+ * without. Both are set, or neither. */
 struct config_tls {
     const char *cert; /* PEM: the certificate, then those between it and the root; NULL: no TLS */
     const char *key;  /* PEM */

@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-#include "base/arena.h"
-#include "config/zone.h"
+#include "base/mem/arena.h"
+#include "config/schema/zone.h"
 
 struct config_owned {
     atomic_uint holders;
@@ -13,7 +13,7 @@ struct config_owned {
     struct zone *zones;
     const char *zone_dir; /* where they were found */
 
-    /* For exposed.h: what is secret in a file, in words; NULL: nothing. */
+    /* For load/exposed.h: what is secret in a file, in words; NULL: nothing. */
     const char *file_secrets;
     const char *dotenv_secrets;
     const char *dotenv_path; /* NULL: there is no such file */

@@ -2,8 +2,8 @@
 
 #include <signal.h>
 
-#include "core/backoff.h"
-#include "core/policy.h"
+#include "core/retry/backoff.h"
+#include "core/retry/policy.h"
 #include "core/vocabulary.h"
 
 const char *delay_why_name(enum delay_why why)

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-#include "core/breaker.h"
-#include "core/classify.h"
+#include "core/breaker/breaker.h"
+#include "core/classify/classify.h"
 #include "redrive.h"
 
 /* A job whose runs crash or get lost so many times in a row is the cause of it. */

@@ -1,7 +1,7 @@
 #include "core/explain.h"
 
-#include "core/backoff.h"
-#include "core/policy.h"
+#include "core/retry/backoff.h"
+#include "core/retry/policy.h"
 #include "core/vocabulary.h"
 
 void explain_init_failure(struct explain *e, const struct redrive_policy *policy,

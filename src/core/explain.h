@@ -8,7 +8,7 @@
 #ifndef CORE_EXPLAIN_H
 #define CORE_EXPLAIN_H
 
-#include "base/json_writer.h"
+#include "base/json/writer.h"
 #include "core/decide.h"
 #include "redrive.h"
 

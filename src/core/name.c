@@ -1,7 +1,7 @@
 #include "core/name.h"
 
 #include "base/err.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 int name_check(const char *what, struct str name, struct redrive_err *err)
 {

@@ -5,7 +5,7 @@
 #ifndef CORE_NAME_H
 #define CORE_NAME_H
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "redrive.h"
 
 #define NAME_MAX_BYTES 255

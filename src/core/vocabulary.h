@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "redrive.h"
 
 enum vocabulary {

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/thread.h"
+#include "base/sys/thread.h"
+#include "base/time/clock.h"
+#include "engine/clock/tick.h"
 #include "engine/linger.h"
-#include "engine/tick.h"
 #include "engine/watcher.h"
 
 /* The longest sleep, so that a wall clock that was set is noticed. */

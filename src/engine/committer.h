@@ -13,7 +13,7 @@
 #define ENGINE_COMMITTER_H
 
 #include "engine/engine.h"
-#include "engine/unit.h"
+#include "engine/transaction.h"
 
 /* What one unit takes at most. */
 #define COMMITTER_MAX_OPS  512

@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 #define MOST_TRIES      50
 #define MOST_MS         5000

@@ -2,14 +2,14 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "base/duration.h"
 #include "base/err.h"
-#include "core/classify.h"
-#include "core/policy.h"
+#include "base/time/clock.h"
+#include "base/time/duration.h"
+#include "core/classify/classify.h"
+#include "core/retry/policy.h"
+#include "engine/clock/retention.h"
 #include "engine/private.h"
 #include "engine/store_time.h"
-#include "engine/retention.h"
 
 #define RUN_TIME_HALF_LIFE_MS (10 * 60 * 1000)
 

@@ -1,10 +1,11 @@
 /* engine.h - the queue itself: jobs in a store, moved by the decisions of core.
  *
  * An engine holds a store handle, what it has cached of the state that processes share, and the
- * time at which it next wants to be asked what is due. Verbs are operations (unit.h) that are run
- * many to a unit; each has a header of its own: submit.h, claim.h, settle.h, change.h, control.h.
- * What only time asks for is engine_tick (tick.h). A committer (committer.h) does all of it on a
- * thread of its own and takes operations from any other.
+ * time at which it next wants to be asked what is due. Verbs are operations (transaction.h) that
+ * are run many to a unit; each has a header of its own: verbs/submit.h, verbs/claim.h,
+ * verbs/settle.h, verbs/change.h, verbs/control.h. What only time asks for is engine_tick
+ * (clock/tick.h). A committer (committer.h) does all of it on a thread of its own and takes
+ * operations from any other.
  *
  * Invariants
  *   1. What an operation answers and what events tell has been committed.
@@ -19,12 +20,12 @@
 
 #include <stdint.h>
 
-#include "base/log.h"
+#include "base/sys/log.h"
 #include "config/config.h"
-#include "core/health.h"
-#include "engine/alert.h"
-#include "engine/events.h"
-#include "engine/pulse.h"
+#include "core/breaker/health.h"
+#include "engine/clock/alert.h"
+#include "engine/report/events.h"
+#include "engine/store_status.h"
 #include "store/store.h"
 
 #define ENGINE_TENANT_DEFAULT    "default"
@@ -64,7 +65,7 @@ bool engine_has_claimed(const struct engine *engine);
  * look for their next jobs ahead. */
 void engine_expect(struct engine *engine, bool come_back);
 
-/* How the store is doing (pulse.h). Any thread. */
+/* How the store is doing (store_status.h). Any thread. */
 struct pulse *engine_pulse(const struct engine *engine);
 
 /* Whether anything has been applied since the last time of asking that put a job into the queue. */

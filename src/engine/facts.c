@@ -2,10 +2,10 @@
 
 #include <stdio.h>
 
-#include "base/buf.h"
-#include "base/duration.h"
-#include "core/backoff.h"
-#include "core/failure.h"
+#include "base/text/buf.h"
+#include "base/time/duration.h"
+#include "core/classify/failure.h"
+#include "core/retry/backoff.h"
 #include "engine/private.h"
 
 static int64_t elapsed_ms(const struct engine *e, const struct job_status *s)

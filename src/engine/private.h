@@ -1,22 +1,22 @@
-/* private.h - the inside of an engine, for the files of this room only. */
+/* private.h - the inside of an engine, for the files of this module only. */
 #ifndef ENGINE_PRIVATE_H
 #define ENGINE_PRIVATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/arena.h"
 #include "base/id.h"
-#include "base/map.h"
+#include "base/mem/arena.h"
+#include "base/mem/map.h"
 #include "base/rng.h"
 #include "core/quantile.h"
+#include "engine/clock/cron_entries.h"
 #include "engine/engine.h"
-#include "engine/lane.h"
-#include "engine/pulse.h"
+#include "engine/gates/gates.h"
 #include "engine/running.h"
+#include "engine/store_status.h"
 #include "engine/tasks.h"
-#include "engine/timetable.h"
-#include "engine/unit.h"
+#include "engine/transaction.h"
 
 struct engine {
     struct engine_options options;
@@ -61,7 +61,7 @@ struct engine {
     int64_t own_ms;                   /* when this process's own configuration does; likewise */
     int64_t sweep_ms;
     int64_t sweep_kept_ms;          /* as of the last unit that has come to its end */
-    struct sweep_mark *sweep_marks; /* see retention.h */
+    struct sweep_mark *sweep_marks; /* see clock/retention.h */
     size_t n_sweep_marks;
     int64_t alert_ms;
     int64_t cancels_ms;        /* when cancels in the store were last looked for; 0: never */

@@ -1,6 +1,6 @@
 #include "engine/reload.h"
 
-#include "core/classify.h"
+#include "core/classify/classify.h"
 #include "engine/private.h"
 
 static void exchange(struct engine *e, struct reload_op *op)

@@ -15,7 +15,7 @@
 #define ENGINE_RELOAD_H
 
 #include "config/config.h"
-#include "engine/unit.h"
+#include "engine/transaction.h"
 
 struct classifier;
 

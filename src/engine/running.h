@@ -7,7 +7,7 @@
 #ifndef ENGINE_RUNNING_H
 #define ENGINE_RUNNING_H
 
-#include "base/map.h"
+#include "base/mem/map.h"
 #include "store/job.h"
 
 /* When there are more, all are forgotten: most of them have been settled by others. */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "engine/clock/retention.h"
 #include "engine/private.h"
-#include "engine/retention.h"
 
 #define ROW_MAX_BYTES (1024u * 1024)
 

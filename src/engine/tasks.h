@@ -11,9 +11,9 @@
 #ifndef ENGINE_TASKS_H
 #define ENGINE_TASKS_H
 
-#include "base/map.h"
+#include "base/mem/map.h"
 #include "config/config.h"
-#include "engine/unit.h"
+#include "engine/transaction.h"
 
 struct engine;
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/rng.h"
-#include "base/thread.h"
+#include "base/sys/thread.h"
+#include "base/time/clock.h"
 
 /* How long it waits before it looks whether it should end, and before it tries again what has
  * failed. */

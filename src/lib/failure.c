@@ -3,8 +3,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "base/str.h"
-#include "core/failure.h"
+#include "base/text/str.h"
+#include "core/classify/failure.h"
 
 char *failure_keep(const struct redrive_failure *failure, struct redrive_failure *ret)
 {

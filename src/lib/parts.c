@@ -2,10 +2,10 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "core/backoff.h"
-#include "core/breaker.h"
-#include "core/classify.h"
+#include "core/breaker/breaker.h"
+#include "core/classify/classify.h"
 #include "core/decide.h"
+#include "core/retry/backoff.h"
 #include "redrive.h"
 
 static const struct redrive_failure success = {0};

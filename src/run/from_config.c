@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "run/exec.h"
-#include "run/http.h"
-#include "run/stream.h"
+#include "run/exec/exec.h"
+#include "run/http/http.h"
+#include "run/stream/stream.h"
 
 /* What execvp looks through when there is no PATH. */
 #define PATH_DEFAULT "/bin:/usr/bin"

@@ -3,12 +3,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/list.h"
-#include "core/classify.h"
-#include "run/exec.h"
-#include "run/http.h"
+#include "base/mem/list.h"
+#include "base/time/clock.h"
+#include "core/classify/classify.h"
+#include "run/exec/exec.h"
+#include "run/http/http.h"
 
 /* Where an alert goes: one for its webhook, one for its command. */
 struct target {

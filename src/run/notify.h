@@ -7,10 +7,10 @@
  *     …
  *     notifier_stop(notifier, grace_ms, stopped, ctx);     once the committer has been stopped
  *
- * The document of an alert (engine/alert.h) is posted to its webhook by the http runner, and given
- * to its command on standard input by the exec runner; an alert may have both, or neither. Each is
- * tried NOTIFY_TRIES times, the pauses growing; what is never taken is logged (alert_not_sent) and
- * dropped. All of it happens on the loop, in runs of its own.
+ * The document of an alert (engine/clock/alert.h) is posted to its webhook by the http runner, and
+ * given to its command on standard input by the exec runner; an alert may have both, or neither.
+ * Each is tried NOTIFY_TRIES times, the pauses growing; what is never taken is logged
+ * (alert_not_sent) and dropped. All of it happens on the loop, in runs of its own.
  */
 #ifndef RUN_NOTIFY_H
 #define RUN_NOTIFY_H
@@ -18,9 +18,9 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/log.h"
+#include "base/sys/log.h"
 #include "config/config.h"
-#include "engine/alert.h"
+#include "engine/clock/alert.h"
 
 #define NOTIFY_TRIES      4
 #define NOTIFY_PAUSE_MS   1000 /* before the second try; each further one is 4 times as long */
@@ -31,7 +31,7 @@ struct notifier_options {
     uv_loop_t *loop;
     const struct config *config; /* whose alerts they are */
     const struct log *log;
-    char *const *environ; /* of commands; see environ.h */
+    char *const *environ; /* of commands; see exec/environ.h */
     int64_t pause_ms;     /* 0: NOTIFY_PAUSE_MS */
 };
 

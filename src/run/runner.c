@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "base/duration.h"
 #include "base/err.h"
+#include "base/time/duration.h"
 
 /* With SIGCHLD ignored, as some who start us leave it, the kernel reaps children by itself and
  * nobody learns how they ended. */

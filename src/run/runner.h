@@ -1,7 +1,8 @@
 /* runner.h - carrying out one job after another on a libuv loop.
  *
- * A runner knows one way to run jobs: exec.h, stream.h and http.h make one each. It has no thread:
- * everything happens on the loop it was given, and everything here is called on that loop's thread.
+ * A runner knows one way to run jobs: exec/exec.h, stream/stream.h and http/http.h make one each.
+ * It has no thread: everything happens on the loop it was given, and everything here is called on
+ * that loop's thread.
  *
  *     runner_start ──► … ──► done(outcome)              exactly once for each start that returned 0
  *     runner_cancel, the time-out, runner_stop          ask the run to end; done says how it ended
@@ -18,9 +19,9 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/list.h"
-#include "base/log.h"
-#include "base/str.h"
+#include "base/mem/list.h"
+#include "base/sys/log.h"
+#include "base/text/str.h"
 #include "core/decide.h"
 #include "redrive.h"
 
@@ -41,7 +42,7 @@ struct run_request {
 /* Whether the handler could run at all. */
 enum run_fault {
     RUN_FAULT_NONE,
-    RUN_FAULT_LIKELY,  /* it ended as a handler does that cannot be loaded (suspects.h) */
+    RUN_FAULT_LIKELY,  /* it ended as a handler does that cannot be loaded (pool/suspects.h) */
     RUN_FAULT_CERTAIN, /* no program was there for this job */
 };
 

@@ -7,7 +7,7 @@
 #ifndef SIM_CHART_H
 #define SIM_CHART_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "sim/compare.h"
 
 /* Appends the whole document; 0, or the failure of the buffer. */

@@ -1,6 +1,6 @@
 #include "sim/world.h"
 
-#include "core/probe.h"
+#include "core/breaker/probe.h"
 
 /* The oldest job of a lane that is still in the lane's state; taken out. */
 static bool lane_pop(struct world *w, struct heap *lane, enum redrive_state state, uint32_t *ret)

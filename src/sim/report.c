@@ -1,6 +1,6 @@
 #include "sim/report.h"
 
-#include "base/json_writer.h"
+#include "base/json/writer.h"
 
 static const struct figures *figures_of(const struct comparison *c, size_t row)
 {

@@ -2,7 +2,7 @@
 #ifndef SIM_REPORT_H
 #define SIM_REPORT_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "sim/compare.h"
 
 /* What was simulated, in one line without a full stop. */

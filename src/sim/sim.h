@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/breaker.h"
+#include "core/breaker/breaker.h"
 #include "core/decide.h"
 #include "redrive.h"
 #include "sim/service.h"

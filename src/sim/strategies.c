@@ -1,6 +1,6 @@
 #include "sim/strategies.h"
 
-#include "core/policy.h"
+#include "core/retry/policy.h"
 
 #define LONGEST_MS (INT64_C(7) * 24 * 3600 * 1000)
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 #include "redrive.h"
 #include "sim/sim.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/backoff.h"
+#include "core/retry/backoff.h"
 #include "core/state.h"
 
 void world_plan(struct world *w, int64_t at_ms, enum happening what, uint32_t job, uint64_t token)

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-#include "base/str.h"
-#include "core/breaker.h"
+#include "base/text/str.h"
+#include "core/breaker/breaker.h"
 #include "redrive.h"
 
 /* How a failure is remembered. */

@@ -1,7 +1,7 @@
 #include "store/job_json.h"
 
-#include "base/clock.h"
-#include "base/json.h"
+#include "base/json/json.h"
+#include "base/time/clock.h"
 
 static void field_str(struct json_writer *w, const char *key, struct str value)
 {

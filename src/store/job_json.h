@@ -7,7 +7,7 @@
 #ifndef STORE_JOB_JSON_H
 #define STORE_JOB_JSON_H
 
-#include "base/json_writer.h"
+#include "base/json/writer.h"
 #include "store/store.h"
 
 /* The whole job. `history` (may be NULL) adds its attempts, oldest first. */

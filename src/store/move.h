@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/breaker.h"
+#include "core/breaker/breaker.h"
 #include "core/decide.h"
 #include "redrive.h"
 #include "store/job.h"

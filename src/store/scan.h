@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/str.h"
+#include "base/text/str.h"
 
 enum scan_index {
     /* By a time, then by seq: the jobs whose time has come, which is the unit's time or before. */
@@ -27,7 +27,7 @@ enum scan_index {
     /* The parked jobs of a lane (a limit's key if they were parked by a limit, else a breaker's).
      * `more`: the lane has further ones, whatever the order leaves out. */
     SCAN_PARKED_OLDEST, /* by seq */
-    SCAN_PARKED_PROBES, /* in the order of core/probe.h */
+    SCAN_PARKED_PROBES, /* in the order of core/breaker/probe.h */
     SCAN_PARKED_NEWEST, /* of those with the most attempts left, and only of these, the newest first
                          */
 

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/map.h"
+#include "base/mem/map.h"
+#include "base/text/buf.h"
 #include "redrive.h"
 
 struct line {

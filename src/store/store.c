@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/suggest.h"
+#include "base/text/suggest.h"
 #include "store/transition.h"
 
 static const struct store_ops *const STORES[] = {

@@ -57,11 +57,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "core/breaker.h"
+#include "base/mem/arena.h"
+#include "core/breaker/breaker.h"
+#include "core/breaker/release.h"
 #include "core/decide.h"
-#include "core/limit.h"
-#include "core/release.h"
+#include "core/limit/limit.h"
 #include "redrive.h"
 #include "store/job.h"
 #include "store/move.h"
@@ -320,7 +320,7 @@ enum shared_kind {
     SHARED_CRON,    /* an entry of the timetable, as JSON, and its last tick */
     SHARED_WORKER,  /* a worker that is alive, as JSON */
     SHARED_ALERT,   /* what is known of an alert's episode, as JSON */
-    SHARED_CANCEL,  /* a job that is to be cancelled, as JSON; see engine/cancels.h */
+    SHARED_CANCEL,  /* a job that is to be cancelled, as JSON; see engine/verbs/cancels.h */
 };
 #define SHARED_KIND_COUNT (SHARED_CANCEL + 1)
 

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 static void expect(int64_t wall_ms, const char *text)
 {

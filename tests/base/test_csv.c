@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "base/csv.h"
+#include "base/csv/csv.h"
 
 /* What a whole text gives: records as cell|cell, one a line with its number, errors as `! message`.
  */

@@ -1,4 +1,4 @@
-#include "base/duration.h"
+#include "base/time/duration.h"
 
 #include "check.h"
 

@@ -1,4 +1,4 @@
-#include "base/file.h"
+#include "base/sys/file.h"
 
 #include "check.h"
 

@@ -1,11 +1,11 @@
-#include "base/json.h"
+#include "base/json/json.h"
 
 #include "check.h"
 #include "test_json.h"
 
 #include <stdio.h>
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 /* ---- Walking ---- */
 

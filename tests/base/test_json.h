@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 /* A copy in memory of exactly its size, so that reading a byte past the end is noticed. */
 static inline struct str exact_copy(struct str text)

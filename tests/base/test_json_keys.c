@@ -1,6 +1,6 @@
 /* Duplicate keys: in small and large objects, written plainly and with escapes, and at a cost that
  * does not grow with the square of their number. calloc is wrapped so that it can fail. */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #include "check.h"
 #include "test_json.h"

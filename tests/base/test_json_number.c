@@ -1,6 +1,6 @@
 /* Numbers, read and written: limits, rounding, the way back, and what the locale must not change.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #include "check.h"
 #include "test_json.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/json_writer.h"
+#include "base/json/writer.h"
 #include "base/rng.h"
 
 static int read_int(struct str text, int64_t *ret, struct redrive_err *err)

@@ -10,7 +10,7 @@
  *   - jansson nests to 2048 levels, the reader to 64.
  * jansson stops at the first of these, so that what follows in the text is not known to it.
  */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #include "check.h"
 #include "test_json.h"

@@ -1,5 +1,5 @@
 /* What is JSON and what is not, case by case, and a document cut at every byte. */
-#include "base/json.h"
+#include "base/json/json.h"
 
 #include "check.h"
 #include "test_json.h"

@@ -1,10 +1,10 @@
-#include "base/json_writer.h"
+#include "base/json/writer.h"
 
 #include "check.h"
 #include "test_json.h"
 
 #include "base/rng.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 struct fixture {
     struct buf out;

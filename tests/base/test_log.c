@@ -1,4 +1,4 @@
-#include "base/log.h"
+#include "base/sys/log.h"
 
 #include "check.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 
 static char written[128 * 1024];
 static int lines;

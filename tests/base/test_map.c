@@ -1,12 +1,12 @@
-#include "base/map.h"
+#include "base/mem/map.h"
 
 #include "check.h"
 
 #include <stdio.h>
 
-#include "base/clock.h"
-#include "base/list.h"
+#include "base/mem/list.h"
 #include "base/rng.h"
+#include "base/time/clock.h"
 
 static void an_empty_map_has_nothing(void **state)
 {

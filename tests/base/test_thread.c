@@ -1,4 +1,4 @@
-#include "base/thread.h"
+#include "base/sys/thread.h"
 
 #include "check.h"
 

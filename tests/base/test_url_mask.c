@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "base/url_mask.h"
+#include "base/text/url_mask.h"
 
 static void check_shown(void (*mask)(struct buf *, struct str), const char *url, const char *shown)
 {

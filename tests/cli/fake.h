@@ -3,7 +3,7 @@
 #ifndef TESTS_CLI_FAKE_H
 #define TESTS_CLI_FAKE_H
 
-#include "cli/command.h"
+#include "cli/frame/command.h"
 
 struct fake_globals {
     const char *config;

@@ -1,13 +1,13 @@
 /* fake_main.c - the frame as a program with commands of its own, to be tested from outside: the
  * real commands have no configuration to read and no work that could die. */
-#include "cli/cli.h"
+#include "cli/frame/cli.h"
 
 #include <time.h>
 
 #include "base/err.h"
-#include "cli/commands.h"
-#include "cli/progress.h"
-#include "cli/table.h"
+#include "cli/commands/commands.h"
+#include "cli/output/progress.h"
+#include "cli/output/table.h"
 #include "fake.h"
 
 /* Prints a line, then fails with the error of that name. */

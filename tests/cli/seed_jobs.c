@@ -19,14 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
-#include "engine/change.h"
-#include "engine/claim.h"
-#include "engine/control.h"
+#include "base/json/json.h"
+#include "base/time/clock.h"
 #include "engine/engine.h"
-#include "engine/settle.h"
-#include "engine/submit.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/control.h"
+#include "engine/verbs/settle.h"
+#include "engine/verbs/submit.h"
 
 #define LINE_MAX_BYTES (4u * 1024 * 1024)
 

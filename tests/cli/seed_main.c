@@ -12,13 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "engine/change.h"
-#include "engine/claim.h"
+#include "base/time/clock.h"
 #include "engine/engine.h"
-#include "engine/settle.h"
-#include "engine/submit.h"
-#include "engine/worker_row.h"
+#include "engine/report/worker_row.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/settle.h"
+#include "engine/verbs/submit.h"
 
 #define BATCH 1000
 

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "engine/submit.h"
+#include "base/time/clock.h"
 #include "engine/engine.h"
+#include "engine/verbs/submit.h"
 
 static int fail(const char *what)
 {

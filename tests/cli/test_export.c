@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/export.h"
-#include "engine/change.h"
+#include "cli/jobs/export.h"
 #include "engine/engine.h"
-#include "engine/submit.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/submit.h"
 
 #define N_JOBS 250
 

@@ -1,10 +1,10 @@
 #include "check.h"
 
-#include "base/log.h"
-#include "cli/cli.h"
-#include "cli/describe.h"
-#include "cli/help.h"
-#include "cli/text.h"
+#include "base/sys/log.h"
+#include "cli/frame/cli.h"
+#include "cli/frame/describe.h"
+#include "cli/frame/help.h"
+#include "cli/output/text.h"
 #include "fake.h"
 
 static struct buf out;

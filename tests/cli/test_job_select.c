@@ -1,7 +1,7 @@
 #include "check.h"
 
-#include "cli/job_list.h"
-#include "cli/job_select.h"
+#include "cli/jobs/list.h"
+#include "cli/jobs/select.h"
 #include "store/job_cursor.h"
 
 #define NOW_MS INT64_C(1767225600000)

@@ -77,13 +77,13 @@ def literals(text):
 
 
 def engine_events():
-    text = (SOURCES / "engine" / "events.h").read_text("utf-8")
+    text = (SOURCES / "engine" / "report" / "events.h").read_text("utf-8")
     return re.findall(r'^ +XX\(\w+, "(\w+)",', text, re.M)
 
 
 def calls(folder, function, position):
     """What is given for a parameter of a function, wherever the folder calls it."""
-    for path in folder.glob("*.c"):
+    for path in folder.rglob("*.c"):
         for found in re.finditer(rf"\b{function}\(", path.read_text("utf-8")):
             given = arguments(path.read_text("utf-8")[found.end():])
             if len(given) > position:

@@ -2,10 +2,10 @@
 
 #include <stdio.h>
 
-#include "base/buf.h"
 #include "base/rng.h"
-#include "cli/complete.h"
-#include "cli/options.h"
+#include "base/text/buf.h"
+#include "cli/frame/complete.h"
+#include "cli/frame/options.h"
 #include "fake.h"
 
 /* A command line that has been read, and what was said about it. */

@@ -1,4 +1,4 @@
-#include "cli/pace.h"
+#include "cli/output/pace.h"
 
 #include <math.h>
 

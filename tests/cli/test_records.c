@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "cli/records.h"
+#include "cli/commands/batch/records.h"
 
 /* A text that is read in pieces. */
 struct source {

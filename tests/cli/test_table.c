@@ -1,7 +1,7 @@
 #include "check.h"
 
-#include "cli/table.h"
-#include "cli/text.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
 
 static const struct table_column COLUMNS[] = {
     {"ATTEMPT", ALIGN_RIGHT},

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "cli/progress.h"
-#include "cli/report.h"
-#include "cli/term.h"
+#include "cli/frame/report.h"
+#include "cli/output/progress.h"
+#include "cli/output/term.h"
 
 /* ---- Colour ------------------------------------------------------------------------------- */
 

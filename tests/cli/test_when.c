@@ -1,7 +1,7 @@
 /* Points in time as people write them. */
 #include "check.h"
 
-#include "cli/when.h"
+#include "cli/frame/when.h"
 
 static int64_t parse(const char *text)
 {

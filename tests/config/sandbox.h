@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "config/config.h"
-#include "config/node.h"
+#include "config/document/node.h"
 
 struct sandbox {
     char dir[32];

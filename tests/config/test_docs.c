@@ -2,9 +2,9 @@
  * loads. The argument is the root of the sources. */
 #include "sandbox.h"
 
-#include "base/file.h"
-#include "config/schema.h"
-#include "core/policy.h"
+#include "base/sys/file.h"
+#include "config/schema/schema.h"
+#include "core/retry/policy.h"
 
 static const char *source_root;
 

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "config/dotenv.h"
+#include "config/document/dotenv.h"
 
 static void reads(const char *text, const char *name, const char *value)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "config/node.h"
+#include "config/document/node.h"
 
 static struct arena arena;
 static struct redrive_err err;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/file.h"
-#include "base/json.h"
+#include "base/json/json.h"
+#include "base/sys/file.h"
 #include "config/config.h"
 
 static struct redrive_err err;

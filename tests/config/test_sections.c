@@ -1,7 +1,7 @@
 /* What each section of a good file becomes. */
 #include "sandbox.h"
 
-#include "core/policy.h"
+#include "core/retry/policy.h"
 #include "core/vocabulary.h"
 
 static const struct config_task *task(const struct sandbox *s, const char *name)

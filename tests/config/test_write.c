@@ -1,7 +1,7 @@
 /* What config_write says: everything that is in force, and no secrets. */
 #include "sandbox.h"
 
-#include "config/types.h"
+#include "config/schema/types.h"
 
 static char *dump(const struct config *config)
 {

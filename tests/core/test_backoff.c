@@ -1,11 +1,11 @@
-#include "core/backoff.h"
+#include "core/retry/backoff.h"
 
 #include "check.h"
 
 #include <math.h>
 
-#include "base/duration.h"
-#include "core/policy.h"
+#include "base/time/duration.h"
+#include "core/retry/policy.h"
 
 static struct redrive_backoff plain(enum redrive_strategy strategy)
 {

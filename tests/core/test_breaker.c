@@ -1,4 +1,4 @@
-#include "core/breaker.h"
+#include "core/breaker/breaker.h"
 
 #include "check.h"
 

@@ -1,4 +1,4 @@
-#include "core/civil.h"
+#include "core/time/civil.h"
 
 #include "check.h"
 

@@ -1,4 +1,4 @@
-#include "core/classify.h"
+#include "core/classify/classify.h"
 
 #include "check.h"
 
@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "core/classify_table.h"
-#include "core/failure.h"
+#include "core/classify/failure.h"
+#include "core/classify/table.h"
 
 #define CLASS_OF(...) \
     redrive_class_name(classify(NULL, &(struct redrive_failure){__VA_ARGS__}, NULL).class_)

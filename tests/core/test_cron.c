@@ -1,4 +1,4 @@
-#include "core/cron.h"
+#include "core/cron/cron.h"
 
 #include "base/rng.h"
 #include "zones.h"

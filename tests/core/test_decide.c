@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <signal.h>
 
-#include "core/backoff.h"
-#include "core/policy.h"
+#include "core/retry/backoff.h"
+#include "core/retry/policy.h"
 
 static struct redrive_policy policy_of(const char *profile)
 {

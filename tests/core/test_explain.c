@@ -2,7 +2,7 @@
 
 #include "check.h"
 
-#include "core/policy.h"
+#include "core/retry/policy.h"
 
 static struct redrive_policy profile(const char *name)
 {

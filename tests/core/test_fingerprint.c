@@ -1,4 +1,4 @@
-#include "core/fingerprint.h"
+#include "core/classify/fingerprint.h"
 
 #include "base/rng.h"
 #include "check.h"

@@ -1,4 +1,4 @@
-#include "core/health.h"
+#include "core/breaker/health.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "core/limit.h"
+#include "core/limit/limit.h"
 
 #include "base/rng.h"
 #include "check.h"

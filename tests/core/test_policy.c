@@ -1,4 +1,4 @@
-#include "core/policy.h"
+#include "core/retry/policy.h"
 
 #include "check.h"
 

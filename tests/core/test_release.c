@@ -1,4 +1,4 @@
-#include "core/release.h"
+#include "core/breaker/release.h"
 
 #include "check.h"
 

@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "core/retry_after.h"
+#include "core/retry/retry_after.h"
 
 #include "redrive.h"
 

@@ -1,4 +1,4 @@
-#include "core/tz.h"
+#include "core/time/tz.h"
 
 #include "base/rng.h"
 #include "zones.h"

@@ -1,6 +1,6 @@
-#include "core/tz_rule.h"
+#include "core/time/tz_rule.h"
 
-#include "core/civil.h"
+#include "core/time/civil.h"
 #include "zones.h"
 
 static struct tz_rule rule_of(const char *text)

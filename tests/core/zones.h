@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/file.h"
+#include "base/sys/file.h"
 #include "check.h"
-#include "core/tz.h"
+#include "core/time/tz.h"
 
 static inline void zone_read(const char *name, struct buf *ret)
 {

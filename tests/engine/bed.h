@@ -6,13 +6,13 @@
 
 #include "check.h"
 
-#include "engine/change.h"
-#include "engine/claim.h"
-#include "engine/control.h"
+#include "engine/clock/tick.h"
 #include "engine/engine.h"
-#include "engine/settle.h"
-#include "engine/submit.h"
-#include "engine/tick.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/control.h"
+#include "engine/verbs/settle.h"
+#include "engine/verbs/submit.h"
 #include "store/stores.h"
 
 #define BED_START_MS INT64_C(1767225600000) /* 2026-01-01T00:00:00Z */

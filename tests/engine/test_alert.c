@@ -1,9 +1,9 @@
 #include "engine/bed.h"
 
-#include "base/json.h"
-#include "engine/alert.h"
-#include "engine/bulk.h"
-#include "engine/worker_row.h"
+#include "base/json/json.h"
+#include "engine/clock/alert.h"
+#include "engine/report/worker_row.h"
+#include "engine/verbs/bulk.h"
 
 #define YAML                                                                                \
     "tasks:\n"                                                                              \

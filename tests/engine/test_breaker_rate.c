@@ -2,9 +2,9 @@
  * other rows change meanwhile, and a breaker opens when, and only when, its service fails. */
 #include "engine/bed.h"
 
-#include "base/rng.h"
 #include "base/err.h"
-#include "engine/unit.h"
+#include "base/rng.h"
+#include "engine/transaction.h"
 
 /* All calls fall into one window. */
 #define CALLS   1200

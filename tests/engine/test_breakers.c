@@ -1,8 +1,8 @@
 /* What is told of breakers. */
 #include "engine/bed.h"
 
-#include "base/buf.h"
-#include "engine/breakers.h"
+#include "base/text/buf.h"
+#include "engine/gates/breakers.h"
 #include "engine/private.h"
 
 #define CALL                                                                                      \

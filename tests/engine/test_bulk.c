@@ -1,7 +1,7 @@
 /* One verb over all dead letters that match. */
 #include "engine/bed.h"
 
-#include "engine/bulk.h"
+#include "engine/verbs/bulk.h"
 
 /* Submits a job and ends it. */
 static int64_t make_dead(struct bed *bed, const char *task)

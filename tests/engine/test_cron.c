@@ -1,7 +1,7 @@
 /* Periodic tasks: each tick once. */
 #include "engine/bed.h"
 
-#include "engine/cron.h"
+#include "engine/clock/cron.h"
 
 #define EVERY_MINUTE(overlap)                                                                   \
     "cron: {beat: {task: pulse, schedule: \"* * * * *\", payload: {}, overlap: " overlap "}}\n" \

@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "engine/cron.h"
-#include "engine/cron_entry.h"
+#include "engine/clock/cron.h"
+#include "engine/clock/cron_edit.h"
+#include "engine/clock/cron_entries.h"
 #include "engine/reload.h"
-#include "engine/timetable.h"
 
 #define BEAT   "{\"task\":\"pulse\",\"schedule\":\"* * * * *\",\"overlap\":\"allow\"}"
 #define HOURLY "{\"task\":\"pulse\",\"schedule\":\"0 * * * *\",\"overlap\":\"allow\"}"

@@ -1,9 +1,9 @@
 /* What holds a parked job, and when it may go. */
 #include "engine/bed.h"
 
-#include "base/buf.h"
-#include "engine/breakers.h"
-#include "engine/gate.h"
+#include "base/text/buf.h"
+#include "engine/gates/breakers.h"
+#include "engine/gates/holder.h"
 
 static const char YAML[] =
     "tasks:\n"

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "engine/lane.h"
+#include "engine/gates/gates.h"
 #include "engine/private.h"
 
 static void breaker_row_reads_back_as_it_was(void **state)

@@ -1,7 +1,7 @@
 /* The life of a job: submit, claim, settle, retry, death, redrive. */
 #include "engine/bed.h"
 
-#include "base/duration.h"
+#include "base/time/duration.h"
 
 #define FIXED                                                                                     \
     "tasks:\n  flaky:\n    retry: {strategy: fixed, initial_delay: 5s, max_attempts: 3, jitter: " \

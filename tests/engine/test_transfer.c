@@ -1,6 +1,6 @@
 /* A store into another one: from memory into the kind under test, and from that kind into itself.
  */
-#include "engine/transfer.h"
+#include "engine/copy/copy.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 
 #include <limits.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 
 static const struct store_ops *real;
 static int fail_commit;        /* code of the next commits */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "engine/stats.h"
+#include "engine/report/stats.h"
 
 #define YAML                                                                              \
     "tasks:\n"                                                                            \

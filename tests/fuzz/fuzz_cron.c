@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cron.h"
+#include "core/cron/cron.h"
 
 #define CHECK(condition)  \
     do {                  \

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "base/csv.h"
-#include "base/utf8.h"
+#include "base/csv/csv.h"
+#include "base/text/utf8.h"
 
 #define MAX_OUT (64u << 20)
 

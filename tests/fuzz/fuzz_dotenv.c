@@ -2,8 +2,8 @@
  * its number; reading comes to an end. */
 #include "fuzz.h"
 
-#include "base/utf8.h"
-#include "config/dotenv.h"
+#include "base/text/utf8.h"
+#include "config/document/dotenv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

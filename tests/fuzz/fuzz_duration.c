@@ -1,7 +1,7 @@
 /* What is accepted is a span within the limits, and writes and reads back as the same. */
 #include "fuzz.h"
 
-#include "base/duration.h"
+#include "base/time/duration.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -7,11 +7,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/json.h"
+#include "base/json/json.h"
 #include "config/config.h"
-#include "doors/faktory_job.h"
-#include "doors/faktory_line.h"
-#include "doors/faktory_request.h"
+#include "server/faktory/format/job.h"
+#include "server/faktory/format/line.h"
+#include "server/faktory/format/request.h"
 
 #define LINE_MAX_BYTES 4096
 

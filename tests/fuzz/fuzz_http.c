@@ -4,11 +4,11 @@
 #include "fuzz.h"
 
 #include "base/sha256.h"
-#include "base/utf8.h"
-#include "doors/auth.h"
-#include "doors/events.h"
-#include "doors/http_int.h"
-#include "doors/job_query.h"
+#include "base/text/utf8.h"
+#include "server/auth/auth.h"
+#include "server/events.h"
+#include "server/http/private.h"
+#include "server/rest/body/job_query.h"
 
 #define TOKEN       "s3cret"
 #define MAX_HEADERS 64

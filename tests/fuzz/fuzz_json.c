@@ -5,9 +5,9 @@
 
 #include <math.h>
 
-#include "base/json.h"
-#include "base/json_writer.h"
-#include "base/utf8.h"
+#include "base/json/json.h"
+#include "base/json/writer.h"
+#include "base/text/utf8.h"
 
 #define MAX_OUTPUT (64u << 20)
 

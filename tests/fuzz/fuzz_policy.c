@@ -2,9 +2,9 @@
 #include "fuzz.h"
 
 #include "config/config.h"
-#include "core/backoff.h"
-#include "core/limit.h"
-#include "core/retry_after.h"
+#include "core/limit/limit.h"
+#include "core/retry/backoff.h"
+#include "core/retry/retry_after.h"
 
 static void try_policy(struct str text)
 {

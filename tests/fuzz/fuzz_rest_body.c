@@ -2,11 +2,11 @@
  * and perhaps the name of a member; nothing is read twice as something else. */
 #include "fuzz.h"
 
-#include "base/json.h"
-#include "doors/job_body.h"
-#include "doors/job_query.h"
-#include "doors/work_body.h"
-#include "engine/settle.h"
+#include "base/json/json.h"
+#include "engine/verbs/settle.h"
+#include "server/rest/body/job.h"
+#include "server/rest/body/job_query.h"
+#include "server/rest/body/work.h"
 
 #define NOW_MS INT64_C(1800000000000)
 

@@ -6,16 +6,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/breakers.h"
-#include "engine/claim.h"
-#include "engine/control.h"
-#include "engine/cron_entry.h"
+#include "engine/clock/cron_edit.h"
+#include "engine/clock/tick.h"
 #include "engine/engine.h"
-#include "engine/settle.h"
-#include "engine/stats.h"
-#include "engine/submit.h"
-#include "engine/tick.h"
-#include "engine/worker_row.h"
+#include "engine/gates/breakers.h"
+#include "engine/report/stats.h"
+#include "engine/report/worker_row.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/control.h"
+#include "engine/verbs/settle.h"
+#include "engine/verbs/submit.h"
 
 #define NOW_MS INT64_C(1767225600000)
 

@@ -2,8 +2,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "core/cron.h"
-#include "core/tz.h"
+#include "core/cron/cron.h"
+#include "core/time/tz.h"
 
 #define CHECK(condition)  \
     do {                  \

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "redrive_queue.h"
 
 /* Longer than anything here takes on a machine with other things to do. */

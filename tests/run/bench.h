@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "core/classify.h"
+#include "base/time/clock.h"
+#include "core/classify/classify.h"
 #include "run/runner.h"
 
 #define BENCH_LIMIT_MS 30000

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/text/buf.h"
+#include "base/time/clock.h"
 
 extern char **environ;
 

@@ -11,9 +11,9 @@
 
 #include <stdatomic.h>
 
-#include "engine/change.h"
-#include "engine/submit.h"
-#include "run/pool.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/submit.h"
+#include "run/pool/pool.h"
 #include "wrap.h"
 
 #define RIG_LIMIT_MS 30000

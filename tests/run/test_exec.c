@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "run/exec.h"
+#include "run/exec/exec.h"
 
 static void open_with(struct bench *b, const struct exec_options *options)
 {

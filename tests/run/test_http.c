@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "run/http.h"
+#include "run/http/http.h"
 
 static char server_path[4096];
 static int port;

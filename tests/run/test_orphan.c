@@ -3,7 +3,7 @@
 
 #include <sys/wait.h>
 
-#include "run/exec.h"
+#include "run/exec/exec.h"
 
 /* The worker: runs a program that tells its number through `fd` and then only sleeps. */
 static _Noreturn void be_a_worker(int fd)

@@ -1,7 +1,7 @@
 /* How a pool ends, and how it fares with a store that fails. */
 #include "rig.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 #define NOTE(word)   "echo " word " $REDRIVE_JOB_ID $REDRIVE_ATTEMPT >> @/effects; "
 #define WAIT         "while [ ! -e @/gate ]; do sleep 0.02; done"

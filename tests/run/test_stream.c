@@ -1,6 +1,6 @@
 #include "bench.h"
 
-#include "run/stream.h"
+#include "run/stream/stream.h"
 
 static char worker_path[4096];
 static char logged[4096];

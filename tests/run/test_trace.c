@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "run/trace.h"
+#include "run/exec/trace.h"
 
 static void check_trace(const char *text, const char *type, const char *message)
 {

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-for folder in ("torture", "servers", "doors", "shared"):
+for folder in ("torture", "servers", "server", "shared"):
     sys.path.insert(0, str(TESTS / folder))
 
 import servers  # noqa: E402

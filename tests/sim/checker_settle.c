@@ -1,7 +1,7 @@
 #include "checker.h"
 
-#include "base/duration.h"
-#include "core/backoff.h"
+#include "base/time/duration.h"
+#include "core/retry/backoff.h"
 #include "faults.h"
 
 #define ASKED_AT_MOST_MS (INT64_C(3600) * 1000)

@@ -6,7 +6,7 @@
 #ifndef TESTS_STORE_DUMP_H
 #define TESTS_STORE_DUMP_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "store/store.h"
 
 /* Empties the buffer first. Fails the test when a read fails. */

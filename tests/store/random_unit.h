@@ -7,8 +7,8 @@
 #ifndef TESTS_STORE_RANDOM_UNIT_H
 #define TESTS_STORE_RANDOM_UNIT_H
 
-#include "base/buf.h"
 #include "base/rng.h"
+#include "base/text/buf.h"
 #include "store/store.h"
 
 #define RANDOM_JOBS 64

@@ -1,7 +1,7 @@
 /* Looking around: who keeps time for all, how many claim, whether there is anything to take. */
 #include "kit.h"
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 #include <unistd.h>
 

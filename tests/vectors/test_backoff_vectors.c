@@ -1,9 +1,9 @@
 #include "vectors.h"
 
 #include "config/config.h"
-#include "core/backoff.h"
 #include "core/explain.h"
-#include "core/policy.h"
+#include "core/retry/backoff.h"
+#include "core/retry/policy.h"
 
 #define RETRIES_MAX 64
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "config/config.h"
-#include "core/breaker.h"
+#include "core/breaker/breaker.h"
 #include "core/vocabulary.h"
 
 #define CALLS_MAX 64

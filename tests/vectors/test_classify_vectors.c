@@ -1,6 +1,6 @@
 #include "vectors.h"
 
-#include "core/classify.h"
+#include "core/classify/classify.h"
 #include "core/vocabulary.h"
 
 /* A value is a number or a name; names are kept in `text`. */

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
-#include "base/file.h"
-#include "base/json.h"
+#include "base/json/json.h"
+#include "base/sys/file.h"
+#include "base/text/buf.h"
 
 struct vectors {
     struct buf text;

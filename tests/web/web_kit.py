@@ -7,7 +7,7 @@ import sys
 import time
 import urllib.parse
 
-for folder in ("doors", "servers"):
+for folder in ("server", "servers"):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
 
 from selenium import webdriver  # noqa: E402

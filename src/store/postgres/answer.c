@@ -5,8 +5,8 @@
  * the server's time, off by less than a round trip. A clock that was set, or a machine that slept,
  * is noticed by the commit, which compares the unit's time with the server's.
  */
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/postgres/private.h"
 
 #define NS_IN_MS     1000000

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 #define ARGS_MAX 40
 

@@ -1,6 +1,6 @@
 /* around.c - who keeps time for all, how many claim, whether there is anything to take. */
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/postgres/private.h"
 
 /* Time is asked for, and those who claim are counted, no more often than this: to count them is to

@@ -6,7 +6,7 @@
  * it was found, for a time that is so many times as long, a second at the most. So a job of the
  * same priority that comes back before that place waits for that time.
  */
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "store/postgres/private.h"
 
 #define LONG_WAY_US     2000

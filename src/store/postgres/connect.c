@@ -3,9 +3,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
+#include "base/time/clock.h"
 #include "store/postgres/private.h"
 
 /* How long to wait before the next try to connect: doubled each time, up to the second. */

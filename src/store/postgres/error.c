@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "store/postgres/private.h"
 
 /* What PostgreSQL's codes mean to whoever runs the program; the first that fits. */

@@ -1,8 +1,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/url_mask.h"
-#include "base/utf8.h"
+#include "base/text/url_mask.h"
+#include "base/text/utf8.h"
 #include "store/postgres/private.h"
 
 #define BUSY_DEFAULT_MS 5000

@@ -9,8 +9,8 @@
  */
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/postgres/private.h"
 
 /* The server is asked for so many times the busy time: what is not known by then is unknown. */

@@ -29,9 +29,9 @@
 
 #include <libpq-fe.h>
 
-#include "base/buf.h"
-#include "base/map.h"
+#include "base/mem/map.h"
 #include "base/rng.h"
+#include "base/text/buf.h"
 #include "store/postgres/args.h"
 #include "store/postgres/statements.h"
 #include "store/sql_lines.h"

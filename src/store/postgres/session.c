@@ -2,8 +2,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/postgres/private.h"
 
 /* Another connection whose turn does not come in this time waits for a session of its own. */

@@ -1,6 +1,6 @@
 #include "store/postgres/text.h"
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #define ESCAPED_BYTES 4
 

@@ -9,8 +9,8 @@
 #ifndef STORE_POSTGRES_TEXT_H
 #define STORE_POSTGRES_TEXT_H
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/mem/arena.h"
+#include "base/text/buf.h"
 
 void pg_text_encode(struct str s, struct buf *out);
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/postgres/private.h"
 
 /* Others are told no more often that jobs have ended, and nothing else: every NOTIFY wakes all who

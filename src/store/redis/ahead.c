@@ -3,8 +3,8 @@
  * are let go. */
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/redis/private.h"
 
 /* So long they are held for it. Others who have nothing to do would take them. */

@@ -1,6 +1,6 @@
 /* around.c - who keeps time for all, how many claim, whether there is anything to take. */
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/redis/private.h"
 
 static void ask_around(struct store *store, int64_t keep_ms, bool claims)

@@ -1,7 +1,7 @@
 /* begin.c - a unit begins with what the last answer has told: nothing is asked, unless that is long
  * ago, and nobody is waited for. */
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/redis/private.h"
 
 /* The server's clock was set back if it is behind by more than this. */

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/redis/private.h"
 
 /* How often, and how long, a store is waited for that a cluster is moving. */

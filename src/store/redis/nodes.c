@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/redis/private.h"
 
 /* How long one look for the store may take, but for what the last server asked takes. */

@@ -16,7 +16,7 @@
  *   y:TENANT, y:TENANT:CHUNK
  *                        all jobs of a tenant: its buckets, and in each the low bytes
  */
-#include "core/probe.h"
+#include "core/breaker/probe.h"
 #include "core/state.h"
 #include "store/redis/private.h"
 

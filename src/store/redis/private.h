@@ -12,9 +12,9 @@
 
 #include <hiredis/hiredis.h>
 
-#include "base/buf.h"
-#include "base/map.h"
+#include "base/mem/map.h"
 #include "base/rng.h"
+#include "base/text/buf.h"
 #include "store/store.h"
 #include "store/transition.h"
 

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/redis/private.h"
 
 /* How much is kept from one unit to the next, and for how long. */

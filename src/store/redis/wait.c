@@ -3,8 +3,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/redis/private.h"
 
 /* How often it is looked for news when nobody can tell of them. */

@@ -2,7 +2,7 @@
 
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 /* The writer's lock among the eight of the log's index: part of the format of that file. */
 #define WRITER_LOCK 0

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "base/time/clock.h"
 #include "store/sqlite/private.h"
 #include "store/sqlite/schema.h"
 #include "store/sqlite/vfs.h"

@@ -13,11 +13,11 @@
 
 #include <sqlite3.h>
 
-#include "base/buf.h"
-#include "base/map.h"
+#include "base/mem/map.h"
+#include "base/text/buf.h"
+#include "store/sql_lines.h"
 #include "store/sqlite/checkpoint.h"
 #include "store/sqlite/statements.h"
-#include "store/sql_lines.h"
 #include "store/store.h"
 #include "store/transition.h"
 

@@ -1,7 +1,7 @@
 #include <time.h>
 
-#include "base/clock.h"
 #include "base/err.h"
+#include "base/time/clock.h"
 #include "store/sqlite/private.h"
 
 /* How often store_wait looks. PRAGMA data_version compares a number in the shared memory of the

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "kit.h"
 #include "stores_postgres.h"
 

@@ -3,7 +3,7 @@
 
 #include <libpq-fe.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "kit.h"
 #include "store/postgres/schema.h"
 #include "stores_postgres.h"

@@ -15,7 +15,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "check.h"
 
 #define START_MS 30000

@@ -1,7 +1,7 @@
 /* Jobs that are looked for together with a commit: the next transaction need not ask for them, no
  * other is given them meanwhile, and they are free again if it does not come. */
+#include "base/time/clock.h"
 #include "handles.h"
-#include "base/clock.h"
 #include "kit.h"
 #include "proxy.h"
 #include "server.h"

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 static void await(const struct server *s, const char *command, const char *text)
 {

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 /* A child that opens a unit, says so, and commits when it is told to. */
 struct child {

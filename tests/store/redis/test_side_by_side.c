@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 
 static void nobody_waits_for_an_open_unit(void **state)
 {

@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/rng.h"
+#include "base/time/clock.h"
 #include "store/store.h"
 
 #define MAX_PROCESSES 32

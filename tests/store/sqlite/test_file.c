@@ -13,7 +13,7 @@
 #include <sqlite3.h>
 
 #include "base/rng.h"
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "kit.h"
 
 static const struct store_options CREATE = {.create = true};

@@ -9,8 +9,8 @@
 
 #include <sqlite3.h>
 
-#include "base/clock.h"
 #include "base/rng.h"
+#include "base/time/clock.h"
 #include "kit.h"
 
 static void nap(int64_t ms)

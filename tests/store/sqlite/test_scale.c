@@ -4,7 +4,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-#include "base/clock.h"
+#include "base/time/clock.h"
 #include "kit.h"
 
 static int setup(void **state)

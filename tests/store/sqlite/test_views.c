@@ -4,8 +4,8 @@
 
 #include <sqlite3.h>
 
-#include "base/buf.h"
-#include "base/file.h"
+#include "base/sys/file.h"
+#include "base/text/buf.h"
 #include "core/vocabulary.h"
 #include "kit.h"
 

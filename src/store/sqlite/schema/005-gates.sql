@@ -1,4 +1,4 @@
--- Breakers and limits are JSON from here on (src/engine/lane_row.c). What they were before cannot be
+-- Breakers and limits are JSON from here on (src/engine/gates/row.c). What they were before cannot be
 -- read in SQL: they begin anew, closed and free, and let go what is parked in them.
 UPDATE shared SET version = version + 1, value = CAST(
     '{"format":3,"state":"closed","has_parked":true,"candidates":0,"candidates_until_ms":0,'

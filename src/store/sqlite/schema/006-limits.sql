@@ -1,5 +1,5 @@
 -- How many slots of a limit are in use, and how many parked jobs were sent ahead to the queue for them, are sums
--- that many processes add to: they leave the value of the row (src/engine/lane_row.c) and stand beside it.
+-- that many processes add to: they leave the value of the row (src/engine/gates/row.c) and stand beside it.
 ALTER TABLE shared ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE shared ADD COLUMN sent INTEGER NOT NULL DEFAULT 0;
 

@@ -1,0 +1,18 @@
+/* file.h - reading a whole file that must not be larger than somebody says. */
+#ifndef BASE_SYS_FILE_H
+#define BASE_SYS_FILE_H
+
+#include <stddef.h>
+
+#include "base/text/buf.h"
+#include "redrive.h"
+
+/* Replaces the contents of `ret` (which buf_init has seen) by those of the file. The file may
+ * hold at most `max_bytes`; the buffer's own maximum applies as well. Pipes and devices are read
+ * to their end under the same limit; a pipe without a writer blocks as it would any reader.
+ *
+ * Fails with REDRIVE_E_NOT_FOUND, _DENIED, _TOO_BIG, _NOMEM, or _IO for all else (a directory,
+ * a broken disk); the path stands in the error's detail, and `ret` is empty. */
+int file_read(const char *path, size_t max_bytes, struct buf *ret, struct redrive_err *err);
+
+#endif

@@ -1,0 +1,93 @@
+/* log.h - structured log lines, as text for people or JSON for machines.
+ *
+ *     2026-05-01T12:00:00.000Z WARN  retrying job_id=0190… task=enrich attempt=2 delay_ms=4000
+ *     {"at":"2026-05-01T12:00:00.000Z","level":"warning","event":"retrying","job_id":"0190…",…}
+ *
+ * A line is an event name and fields. A key means the same, and has the same type, in every line;
+ * numbers are numbers, and their key ends with the unit. docs/monitoring.md lists events and keys,
+ * and a test holds the sources to it. Values are quoted where they must be, so that one event is
+ * always one line, whatever a job's error message contains. Lines go to a sink in one call each;
+ * sinks are called from the logging thread.
+ */
+#ifndef BASE_SYS_LOG_H
+#define BASE_SYS_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text/buf.h"
+#include "base/text/str.h"
+
+enum log_level {
+    LOG_LEVEL_DEBUG,
+    LOG_LEVEL_INFO,
+    LOG_LEVEL_WARNING,
+    LOG_LEVEL_ERROR,
+    LOG_LEVEL_OFF,
+};
+
+enum log_format {
+    LOG_TEXT,
+    LOG_JSON,
+};
+
+typedef void (*log_sink_fn)(struct str line, void *ctx);
+
+struct log {
+    enum log_level level; /* the least that is written */
+    enum log_format format;
+    log_sink_fn sink; /* the line ends with a newline */
+    void *ctx;
+};
+
+enum log_field_type {
+    LOG_FIELD_STR,
+    LOG_FIELD_INT,
+    LOG_FIELD_DOUBLE,
+    LOG_FIELD_BOOL,
+};
+
+struct log_field {
+    const char *key;
+    enum log_field_type type;
+    union {
+        struct str str;
+        int64_t i;
+        double d;
+        bool b;
+    };
+};
+
+#define LOG_S(key, value)   ((struct log_field){(key), LOG_FIELD_STR, {.str = str_of(value)}})
+#define LOG_STR(key, value) ((struct log_field){(key), LOG_FIELD_STR, {.str = (value)}})
+#define LOG_I(key, value)   ((struct log_field){(key), LOG_FIELD_INT, {.i = (value)}})
+#define LOG_D(key, value)   ((struct log_field){(key), LOG_FIELD_DOUBLE, {.d = (value)}})
+#define LOG_B(key, value)   ((struct log_field){(key), LOG_FIELD_BOOL, {.b = (value)}})
+
+/* Writes to standard error, one write() a line. */
+void log_to_stderr(struct str line, void *ctx);
+
+const char *log_level_name(enum log_level level);
+/* An enum log_level, or -1. */
+int log_level_find(struct str name);
+
+static inline bool log_wants(const struct log *log, enum log_level level)
+{
+    return log && log->sink && level >= log->level && level < LOG_LEVEL_OFF;
+}
+
+/* A NULL log, or one that does not want the level, costs one comparison. Fields that make a line
+ * of over 64 KiB are left out, and the line says so. */
+void log_write(const struct log *log, enum log_level level, int64_t at_ms, const char *event,
+               const struct log_field *fields, size_t n_fields);
+
+#define log_event(log, level, at_ms, event, ...)                     \
+    do {                                                             \
+        if (log_wants((log), (level))) {                             \
+            const struct log_field log_fields_[] = {__VA_ARGS__};    \
+            log_write((log), (level), (at_ms), (event), log_fields_, \
+                      sizeof log_fields_ / sizeof log_fields_[0]);   \
+        }                                                            \
+    } while (0)
+
+#endif

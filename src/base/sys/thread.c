@@ -1,0 +1,18 @@
+#include "base/sys/thread.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+bool thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg)
+{
+    static const int FAULTS[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++)
+        sigdelset(&blocked, FAULTS[i]);
+    /* A thread is born with the mask of the one that starts it; what that blocks stays blocked. */
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    const int error = pthread_create(ret, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}

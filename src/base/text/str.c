@@ -1,0 +1,123 @@
+#include "base/text/str.h"
+
+#include <stdlib.h>
+
+static unsigned char lower(char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+}
+
+bool str_eq_nocase(struct str a, struct str b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (lower(a.ptr[i]) != lower(b.ptr[i]))
+            return false;
+    return true;
+}
+
+bool str_starts_with(struct str s, struct str prefix)
+{
+    return s.len >= prefix.len && str_eq((struct str){s.ptr, prefix.len}, prefix);
+}
+
+bool str_contains(struct str haystack, struct str needle)
+{
+    if (needle.len == 0)
+        return true;
+    return haystack.len >= needle.len &&
+           memmem(haystack.ptr, haystack.len, needle.ptr, needle.len) != NULL;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+struct str str_trim(struct str s)
+{
+    while (s.len > 0 && is_space(s.ptr[0])) {
+        s.ptr++;
+        s.len--;
+    }
+    while (s.len > 0 && is_space(s.ptr[s.len - 1]))
+        s.len--;
+    return s;
+}
+
+char *str_dup(struct str s)
+{
+    char *copy = malloc(s.len + 1);
+    if (!copy)
+        return NULL;
+    if (s.len > 0)
+        memcpy(copy, s.ptr, s.len);
+    copy[s.len] = '\0';
+    return copy;
+}
+
+char *str_pack(char **at, struct str s)
+{
+    char *copy = *at;
+    if (s.len > 0)
+        memcpy(copy, s.ptr, s.len);
+    copy[s.len] = '\0';
+    *at += s.len + 1;
+    return copy;
+}
+
+bool str_copy(char *dst, size_t size, struct str src)
+{
+    size_t len = src.len;
+    bool whole = len < size;
+    if (!whole) {
+        len = size - 1;
+        while (len > 0 && ((unsigned char)src.ptr[len] & 0xC0) == 0x80)
+            len--;
+    }
+    if (len > 0)
+        memcpy(dst, src.ptr, len);
+    dst[len] = '\0';
+    return whole;
+}
+
+/* On a mismatch it goes back to the last `*` only, and lets that one swallow a byte more: earlier
+ * stars never need to be tried again. */
+bool str_glob(const char *pattern, struct str s)
+{
+    const char *star = NULL;
+    size_t star_at = 0;
+    size_t i = 0;
+
+    while (i < s.len) {
+        if (*pattern == '*') {
+            star = pattern++;
+            star_at = i;
+        } else if (*pattern != '\0' && (*pattern == '?' || *pattern == s.ptr[i])) {
+            pattern++;
+            i++;
+        } else if (star) {
+            pattern = star + 1;
+            i = ++star_at;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}
+
+static bool is_separator(char c)
+{
+    return c == '.' || c == ':' || c == '/' || c == '\\' || c == '$';
+}
+
+struct str str_last_component(struct str name)
+{
+    size_t i = name.len;
+    while (i > 0 && !is_separator(name.ptr[i - 1]))
+        i--;
+    return (struct str){name.ptr + i, name.len - i};
+}

@@ -1,0 +1,194 @@
+/* backup.c - `redrive backup`: a copy of the store in one file, while others use it. */
+#include "cli/commands/commands.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/json/writer.h"
+#include "base/time/clock.h"
+#include "cli/jobs/export.h"
+#include "cli/output/figures.h"
+#include "cli/output/progress.h"
+#include "cli/output/text.h"
+#include "cli/shared/session.h"
+
+#define OUTPUT_MAX (16u * 1024)
+
+struct backup_options {
+    bool force;
+};
+
+static const struct option OPTIONS[] = {
+    {.name = "force",
+     INTO_FLAG(struct backup_options, force),
+     .help = "replace a file that is there"},
+    {0},
+};
+
+/* ---- Before the copy --------------------------------------------------------------------------
+ */
+
+static int find_backup(const char *url, struct redrive_err *err)
+{
+    const struct store_ops *ops;
+    struct str place;
+    int rc = store_find(url, &ops, &place, err);
+    if (rc < 0 || ops->backup)
+        return rc;
+    rc = err_set(err, REDRIVE_E_USAGE, "redrive backup cannot copy a %s: store", ops->scheme);
+    err_hint(err, "%s", ops->backup_hint);
+    return rc;
+}
+
+static bool companion(const char *path, const char *suffix, struct stat *ret)
+{
+    char name[PATH_MAX];
+    const int len = snprintf(name, sizeof name, "%s%s", path, suffix);
+    return len > 0 && (size_t)len < sizeof name && stat(name, ret) == 0;
+}
+
+/* Neither the store nor a part of it may be replaced. SQLite would also take a log that lies beside
+ * the copy for a part of it. */
+static int check_target(const char *path, const char *store_path, struct redrive_err *err)
+{
+    static const char *const PARTS[] = {"", "-wal", "-shm", ".serve-lock"};
+    static const char *const LOGS[] = {"-wal", "-journal"};
+    struct stat target, st;
+    const bool is_there = stat(path, &target) == 0;
+    for (size_t i = 0; is_there && i < sizeof PARTS / sizeof PARTS[0]; i++) {
+        if (companion(store_path, PARTS[i], &st) && st.st_dev == target.st_dev &&
+            st.st_ino == target.st_ino) {
+            err_set(err, REDRIVE_E_USAGE, "the backup would replace the store itself");
+            err_detail(err, "file %s", path);
+            err_hint(err, "name another file, on another disk if there is one");
+            return REDRIVE_E_USAGE;
+        }
+    }
+    for (size_t i = 0; i < sizeof LOGS / sizeof LOGS[0]; i++) {
+        if (companion(path, LOGS[i], &st)) {
+            err_set(err, REDRIVE_E_EXISTS,
+                    "cannot write the backup: the log of another database "
+                    "is beside it");
+            err_detail(err, "file %s%s", path, LOGS[i]);
+            err_hint(err, "is that database in use? Name another file");
+            return REDRIVE_E_EXISTS;
+        }
+    }
+    return 0;
+}
+
+/* ---- The copy ---------------------------------------------------------------------------------
+ */
+
+struct bar {
+    struct cli *cli;
+    struct progress progress;
+};
+
+static void show(void *ctx, const char *phase, uint64_t done, uint64_t total)
+{
+    struct bar *bar = ctx;
+    progress_phase(&bar->progress, &bar->cli->err, phase, done, total);
+}
+
+static int copy_store(struct cli *cli, struct store *store, const char *path, bool force,
+                      struct store_copy *ret, struct redrive_err *err)
+{
+    struct bar bar = {.cli = cli};
+    struct store_facts facts;
+    struct export_file file;
+    int rc = store_ops(store)->facts(store, &facts, err);
+    if (rc == 0)
+        rc = check_target(path, facts.path, err);
+    if (rc == 0)
+        rc = export_file_open(&file, "backup", path, force, err);
+    if (rc != 0)
+        return rc;
+    rc = store_ops(store)->backup(store, file.temporary, show, &bar, ret, err);
+    progress_clear(&bar.progress);
+    if (rc == 0)
+        return export_file_finish(&file, err);
+    export_file_abandon(&file);
+    return rc;
+}
+
+/* ---- Output -----------------------------------------------------------------------------------
+ */
+
+static int print_backup(struct cli *cli, const char *path, const struct store_copy *copy,
+                        int64_t took_ms, struct redrive_err *err)
+{
+    char span[FIGURE_MAX];
+    struct buf out;
+    buf_init(&out, OUTPUT_MAX);
+    if (cli->globals->json) {
+        struct json_writer w;
+        json_writer_init(&w, &out);
+        json_begin_object(&w);
+        json_field_cstr(&w, "file", path);
+        json_field_int(&w, "bytes", copy->bytes);
+        json_field_int(&w, "jobs", copy->jobs);
+        json_field_double(&w, "seconds", (double)took_ms / 1000);
+        json_end_object(&w);
+        buf_putc(&out, '\n');
+    } else {
+        buf_printf(&out, "%" PRId64 " job%s, %" PRId64 " bytes written to ", copy->jobs,
+                   copy->jobs == 1 ? "" : "s", copy->bytes);
+        text_add_clean(&out, str_of(path));
+        buf_printf(&out, " in %s\n", figure_span(took_ms, span));
+    }
+    return cli_print(cli, &out, err);
+}
+
+static int run_backup(struct cli *cli, struct redrive_err *err)
+{
+    const struct backup_options *options = invocation_options(&cli->invocation);
+    const struct store_options as_is = {.as_is = true};
+    const char *path = cli->invocation.args[0];
+    const int64_t started_ms = clock_monotonic_ms();
+    struct store_copy copy;
+    struct store *store = NULL;
+    struct session session;
+    int rc = session_load(cli, &session, err);
+    if (rc == 0)
+        rc = find_backup(session.config->store, err);
+    if (rc == 0)
+        rc = store_open(session.config->store, &as_is, &store, err);
+    if (rc == 0)
+        rc = copy_store(cli, store, path, options->force, &copy, err);
+    store_close(store);
+    session_close(&session);
+    if (rc != 0)
+        return rc;
+    return print_backup(cli, path, &copy, clock_monotonic_ms() - started_ms, err);
+}
+
+const struct command cmd_backup = {
+    .name = "backup",
+    .summary = "copy a SQLite store into one file while it is used",
+    .arguments = "FILE",
+    .description =
+        "Writes the whole store, as it is at one moment, to a file that only its owner can read. "
+        "Servers and workers go on meanwhile. The file is written under another name, checked, "
+        "synced and then moved to its place: it is whole or not there, also after Ctrl-C. A file "
+        "that is there is kept unless --force is given.\n"
+        "\n"
+        "The copy is a store: `redrive --store sqlite:FILE doctor` looks into it. Do not let "
+        "workers run on it while the store that it was taken from is in use: each job would run "
+        "twice.\n"
+        "\n"
+        "PostgreSQL and Redis have their own means, such as pg_dump, which are named when the "
+        "store is one of these.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct backup_options),
+    .examples =
+        (const struct example[]){
+            {"redrive backup /backup/redrive.db", "the store of the configuration"},
+            {"redrive backup --force --store sqlite:jobs.db jobs-copy.db",
+             "replace the last backup"},
+            {0},
+        },
+    .run = run_backup,
+};

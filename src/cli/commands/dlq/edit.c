@@ -1,0 +1,220 @@
+/* edit.c - `redrive dlq edit`: another payload for a dead letter. */
+#include "cli/commands/dlq/private.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "base/json/layout.h"
+#include "base/json/writer.h"
+#include "base/sys/file.h"
+#include "cli/commands/dlq/edit_text.h"
+#include "cli/jobs/change.h"
+#include "cli/jobs/find.h"
+#include "cli/jobs/select.h"
+#include "cli/output/text.h"
+#include "engine/verbs/change.h"
+
+struct edit_options {
+    struct job_select select;
+    const char *from;
+    bool retry;
+};
+
+static const struct option OPTIONS[] = {
+    {.name = "from",
+     INTO_STRING(struct edit_options, from),
+     .placeholder = "FILE",
+     .help = "read the payload from FILE"},
+    {.name = "retry",
+     INTO_FLAG(struct edit_options, retry),
+     .help = "redrive the job when its payload is changed"},
+    JOB_SELECT_TENANT_ROW(struct edit_options, select),
+    {0},
+};
+
+/* ---- The new payload ---------------------------------------------------------------------- */
+
+static int too_big(struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_TOO_BIG, "the payload is too big");
+    err_hint(err, "the limit is %u bytes", ENGINE_PAYLOAD_MAX_BYTES);
+    return REDRIVE_E_TOO_BIG;
+}
+
+static int check_payload(struct str payload, struct redrive_err *err)
+{
+    struct redrive_err wrong = {0};
+    if (payload.len > ENGINE_PAYLOAD_MAX_BYTES)
+        return too_big(err);
+    int rc = json_check(payload, NULL, &wrong);
+    if (rc == 0)
+        return 0;
+    err_set(err, rc, "the payload is not JSON");
+    err_detail(err, "%s", wrong.message);
+    return rc;
+}
+
+/* Back to one line: what the editor was given was spread out for people only. */
+static int take_edited(struct str text, const char *path, struct buf *ret, struct redrive_err *err)
+{
+    if (json_check(text, NULL, NULL) == 0)
+        json_compact(text, ret);
+    else
+        buf_add_str(ret, text);
+    int rc = buf_failed(ret) ? too_big(err) : check_payload(buf_str(ret), err);
+    if (rc < 0)
+        err_hint(err, "your text is kept: mend it and use --from %s", path);
+    else
+        (void)unlink(path);
+    return rc;
+}
+
+static int edit_old(const struct job *job, struct buf *ret, struct redrive_err *err)
+{
+    char path[EDIT_PATH_MAX];
+    struct buf before, after;
+    /* Indented, it is larger than a payload may be. */
+    buf_init(&before, 64u * ENGINE_PAYLOAD_MAX_BYTES);
+    buf_init(&after, 64u * ENGINE_PAYLOAD_MAX_BYTES);
+    if (job->spec.payload.len > 0)
+        json_indent(job->spec.payload, 0, &before);
+    else
+        buf_puts(&before, "null");
+    buf_putc(&before, '\n');
+    int rc = buf_failed(&before);
+    if (rc < 0)
+        err_set(err, rc, "cannot edit the payload: %s", redrive_err_text(rc));
+    else
+        rc = edit_text(buf_str(&before), ".json", &after, path, err);
+    if (rc == 0 && str_eq(buf_str(&after), buf_str(&before))) {
+        (void)unlink(path);
+        rc = err_set(err, REDRIVE_E_CANCELLED, "the payload is as it was, nothing was changed");
+    }
+    if (rc == 0)
+        rc = take_edited(buf_str(&after), path, ret, err);
+    buf_release(&after);
+    buf_release(&before);
+    return rc;
+}
+
+static int read_payload(struct cli *cli, const struct edit_options *options, const struct job *job,
+                        struct buf *ret, struct redrive_err *err)
+{
+    const struct invocation *inv = &cli->invocation;
+    const char *given = inv->n_args > 1 ? inv->args[1] : NULL;
+    if (given && options->from)
+        return err_set(err, REDRIVE_E_USAGE, "the payload is given twice");
+    if (options->from || (given && strcmp(given, "-") == 0)) {
+        const char *path = options->from ? options->from : "/dev/stdin";
+        int rc = file_read(path, ret->max, ret, err);
+        return rc == REDRIVE_E_TOO_BIG ? too_big(err) : rc;
+    }
+    if (given)
+        return buf_puts(ret, given) < 0 ? too_big(err) : 0;
+    if (isatty(STDIN_FILENO) && isatty(fileno(cli->err.file)))
+        return edit_old(job, ret, err);
+    err_set(err, REDRIVE_E_USAGE, "no payload is given");
+    err_hint(err, "give it as an argument, as - for standard input, or with --from FILE");
+    return REDRIVE_E_USAGE;
+}
+
+/* ---- The change --------------------------------------------------------------------------- */
+
+static int put_payload(struct engine *engine, const struct job *job, struct str payload,
+                       struct redrive_err *err)
+{
+    struct change_item item = {
+        .seq = job->status.seq, .tenant = job->spec.tenant, .payload = payload};
+    struct change_op op;
+    change_op_init(&op, MOVE_EDIT, &item, 1);
+    int rc = engine_apply_one(engine, &op.op, err);
+    if (rc < 0 || item.ret.code == 0)
+        return rc;
+    err_set(err, item.ret.code, "cannot edit job %.*s: %s", (int)job->spec.id.len, job->spec.id.ptr,
+            redrive_err_text(item.ret.code));
+    if (item.ret.code == REDRIVE_E_STATE)
+        err_detail(err, "it is %s now", redrive_state_name(item.ret.state));
+    return item.ret.code;
+}
+
+static int print_result(struct cli *cli, const struct job *job, enum redrive_state state,
+                        struct redrive_err *err)
+{
+    struct buf out;
+    buf_init(&out, 4096);
+    if (cli->globals->json) {
+        struct json_writer w;
+        json_writer_init(&w, &out);
+        json_begin_object(&w);
+        json_field_string(&w, "id", job->spec.id);
+        json_field_string(&w, "tenant", job->spec.tenant);
+        json_field_cstr(&w, "state", redrive_state_name(state));
+        json_field_bool(&w, "edited", true);
+        json_end_object(&w);
+        buf_putc(&out, '\n');
+    } else {
+        text_add_clean(&out, job->spec.id);
+        buf_printf(&out, "  edited, %s\n", redrive_state_name(state));
+    }
+    return cli_print(cli, &out, err);
+}
+
+static int edit_job(struct cli *cli, struct engine *engine, const struct job *job,
+                    struct redrive_err *err)
+{
+    const struct edit_options *options = invocation_options(&cli->invocation);
+    enum redrive_state state = REDRIVE_STATE_DEAD_LETTER;
+    struct buf payload;
+    buf_init(&payload, 2u * ENGINE_PAYLOAD_MAX_BYTES);
+    int rc = read_payload(cli, options, job, &payload, err);
+    /* A file ends with a line break that is not part of what it says. */
+    struct str trimmed = str_trim(buf_str(&payload));
+    if (rc == 0)
+        rc = check_payload(trimmed, err);
+    if (rc == 0)
+        rc = put_payload(engine, job, trimmed, err);
+    bool edited = rc == 0;
+    if (rc == 0 && options->retry)
+        rc = job_change_one(engine, JOB_RETRY, job, &state, err);
+    if (rc < 0 && edited)
+        err_hint(err, "the new payload is kept: `redrive dlq retry` redrives the job later");
+    buf_release(&payload);
+    return rc < 0 ? rc : print_result(cli, job, state, err);
+}
+
+static int run_edit(struct cli *cli, struct redrive_err *err)
+{
+    const struct edit_options *options = invocation_options(&cli->invocation);
+    struct session session;
+    struct job_page page = {0};
+    int rc = session_open_existing(cli, &session, err);
+    if (rc == 0)
+        rc = job_find_dead(session.store, options->select.tenant, cli->invocation.args[0], &page,
+                           err);
+    if (rc == 0)
+        rc = edit_job(cli, session.engine, &page.jobs[0], err);
+    job_page_release(&page);
+    session_close(&session);
+    return rc;
+}
+
+const struct command dlq_edit = {
+    .name = "edit",
+    .summary = "give a dead letter another payload",
+    .arguments = "ID [PAYLOAD]",
+    .description =
+        "PAYLOAD is JSON, at most 1 MiB; - reads it from standard input. On a terminal and "
+        "without a payload, the present one is opened in $VISUAL or $EDITOR.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct edit_options),
+    .examples =
+        (const struct example[]){
+            {"redrive dlq edit invoice-17", "in your editor"},
+            {"redrive dlq edit invoice-17 '{\"total\":12}' --retry", "and run it again"},
+            {"redrive dlq edit invoice-17 --from fixed.json", "from a file"},
+            {0},
+        },
+    .run = run_edit,
+};

@@ -1,0 +1,444 @@
+/* enqueue.c - `redrive enqueue`: new jobs from the command line. */
+#include "cli/commands/commands.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "base/sys/file.h"
+#include "base/time/clock.h"
+#include "base/time/duration.h"
+#include "cli/commands/enqueue/private.h"
+#include "cli/frame/when.h"
+#include "core/vocabulary.h"
+#include "store/job_json.h"
+
+#define POLICY_MAX_BYTES (64u * 1024)
+#define OUTPUT_MAX_BYTES (64u * 1024)
+/* Above the limit of a payload, so that one that is too big is measured and not cut. */
+#define INPUT_MAX_BYTES (64u * 1024 * 1024)
+
+struct enqueue_options {
+    const char *from;
+    bool lines;
+    const char *id;
+    const char *queue;
+    int64_t priority;
+    int64_t delay_ms;
+    const char *at;
+    const char *deadline;
+    const char *unique;
+    bool unique_forever;
+    const char *user;
+    const char *project;
+    const char *service;
+    const char *tenant;
+    const char *retry;
+    int64_t max_attempts;
+    int64_t wait_ms;
+};
+
+#define TEXT_OPTION(option, what, text)                                                    \
+    {                                                                                      \
+        .name = #option, INTO_STRING(struct enqueue_options, option), .placeholder = what, \
+        .help = text                                                                       \
+    }
+
+static const struct option OPTIONS[] = {
+    {.name = "from",
+     .letter = 'f',
+     INTO_STRING(struct enqueue_options, from),
+     .placeholder = "FILE",
+     .help = "read the payload from this file; - is standard input"},
+    {.name = "lines",
+     INTO_FLAG(struct enqueue_options, lines),
+     .help = "each line of the file, or of standard input, is the payload of a job"},
+    TEXT_OPTION(id, "ID", "the job's id, in place of a new one; submitting it again does nothing"),
+    TEXT_OPTION(queue, "QUEUE", "another queue than the task's"),
+    {.name = "priority",
+     .letter = 'p',
+     INTO_INT(struct enqueue_options, priority),
+     .min = -100,
+     .max = 100,
+     .placeholder = "N",
+     .default_text = "0",
+     .help = "-100 to 100; higher ones start first"},
+    {.name = "delay",
+     INTO_DURATION(struct enqueue_options, delay_ms),
+     .placeholder = "DURATION",
+     .help = "do not start before this time has passed"},
+    TEXT_OPTION(at, "TIME", "do not start before 2026-03-28T12:00Z, or a local time"),
+    TEXT_OPTION(deadline, "DURATION|TIME", "not started by then, it becomes a dead letter"),
+    TEXT_OPTION(unique, "KEY", "one live job at most has this key; a second one is not made"),
+    {.name = "unique-forever",
+     INTO_FLAG(struct enqueue_options, unique_forever),
+     .help = "with --unique: one job ever has the key"},
+    TEXT_OPTION(user, "NAME", "for whom it is, for limits"),
+    TEXT_OPTION(project, "NAME", "what it belongs to, for limits"),
+    TEXT_OPTION(service, "NAME", "which service it calls, for breakers"),
+    TEXT_OPTION(tenant, "TENANT", "whose job it is (default: default)"),
+    TEXT_OPTION(retry, "JSON", "this job's own policy, with the keys of a `retry` section"),
+    {.name = "max-attempts",
+     INTO_INT(struct enqueue_options, max_attempts),
+     .min = 1,
+     .max = REDRIVE_MAX_RETRIES + 1,
+     .placeholder = "N",
+     .help = "how often the job is run at most"},
+    {.name = "wait",
+     .letter = 'w',
+     INTO_DURATION(struct enqueue_options, wait_ms),
+     .placeholder = "DURATION",
+     .help = "wait so long for its end, and print its state and its result"},
+    {0},
+};
+
+/* ---- What is asked for ----------------------------------------------------------------------- */
+
+static int conflict(struct redrive_err *err, const char *what, const char *hint)
+{
+    (void)err_set(err, REDRIVE_E_USAGE, "%s", what);
+    err_hint(err, "%s", hint);
+    return REDRIVE_E_USAGE;
+}
+
+static int check_options(const struct cli *cli, const struct enqueue_options *o,
+                         const char *argument, struct redrive_err *err)
+{
+    if ((o->id && !*o->id) || (o->unique && !*o->unique))
+        return conflict(err, o->id && !*o->id ? "--id is empty" : "--unique is empty",
+                        "leave it away for a new id, or look at the variable it came from");
+    if (argument && !*argument)
+        return conflict(err, "the PAYLOAD is empty", "leave it away for a job without one");
+    if (argument && o->from)
+        return conflict(err, "a PAYLOAD and --from exclude each other", "give one of them");
+    if (argument && o->lines && strcmp(argument, "-") != 0)
+        return conflict(err, "--lines takes no PAYLOAD",
+                        "name a file with --from, or write to standard input");
+    if (o->lines && (o->id || o->unique))
+        return conflict(err, "with --lines there is no --id and no --unique",
+                        "every line would be the same job");
+    if (o->lines && o->wait_ms > 0)
+        return conflict(err, "with --lines there is no --wait", "wait for a job alone");
+    if (o->unique_forever && !o->unique)
+        return conflict(err, "--unique-forever needs a key", "give it with --unique KEY");
+    if (o->at && invocation_given(&cli->invocation, "delay"))
+        return conflict(err, "--at and --delay exclude each other", "give one of them");
+    return 0;
+}
+
+static int read_times(const struct cli *cli, const struct enqueue_options *o, struct job_spec *spec,
+                      struct redrive_err *err)
+{
+    const int64_t now_ms = clock_wall_ms();
+    int64_t span_ms = 0;
+    int rc = 0;
+    if (invocation_given(&cli->invocation, "delay"))
+        spec->process_after_ms = now_ms + o->delay_ms;
+    if (o->at)
+        rc = when_parse("--at", o->at, NULL, &spec->process_after_ms, err);
+    if (rc < 0 || !o->deadline)
+        return rc;
+    if (when_looks_like_date(o->deadline)) {
+        rc = when_parse("--deadline", o->deadline, NULL, &spec->deadline_ms, err);
+    } else {
+        struct redrive_err why = {0};
+        rc = duration_parse(str_of(o->deadline), &span_ms, &why);
+        spec->deadline_ms = now_ms + span_ms;
+        if (rc < 0) {
+            rc = err_set(err, REDRIVE_E_USAGE, "--deadline: %s", why.message);
+            err_detail(err, "%s", why.detail);
+            err_hint(err, "a duration such as 90m, or a time such as 2026-03-28T12:00Z");
+        }
+    }
+    if (rc == 0 && (spec->deadline_ms <= now_ms || spec->deadline_ms <= spec->process_after_ms))
+        rc = conflict(err,
+                      spec->deadline_ms <= now_ms ? "--deadline: that time has passed"
+                                                  : "--deadline: the job could never start",
+                      "the deadline must be later than now, and than --at or --delay");
+    return rc;
+}
+
+/* What was asked for as a span counts from now by the clock of the store. */
+static void go_by_store(const struct cli *cli, const struct session *session, struct job_spec *spec)
+{
+    const struct enqueue_options *o = invocation_options(&cli->invocation);
+    const int64_t ahead_ms = engine_now_ms(session->engine) - clock_wall_ms();
+    if (invocation_given(&cli->invocation, "delay"))
+        spec->process_after_ms += ahead_ms;
+    if (o->deadline && !when_looks_like_date(o->deadline))
+        spec->deadline_ms += ahead_ms;
+}
+
+/* --max-attempts is a key of the policy like any other. */
+static void write_policy(const struct enqueue_options *o, struct buf *out)
+{
+    struct str json = str_trim(str_of(o->retry));
+    if (o->max_attempts == 0) {
+        buf_add_str(out, json);
+    } else if (json.len < 2 || json.ptr[0] != '{') {
+        /* What is no object is refused as it stands. */
+        buf_printf(out, "%.*s", (int)json.len, json.len ? json.ptr : "");
+        if (json.len == 0)
+            buf_printf(out, "{\"max_attempts\":%" PRId64 "}", o->max_attempts);
+    } else {
+        struct str rest = str_trim((struct str){json.ptr + 1, json.len - 1});
+        buf_printf(out, "{\"max_attempts\":%" PRId64 "%s", o->max_attempts,
+                   rest.ptr[0] == '}' ? "" : ",");
+        buf_add_str(out, rest);
+    }
+}
+
+static void fill_spec(const struct enqueue_options *o, const char *task, struct job_spec *spec)
+{
+    *spec = (struct job_spec){
+        .tenant = str_of(o->tenant),
+        .id = str_of(o->id),
+        .task = str_of(task),
+        .queue = str_of(o->queue),
+        .user = str_of(o->user),
+        .project = str_of(o->project),
+        .service = str_of(o->service),
+        .unique_key = str_of(o->unique),
+        .unique_forever = o->unique_forever,
+        .priority = (int32_t)o->priority,
+    };
+}
+
+/* ---- The payload ----------------------------------------------------------------------------- */
+
+/* Space around it means nothing, and a newline at its end is the shell's. */
+static int read_payload(const char *path, struct buf *text, struct str *ret,
+                        struct redrive_err *err)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    int rc = file_read(is_stdin ? "/dev/stdin" : path, INPUT_MAX_BYTES, text, err);
+    if (rc == REDRIVE_E_TOO_BIG)
+        err_hint(err, "a payload has at most %u bytes; --lines reads many of them",
+                 ENGINE_PAYLOAD_MAX_BYTES);
+    if (rc < 0)
+        return rc;
+    *ret = str_trim(buf_str(text));
+    if (ret->len > 0)
+        return 0;
+    (void)err_set(err, REDRIVE_E_INVALID, "%s is empty", is_stdin ? "standard input" : path);
+    err_hint(err, "for a job without a payload leave PAYLOAD and --from out");
+    return REDRIVE_E_INVALID;
+}
+
+static void add_hint(const struct config_task *task, const struct job_spec *spec,
+                     const char *argument, struct redrive_err *err)
+{
+    if (spec->payload.len == 0 && task->payload == CONFIG_PAYLOAD_REQUIRED && !err->hint[0])
+        err_hint(err, "give it as PAYLOAD, with --from FILE, or as - on standard input");
+    if (argument && err->code == REDRIVE_E_PARSE && json_check(spec->payload, NULL, NULL) < 0)
+        err_hint(err, "quote it for the shell, and a string once more: '{\"a\": 1}', '\"text\"'");
+}
+
+static int check_spec(const struct session *session, struct job_spec *spec, const char *argument,
+                      struct redrive_err *err)
+{
+    const struct config_task *task = config_task(session->config, spec->task);
+    int rc = submit_check(session->config, task, ENGINE_PAYLOAD_MAX_BYTES, spec, err);
+    if (rc < 0)
+        add_hint(task, spec, argument, err);
+    return rc;
+}
+
+/* ---- One job --------------------------------------------------------------------------------- */
+
+static void write_answer(struct json_writer *w, const struct submit_answer *a)
+{
+    json_field_string(w, "id", a->id);
+    json_field_cstr(w, "state", redrive_state_name(a->state));
+    json_field_bool(w, "existed", a->existed);
+}
+
+void enqueue_put_answer(const struct cli *cli, const struct submit_answer *a, uint64_t line,
+                        struct buf *out)
+{
+    if (!cli->globals->json) {
+        buf_add_str(out, a->id);
+        buf_putc(out, '\n');
+        return;
+    }
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    write_answer(&w, a);
+    if (line > 0)
+        json_field_int(&w, "line", (int64_t)line);
+    json_end_object(&w);
+    buf_putc(out, '\n');
+}
+
+void enqueue_put_end(const struct submit_answer *a, struct str result, struct buf *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    write_answer(&w, a);
+    job_write_value(&w, "result", result);
+    json_end_object(&w);
+    buf_putc(out, '\n');
+}
+
+int enqueue_print_answer(struct cli *cli, const struct submit_answer *a, struct redrive_err *err)
+{
+    struct buf out;
+    buf_init(&out, OUTPUT_MAX_BYTES);
+    enqueue_put_answer(cli, a, 0, &out);
+    int rc = cli_print(cli, &out, err);
+    (void)fflush(cli->out.file);
+    return rc;
+}
+
+static int submit_one(struct cli *cli, struct session *session, const struct job_spec *spec,
+                      int64_t wait_ms, struct redrive_err *err)
+{
+    struct submit_op op;
+    int rc = submit_op_init(&op, session->engine, spec, 1, err);
+    if (rc < 0)
+        return rc;
+    rc = engine_apply_one(session->engine, &op.op, err);
+    struct submit_answer *a = &op.answers[0];
+    if (rc == 0 && a->code < 0) {
+        *err = a->err;
+        rc = a->code;
+    }
+    if (rc == 0) {
+        if (a->existed && !cli->globals->json)
+            fprintf(cli->err.file, "note: this job existed already; it is %s\n",
+                    redrive_state_name(a->state));
+        rc = wait_ms > 0 ? enqueue_wait(cli, session->store, spec, a, wait_ms, err)
+                         : enqueue_print_answer(cli, a, err);
+    }
+    submit_op_release(&op);
+    return rc;
+}
+
+static int run_one(struct cli *cli, struct session *session, struct job_spec *spec,
+                   const char *argument, struct redrive_err *err)
+{
+    const struct enqueue_options *o = invocation_options(&cli->invocation);
+    const struct engine_options options = {0};
+    struct buf text;
+    int rc = 0;
+    buf_init(&text, INPUT_MAX_BYTES + 1);
+    const char *path = argument && strcmp(argument, "-") == 0 ? "-" : o->from;
+    if (path)
+        rc = read_payload(path, &text, &spec->payload, err);
+    else
+        spec->payload = str_of(argument);
+    if (rc == 0)
+        rc = check_spec(session, spec, path ? NULL : argument, err);
+    if (rc == 0)
+        rc = session_connect(session, &options, err);
+    if (rc == 0) {
+        enqueue_check_task(cli, session, spec->task);
+        go_by_store(cli, session, spec);
+    }
+    if (rc == 0)
+        rc = submit_one(cli, session, spec, o->wait_ms, err);
+    buf_release(&text);
+    return rc;
+}
+
+/* ---- Many ------------------------------------------------------------------------------------ */
+
+static int open_input(const char *from, FILE **ret, struct redrive_err *err)
+{
+    *ret = !from || strcmp(from, "-") == 0 ? stdin : fopen(from, "re");
+    if (*ret)
+        return 0;
+    int error = errno;
+    int code = error == ENOENT   ? REDRIVE_E_NOT_FOUND
+               : error == EACCES ? REDRIVE_E_DENIED
+                                 : REDRIVE_E_IO;
+    (void)err_set(err, code, "cannot read the lines: %s", strerror(error));
+    err_detail(err, "path %s", from);
+    return code;
+}
+
+static int run_lines(struct cli *cli, struct session *session, struct job_spec *spec,
+                     const char *from, struct redrive_err *err)
+{
+    const struct engine_options options = {0};
+    struct job_spec any = *spec;
+    FILE *input;
+    int rc = open_input(from, &input, err);
+    if (rc < 0)
+        return rc;
+    /* All that the lines have in common is checked before any of them is submitted. */
+    any.payload = STR("0");
+    rc = check_spec(session, &any, NULL, err);
+    if (rc == 0)
+        rc = session_connect(session, &options, err);
+    if (rc == 0) {
+        enqueue_check_task(cli, session, spec->task);
+        go_by_store(cli, session, spec);
+    }
+    if (rc == 0)
+        rc = enqueue_lines(cli, session, spec, input, err);
+    if (input != stdin)
+        fclose(input);
+    return rc;
+}
+
+static int run_enqueue(struct cli *cli, struct redrive_err *err)
+{
+    const struct enqueue_options *o = invocation_options(&cli->invocation);
+    const char *argument = cli->invocation.n_args > 1 ? cli->invocation.args[1] : NULL;
+    struct session session = {0};
+    struct job_spec spec;
+    struct buf policy;
+    buf_init(&policy, POLICY_MAX_BYTES);
+    fill_spec(o, cli->invocation.args[0], &spec);
+    write_policy(o, &policy);
+    spec.policy = buf_str(&policy);
+    int rc = check_options(cli, o, argument, err);
+    if (rc == 0 && buf_failed(&policy))
+        rc = err_full(err, buf_failed(&policy), "--retry: over %u bytes", POLICY_MAX_BYTES);
+    if (rc == 0)
+        rc = read_times(cli, o, &spec, err);
+    if (rc == 0)
+        rc = session_load(cli, &session, err);
+    session_hush(cli, &session);
+    if (rc == 0)
+        rc = o->lines ? run_lines(cli, &session, &spec, o->from, err)
+                      : run_one(cli, &session, &spec, argument, err);
+    session_close(&session);
+    buf_release(&policy);
+    return rc;
+}
+
+const struct command cmd_enqueue = {
+    .name = "enqueue",
+    .summary = "submit a job, or one for each line",
+    .arguments = "TASK [PAYLOAD]",
+    .description =
+        "Prints the id of the job. PAYLOAD is JSON; - reads it from standard input, and without "
+        "one the job has none. A task that neither the configuration nor a worker of the store "
+        "declares is warned of, where there are others, and its job waits. A second submit of an "
+        "id, or of a unique key that is taken, makes "
+        "no job: it prints the id of the one that is there, and says so.\n"
+        "\n"
+        "With --lines, 500 jobs at a time are submitted together, and empty lines are passed over. "
+        "Every good line becomes a job; a bad one is reported with its number and makes the exit "
+        "code 1. With --json each job is a line of its own.\n"
+        "\n"
+        "Times without Z or an offset are local. Bad input changes nothing and makes the exit code "
+        "2; a store that cannot be used, 1.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct enqueue_options),
+    .examples =
+        (const struct example[]){
+            {"redrive enqueue thumbnail '{\"path\": \"a.png\"}'", "a job, now"},
+            {"redrive enqueue report --delay 1h --deadline 3h", "in an hour, or not at all"},
+            {"redrive enqueue enrich --lines --from records.jsonl", "one for each line"},
+            {0},
+        },
+    .run = run_enqueue,
+};

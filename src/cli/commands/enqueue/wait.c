@@ -1,0 +1,115 @@
+#include "cli/commands/enqueue/private.h"
+
+#include "base/err.h"
+#include "base/time/clock.h"
+#include "base/time/duration.h"
+#include "cli/jobs/text.h"
+#include "cli/output/text.h"
+
+/* How long a look at the store lasts at most; a store that notifies answers sooner. */
+#define LOOK_MS 500
+
+/* Above any result, though every byte of it were escaped. */
+#define OUTPUT_MAX_BYTES (16u * 1024 * 1024)
+
+static bool has_ended(enum redrive_state state)
+{
+    return state == REDRIVE_STATE_COMPLETED || state == REDRIVE_STATE_FAILED ||
+           state == REDRIVE_STATE_DEAD_LETTER || state == REDRIVE_STATE_CANCELLED;
+}
+
+static int read_job(struct store *store, const struct job_spec *job, struct job_page *ret,
+                    struct redrive_err *err)
+{
+    const struct job_filter filter = {.tenant = job->tenant, .id = job->id, .limit = 1};
+    int rc = store_ops(store)->list(store, &filter, ret, err);
+    if (rc == 0 && ret->n == 0)
+        rc = err_set(err, REDRIVE_E_NOT_FOUND, "the job was removed");
+    return rc;
+}
+
+static int not_in_time(enum redrive_state state, int64_t timeout_ms, struct redrive_err *err)
+{
+    char span[DURATION_TEXT_MAX];
+    (void)err_set(err, REDRIVE_E_STATE, "the job has not ended after %s",
+                  duration_format(timeout_ms, span));
+    err_detail(err, "it is %s, and goes on", redrive_state_name(state));
+    return REDRIVE_E_STATE;
+}
+
+/* The page has the job as it was seen last. */
+static int wait_for_end(struct store *store, const struct job_spec *job, int64_t timeout_ms,
+                        struct job_page *ret, struct redrive_err *err)
+{
+    const int64_t until_ms = clock_monotonic_ms() + timeout_ms;
+    for (;;) {
+        int rc = read_job(store, job, ret, err);
+        if (rc < 0 || has_ended(ret->jobs[0].status.state))
+            return rc;
+        const int64_t left_ms = until_ms - clock_monotonic_ms();
+        if (left_ms <= 0)
+            return not_in_time(ret->jobs[0].status.state, timeout_ms, err);
+        rc = store_ops(store)->wait(store, left_ms < LOOK_MS ? left_ms : LOOK_MS, NULL, err);
+        if (rc < 0)
+            return rc;
+    }
+}
+
+/* A result goes to a program byte for byte, to a terminal without what would steer it. */
+static int print_end(struct cli *cli, const struct submit_answer *a, struct str result,
+                     struct redrive_err *err)
+{
+    struct buf out;
+    buf_init(&out, OUTPUT_MAX_BYTES);
+    if (cli->globals->json) {
+        enqueue_put_end(a, result, &out);
+    } else {
+        buf_printf(&out, "%s\n", redrive_state_name(a->state));
+        if (cli->out.is_tty) {
+            text_add_clean_lines(&out, result, 0);
+        } else if (result.len > 0) {
+            buf_add_str(&out, result);
+            buf_puts(&out, result.ptr[result.len - 1] == '\n' ? "" : "\n");
+        }
+    }
+    return cli_print(cli, &out, err);
+}
+
+static int blame(const struct job_status *status, struct redrive_err *err)
+{
+    struct buf why;
+    if (status->state == REDRIVE_STATE_CANCELLED)
+        return err_set(err, REDRIVE_E_CANCELLED, "the job was cancelled");
+    if (status->state == REDRIVE_STATE_COMPLETED)
+        return 0;
+    (void)err_set(err, REDRIVE_E_JOB_FAILED, "the job ended as %s",
+                  redrive_state_name(status->state));
+    buf_init(&why, OUTPUT_MAX_BYTES);
+    job_add_error(&why, &status->error);
+    err_detail(err, "%s", buf_cstr(&why));
+    buf_release(&why);
+    return REDRIVE_E_JOB_FAILED;
+}
+
+/* The id stands there before the wait, so that whoever ends it knows what it was about; JSON is
+ * one object, with the state in the end. */
+int enqueue_wait(struct cli *cli, struct store *store, const struct job_spec *spec,
+                 struct submit_answer *a, int64_t timeout_ms, struct redrive_err *err)
+{
+    const struct job_spec job = {
+        .tenant = spec->tenant.len ? spec->tenant : STR(ENGINE_TENANT_DEFAULT), .id = a->id};
+    struct job_page page = {0};
+    int rc = cli->globals->json ? 0 : enqueue_print_answer(cli, a, err);
+    if (rc == 0)
+        rc = wait_for_end(store, &job, timeout_ms, &page, err);
+    if (rc == 0) {
+        const struct job_status *status = &page.jobs[0].status;
+        const bool is_done = status->state == REDRIVE_STATE_COMPLETED;
+        a->state = status->state;
+        rc = print_end(cli, a, is_done ? status->result : (struct str){0}, err);
+        if (rc == 0)
+            rc = blame(status, err);
+    }
+    job_page_release(&page);
+    return rc;
+}

@@ -1,0 +1,131 @@
+/* migrate.c - `redrive migrate`: brings a store to the schema of this program. */
+#include "cli/commands/commands.h"
+
+#include <inttypes.h>
+
+#include "base/err.h"
+#include "cli/shared/session.h"
+
+#define OUTPUT_MAX 4096
+
+struct migrate_options {
+    bool dry_run;
+};
+
+static const struct option OPTIONS[] = {
+    {.name = "dry-run",
+     .letter = 'n',
+     INTO_FLAG(struct migrate_options, dry_run),
+     .help = "say what would be done, and do nothing"},
+    {0},
+};
+
+/* What is there, without a change to it. A store that is not there has version 0. */
+static int look(const char *url, struct store_facts *ret, struct redrive_err *err)
+{
+    const struct store_options options = {.as_is = true};
+    struct redrive_err why = {0};
+    struct store *store = NULL;
+    *ret = (struct store_facts){0};
+    int rc = store_open(url, &options, &store, &why);
+    if (rc == REDRIVE_E_NOT_FOUND)
+        return 0;
+    if (rc == 0)
+        rc = store_ops(store)->facts(store, ret, &why);
+    store_close(store);
+    if (rc < 0)
+        *err = why;
+    return rc;
+}
+
+/* Opening a store migrates it. Reads the facts again: the newest version is known even where there
+ * was no store before. */
+static int migrate(const char *url, struct store_facts *facts, struct redrive_err *err)
+{
+    const struct store_options options = {.create = true};
+    struct store_facts now;
+    struct store *store = NULL;
+    int rc = store_open(url, &options, &store, err);
+    if (rc == 0)
+        rc = store_ops(store)->facts(store, &now, err);
+    store_close(store);
+    if (rc == 0)
+        facts->version_newest = now.version_newest;
+    return rc;
+}
+
+static void put_json(const struct store_facts *facts, bool dry_run, struct buf *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_field_int(&w, "from", facts->version_found);
+    json_key(&w, "to");
+    if (facts->version_newest > 0)
+        json_put_int(&w, facts->version_newest);
+    else
+        json_put_null(&w);
+    json_field_bool(&w, "changed", !dry_run && facts->version_found < facts->version_newest);
+    json_field_bool(&w, "dry_run", dry_run);
+    json_end_object(&w);
+    buf_putc(out, '\n');
+}
+
+static void put_text(const struct store_facts *facts, bool dry_run, struct buf *out)
+{
+    const int64_t from = facts->version_found, to = facts->version_newest;
+    if (from == 0 && dry_run)
+        buf_puts(out, "there is no store yet: it would be set up\n");
+    else if (from == 0)
+        buf_printf(out, "the store was set up with schema version %" PRId64 "\n", to);
+    else if (from == to)
+        buf_printf(out, "the store has schema version %" PRId64 ": nothing to do\n", to);
+    else
+        buf_printf(out, "%s from schema version %" PRId64 " to %" PRId64 "\n",
+                   dry_run ? "the store would be brought" : "the store was brought", from, to);
+}
+
+static int run_migrate(struct cli *cli, struct redrive_err *err)
+{
+    const struct migrate_options *options = invocation_options(&cli->invocation);
+    struct session session;
+    struct store_facts facts = {0};
+    struct buf out;
+    int rc = session_load(cli, &session, err);
+    if (rc == 0)
+        rc = look(session.config->store, &facts, err);
+    /* A newer one is refused by the store itself, which knows what to say. */
+    bool is_newer = rc == 0 && facts.version_found > facts.version_newest;
+    if (rc == 0 && (is_newer || (!options->dry_run && facts.version_found == 0) ||
+                    (!options->dry_run && facts.version_found < facts.version_newest)))
+        rc = migrate(session.config->store, &facts, err);
+    session_close(&session);
+    if (rc < 0)
+        return rc;
+    buf_init(&out, OUTPUT_MAX);
+    if (cli->globals->json)
+        put_json(&facts, options->dry_run, &out);
+    else
+        put_text(&facts, options->dry_run, &out);
+    return cli_print(cli, &out, err);
+}
+
+const struct command cmd_migrate = {
+    .name = "migrate",
+    .summary = "bring the store to the schema of this program",
+    .description =
+        "Sets an empty store up, or brings an older one up to date, and says from which version to "
+        "which. Every command does this when it opens a store, because a migration is one "
+        "transaction that takes nothing away, and no command could work without it; here it is "
+        "done at a time of one's choice. Processes of an older version refuse a store that was "
+        "migrated: stop them first. A store of a newer version is refused with exit code 1.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct migrate_options),
+    .examples =
+        (const struct example[]){
+            {"redrive migrate --dry-run", "what would an upgrade do?"},
+            {"redrive migrate --store sqlite:/var/lib/redrive/jobs.db", "do it"},
+            {0},
+        },
+    .run = run_migrate,
+};

@@ -1,0 +1,284 @@
+/* queues.c - `redrive queues`: how full they are, and which are paused. */
+#include "cli/commands/commands.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "cli/frame/when.h"
+#include "cli/output/listing.h"
+#include "cli/output/table.h"
+#include "cli/shared/session.h"
+#include "engine/verbs/control.h"
+#include "store/job_json.h"
+
+#define OUTPUT_MAX (64u * 1024 * 1024)
+
+struct queue_options {
+    const char *tenant;
+};
+
+static const struct option LIST_OPTIONS[] = {
+    {.name = "tenant",
+     INTO_STRING(struct queue_options, tenant),
+     .placeholder = "TENANT",
+     .help = "only the queues of this tenant"},
+    {0},
+};
+
+static const struct option PAUSE_OPTIONS[] = {
+    {.name = "tenant",
+     INTO_STRING(struct queue_options, tenant),
+     .placeholder = "TENANT",
+     .default_text = ENGINE_TENANT_DEFAULT,
+     .help = "whose queue it is"},
+    {0},
+};
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+/* Where each state stands in the table. */
+static const struct {
+    enum redrive_state state;
+    const char *title;
+} STATES[] = {
+    {REDRIVE_STATE_QUEUED, "QUEUED"},       {REDRIVE_STATE_RUNNING, "RUNNING"},
+    {REDRIVE_STATE_SCHEDULED, "SCHEDULED"}, {REDRIVE_STATE_RETRYING, "RETRYING"},
+    {REDRIVE_STATE_PARKED, "PARKED"},       {REDRIVE_STATE_COMPLETED, "COMPLETED"},
+    {REDRIVE_STATE_FAILED, "FAILED"},       {REDRIVE_STATE_DEAD_LETTER, "DEAD"},
+    {REDRIVE_STATE_CANCELLED, "CANCELLED"},
+};
+#define N_STATES (sizeof STATES / sizeof STATES[0])
+_Static_assert(N_STATES == REDRIVE_STATE_COUNT, "every state has a column");
+
+static void put_json(const struct queue_page *page, struct buf *out)
+{
+    struct json_writer w;
+    listing_begin(&w, out);
+    for (size_t i = 0; i < page->n; i++) {
+        const struct queue_count *q = &page->queues[i];
+        json_begin_object(&w);
+        json_field_string(&w, "queue", q->queue);
+        json_field_string(&w, "tenant", q->tenant);
+        json_field_bool(&w, "paused", q->paused);
+        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+            json_field_int(&w, redrive_state_name((enum redrive_state)state),
+                           (int64_t)q->by_state[state]);
+        job_write_time(&w, "oldest_ready", q->oldest_ready_ms);
+        job_write_time(&w, "next_due", q->next_due_ms);
+        json_end_object(&w);
+    }
+    listing_end(&w, NULL);
+}
+
+/* The states that jobs are in, and those that everybody looks for: a table has to fit. */
+static unsigned states_to_show(const struct queue_page *page)
+{
+    unsigned shown = 1u << REDRIVE_STATE_QUEUED | 1u << REDRIVE_STATE_RUNNING;
+    for (size_t i = 0; i < page->n; i++)
+        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+            if (page->queues[i].by_state[state] > 0)
+                shown |= 1u << state;
+    return shown;
+}
+
+static void add_row(struct table *t, const struct queue_count *q, unsigned shown, int64_t now_ms)
+{
+    char text[WHEN_TEXT_MAX];
+    table_addf(t, "%.*s", (int)q->queue.len, q->queue.ptr);
+    table_addf(t, "%.*s", (int)q->tenant.len, q->tenant.ptr);
+    if (q->paused)
+        table_add_styled(t, STYLE_YELLOW, "paused");
+    else
+        table_add(t, "open");
+    for (size_t i = 0; i < N_STATES; i++)
+        if (shown & 1u << STATES[i].state)
+            table_addf(t, "%" PRIu64, q->by_state[STATES[i].state]);
+    int64_t age_ms = now_ms - q->oldest_ready_ms;
+    table_add(t, q->oldest_ready_ms ? when_span(age_ms > 0 ? age_ms : 0, text) : "-");
+    if (q->next_due_ms == 0)
+        table_add(t, "-");
+    else if (q->next_due_ms <= now_ms)
+        table_add(t, "now");
+    else
+        table_addf(t, "in %s", when_span(q->next_due_ms - now_ms, text));
+}
+
+static void put_table(const struct queue_page *page, int64_t now_ms, const struct term *term,
+                      struct buf *out)
+{
+    struct table_column columns[3 + N_STATES + 2] = {
+        {"QUEUE", ALIGN_LEFT}, {"TENANT", ALIGN_LEFT}, {"STATE", ALIGN_LEFT}};
+    struct table t;
+    size_t n = 3;
+    const unsigned shown = states_to_show(page);
+    for (size_t i = 0; i < N_STATES; i++)
+        if (shown & 1u << STATES[i].state)
+            columns[n++] = (struct table_column){STATES[i].title, ALIGN_RIGHT};
+    columns[n++] = (struct table_column){"OLDEST READY", ALIGN_RIGHT};
+    columns[n++] = (struct table_column){"NEXT DUE", ALIGN_RIGHT};
+    table_init(&t, columns, n);
+    for (size_t i = 0; i < page->n; i++)
+        add_row(&t, &page->queues[i], shown, now_ms);
+    table_render(&t, term->width, term->color, out);
+    table_release(&t);
+}
+
+static int run_list(struct cli *cli, struct redrive_err *err)
+{
+    const struct queue_options *options = invocation_options(&cli->invocation);
+    struct session session;
+    struct queue_page page = {0};
+    struct buf out;
+    buf_init(&out, OUTPUT_MAX);
+    int rc = session_open_existing(cli, &session, err);
+    if (rc == 0)
+        rc = store_ops(session.store)->queues(session.store, str_of(options->tenant), &page, err);
+    if (rc == 0 && cli->globals->json)
+        put_json(&page, &out);
+    else if (rc == 0)
+        put_table(&page, engine_now_ms(session.engine), &cli->out, &out);
+    if (rc == 0)
+        rc = cli_print(cli, &out, err);
+    buf_release(&out);
+    queue_page_release(&page);
+    session_close(&session);
+    return rc;
+}
+
+/* ---- pause, resume --------------------------------------------------------------------------- */
+
+/* What the queue was before: NULL when it has neither jobs nor a pause. */
+static const struct queue_count *find_queue(const struct queue_page *page, const char *name)
+{
+    for (size_t i = 0; i < page->n; i++)
+        if (str_is(page->queues[i].queue, name))
+            return &page->queues[i];
+    return NULL;
+}
+
+/* A pause of a queue that nobody uses is no error, but may be a misspelt name. */
+static void note_unused(struct cli *cli, const struct queue_page *page, const char *name)
+{
+    struct words names = WORDS_INIT;
+    struct redrive_err note;
+    for (size_t i = 0; i < page->n; i++) {
+        char *copy = str_dup(page->queues[i].queue);
+        if (copy)
+            words_add(&names, "", copy);
+        free(copy);
+    }
+    const char *nearest = words_nearest(&names, str_of(name));
+    err_set(&note, REDRIVE_E_NOT_FOUND, "no job is or was in a queue '%s'", name);
+    if (nearest)
+        err_hint(&note, "did you mean '%s'?", nearest);
+    cli_warn(cli, &note);
+    words_release(&names);
+}
+
+static void say(struct cli *cli, const char *name, const struct queue_count *before, bool pause)
+{
+    bool was_paused = before && before->paused;
+    struct buf text;
+    buf_init(&text, 4096);
+    if (was_paused == pause)
+        buf_printf(&text, "queue %s %s\n", name, pause ? "was paused already" : "was not paused");
+    else if (!pause)
+        buf_printf(&text, "queue %s goes on\n", name);
+    else
+        buf_printf(&text, "queue %s is paused; jobs that run now go on to their end\n", name);
+    if (!cli->globals->json)
+        term_write(&cli->err, &text);
+    buf_release(&text);
+}
+
+static int set_pause(struct cli *cli, bool pause, struct redrive_err *err)
+{
+    const struct queue_options *options = invocation_options(&cli->invocation);
+    const char *name = cli->invocation.args[0];
+    struct session session;
+    struct queue_page page = {0};
+    struct pause_op op;
+    if (*name == '\0')
+        return err_set(err, REDRIVE_E_USAGE, "a queue has a name");
+    pause_op_init(&op, str_of(options->tenant), str_of(name), pause);
+    int rc = session_open_existing(cli, &session, err);
+    if (rc == 0)
+        rc = store_ops(session.store)->queues(session.store, str_of(options->tenant), &page, err);
+    if (rc == 0)
+        do
+            rc = engine_apply_one(session.engine, &op.op, err);
+        while (rc == 0 && pause_op_goes_on(&op));
+    if (rc == 0) {
+        const struct queue_count *before = find_queue(&page, name);
+        if (!before)
+            note_unused(cli, &page, name);
+        say(cli, name, before, pause);
+    }
+    queue_page_release(&page);
+    session_close(&session);
+    return rc;
+}
+
+static int run_pause(struct cli *cli, struct redrive_err *err)
+{
+    return set_pause(cli, true, err);
+}
+
+static int run_resume(struct cli *cli, struct redrive_err *err)
+{
+    return set_pause(cli, false, err);
+}
+
+/* ---- The tables ------------------------------------------------------------------------------ */
+
+static const struct command CMD_LIST = {
+    .name = "list",
+    .summary = "show every queue with its jobs by state",
+    .description = "OLDEST READY is the age of the job that has waited longest to be started, NEXT "
+                   "DUE when the next time lock of a scheduled or retrying job ends.",
+    .options = LIST_OPTIONS,
+    .options_size = sizeof(struct queue_options),
+    .examples =
+        (const struct example[]){
+            {"redrive queues list", "all of them"},
+            {"redrive queues list --json", "the same for programs"},
+            {0},
+        },
+    .run = run_list,
+};
+
+static const struct command CMD_PAUSE = {
+    .name = "pause",
+    .summary = "let no job of a queue start",
+    .arguments = "QUEUE",
+    .description = "Jobs may still be submitted, and those that run go on to their end. Waiting in "
+                   "a paused queue uses no attempt. A queue that nobody has used can be paused "
+                   "too; the program says so.",
+    .options = PAUSE_OPTIONS,
+    .options_size = sizeof(struct queue_options),
+    .examples = (const struct example[]){{"redrive queues pause media", "hold it"}, {0}},
+    .run = run_pause,
+};
+
+static const struct command CMD_RESUME = {
+    .name = "resume",
+    .summary = "let the jobs of a paused queue start again",
+    .arguments = "QUEUE",
+    .options = PAUSE_OPTIONS,
+    .options_size = sizeof(struct queue_options),
+    .examples = (const struct example[]){{"redrive queues resume media", "let it go on"}, {0}},
+    .run = run_resume,
+};
+
+const struct command cmd_queues = {
+    .name = "queues",
+    .summary = "look at queues, pause and resume them",
+    .examples =
+        (const struct example[]){
+            {"redrive queues list", "how many jobs wait, and where"},
+            {"redrive queues pause media", "hold one of them"},
+            {0},
+        },
+    .commands = (const struct command *const[]){&CMD_LIST, &CMD_PAUSE, &CMD_RESUME, NULL},
+};

@@ -1,0 +1,247 @@
+/* private.h - the parts of a server, for commands/serve/serve.c and serve_*.c.
+ *
+ *     HTTP server's thread ─┐                        ┌─► event hub, run times (on_event)
+ *     loop: Faktory, pool, ─┼─► committer ──► store  ├─► notifier (on_alert)
+ *           signals, timers ┘                        └─► pool_wake (on_ready)
+ *
+ * Everything here belongs to the loop's thread, but for what the mutex guards: the committer's
+ * thread looks there for whom to tell.
+ *
+ * A configuration is used by many. The pool, the notifier and each request go on with the one they
+ * began with to their end, so after a reload there may be several pools and notifiers. Each holds
+ * it; the last one frees it.
+ */
+#ifndef CLI_COMMANDS_SERVE_PRIVATE_H
+#define CLI_COMMANDS_SERVE_PRIVATE_H
+
+#include <pthread.h>
+#include <uv.h>
+
+#include "base/mem/list.h"
+#include "cli/shared/session.h"
+#include "cli/shared/worker_name.h"
+#include "engine/reload.h"
+#include "engine/report/worker_row.h"
+#include "run/notify.h"
+#include "run/pool/pool.h"
+#include "server/events.h"
+#include "server/held_jobs.h"
+#include "server/http/server.h"
+#include "server/listen/tls.h"
+#include "server/metrics/run_times.h"
+#include "server/remote_workers.h"
+#include "server/rest/rest.h"
+
+/* For alerts that are being sent when their notifier is stopped. */
+#define SERVE_NOTIFY_GRACE_MS 5000
+
+/* For jobs of a pool that a reload has replaced: they may take their time. */
+#define SERVE_RETIRED_GRACE_MS (INT64_C(24) * 60 * 60 * 1000)
+
+struct serve_options {
+    const char *listen;
+    const char *faktory;
+    const char *faktory_passwords; /* a file */
+    bool no_work;
+    int64_t concurrency;
+    int64_t grace_ms;
+    const char *worker;
+};
+
+/* An operation of the server's own, answered on the loop. */
+struct serve_call {
+    struct serve *serve;
+    struct list link; /* in serve->answers */
+    void (*answered)(struct serve_call *call);
+};
+
+/* A pool, a notifier, or what has failed to become one, with their configuration. */
+struct serve_pool {
+    struct list link;
+    struct serve *serve;
+    struct config *config;
+    struct pool *pool;
+};
+struct serve_notifier {
+    struct list link;
+    struct serve *serve;
+    struct config *config;
+    struct notifier *notifier;
+};
+struct serve_kept {
+    struct list link;
+    struct config *config;
+};
+
+struct serve {
+    const struct serve_options *options;
+    struct cli *cli;
+    char name[WORKER_NAME_MAX];
+    struct session session;
+    struct config *config; /* in force */
+    int lock;
+    struct committer *committer;
+    struct run_times *run_times;
+    struct event_hub *hub;
+    struct held_jobs *held;
+    struct remote_workers *remote;
+    struct http_server *http;
+    struct tls_identity *tls; /* in force; NULL: without TLS */
+
+    uv_loop_t loop;
+    uv_signal_t signals[3];
+    uv_async_t async;
+    uv_timer_t watchdog;
+    bool has_handles; /* all of these but the loop */
+    int n_signals;    /* to stop, that have come */
+    bool is_stopping;
+    bool is_faktory_draining;
+    bool is_faktory_closing;
+    bool is_closing;
+
+    struct serve_pool *pool; /* at work; NULL: none */
+    struct list kept;        /* struct serve_kept */
+
+    /* commands/serve/drain.c */
+    struct {
+        uv_timer_t timer; /* looks whether HTTP can be closed */
+        bool is_under_way;
+        int64_t least_ms; /* monotonic: not before */
+        int64_t most_ms;  /* not after */
+        int64_t ask_ms;   /* the store, not before */
+        struct serve_call call;
+        struct leases_op op;
+        struct arena arena;
+        bool is_asking;
+    } drain;
+
+    /* commands/serve/worker_row.c */
+    struct {
+        uv_timer_t timer;
+        struct serve_call call;
+        struct worker_op op;
+        bool is_under_way;
+        bool is_leaving;
+        bool has_left;
+
+        /* Of those who work through the doors. */
+        struct serve_call remote_call;
+        struct remote_workers_op remote_op;
+        struct arena remote_arena;
+        bool is_remote_under_way;
+    } row;
+
+    /* commands/serve/reload.c */
+    struct {
+        struct serve_call call;
+        struct reload_op op;
+        struct config *config;               /* that is being put into force */
+        struct tls_identity *tls;            /* of that configuration; NULL: without TLS */
+        struct faktory_passwords *passwords; /* of that configuration; NULL: no Faktory server */
+        bool is_under_way;
+        bool again; /* asked for meanwhile */
+    } reload;
+
+    pthread_mutex_t mutex; /* guards what follows */
+    struct rest *rest;
+    struct faktory_server *faktory;
+    struct list pools;     /* struct serve_pool */
+    struct list notifiers; /* struct serve_notifier */
+    struct list answers;   /* struct serve_call */
+};
+
+/* ---- The committer (commands/serve/call.c)
+ * ------------------------------------------------------------ */
+
+int serve_calls_init(struct serve *serve, struct redrive_err *err);
+/* Hands the operation in; call->answered is called on the loop. */
+void serve_send(struct serve_call *call, struct op *op);
+
+/* For engine_options and committer_options: whom to tell. The context is the struct serve. */
+void serve_on_event(const struct engine_event *event, void *ctx);
+void serve_on_alert(const struct alert_event *event, void *ctx);
+void serve_on_ready(void *ctx);
+
+/* ---- Pools and notifiers (commands/serve/worker_pools.c)
+ * ------------------------------------------------------ */
+
+/* Whether this server runs any job by this configuration. */
+bool serve_has_work(const struct serve *serve, const struct config *config);
+/* Whether its programs are there. */
+int serve_check_work(const struct serve *serve, const struct config *config,
+                     struct redrive_err *err);
+/* Whether both are run in the same way, so that a pool need not be replaced. */
+bool serve_same_work(const struct config *a, const struct config *b);
+
+/* Begins to work by a configuration; serve->pool is the new one. */
+int serve_start_pool(struct serve *serve, struct config *config, struct redrive_err *err);
+int serve_start_notifier(struct serve *serve, struct config *config, struct redrive_err *err);
+
+/* Lets the present one end, if there is one. */
+void serve_retire_pool(struct serve *serve);
+/* All but the one of this configuration; NULL: all. */
+void serve_stop_notifiers(struct serve *serve, const struct config *but);
+/* Every pool, within the grace. */
+void serve_stop_pools(struct serve *serve, int64_t grace_ms);
+
+/* ---- Rows: of a server that runs nothing itself, and of remote workers
+ * (commands/serve/worker_row.c) --------- */
+
+void serve_row_init(struct serve *serve);
+/* Takes the rows away; true when they are gone, or could not be. To be called until then. */
+bool serve_row_leave(struct serve *serve);
+
+/* ---- The end of HTTP (commands/serve/drain.c)
+ * --------------------------------------------------------- */
+
+/* Closes HTTP when `listen.drain` is over and no job that a worker with a name claimed here is
+ * still held, as this process or the store knows, or when the grace is over; then serve_advance is
+ * called. To be called again for a shorter grace. */
+void serve_drain_http(struct serve *serve, int64_t grace_ms);
+/* When no operation is under way any more. */
+void serve_drain_release(struct serve *serve);
+
+/* ---- Where clients come in (commands/serve/listen.c)
+ * --------------------------------------------------- */
+
+int serve_open_doors(struct serve *serve, struct redrive_err *err);
+/* Reads the certificate that the configuration names into serve->tls, or NULL. */
+int serve_load_tls(struct serve *serve, struct redrive_err *err);
+/* Hands out no more work, and says so to /ready and to workers. Clients can still connect. */
+void serve_quiet_doors(struct serve *serve);
+/* How many clients each server may let in at one time: as many as the configuration says, and the
+ * limit on open files allows. */
+uint32_t serve_clients_allowed(const struct config *config);
+
+/* ---- The Faktory server (commands/serve/faktory.c)
+ * ---------------------------------------------------- */
+
+int serve_open_faktory(struct serve *serve, struct redrive_err *err);
+/* Tells Faktory workers to go; they may settle until they have gone or the grace is over. */
+void serve_drain_faktory(struct serve *serve, int64_t grace_ms);
+/* Once it has drained, ends what Faktory clients have under way; true when it is over. To be called
+ * until then. */
+bool serve_close_faktory(struct serve *serve);
+/* Reads the passwords of the configuration that is about to come into force; fails if they would
+ * leave the open port without the protection that the configuration has elsewhere. */
+int serve_prepare_faktory(struct serve *serve, struct redrive_err *err);
+/* It is in force: so are the passwords. Closes the server if its address is `off` now. */
+void serve_reload_faktory(struct serve *serve, const struct config *config);
+
+/* ---- Another configuration (commands/serve/reload.c)
+ * -------------------------------------------------- */
+
+void serve_reload(struct serve *serve);
+/* Holds the configuration of something that did not come to be, and that closes itself on the loop
+ * meanwhile, until the loop has ended. */
+void serve_keep_config(struct serve *serve, struct config *config);
+/* After the loop: lets go of all. */
+void serve_release_kept(struct serve *serve);
+
+/* ---- The end (commands/serve/serve.c)
+ * ------------------------------------------------------------------- */
+
+/* Something has ended: goes on with stopping, if that has begun. */
+void serve_advance(struct serve *serve);
+
+#endif

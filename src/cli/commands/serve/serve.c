@@ -1,0 +1,326 @@
+/* serve.c - `redrive serve`: the queue as a server. */
+#include "cli/commands/commands.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/time/clock.h"
+#include "cli/commands/serve/lock.h"
+#include "cli/commands/serve/private.h"
+#include "cli/shared/load_config.h"
+#include "cli/shared/open_files.h"
+#include "cli/shared/supervisor.h"
+
+static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
+#define N_SIGNALS (sizeof SIGNALS / sizeof SIGNALS[0])
+
+/* ---- Stopping -------------------------------------------------------------------------------- */
+
+/* Jobs end first, then what clients have asked for. */
+void serve_advance(struct serve *serve)
+{
+    if (!serve->is_stopping || serve->is_closing || serve->reload.is_under_way)
+        return;
+    if (!list_empty(&serve->pools) || serve->drain.is_under_way || !serve_close_faktory(serve) ||
+        !serve_row_leave(serve))
+        return;
+    serve->is_closing = true;
+    uv_stop(&serve->loop);
+}
+
+static void close_handles(struct serve *serve)
+{
+    for (size_t i = 0; i < N_SIGNALS; i++)
+        uv_close((uv_handle_t *)&serve->signals[i], NULL);
+    uv_close((uv_handle_t *)&serve->row.timer, NULL);
+    uv_close((uv_handle_t *)&serve->drain.timer, NULL);
+    uv_close((uv_handle_t *)&serve->watchdog, NULL);
+    uv_close((uv_handle_t *)&serve->async, NULL);
+}
+
+/* First those who hand operations in, then who carries them out. Notifiers go after whoever may
+ * still tell them something. */
+static void close_all(struct serve *serve)
+{
+    http_server_stop(serve->http);
+    rest_stop(serve->rest);
+    committer_stop(serve->committer);
+    serve_stop_notifiers(serve, NULL);
+    if (serve->has_handles)
+        close_handles(serve);
+    while (uv_run(&serve->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    (void)uv_loop_close(&serve->loop);
+}
+
+static void stop(struct serve *serve, int64_t grace_ms)
+{
+    const bool is_first = !serve->is_stopping;
+    serve->is_stopping = true;
+    if (is_first) {
+        supervisor_stopping();
+        serve_quiet_doors(serve);
+    }
+    serve_drain_http(serve, grace_ms);
+    serve_drain_faktory(serve, grace_ms);
+    serve_stop_pools(serve, grace_ms);
+    serve_advance(serve);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct serve *serve = handle->data;
+    if (number == SIGHUP) {
+        serve_reload(serve);
+        return;
+    }
+    int64_t grace_ms = serve->n_signals++ == 0 ? serve->options->grace_ms : 0;
+    size_t running = serve->pool ? pool_status(serve->pool->pool).running : 0;
+    log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "stopping",
+              LOG_S("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
+              LOG_I("running", (int64_t)running), LOG_I("grace_ms", grace_ms));
+    stop(serve, grace_ms);
+}
+
+/* ---- Starting -------------------------------------------------------------------------------- */
+
+static void on_watchdog(uv_timer_t *timer)
+{
+    (void)timer;
+    supervisor_alive();
+}
+
+static int open_loop(struct serve *serve, struct redrive_err *err)
+{
+    const int64_t alive_ms = supervisor_watchdog_ms();
+    int rc = 0;
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        uv_signal_init(&serve->loop, &serve->signals[i]);
+        serve->signals[i].data = serve;
+        if (uv_signal_start(&serve->signals[i], on_signal, SIGNALS[i]) < 0)
+            rc = err_set(err, REDRIVE_E_IO, "cannot listen for signals");
+    }
+    uv_timer_init(&serve->loop, &serve->drain.timer);
+    serve->drain.timer.data = serve;
+    uv_timer_init(&serve->loop, &serve->watchdog);
+    if (alive_ms > 0)
+        uv_timer_start(&serve->watchdog, on_watchdog, 0, (uint64_t)alive_ms);
+    serve_row_init(serve);
+    serve->has_handles = true;
+    return rc;
+}
+
+static int start(struct serve *serve, struct redrive_err *err)
+{
+    int rc = open_loop(serve, err);
+    if (rc == 0 && serve_has_work(serve, serve->config))
+        rc = serve_start_pool(serve, serve->config, err);
+    if (rc == 0)
+        rc = serve_open_doors(serve, err);
+    return rc;
+}
+
+/* Who answers for jobs says at the start if they can be lost. */
+static void warn_of_loss(const struct session *session)
+{
+    struct store_facts facts = {0};
+    const enum store_durability durability = store_base(session->store)->durability;
+    if (store_ops(session->store)->facts(session->store, &facts, NULL) < 0 ||
+        (!facts.loss && durability != STORE_FORGETS))
+        return;
+    log_event(&session->log, LOG_LEVEL_WARNING, clock_wall_ms(), "jobs_can_be_lost",
+              LOG_S("store", session->config->store_shown),
+              LOG_S("loses", facts.loss ? facts.loss : store_loss_text(durability)),
+              LOG_S("hint", facts.loss_hint ? facts.loss_hint : "redrive doctor says more"));
+}
+
+static int open_store(struct serve *serve, struct redrive_err *err)
+{
+    const struct engine_options engine = {
+        .on_event = serve_on_event,
+        .event_ctx = serve,
+        .on_alert = serve_on_alert,
+        .alert_ctx = serve,
+    };
+    const struct event_hub_options hub = {.now_ms = clock_wall_ms()};
+    int rc = session_connect(&serve->session, &engine, err);
+    if (rc == 0)
+        warn_of_loss(&serve->session);
+    if (rc == 0)
+        rc = serve_lock_take(serve->session.config->store, &serve->lock, err);
+    if (rc == 0)
+        rc = event_hub_new(&hub, &serve->hub, err);
+    if (rc == 0 && (!(serve->run_times = run_times_new()) ||
+                    !(serve->remote = remote_workers_new()) || !(serve->held = held_jobs_new())))
+        rc = err_nomem(err);
+    /* Before the engine first looks: an alert is told once. */
+    if (rc == 0)
+        rc = serve_start_notifier(serve, serve->config, err);
+    if (rc == 0)
+        rc = session_committer(&serve->session, serve_on_ready, serve, &serve->committer, err);
+    return rc;
+}
+
+static int serve_on(struct serve *serve, struct redrive_err *err)
+{
+    int rc = serve_calls_init(serve, err);
+    if (rc < 0)
+        return rc;
+    /* From here on there are handles, so that a failure has to be stopped like a success. */
+    rc = start(serve, err);
+    if (rc == 0) {
+        supervisor_ready();
+        log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "serving",
+                  LOG_S("store", serve->config->store_shown), LOG_I("pid", (int64_t)getpid()));
+    } else {
+        stop(serve, 0);
+    }
+    while (!serve->is_closing)
+        (void)uv_run(&serve->loop, UV_RUN_DEFAULT);
+    log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "stopped",
+              LOG_I("pid", (int64_t)getpid()));
+    return rc;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static void name_worker(struct serve *serve)
+{
+    if (serve->options->worker)
+        (void)str_copy(serve->name, sizeof serve->name, str_of(serve->options->worker));
+    else
+        worker_name(serve->name);
+}
+
+static int load(struct cli *cli, struct serve *serve, struct redrive_err *err)
+{
+    int rc = 0;
+    if (serve->options->listen)
+        rc = load_config_flag("listen-http", serve->options->listen, err);
+    if (rc == 0 && serve->options->faktory)
+        rc = load_config_flag("listen-faktory", serve->options->faktory, err);
+    if (rc == 0)
+        rc = session_load(cli, &serve->session, err);
+    if (rc == 0)
+        rc = serve_check_work(serve, serve->session.config, err);
+    if (rc < 0)
+        return rc;
+    serve->config = config_hold(serve->session.config);
+    session_log_exposed(&serve->session, serve->config, serve->options->faktory_passwords);
+    return serve_load_tls(serve, err);
+}
+
+static void release(struct serve *serve)
+{
+    event_hub_free(serve->hub);
+    rest_free(serve->rest);
+    session_close(&serve->session);
+    run_times_free(serve->run_times);
+    remote_workers_free(serve->remote);
+    serve_drain_release(serve);
+    held_jobs_free(serve->held);
+    tls_identity_free(serve->tls);
+    tls_identity_free(serve->reload.tls);
+    config_free(serve->config);
+    serve_release_kept(serve);
+    serve_lock_release(serve->lock);
+    pthread_mutex_destroy(&serve->mutex);
+}
+
+static int run_serve(struct cli *cli, struct redrive_err *err)
+{
+    struct serve serve = {.options = invocation_options(&cli->invocation), .cli = cli, .lock = -1};
+    /* The jobs matter more than whoever has stopped reading. */
+    signal(SIGPIPE, SIG_IGN);
+    open_files_raise();
+    pthread_mutex_init(&serve.mutex, NULL);
+    list_init(&serve.kept);
+    list_init(&serve.pools);
+    list_init(&serve.notifiers);
+    list_init(&serve.answers);
+    name_worker(&serve);
+    int rc = load(cli, &serve, err);
+    int failed = rc == 0 ? uv_loop_init(&serve.loop) : 0;
+    if (failed < 0) {
+        rc = err_set(err, REDRIVE_E_IO, "cannot start the event loop: %s", uv_strerror(failed));
+    } else if (rc == 0) {
+        rc = open_store(&serve, err);
+        if (rc == 0)
+            rc = serve_on(&serve, err);
+        close_all(&serve);
+    }
+    release(&serve);
+    return rc;
+}
+
+static const struct option OPTIONS[] = {
+    {.name = "listen",
+     .letter = 'l',
+     INTO_STRING(struct serve_options, listen),
+     .placeholder = "ADDR",
+     .help = "where the HTTP API answers: HOST:PORT, unix:PATH or off; as listen.http"},
+    {.name = "faktory",
+     INTO_STRING(struct serve_options, faktory),
+     .placeholder = "ADDR",
+     .help = "where Faktory clients come in: HOST:PORT, or off; as listen.faktory"},
+    {.name = "faktory-passwords",
+     INTO_STRING(struct serve_options, faktory_passwords),
+     .placeholder = "FILE",
+     .help = "what Faktory clients must know: a line each, PASSWORD or TENANT PASSWORD"},
+    {.name = "no-work",
+     INTO_FLAG(struct serve_options, no_work),
+     .help = "run no jobs in this process, whatever the tasks say"},
+    {.name = "concurrency",
+     INTO_INT(struct serve_options, concurrency),
+     .min = 1,
+     .max = 100000,
+     .placeholder = "N",
+     .help = "run at most N jobs at one time, of all tasks together"},
+    {.name = "grace",
+     INTO_DURATION(struct serve_options, grace_ms),
+     .placeholder = "SPAN",
+     .default_text = "30s",
+     .help = "how long jobs may go on after the first signal"},
+    {.name = "worker",
+     INTO_STRING(struct serve_options, worker),
+     .placeholder = "NAME",
+     .help = "name of this worker in leases and in the history; HOST:PID unless given"},
+    {0},
+};
+
+const struct command cmd_serve = {
+    .name = "serve",
+    .summary = "serve a store over HTTP and Faktory, and run its jobs",
+    .description =
+        "Opens the store to other processes: the HTTP API with metrics and a stream of events, and "
+        "the Faktory protocol for its clients and workers. Jobs of tasks whose configuration says "
+        "how they are run are run here as well; all others wait for remote workers.\n"
+        "\n"
+        "Without tokens in the configuration only loopback addresses are served, and other "
+        "addresses need listen.tls (a certificate and its key) or listen.insecure. One server has "
+        "a "
+        "SQLite store; workers and commands may use the file beside it.\n"
+        "\n"
+        "SIGHUP reads the configuration again: policies, classification, limits, breakers, "
+        "periodic "
+        "tasks, tokens, Faktory passwords, the certificate, alerts, and how tasks are run. A file "
+        "with errors is refused, and the log says why. The store, the addresses and the log need a "
+        "restart.\n"
+        "\n"
+        "SIGINT or SIGTERM hands out no more work and lets the jobs in hand end, those of remote "
+        "workers too, for as long as --grace says; /ready answers 503 meanwhile, for listen.drain "
+        "at least. The second "
+        "one stops them at once. A job that was stopped is released, and has not used an "
+        "attempt.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct serve_options),
+    .examples =
+        (const struct example[]){
+            {"redrive serve -c redrive.yaml", "serve until a signal comes"},
+            {"redrive serve --listen 127.0.0.1:8080 --faktory off", "HTTP only, on another port"},
+            {"redrive serve --no-work", "remote workers run the jobs"},
+            {0},
+        },
+    .run = run_serve,
+};

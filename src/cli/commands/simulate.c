@@ -1,0 +1,484 @@
+/* simulate.c - `redrive simulate`. */
+#include "cli/commands/commands.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/text/suggest.h"
+#include "cli/frame/cli.h"
+#include "cli/frame/words.h"
+#include "cli/output/progress.h"
+#include "cli/output/table.h"
+#include "cli/shared/load_config.h"
+#include "sim/chart.h"
+#include "sim/report.h"
+
+#define MAX_BYTES (16u << 20)
+#define DAY_MS    (INT64_C(24) * 3600 * 1000)
+
+struct simulate_options {
+    int64_t outage_ms;
+    int64_t duration_ms;
+    int64_t latency_ms;
+    double rate;
+    double capacity;
+    double error_rate;
+    int64_t attempts;
+    int64_t workers;
+    int64_t seed;
+    const char *strategies;
+    const char *task;
+    const char *svg;
+};
+
+static const struct option OPTIONS[] = {
+    {.name = "outage",
+     INTO_DURATION(struct simulate_options, outage_ms),
+     .max = DAY_MS,
+     .placeholder = "SPAN",
+     .default_text = "180s",
+     .help = "how long the service is down, up to 1d; 0 for no outage"},
+    {.name = "rate",
+     INTO_DOUBLE(struct simulate_options, rate),
+     .min_double = 0.001,
+     .max_double = 100000,
+     .placeholder = "JOBS/S",
+     .default_text = "20",
+     .help = "how many jobs arrive a second, from 0.001 to 100000"},
+    {.name = "capacity",
+     INTO_DOUBLE(struct simulate_options, capacity),
+     .max_double = 1e9,
+     .placeholder = "CALLS/S",
+     .default_text = "80",
+     .help = "how many calls a second the service can take; 0 for no limit"},
+    {.name = "attempts",
+     INTO_INT(struct simulate_options, attempts),
+     .min = 1,
+     .max = 1000,
+     .placeholder = "N",
+     .default_text = "8",
+     .help = "how often a job is run at most; your policy has its own number"},
+    {.name = "workers",
+     INTO_INT(struct simulate_options, workers),
+     .min = 1,
+     .max = 1000000,
+     .placeholder = "N",
+     .default_text = "100",
+     .help = "how many jobs run at a time"},
+    {.name = "latency",
+     INTO_DURATION(struct simulate_options, latency_ms),
+     .max = DAY_MS,
+     .placeholder = "SPAN",
+     .default_text = "50ms",
+     .help = "how long a call takes on average, up to 1d"},
+    {.name = "error-rate",
+     INTO_DOUBLE(struct simulate_options, error_rate),
+     .min_double = 0,
+     .max_double = 1,
+     .placeholder = "SHARE",
+     .default_text = "0",
+     .help = "the share of calls that fail while the service is up"},
+    {.name = "duration",
+     INTO_DURATION(struct simulate_options, duration_ms),
+     .max = 7 * DAY_MS,
+     .placeholder = "SPAN",
+     .help = "how long jobs arrive, up to 7d; 0 or nothing for one minute and four outages"},
+    {.name = "strategies",
+     INTO_STRING(struct simulate_options, strategies),
+     .placeholder = "LIST",
+     .help = "which to compare, separated by commas; all but configured unless given"},
+    {.name = "task",
+     INTO_STRING(struct simulate_options, task),
+     .placeholder = "NAME",
+     .help = "compare the policy and the breaker of this task, too"},
+    {.name = "seed",
+     INTO_INT(struct simulate_options, seed),
+     .min = 0,
+     .max = INT64_MAX,
+     .placeholder = "N",
+     .default_text = "1",
+     .help = "another seed is another run; the same is the same"},
+    {.name = "svg",
+     INTO_STRING(struct simulate_options, svg),
+     .placeholder = "FILE",
+     .help = "draw calls per second over time; - for standard output"},
+    {0},
+};
+
+/* ---- Your own policy ---------------------------------------------------------------------- */
+
+/* The strategy that the configuration describes, and what it borrows from. */
+struct own {
+    struct config *config;
+    struct classifier *classifier;
+    struct strategy_config parts;
+    struct strategy strategy;
+};
+
+static void own_release(struct own *own)
+{
+    classifier_free(own->classifier);
+    config_free(own->config);
+}
+
+/* `task` NULL: the defaults. On failure `own` is to be released as well. */
+static int own_load(struct cli *cli, const char *task_name, struct own *own,
+                    struct redrive_err *err)
+{
+    const struct config_task *task = NULL;
+    int r = load_config(cli, &own->config, err);
+    if (r == 0)
+        r = load_config_task(own->config, task_name, &task, err);
+    if (r == 0)
+        r = classifier_new(own->config->classify, own->config->n_classify, &own->classifier, err);
+    if (r != 0)
+        return r;
+    own->parts = (struct strategy_config){
+        .policy = &task->retry,
+        .breaker = &task->breaker.config,
+        .classifier = own->classifier,
+        .names = {.task = task->name, .queue = task->queue},
+    };
+    own->strategy = strategy_of_config(&own->parts);
+    return 0;
+}
+
+/* ---- Options ------------------------------------------------------------------------------ */
+
+static int unknown_strategy(struct str name, struct redrive_err *err)
+{
+    const char *names[COMPARE_MAX_STRATEGIES];
+    size_t n;
+    const struct strategy *all = strategies(&n);
+    struct buf list;
+
+    buf_init(&list, 200);
+    for (size_t i = 0; i < n; i++)
+        names[i] = all[i].name;
+    names[n++] = STRATEGY_CONFIGURED;
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&list, "%s%s", i > 0 ? ", " : "", names[i]);
+    const char *near = suggest(name, names, n);
+    if (name.len == 0)
+        err_set(err, REDRIVE_E_USAGE, "no strategy to compare");
+    else
+        err_set(err, REDRIVE_E_USAGE, "unknown strategy %.*s", (int)name.len, name.ptr);
+    err_detail(err, "there are %s", buf_cstr(&list));
+    if (near)
+        err_hint(err, "did you mean %s?", near);
+    buf_release(&list);
+    return REDRIVE_E_USAGE;
+}
+
+static bool is_chosen(const struct compare_options *options, const struct strategy *strategy)
+{
+    for (size_t i = 0; i < options->n_strategies; i++)
+        if (options->strategies[i] == strategy)
+            return true;
+    return false;
+}
+
+static void choose(struct compare_options *options, const struct strategy *strategy)
+{
+    if (!is_chosen(options, strategy))
+        options->strategies[options->n_strategies++] = strategy;
+}
+
+static int choose_strategies(const char *list, const struct strategy *own,
+                             struct compare_options *ret, struct redrive_err *err)
+{
+    struct str rest = str_of(list);
+    ret->n_strategies = 0;
+    while (rest.len > 0) {
+        const char *comma = memchr(rest.ptr, ',', rest.len);
+        size_t len = comma ? (size_t)(comma - rest.ptr) : rest.len;
+        struct str name = str_trim((struct str){rest.ptr, len});
+        bool is_own = str_is(name, STRATEGY_CONFIGURED);
+        const struct strategy *strategy = is_own ? own : strategy_find(name);
+        if (!strategy)
+            return unknown_strategy(name, err);
+        choose(ret, strategy);
+        size_t skip = len + (comma != NULL);
+        rest = (struct str){rest.ptr + skip, rest.len - skip};
+    }
+    if (ret->n_strategies == 0)
+        return unknown_strategy(STR(""), err);
+    return 0;
+}
+
+/* Your own policy joins when it is named, and whenever something is said about it. */
+static int read_options(struct cli *cli, const struct simulate_options *given, struct own *own,
+                        struct compare_options *ret, struct redrive_err *err)
+{
+    int r = 0;
+    compare_options_init(ret);
+    ret->outage_ms = given->outage_ms;
+    ret->duration_ms = given->duration_ms;
+    ret->latency_ms = given->latency_ms;
+    ret->jobs_per_s = given->rate;
+    ret->capacity_per_s = given->capacity;
+    ret->error_rate = given->error_rate;
+    ret->attempts = (uint32_t)given->attempts;
+    ret->workers = (uint32_t)given->workers;
+    ret->seed = (uint64_t)given->seed;
+    if (given->strategies)
+        r = choose_strategies(given->strategies, &own->strategy, ret, err);
+    if (r == 0)
+        r = compare_options_check(ret, err);
+    if (r == 0 && given->svg && strcmp(given->svg, "-") == 0 && cli->globals->json)
+        r = err_set(err, REDRIVE_E_USAGE, "--json and --svg - both want standard output");
+    if (r < 0)
+        return r;
+    if (given->task || cli->globals->config || load_config_has_flags())
+        choose(ret, &own->strategy);
+    return is_chosen(ret, &own->strategy) ? own_load(cli, given->task, own, err) : 0;
+}
+
+/* ---- Output ------------------------------------------------------------------------------- */
+
+static void add_span(struct table *t, int64_t ms)
+{
+    if (ms < 0)
+        table_add(t, "-");
+    else if (ms < 1000)
+        table_addf(t, "%lld ms", (long long)ms);
+    else
+        table_addf(t, ms < 100 * 1000 ? "%.1f s" : "%.0f s", (double)ms / 1000);
+}
+
+/* A backlog that outlived the run is known to have lasted longer than that. */
+static void add_drain(struct table *t, const struct comparison *c, const struct figures *f)
+{
+    if (f->drain_ms < 0 && f->submitted > 0 && c->options.outage_ms > 0)
+        table_addf(t, "> %.0f s", (double)(c->options.duration_ms - c->outage_end_ms) / 1000);
+    else
+        add_span(t, f->drain_ms);
+}
+
+static int put_table(const struct comparison *c, const struct term *term, struct buf *out)
+{
+    static const struct table_column COLUMNS[] = {
+        {"STRATEGY", ALIGN_LEFT}, {"CALLS", ALIGN_RIGHT},   {"WASTED", ALIGN_RIGHT},
+        {"DEAD", ALIGN_RIGHT},    {"DRAINED", ALIGN_RIGHT}, {"PEAK/S", ALIGN_RIGHT},
+        {"P50", ALIGN_RIGHT},     {"P99", ALIGN_RIGHT},
+    };
+    struct table t;
+    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    for (size_t i = 0; i < c->options.n_strategies; i++) {
+        const struct figures *f = &c->rows[i].figures;
+        table_add(&t, c->options.strategies[i]->title);
+        table_addf(&t, "%llu", (unsigned long long)f->calls);
+        table_addf(&t, "%llu", (unsigned long long)f->wasted);
+        table_addf(&t, "%llu", (unsigned long long)f->dead);
+        add_drain(&t, c, f);
+        table_addf(&t, "%u", f->peak_per_s);
+        add_span(&t, f->p50_ms);
+        add_span(&t, f->p99_ms);
+    }
+    int r = table_render(&t, term->width, term->color, out);
+    table_release(&t);
+    return r;
+}
+
+static int put_text(const struct comparison *c, const struct term *term, struct buf *out)
+{
+    comparison_describe(c, out);
+    buf_puts(out, "\n\n");
+    int r = put_table(c, term, out);
+    buf_putc(out, '\n');
+    comparison_read(c, out);
+    buf_putc(out, '\n');
+    return r;
+}
+
+/* When the picture goes to standard output, the table is talk. */
+static int print_comparison(struct cli *cli, const struct comparison *c, bool to_err,
+                            struct redrive_err *err)
+{
+    struct buf out;
+    int r = 0;
+    buf_init(&out, MAX_BYTES);
+    if (cli->globals->json) {
+        comparison_json(c, &out);
+        buf_putc(&out, '\n');
+    } else {
+        r = put_text(c, to_err ? &cli->err : &cli->out, &out);
+    }
+    if (r == 0 && !to_err)
+        return cli_print(cli, &out, err);
+    if (r == 0)
+        r = buf_failed(&out);
+    if (r == 0)
+        term_write(&cli->err, &out);
+    buf_release(&out);
+    return r < 0 ? err_set(err, r, "cannot print the comparison") : 0;
+}
+
+static int cannot_write(const char *path, int error, struct redrive_err *err)
+{
+    err_set(err, REDRIVE_E_IO, "cannot write the chart: %s", strerror(error));
+    err_detail(err, "file %s", path);
+    return REDRIVE_E_IO;
+}
+
+/* Opened before the work, so that a bad path costs none; what the file holds stays until then. */
+static int open_chart(const char *path, FILE **ret, struct redrive_err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    *ret = fd < 0 ? NULL : fdopen(fd, "w");
+    if (*ret)
+        return 0;
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    return cannot_write(path, error, err);
+}
+
+/* Closes the file. */
+static int write_chart(const struct buf *svg, FILE *file, const char *path, struct redrive_err *err)
+{
+    /* A pipe or a device cannot be cut and need not be. */
+    bool written = ftruncate(fileno(file), 0) == 0 || errno == EINVAL;
+    written = written && fwrite(svg->data, 1, svg->len, file) == svg->len;
+    int error = errno;
+    if (fclose(file) != 0 && written) {
+        written = false;
+        error = errno;
+    }
+    return written ? 0 : cannot_write(path, error, err);
+}
+
+/* `file` NULL: standard output. */
+static int draw(struct cli *cli, const struct comparison *c, FILE *file, const char *path,
+                struct redrive_err *err)
+{
+    struct buf svg;
+    buf_init(&svg, MAX_BYTES);
+    int r = chart_svg(c, &svg);
+    if (r < 0) {
+        err_set(err, r, "cannot draw the comparison");
+        if (file)
+            fclose(file);
+    } else if (file) {
+        r = write_chart(&svg, file, path, err);
+    } else {
+        term_write(&cli->out, &svg);
+    }
+    buf_release(&svg);
+    return r;
+}
+
+/* ---- The run ------------------------------------------------------------------------------ */
+
+/* Takes the bar away and lets the signal do what it does. */
+static void clean_up(int number)
+{
+    static const char CLEAR[] = "\r\033[K";
+    ssize_t ignored = write(STDERR_FILENO, CLEAR, sizeof CLEAR - 1);
+    (void)ignored;
+    raise(number);
+}
+
+static void show_progress(uint64_t done, uint64_t total, void *ctx)
+{
+    struct progress *p = ctx;
+    p->total = total;
+    progress_update(p, done);
+}
+
+static int run_visibly(struct cli *cli, const struct compare_options *options,
+                       struct comparison *ret, struct redrive_err *err)
+{
+    struct sigaction action = {.sa_handler = clean_up, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction before;
+    struct progress progress;
+
+    if (!cli->err.is_tty)
+        return compare_run(options, ret, err);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, NULL, &before);
+    if (before.sa_handler == SIG_DFL)
+        sigaction(SIGINT, &action, NULL);
+    progress_init(&progress, &cli->err, "simulate", 0, NULL);
+    struct compare_options watched = *options;
+    watched.progress = show_progress;
+    watched.progress_ctx = &progress;
+    int r = compare_run(&watched, ret, err);
+    progress_clear(&progress);
+    sigaction(SIGINT, &before, NULL);
+    return r;
+}
+
+static int simulate(struct cli *cli, struct compare_options *options, const char *svg,
+                    struct redrive_err *err)
+{
+    struct comparison comparison;
+    FILE *file = NULL;
+    bool to_stdout = svg && strcmp(svg, "-") == 0;
+
+    int r = svg && !to_stdout ? open_chart(svg, &file, err) : 0;
+    if (r < 0)
+        return r;
+    r = run_visibly(cli, options, &comparison, err);
+    if (r < 0) {
+        if (file)
+            fclose(file);
+        return r;
+    }
+    /* The figures first: they are not lost when the disk is full. */
+    r = print_comparison(cli, &comparison, to_stdout, err);
+    if (svg) {
+        int drawn = draw(cli, &comparison, file, svg, r < 0 ? NULL : err);
+        r = r < 0 ? r : drawn;
+    }
+    comparison_release(&comparison);
+    return r;
+}
+
+static int run_simulate(struct cli *cli, struct redrive_err *err)
+{
+    const struct simulate_options *given = invocation_options(&cli->invocation);
+    struct compare_options options;
+    struct own own = {0};
+
+    int r = read_options(cli, given, &own, &options, err);
+    if (r == 0)
+        r = simulate(cli, &options, given->svg, err);
+    own_release(&own);
+    return r;
+}
+
+const struct command cmd_simulate = {
+    .name = "simulate",
+    .summary = "compare ways of retrying through an outage",
+    .description =
+        "Simulates jobs that call a service which goes down and comes back, once for each "
+        "strategy, with the same arrivals, in virtual time. The decisions are made by the code "
+        "that makes them in production.\n"
+        "\n"
+        "Strategies: none, exponential, full-jitter, sidekiq, breaker-burns, breaker-parks, and "
+        "configured: your policy, which is the retry policy and the breaker of the configuration. "
+        "It joins when --task, --config or a flag of the configuration is given, or when "
+        "--strategies names it.\n"
+        "\n"
+        "WASTED are calls that failed. DRAINED is how long after the outage the backlog is back "
+        "to normal. P50 and P99 are the time from submit to completion of the jobs that were "
+        "submitted during the outage and completed; jobs that died have none.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct simulate_options),
+    .examples =
+        (const struct example[]){
+            {"redrive simulate --outage 15m", "a quarter of an hour without the service"},
+            {"redrive simulate --strategies full-jitter,breaker-parks --svg outage.svg",
+             "two strategies and a picture"},
+            {"redrive simulate -c redrive.yaml --task thumbnail", "your policy beside the others"},
+            {"redrive simulate --strategies breaker-parks --retry-max-retries 3",
+             "a setting tried out"},
+            {0},
+        },
+    .run = run_simulate,
+};

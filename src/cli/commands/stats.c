@@ -1,0 +1,180 @@
+/* stats.c - `redrive stats`: all figures of the store. */
+#include "cli/commands/commands.h"
+
+#include <inttypes.h>
+
+#include "base/json/writer.h"
+#include "cli/frame/cli.h"
+#include "cli/output/figures.h"
+#include "cli/output/table.h"
+#include "cli/shared/session.h"
+#include "engine/report/stats.h"
+
+#define OUTPUT_MAX (64u * 1024 * 1024)
+
+struct stats_options {
+    const char *tenant;
+};
+
+static const struct option OPTIONS[] = {
+    {.name = "tenant",
+     INTO_STRING(struct stats_options, tenant),
+     .placeholder = "NAME",
+     .help = "only the figures of this tenant"},
+    {0},
+};
+
+static void put_json(const struct stats *s, struct buf *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    stats_write_json(&w, s);
+    buf_putc(out, '\n');
+}
+
+/* The score is about work that was done: it says nothing of work that nobody does. */
+static void put_health(const struct stats *s, bool color, struct buf *out)
+{
+    uint64_t ready = 0;
+    for (size_t i = 0; i < s->queues.n; i++)
+        if (!s->queues.queues[i].paused)
+            ready += s->queues.queues[i].by_state[REDRIVE_STATE_QUEUED];
+    buf_puts(out, "health      ");
+    style_add(out, color, figure_health_style(s->health.status), str_of(s->health.status));
+    buf_printf(out, " (score %.2f, errors %.1f %%)", s->health.health_score,
+               100 * s->health.error_rate);
+    if (s->workers.n == 0 && ready > 0) {
+        buf_puts(out, ", but ");
+        style_add(out, color, STYLE_YELLOW, STR("no workers"));
+        buf_printf(out, ": %" PRIu64 " ready job%s, and nobody takes %s", ready,
+                   ready == 1 ? "" : "s", ready == 1 ? "it" : "them");
+    }
+    buf_putc(out, '\n');
+}
+
+static void put_summary(const struct stats *s, bool color, struct buf *out)
+{
+    char a[FIGURE_MAX], b[FIGURE_MAX], c[FIGURE_MAX];
+    const struct quantile *q = &s->workers.run_time;
+    const uint32_t *by = s->breakers_by_state;
+    put_health(s, color, out);
+    buf_printf(out, "throughput  %s tasks/s, ", figure_rate(s->tasks_per_second, a));
+    if (s->workers.n == 0)
+        buf_puts(out, "no workers\n");
+    else
+        buf_printf(out, "%zu worker%s\n", s->workers.n, s->workers.n == 1 ? "" : "s");
+    buf_printf(out, "run time    p50 %s, p90 %s, p99 %s\n",
+               figure_span((int64_t)quantile_get(q, 0.5), a),
+               figure_span((int64_t)quantile_get(q, 0.9), b),
+               figure_span((int64_t)quantile_get(q, 0.99), c));
+    buf_printf(out, "ready       oldest %s, next time-locked %s\n",
+               figure_since(s->oldest_ready_ms, s->at_ms, a),
+               figure_until(s->next_ready_ms, s->at_ms, b));
+    buf_printf(out,
+               "breakers    %zu: %u closed, %u open, %u half open, %u forced open, %u disabled\n",
+               s->breakers.n, by[REDRIVE_BREAKER_CLOSED], by[REDRIVE_BREAKER_OPEN],
+               by[REDRIVE_BREAKER_HALF_OPEN], by[REDRIVE_BREAKER_FORCED_OPEN],
+               by[REDRIVE_BREAKER_DISABLED]);
+    buf_printf(out, "retries     %.2f for each job that ended, %" PRIu64 " errors unclassified\n",
+               s->average_retries, s->unclassified);
+}
+
+static void add_counts(struct table *t, const uint64_t *counts)
+{
+    static const enum engine_event_kind SHOWN[] = {
+        ENGINE_EVENT_SUBMITTED, ENGINE_EVENT_STARTED, ENGINE_EVENT_COMPLETED,
+        ENGINE_EVENT_RETRYING,  ENGINE_EVENT_DEAD,    ENGINE_EVENT_FAILED,
+        ENGINE_EVENT_CANCELLED, ENGINE_EVENT_PARKED,  ENGINE_EVENT_RELEASED};
+    for (size_t i = 0; i < sizeof SHOWN / sizeof SHOWN[0]; i++)
+        table_addf(t, "%" PRIu64, counts[SHOWN[i]]);
+}
+
+static void put_counters(const struct stats *s, const struct term *term, struct buf *out)
+{
+    static const struct table_column COLUMNS[] = {
+        {"TASK", ALIGN_LEFT},      {"RECEIVED", ALIGN_RIGHT},  {"STARTED", ALIGN_RIGHT},
+        {"DONE", ALIGN_RIGHT},     {"RETRIED", ALIGN_RIGHT},   {"DEAD", ALIGN_RIGHT},
+        {"FAILED", ALIGN_RIGHT},   {"CANCELLED", ALIGN_RIGHT}, {"PARKED", ALIGN_RIGHT},
+        {"RELEASED", ALIGN_RIGHT},
+    };
+    const struct stats_rows *tasks = &s->by[STATS_TASK];
+    struct table t;
+    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    table_add_styled(&t, STYLE_BOLD, "all");
+    add_counts(&t, s->counts);
+    for (size_t i = 0; i < tasks->n; i++) {
+        figure_add_str(&t, tasks->rows[i].name);
+        add_counts(&t, tasks->rows[i].counts);
+    }
+    buf_putc(out, '\n');
+    table_render(&t, 0, term->color, out);
+    table_release(&t);
+}
+
+static void put_queues(const struct stats *s, const struct term *term, struct buf *out)
+{
+    static const struct table_column COLUMNS[] = {
+        {"QUEUE", ALIGN_LEFT},      {"SCHEDULED", ALIGN_RIGHT}, {"RETRYING", ALIGN_RIGHT},
+        {"QUEUED", ALIGN_RIGHT},    {"RUNNING", ALIGN_RIGHT},   {"PARKED", ALIGN_RIGHT},
+        {"COMPLETED", ALIGN_RIGHT}, {"FAILED", ALIGN_RIGHT},    {"DEAD", ALIGN_RIGHT},
+        {"CANCELLED", ALIGN_RIGHT}, {"OLDEST", ALIGN_RIGHT},
+    };
+    char age[FIGURE_MAX];
+    struct table t;
+    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    for (size_t i = 0; i < s->queues.n; i++) {
+        const struct queue_count *q = &s->queues.queues[i];
+        table_addf(&t, "%.*s%s%.*s%s", s->tenant.len ? 0 : (int)q->tenant.len, q->tenant.ptr,
+                   s->tenant.len ? "" : "/", (int)q->queue.len, q->queue.ptr,
+                   q->paused ? " (paused)" : "");
+        for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+            table_addf(&t, "%" PRIu64, q->by_state[state]);
+        table_add(&t, figure_since(q->oldest_ready_ms, s->at_ms, age));
+    }
+    buf_putc(out, '\n');
+    table_render(&t, 0, term->color, out);
+    table_release(&t);
+}
+
+static int run_stats(struct cli *cli, struct redrive_err *err)
+{
+    const struct stats_options *options = invocation_options(&cli->invocation);
+    struct session session;
+    struct stats stats = {0};
+    int rc = session_open_existing(cli, &session, err);
+    if (rc == 0)
+        rc = stats_read(session.store, str_of(options->tenant), &session.config->health,
+                        engine_now_ms(session.engine), &stats, err);
+    if (rc == 0) {
+        struct buf out;
+        buf_init(&out, OUTPUT_MAX);
+        if (cli->globals->json) {
+            put_json(&stats, &out);
+        } else {
+            put_summary(&stats, cli->out.color, &out);
+            put_counters(&stats, &cli->out, &out);
+            put_queues(&stats, &cli->out, &out);
+        }
+        rc = cli_print(cli, &out, err);
+    }
+    stats_release(&stats);
+    session_close(&session);
+    return rc;
+}
+
+const struct command cmd_stats = {
+    .name = "stats",
+    .summary = "print the figures of the store",
+    .description = "Counters since the store was made, by task; how many jobs are in each state, "
+                   "by queue; breakers, and what the workers that are alive tell of themselves. "
+                   "With --json also by queue, class and worker.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct stats_options),
+    .examples =
+        (const struct example[]){
+            {"redrive stats", "how is it going?"},
+            {"redrive stats --json --tenant acme", "one tenant's figures, for a program"},
+            {0},
+        },
+    .run = run_stats,
+};

@@ -1,0 +1,295 @@
+#include "cli/commands/top/view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/time/clock.h"
+#include "cli/output/figures.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
+
+/* ---- Looking --------------------------------------------------------------------------------- */
+
+static int look_at_counters(struct top_look *look, struct store *store, struct str tenant,
+                            struct redrive_err *err)
+{
+    struct counter_page page = {0};
+    double completed = 0, retried = 0, dead = 0;
+    int rc = store_ops(store)->counters_list(store, tenant, &page, err);
+    for (size_t i = 0; i < page.n; i++) {
+        const struct counter *c = &page.counters[i];
+        if (c->label.len > 0)
+            continue;
+        if (str_is(c->name, engine_event_counter(ENGINE_EVENT_COMPLETED)))
+            completed += (double)c->value;
+        else if (str_is(c->name, engine_event_counter(ENGINE_EVENT_RETRYING)))
+            retried += (double)c->value;
+        else if (str_is(c->name, engine_event_counter(ENGINE_EVENT_DEAD)) ||
+                 str_is(c->name, engine_event_counter(ENGINE_EVENT_FAILED)))
+            dead += (double)c->value;
+    }
+    if (rc == 0) {
+        pace_add(&look->completed, look->at_ms, completed);
+        pace_add(&look->retried, look->at_ms, retried);
+        pace_add(&look->dead_letters, look->at_ms, dead);
+        look->counts.completed = completed;
+        look->counts.retried = retried;
+        look->counts.dead = dead;
+    }
+    counter_page_release(&page);
+    return rc;
+}
+
+int top_look(struct top_look *look, struct store *store, struct str tenant,
+             const struct health_thresholds *thresholds, bool count_parked, int64_t now_ms,
+             struct redrive_err *err)
+{
+    const struct store_ops *ops = store_ops(store);
+    const struct job_filter latest = {
+        .tenant = tenant,
+        .states = 1u << REDRIVE_STATE_DEAD_LETTER,
+        .order = ORDER_FINISHED,
+        .limit = TOP_DEAD_LETTERS,
+    };
+    look->at_ms = now_ms;
+    int rc = look_at_counters(look, store, tenant, err);
+    if (rc == 0)
+        rc = ops->lines(store, tenant, &look->lines, err);
+    if (rc == 0)
+        rc = ops->shared_list(store, SHARED_PAUSE, tenant, &look->pauses, err);
+    if (rc == 0)
+        rc = breakers_read(store, tenant, now_ms, &look->breakers, err);
+    if (rc == 0 && count_parked)
+        rc = ops->parked_counts(store, tenant, &look->parked, err);
+    if (rc == 0)
+        rc = workers_read(store, tenant, now_ms, &look->workers, err);
+    if (rc == 0)
+        rc = ops->list(store, &latest, &look->dead, err);
+    if (rc == 0)
+        workers_health(&look->workers, thresholds, (uint32_t)look->breakers.n,
+                       breakers_open(&look->breakers), now_ms, &look->health);
+    return rc;
+}
+
+void top_look_release(struct top_look *look)
+{
+    line_page_release(&look->lines);
+    shared_page_release(&look->pauses);
+    breaker_page_release(&look->breakers);
+    lane_page_release(&look->parked);
+    worker_page_release(&look->workers);
+    job_page_release(&look->dead);
+}
+
+/* ---- Drawing --------------------------------------------------------------------------------- */
+
+static void draw_title(const struct top_look *look, const char *title, unsigned width, bool color,
+                       struct buf *out)
+{
+    char at[CLOCK_TEXT_MAX];
+    struct buf clean;
+    buf_init(&clean, 4096);
+    text_add_clean(&clean, str_of(title));
+    style_add(out, color, STYLE_BOLD, STR("redrive top"));
+    size_t room = width > 40 ? width - 40 : width ? 0 : 200;
+    buf_puts(out, "  ");
+    buf_add_str(out, text_fit(buf_str(&clean), room));
+    buf_printf(out, "  %.19sZ\n", clock_format(look->at_ms, at));
+    buf_release(&clean);
+}
+
+static void draw_rates(const struct top_look *look, unsigned width, bool color, struct buf *out)
+{
+    char a[FIGURE_MAX], b[FIGURE_MAX], c[FIGURE_MAX];
+    uint64_t running = 0, places = 0;
+    const char *status = look->health.status ? look->health.status : "healthy";
+    for (size_t i = 0; i < look->workers.n; i++) {
+        running += look->workers.workers[i].running;
+        places += look->workers.workers[i].places;
+    }
+    style_add(out, color, figure_health_style(status), str_of(status));
+    buf_printf(out, " %.2f   %s completed/s   %s retried/s   %s dead/s   ",
+               look->health.health_score, figure_rate(pace_recent(&look->completed, 5000), a),
+               figure_rate(pace_recent(&look->retried, 5000), b),
+               figure_rate(pace_recent(&look->dead_letters, 5000), c));
+    if (look->workers.n == 0)
+        style_add(out, color, STYLE_YELLOW, STR("no workers"));
+    else
+        buf_printf(out, "%zu worker%s, %" PRIu64 " of %" PRIu64 " places busy", look->workers.n,
+                   look->workers.n == 1 ? "" : "s", running, places);
+    buf_printf(out, "\nin all: %.0f completed, %.0f retried, %.0f dead\n", look->counts.completed,
+               look->counts.retried, look->counts.dead);
+    unsigned seconds = width > 0 && width < TOP_MINUTE_S ? width : TOP_MINUTE_S;
+    if (look->completed.n > 1)
+        pace_draw(&look->completed, seconds, out);
+    buf_putc(out, '\n');
+}
+
+static bool is_paused(const struct top_look *look, const struct line_count *line)
+{
+    for (size_t i = 0; i < look->pauses.n; i++)
+        if (str_eq(look->pauses.rows[i].key, line->queue) &&
+            str_eq(look->pauses.rows[i].tenant, line->tenant))
+            return true;
+    return false;
+}
+
+static void add_queue(struct table *t, const struct line_count *queue, bool paused)
+{
+    static const enum redrive_state SHOWN[] = {
+        REDRIVE_STATE_QUEUED,      REDRIVE_STATE_RUNNING, REDRIVE_STATE_SCHEDULED,
+        REDRIVE_STATE_RETRYING,    REDRIVE_STATE_PARKED,  REDRIVE_STATE_COMPLETED,
+        REDRIVE_STATE_DEAD_LETTER, REDRIVE_STATE_FAILED,  REDRIVE_STATE_CANCELLED};
+    for (size_t i = 0; i < sizeof SHOWN / sizeof SHOWN[0]; i++) {
+        char text[32];
+        uint64_t n = queue->by_state[SHOWN[i]];
+        (void)snprintf(text, sizeof text, "%" PRIu64, n);
+        enum style style = n == 0                                  ? STYLE_DIM
+                           : SHOWN[i] == REDRIVE_STATE_DEAD_LETTER ? STYLE_RED
+                           : SHOWN[i] == REDRIVE_STATE_PARKED      ? STYLE_YELLOW
+                                                                   : STYLE_PLAIN;
+        table_add_styled(t, style, text);
+    }
+    bool is_default = str_is(queue->tenant, "default");
+    table_addf(t, "%.*s%s%.*s%s", is_default ? 0 : (int)queue->tenant.len, queue->tenant.ptr,
+               is_default ? "" : "/", (int)queue->queue.len, queue->queue.ptr,
+               paused ? " (paused)" : "");
+}
+
+/* Lines come by tenant, queue and task: those of a queue stand together. */
+static void draw_queues(const struct top_look *look, unsigned width, bool color, struct buf *out)
+{
+    static const struct table_column COLUMNS[] = {
+        {"QUEUED", ALIGN_RIGHT},   {"RUNNING", ALIGN_RIGHT}, {"SCHEDULED", ALIGN_RIGHT},
+        {"RETRYING", ALIGN_RIGHT}, {"PARKED", ALIGN_RIGHT},  {"COMPLETED", ALIGN_RIGHT},
+        {"DEAD", ALIGN_RIGHT},     {"FAILED", ALIGN_RIGHT},  {"CANCELLED", ALIGN_RIGHT},
+        {"QUEUE", ALIGN_LEFT},
+    };
+    const struct line_page *lines = &look->lines;
+    struct table t;
+    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    for (size_t i = 0; i < lines->n;) {
+        struct line_count queue = lines->lines[i];
+        size_t j = i + 1;
+        for (; j < lines->n && str_eq(lines->lines[j].queue, queue.queue) &&
+               str_eq(lines->lines[j].tenant, queue.tenant);
+             j++)
+            for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+                queue.by_state[state] += lines->lines[j].by_state[state];
+        add_queue(&t, &queue, is_paused(look, &queue));
+        i = j;
+    }
+    buf_putc(out, '\n');
+    (void)table_render(&t, width, color, out);
+    table_release(&t);
+}
+
+static uint64_t parked_of(const struct lane_page *parked, const struct breaker_info *b)
+{
+    for (size_t i = 0; i < parked->n; i++)
+        if (str_eq(parked->lanes[i].lane, b->key) && str_eq(parked->lanes[i].tenant, b->tenant))
+            return parked->lanes[i].jobs;
+    return 0;
+}
+
+static void draw_breakers(const struct top_look *look, unsigned width, bool color, struct buf *out)
+{
+    static const struct table_column COLUMNS[] = {
+        {"STATE", ALIGN_LEFT},     {"FAILURES", ALIGN_RIGHT}, {"PARKED", ALIGN_RIGHT},
+        {"PROBE IN", ALIGN_RIGHT}, {"OPEN FOR", ALIGN_RIGHT}, {"BREAKER", ALIGN_LEFT},
+    };
+    char text[FIGURE_MAX];
+    struct table t;
+    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    for (size_t i = 0; i < look->breakers.n; i++) {
+        const struct breaker_info *b = &look->breakers.breakers[i];
+        if (b->status.state == REDRIVE_BREAKER_CLOSED)
+            continue;
+        table_add_styled(&t, figure_breaker_style(b->status.state),
+                         redrive_breaker_state_name(b->status.state));
+        table_addf(&t, "%u", b->status.failure_count);
+        table_addf(&t, "%" PRIu64, parked_of(&look->parked, b));
+        table_add(&t, b->is_idle ? "next job"
+                                 : figure_until(b->status.next_probe_ms, look->at_ms, text));
+        table_add(&t, figure_since(b->status.opened_at_ms, look->at_ms, text));
+        figure_add_str(&t, b->key);
+    }
+    if (t.n_cells > 0) {
+        buf_putc(out, '\n');
+        (void)table_render(&t, width, color, out);
+    }
+    table_release(&t);
+}
+
+static void draw_workers(const struct top_look *look, unsigned width, bool color, struct buf *out)
+{
+    static const struct table_column COLUMNS[] = {
+        {"BUSY", ALIGN_RIGHT}, {"TASKS/S", ALIGN_RIGHT}, {"FAILED", ALIGN_RIGHT},
+        {"P50", ALIGN_RIGHT},  {"P99", ALIGN_RIGHT},     {"UP", ALIGN_RIGHT},
+        {"SEEN", ALIGN_RIGHT}, {"WORKER", ALIGN_LEFT},
+    };
+    char text[FIGURE_MAX];
+    struct table t;
+    if (look->workers.n == 0)
+        return;
+    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    for (size_t i = 0; i < look->workers.n; i++) {
+        const struct worker_info *w = &look->workers.workers[i];
+        table_addf(&t, "%u/%u", w->running, w->places);
+        table_add(&t, figure_rate(w->tasks_per_second, text));
+        table_addf(&t, "%" PRIu64, w->failed);
+        table_add(&t, figure_span((int64_t)w->p50_ms, text));
+        table_add(&t, figure_span((int64_t)w->p99_ms, text));
+        table_add(&t, figure_since(w->started_ms, look->at_ms, text));
+        table_add(&t, figure_since(w->seen_ms, look->at_ms, text));
+        table_addf(&t, "%.*s (%.*s, %" PRId64 ")", (int)w->name.len, w->name.ptr, (int)w->host.len,
+                   w->host.ptr, w->pid);
+    }
+    buf_putc(out, '\n');
+    (void)table_render(&t, width, color, out);
+    table_release(&t);
+}
+
+static void draw_dead(const struct top_look *look, unsigned width, bool color, struct buf *out)
+{
+    static const struct table_column COLUMNS[] = {
+        {"DIED", ALIGN_RIGHT}, {"TASK", ALIGN_LEFT},  {"REASON", ALIGN_LEFT},
+        {"CLASS", ALIGN_LEFT}, {"ERROR", ALIGN_LEFT},
+    };
+    char text[FIGURE_MAX];
+    struct table t;
+    if (look->dead.n == 0)
+        return;
+    table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
+    for (size_t i = 0; i < look->dead.n; i++) {
+        const struct job *job = &look->dead.jobs[i];
+        const struct job_error *e = &job->status.error;
+        table_addf(&t, "%s ago", figure_since(job->status.finished_ms, look->at_ms, text));
+        figure_add_str(&t, job->spec.task);
+        table_add(&t, redrive_reason_name(job->status.reason));
+        table_add(&t, e->class_ == REDRIVE_CLASS_SUCCESS ? "-" : redrive_class_name(e->class_));
+        figure_add_str(&t, e->message);
+    }
+    buf_putc(out, '\n');
+    (void)table_render(&t, width, color, out);
+    table_release(&t);
+}
+
+void top_draw(const struct top_look *look, const char *title, const char *problem, unsigned width,
+              bool color, struct buf *out)
+{
+    draw_title(look, title, width, color, out);
+    draw_rates(look, width, color, out);
+    if (problem) {
+        struct buf clean;
+        buf_init(&clean, 4096);
+        text_add_clean(&clean, str_of(problem));
+        style_add(out, color, STYLE_RED, buf_str(&clean));
+        buf_putc(out, '\n');
+        buf_release(&clean);
+    }
+    draw_queues(look, width, color, out);
+    draw_breakers(look, width, color, out);
+    draw_workers(look, width, color, out);
+    draw_dead(look, width, color, out);
+}

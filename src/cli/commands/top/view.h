@@ -1,0 +1,50 @@
+/* view.h - one look at a store, and how `redrive top` draws it.
+ *
+ * A look costs a few rows for each queue, task, breaker and worker, however many jobs there are,
+ * but for the parked ones, which are counted one by one: `count_parked` is for looks that can
+ * afford it, the others keep the counts of the last.
+ */
+#ifndef CLI_COMMANDS_TOP_VIEW_H
+#define CLI_COMMANDS_TOP_VIEW_H
+
+#include <stdbool.h>
+
+#include "base/text/buf.h"
+#include "cli/output/pace.h"
+#include "engine/report/stats.h"
+#include "store/store.h"
+
+#define TOP_DEAD_LETTERS 8
+#define TOP_MINUTE_S     60
+
+struct top_look {
+    int64_t at_ms;
+    struct line_page lines;
+    struct shared_page pauses;
+    struct breaker_page breakers;
+    struct lane_page parked;
+    struct worker_page workers;
+    struct job_page dead; /* the latest */
+    struct redrive_health health;
+    struct pace completed;
+    struct pace retried;
+    struct pace dead_letters; /* and failed ones */
+    struct {
+        double completed;
+        double retried;
+        double dead;
+    } counts; /* since the store was made */
+};
+
+/* Reads all of it anew; zeroed to begin with. After a failure some of it is what it was. */
+int top_look(struct top_look *look, struct store *store, struct str tenant,
+             const struct health_thresholds *thresholds, bool count_parked, int64_t now_ms,
+             struct redrive_err *err);
+void top_look_release(struct top_look *look);
+
+/* Draws it, `width` columns wide (0: no limit), one line after the other. `problem` is shown if it
+ * is not NULL. */
+void top_draw(const struct top_look *look, const char *title, const char *problem, unsigned width,
+              bool color, struct buf *out);
+
+#endif

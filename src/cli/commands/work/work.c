@@ -1,0 +1,411 @@
+/* work.c - `redrive work`: takes jobs and has them run. */
+#include "cli/commands/commands.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/time/clock.h"
+#include "cli/commands/work/tally.h"
+#include "cli/shared/alerting.h"
+#include "cli/shared/load_config.h"
+#include "cli/shared/session.h"
+#include "cli/shared/worker_name.h"
+#include "run/pool/pool.h"
+#include "server/metrics/server.h"
+
+#define OUTPUT_MAX 4096
+
+struct work_options {
+    bool until_idle;
+    struct option_strings queues;
+    struct option_strings tasks;
+    int64_t concurrency;
+    int64_t grace_ms;
+    const char *worker;
+    const char *tenant;
+    const char *metrics;
+};
+
+struct work {
+    const struct work_options *options;
+    char name[WORKER_NAME_MAX];
+    struct str *queues;
+    struct str *tasks;
+    struct session session;
+    struct committer *committer;
+    struct work_tally tally;
+    struct run_times *times;        /* NULL: without metrics */
+    struct metrics_server *metrics; /* NULL: none */
+    uv_loop_t loop;
+    uv_signal_t signals[2];
+    bool has_signals; /* they are watched */
+    int n_signals;    /* that have come */
+    int64_t started_ms;
+    bool is_over; /* nothing runs any more */
+
+    struct alerting alerting;
+
+    pthread_mutex_t mutex; /* guards the pointer, which the committer's thread uses too */
+    struct pool *pool;
+};
+
+static const int SIGNALS[] = {SIGINT, SIGTERM};
+
+static void on_event(const struct engine_event *event, void *ctx)
+{
+    struct work *work = ctx;
+    work_tally_event(event, &work->tally);
+    if (work->times)
+        run_times_event(work->times, event);
+}
+
+static void on_ready(void *ctx)
+{
+    struct work *work = ctx;
+    pthread_mutex_lock(&work->mutex);
+    if (work->pool)
+        pool_wake(work->pool);
+    pthread_mutex_unlock(&work->mutex);
+}
+
+static void set_pool(struct work *work, struct pool *pool)
+{
+    pthread_mutex_lock(&work->mutex);
+    work->pool = pool;
+    pthread_mutex_unlock(&work->mutex);
+}
+
+/* ---- Signals -------------------------------------------------------------------------------- */
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct work *work = handle->data;
+    int64_t grace_ms = work->n_signals++ == 0 ? work->options->grace_ms : 0;
+    struct pool_status status = pool_status(work->pool);
+    log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_stopping",
+              LOG_S("worker", work->name), LOG_S("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
+              LOG_I("running", (int64_t)status.running), LOG_I("grace_ms", grace_ms));
+    pool_stop(work->pool, grace_ms);
+}
+
+static void close_signals(struct work *work)
+{
+    for (size_t i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&work->signals[i], NULL);
+}
+
+static int watch_signals(struct work *work, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < 2; i++) {
+        uv_signal_init(&work->loop, &work->signals[i]);
+        work->signals[i].data = work;
+    }
+    for (size_t i = 0; i < 2 && rc == 0; i++)
+        rc = uv_signal_start(&work->signals[i], on_signal, SIGNALS[i]);
+    work->has_signals = true;
+    return rc == 0 ? 0
+                   : err_set(err, REDRIVE_E_IO, "cannot listen for signals: %s", uv_strerror(rc));
+}
+
+/* ---- Working -------------------------------------------------------------------------------- */
+
+static void on_stopped(void *ctx)
+{
+    struct work *work = ctx;
+    work->is_over = true;
+    uv_stop(&work->loop);
+}
+
+static struct pool_options describe_pool(struct work *work)
+{
+    const struct work_options *o = work->options;
+    return (struct pool_options){
+        .loop = &work->loop,
+        .committer = work->committer,
+        .config = work->session.config,
+        .log = &work->session.log,
+        .environ = environ,
+        .worker = str_of(work->name),
+        .tenant = str_of(o->tenant),
+        .queues = work->queues,
+        .n_queues = o->queues.n,
+        .tasks = work->tasks,
+        .n_tasks = o->tasks.n,
+        .max_jobs = (uint32_t)o->concurrency,
+        .until_idle = o->until_idle,
+        .stopped = on_stopped,
+        .stopped_ctx = work,
+    };
+}
+
+static int start_pool(struct work *work, struct redrive_err *err)
+{
+    const struct pool_options options = describe_pool(work);
+    struct pool *pool;
+    int rc = pool_new(&options, &pool, err);
+    if (rc < 0)
+        return rc;
+    set_pool(work, pool);
+    log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_started",
+              LOG_S("worker", work->name), LOG_S("store", work->session.config->store_shown),
+              LOG_I("places", (int64_t)pool_status(pool).places));
+    return 0;
+}
+
+static int summarize(struct cli *cli, struct work *work, struct redrive_err *err)
+{
+    const struct work_counts counts = work_tally_counts(&work->tally);
+    const int64_t took_ms = clock_monotonic_ms() - work->started_ms;
+    struct work_left left;
+    struct redrive_err why;
+    struct store *store = NULL;
+    struct buf out;
+    int rc = session_another_store(&work->session, &store, &why);
+    if (rc == 0)
+        rc = work_left(store, str_of(work->options->tenant), work->queues, work->options->queues.n,
+                       &left, &why);
+    store_close(store);
+    if (rc < 0)
+        cli_warn(cli, &why);
+    buf_init(&out, OUTPUT_MAX);
+    if (cli->globals->json)
+        work_summary_json(&counts, rc < 0 ? NULL : &left, took_ms, &out);
+    else
+        work_summary_text(&counts, rc < 0 ? NULL : &left, took_ms, &out);
+    rc = cli_print(cli, &out, err);
+    const uint64_t stuck = pool_status(work->pool).left;
+    uint64_t lost = counts.dead + counts.failed;
+    if (rc == 0)
+        rc = pool_fault(work->pool, err);
+    if (rc == 0 && stuck > 0) {
+        rc = err_set(err, REDRIVE_E_IO, "%" PRIu64 " job%s left running", stuck,
+                     stuck == 1 ? " is" : "s are");
+        err_detail(err, "there was no memory for %s, or the store did not take the outcome",
+                   stuck == 1 ? "it" : "them");
+        err_hint(err, "the log has the reason; a worker runs them again when their leases end");
+    }
+    if (rc < 0 || lost == 0)
+        return rc;
+    return err_set(err, REDRIVE_E_JOB_FAILED, "%" PRIu64 " job%s failed for good", lost,
+                   lost == 1 ? "" : "s");
+}
+
+static int work_on(struct cli *cli, struct work *work, struct redrive_err *err)
+{
+    int rc = watch_signals(work, err);
+    if (rc == 0)
+        rc = start_pool(work, err);
+    while (rc == 0 && !work->is_over)
+        (void)uv_run(&work->loop, UV_RUN_DEFAULT);
+    if (rc == 0) {
+        const struct pool_status status = pool_status(work->pool);
+        log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_stopped",
+                  LOG_S("worker", work->name), LOG_I("runs", (int64_t)status.ended));
+    }
+    if (rc == 0 && work->options->until_idle) {
+        alerting_look(&work->alerting, cli, work->committer);
+        rc = summarize(cli, work, err);
+    }
+    return rc;
+}
+
+/* ---- The command ---------------------------------------------------------------------------- */
+
+static void name_worker(struct work *work)
+{
+    if (work->options->worker)
+        (void)str_copy(work->name, sizeof work->name, str_of(work->options->worker));
+    else
+        worker_name(work->name);
+}
+
+static struct str *as_strs(const struct option_strings *strings)
+{
+    struct str *strs = calloc(strings->n + 1, sizeof *strs);
+    for (size_t i = 0; i < strings->n && strs; i++)
+        strs[i] = str_of(strings->items[i]);
+    return strs;
+}
+
+static int load(struct cli *cli, struct work *work, struct redrive_err *err)
+{
+    int rc = 0;
+    if (work->options->metrics)
+        rc = load_config_flag("listen-metrics", work->options->metrics, err);
+    if (rc == 0)
+        rc = session_load(cli, &work->session, err);
+    if (rc == 0)
+        session_log_exposed(&work->session, work->session.config, NULL);
+    if (rc == 0 && work->session.config->listen.metrics && !(work->times = run_times_new()))
+        rc = err_nomem(err);
+    return rc;
+}
+
+static int start_metrics(struct work *work, struct redrive_err *err)
+{
+    const struct metrics_server_options options = {
+        .config = work->session.config,
+        .times = work->times,
+        .pulse = engine_pulse(committer_engine(work->committer)),
+        .log = &work->session.log,
+    };
+    if (!work->times)
+        return 0;
+    int rc = metrics_server_start(&options, &work->metrics, err);
+    if (rc == 0)
+        session_log_listening(&work->session, "metrics", options.config->listen.metrics,
+                              metrics_server_port(work->metrics));
+    return rc;
+}
+
+static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
+{
+    const struct engine_options options = {
+        .on_event = on_event,
+        .event_ctx = work,
+        .on_alert = alerting_on_alert,
+        .alert_ctx = &work->alerting,
+    };
+    work->queues = as_strs(&work->options->queues);
+    work->tasks = as_strs(&work->options->tasks);
+    if (!work->queues || !work->tasks)
+        return err_nomem(err);
+    int rc = load(cli, work, err);
+    /* Before the store is touched: who does not start to work sets none up. */
+    if (rc == 0) {
+        const struct pool_options wanted = describe_pool(work);
+        rc = pool_check(&wanted, err);
+    }
+    if (rc == 0)
+        rc = session_connect(&work->session, &options, err);
+    /* Before the engine first looks: an alert is told once. */
+    if (rc == 0)
+        rc = alerting_start(&work->alerting, &work->loop, work->session.config, &work->session.log,
+                            err);
+    if (rc == 0)
+        rc = session_committer(&work->session, on_ready, work, &work->committer, err);
+    if (rc == 0)
+        rc = start_metrics(work, err);
+    return rc;
+}
+
+/* The notifier goes after whoever may still tell it something. */
+static void close_all(struct work *work)
+{
+    metrics_server_stop(work->metrics);
+    committer_stop(work->committer);
+    alerting_end(&work->alerting, work->n_signals == 0);
+    if (work->has_signals)
+        close_signals(work);
+    while (uv_run(&work->loop, UV_RUN_DEFAULT) != 0)
+        ;
+    pool_free(work->pool);
+    (void)uv_loop_close(&work->loop);
+}
+
+static int run_work(struct cli *cli, struct redrive_err *err)
+{
+    struct work work = {
+        .options = invocation_options(&cli->invocation),
+        .started_ms = clock_monotonic_ms(),
+    };
+    /* The jobs matter more than whoever has stopped reading the log. */
+    signal(SIGPIPE, SIG_IGN);
+    name_worker(&work);
+    work_tally_init(&work.tally, str_of(work.name));
+    alerting_init(&work.alerting);
+    pthread_mutex_init(&work.mutex, NULL);
+    int rc = uv_loop_init(&work.loop);
+    if (rc < 0) {
+        rc = err_set(err, REDRIVE_E_IO, "cannot start the event loop: %s", uv_strerror(rc));
+    } else {
+        rc = open_all(cli, &work, err);
+        if (rc == 0)
+            rc = work_on(cli, &work, err);
+        close_all(&work);
+    }
+    session_close(&work.session);
+    run_times_free(work.times);
+    alerting_release(&work.alerting);
+    pthread_mutex_destroy(&work.mutex);
+    work_tally_release(&work.tally);
+    free(work.queues);
+    free(work.tasks);
+    return rc;
+}
+
+static const struct option OPTIONS[] = {
+    {.name = "until-idle",
+     INTO_FLAG(struct work_options, until_idle),
+     .help = "stop when nothing is ready any more, and say what was done"},
+    {.name = "queue",
+     .letter = 'q',
+     INTO_STRINGS(struct work_options, queues),
+     .placeholder = "NAME",
+     .help = "take jobs of this queue only; the first one named goes first"},
+    {.name = "task",
+     .letter = 't',
+     INTO_STRINGS(struct work_options, tasks),
+     .placeholder = "NAME",
+     .help = "run this task only"},
+    {.name = "concurrency",
+     INTO_INT(struct work_options, concurrency),
+     .min = 1,
+     .max = 100000,
+     .placeholder = "N",
+     .help = "run at most N jobs at one time, of all tasks together"},
+    {.name = "grace",
+     INTO_DURATION(struct work_options, grace_ms),
+     .placeholder = "SPAN",
+     .default_text = "30s",
+     .help = "how long jobs may go on after the first signal"},
+    {.name = "worker",
+     INTO_STRING(struct work_options, worker),
+     .placeholder = "NAME",
+     .help = "name of this worker in leases and in the history; HOST:PID unless given"},
+    {.name = "tenant",
+     INTO_STRING(struct work_options, tenant),
+     .placeholder = "NAME",
+     .help = "take jobs of this tenant only"},
+    {.name = "metrics",
+     INTO_STRING(struct work_options, metrics),
+     .placeholder = "ADDRESS",
+     .help = "where Prometheus finds GET /metrics of this worker: HOST:PORT; as listen.metrics"},
+    {0},
+};
+
+const struct command cmd_work = {
+    .name = "work",
+    .summary = "run the jobs of a store, as the configuration says",
+    .description =
+        "Takes ready jobs of every task whose configuration says how it is run, runs them, and "
+        "settles how they ended: done, to be tried again later, or dead. Several workers may "
+        "share a store.\n"
+        "\n"
+        "Jobs of all tasks start in one order: by the queues as they are named, then the highest "
+        "priority, then the oldest. A task that runs as many as its run.concurrency says is "
+        "passed over until one of them ends.\n"
+        "\n"
+        "SIGINT or SIGTERM lets the jobs in hand end, for as long as --grace says; the second "
+        "one stops them at once. A job that was stopped is released, and has not used an "
+        "attempt.\n"
+        "\n"
+        "With --until-idle the worker stops by itself when nothing is ready and nothing runs. "
+        "Jobs that wait for their time or are parked are left. The exit code is 3 when a job died "
+        "or failed for good meanwhile.",
+    .options = OPTIONS,
+    .options_size = sizeof(struct work_options),
+    .examples =
+        (const struct example[]){
+            {"redrive work -c redrive.yaml", "run jobs until a signal comes"},
+            {"redrive work --until-idle --json", "run what is ready, and say what became of it"},
+            {"redrive work --task mail --concurrency 2", "one task, at most two jobs at one time"},
+            {0},
+        },
+    .run = run_work,
+};

@@ -1,0 +1,185 @@
+#include "cli/frame/command.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "base/err.h"
+
+const struct option *option_find(const struct option *table, struct str name)
+{
+    for (const struct option *o = table; o && o->name; o++)
+        if (str_is(name, o->name))
+            return o;
+    return NULL;
+}
+
+const struct option *option_find_letter(const struct option *table, char letter)
+{
+    for (const struct option *o = table; o && o->name; o++)
+        if (o->letter == letter)
+            return o;
+    return NULL;
+}
+
+const struct option *option_find_negated(const struct option *table, struct str name)
+{
+    const struct str no = STR("no-");
+    if (!str_starts_with(name, no))
+        return NULL;
+    const struct option *o = option_find(table, (struct str){name.ptr + no.len, name.len - no.len});
+    return o && o->negatable ? o : NULL;
+}
+
+const char *option_type_name(enum option_type type)
+{
+    static const char *const NAMES[] = {
+        [OPTION_FLAG] = "flag",       [OPTION_STRING] = "string",     [OPTION_INT] = "int",
+        [OPTION_DOUBLE] = "double",   [OPTION_DURATION] = "duration", [OPTION_CHOICE] = "choice",
+        [OPTION_STRINGS] = "strings",
+    };
+    return NAMES[type];
+}
+
+void option_words(const struct option *table, struct words *out)
+{
+    for (const struct option *o = table; o && o->name; o++) {
+        words_add(out, "", o->name);
+        if (o->negatable)
+            words_add(out, "no-", o->name);
+    }
+}
+
+bool option_source_find(const struct option_source *source, struct str name, struct option *ret)
+{
+    if (!source || !source->known(source->ctx, name))
+        return false;
+    for (size_t i = 0;; i++) {
+        *ret = (struct option){.type = OPTION_STRING};
+        if (!source->enumerate(source->ctx, i, ret))
+            return false;
+        if (str_is(name, ret->name))
+            return true;
+    }
+}
+
+void option_source_words(const struct option_source *source, struct words *out)
+{
+    struct option o = {0};
+    for (size_t i = 0; source && source->enumerate(source->ctx, i, &o); i++)
+        words_add(out, "", o.name);
+}
+
+const struct command *command_find(const struct command *parent, struct str name)
+{
+    for (const struct command *const *c = parent->commands; c && *c; c++)
+        if (str_is(name, (*c)->name))
+            return *c;
+    return NULL;
+}
+
+void command_words(const struct command *parent, struct words *out)
+{
+    for (const struct command *const *c = parent->commands; c && *c; c++)
+        if (!(*c)->hidden)
+            words_add(out, "", (*c)->name);
+}
+
+const struct command *command_path_last(const struct command_path *path)
+{
+    return path->at[path->depth - 1];
+}
+
+void command_path_push(struct command_path *path, const struct command *command)
+{
+    assert(path->depth < COMMAND_DEPTH_MAX);
+    path->at[path->depth++] = command;
+}
+
+int command_path_descend(struct command_path *path, const char *word, struct redrive_err *err)
+{
+    const struct command *parent = command_path_last(path);
+    const struct command *found = command_find(parent, str_of(word));
+    char name[COMMAND_NAME_MAX];
+
+    if (found) {
+        command_path_push(path, found);
+        return 0;
+    }
+    command_path_name(path, name);
+    if (!parent->commands) {
+        err_set(err, REDRIVE_E_USAGE, "'%s' has no commands below it", name);
+        err_detail(err, "so there is no '%s %s'", name, word);
+        return REDRIVE_E_USAGE;
+    }
+    struct words words = WORDS_INIT;
+    command_words(parent, &words);
+    const char *meant = words_nearest(&words, str_of(word));
+    if (path->depth == 1)
+        err_set(err, REDRIVE_E_USAGE, "unknown command '%s'", word);
+    else
+        err_set(err, REDRIVE_E_USAGE, "unknown command '%s' of '%s'", word, name);
+    if (meant)
+        err_hint(err, "did you mean '%s %s'?", name, meant);
+    else
+        err_hint(err, "run '%s --help' to see its commands", name);
+    words_release(&words);
+    return REDRIVE_E_USAGE;
+}
+
+const char *command_path_name(const struct command_path *path, char out[COMMAND_NAME_MAX])
+{
+    size_t len = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < path->depth && len < COMMAND_NAME_MAX; i++)
+        len += (size_t)snprintf(out + len, COMMAND_NAME_MAX - len, "%s%s", i ? " " : "",
+                                path->at[i]->name);
+    return out;
+}
+
+const char *command_path_usage(const struct command_path *path, char out[COMMAND_USAGE_MAX])
+{
+    const struct command *command = command_path_last(path);
+    const char *arguments = command->commands ? "COMMAND" : command->arguments;
+    char name[COMMAND_NAME_MAX];
+
+    /* "COMMAND" brings arguments of its own; saying so once, on the first level, is enough. */
+    if (path->depth == 1 && command->commands)
+        arguments = "COMMAND [ARGUMENTS]";
+    snprintf(out, COMMAND_USAGE_MAX, "%s [OPTIONS]%s%s", command_path_name(path, name),
+             arguments ? " " : "", arguments ? arguments : "");
+    return out;
+}
+
+/* Reads one word of the text: `NAME`, `[NAME]`, `NAME...` or `[NAME...]`. */
+static struct argument read_argument(struct str word)
+{
+    struct argument a = {.required = true};
+    if (word.ptr[0] == '[') {
+        a.required = false;
+        word.ptr++;
+        word.len -= word.ptr[word.len - 2] == ']' ? 2 : 1;
+    }
+    if (word.len > 3 && memcmp(word.ptr + word.len - 3, "...", 3) == 0) {
+        a.repeated = true;
+        word.len -= 3;
+    }
+    a.name = word;
+    return a;
+}
+
+bool command_argument(const struct command *command, size_t index, struct argument *ret)
+{
+    const char *at = command->arguments ? command->arguments : "";
+    for (size_t i = 0; *at; i++) {
+        size_t len = strcspn(at, " ");
+        struct argument a = read_argument((struct str){at, len});
+        if (i == index || a.repeated) {
+            *ret = a;
+            ret->required = a.required && i == index;
+            return true;
+        }
+        at += len;
+        at += strspn(at, " ");
+    }
+    return false;
+}

@@ -1,0 +1,190 @@
+/* command.h - the tables from which the command line is made.
+ *
+ * A struct command describes a command and a struct option one of its options. From these
+ * tables alone come parsing (frame/options.h), help (frame/help.h), the description for machines
+ * (frame/describe.h), completion (frame/complete.h) and the nearest word when one is misspelt.
+ * Whoever adds a command writes a table and a function; nothing else has to be told.
+ *
+ *     struct next_options {
+ *         int64_t count;
+ *     };
+ *     static const struct option OPTIONS[] = {
+ *         {.name = "count", .letter = 'n', INTO_INT(struct next_options, count),
+ *          .min = 1, .max = 1000, .placeholder = "N", .default_text = "5",
+ *          .help = "how many times to print"},
+ *         {0},
+ *     };
+ *     const struct command cmd_cron_next = {
+ *         .name = "next", .summary = "print the next times of a schedule",
+ *         .arguments = "SCHEDULE", .options = OPTIONS,
+ *         .options_size = sizeof(struct next_options), .run = run_next,
+ *     };
+ *
+ * The options of a command hold for all commands below it, and may stand before or after their
+ * names: those of the root are the global options.
+ */
+#ifndef CLI_FRAME_COMMAND_H
+#define CLI_FRAME_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/text/str.h"
+#include "cli/frame/words.h"
+#include "redrive.h"
+
+struct cli;
+struct completion;
+
+/* ---- Options ------------------------------------------------------------------------------ */
+
+enum option_type {
+    OPTION_FLAG,     /* bool */
+    OPTION_STRING,   /* const char *, borrowed from the command line */
+    OPTION_INT,      /* int64_t */
+    OPTION_DOUBLE,   /* double */
+    OPTION_DURATION, /* int64_t, milliseconds */
+    OPTION_CHOICE,   /* int, the index into `choices` */
+    OPTION_STRINGS,  /* struct option_strings: every use adds one */
+};
+
+struct option_strings {
+    const char **items; /* each borrowed from the command line */
+    size_t n;
+};
+
+/* A row; a table ends with an empty one. */
+struct option {
+    const char *name; /* without the dashes */
+    char letter;      /* 0: none */
+    enum option_type type;
+    size_t offset;  /* where the value goes; written by INTO_* */
+    bool negatable; /* a flag that understands --no-NAME */
+    int64_t min;    /* least and greatest value of an int, or milliseconds of a duration; */
+    int64_t max;    /* both 0: any */
+    double min_double;
+    double max_double;          /* the same for a double */
+    const char *const *choices; /* ends with NULL */
+    const char *placeholder;    /* names the value in help; one with "FILE" completes file names */
+    const char *help;           /* how it reads after the option: lower case, no full stop */
+    /* What the value is when the option is not given, as one would write it. It is parsed before
+     * the command line, so that help and program cannot disagree. NULL: 0, NULL, no strings, and
+     * -1 for a choice. Not for flags, which start false, nor for lists. */
+    const char *default_text;
+};
+
+/* Type and place of a value: INTO_INT(struct S, member). The member must be of that type. */
+#define INTO_FLAG(S, member)     OPTION_INTO(FLAG, S, member, bool)
+#define INTO_STRING(S, member)   OPTION_INTO(STRING, S, member, const char *)
+#define INTO_INT(S, member)      OPTION_INTO(INT, S, member, int64_t)
+#define INTO_DOUBLE(S, member)   OPTION_INTO(DOUBLE, S, member, double)
+#define INTO_DURATION(S, member) OPTION_INTO(DURATION, S, member, int64_t)
+#define INTO_CHOICE(S, member)   OPTION_INTO(CHOICE, S, member, int)
+#define INTO_STRINGS(S, member)  OPTION_INTO(STRINGS, S, member, struct option_strings)
+#define OPTION_INTO(name, S, member, T) \
+    .type = OPTION_##name, .offset = _Generic(&((S *)0)->member, T * : offsetof(S, member))
+
+/* The row for a name or a letter, or NULL. Tables may be NULL. */
+const struct option *option_find(const struct option *table, struct str name);
+const struct option *option_find_letter(const struct option *table, char letter);
+/* The row that `no-…` negates, or NULL. */
+const struct option *option_find_negated(const struct option *table, struct str name);
+
+/* "flag", "string", … */
+const char *option_type_name(enum option_type type);
+
+/* Every name without its dashes, negations included. */
+void option_words(const struct option *table, struct words *out);
+
+/* ---- Options that are in no table ---------------------------------------------------------
+ *
+ * The keys of the configuration are flags too. What holds them answers as an option_source; it is
+ * asked about every long option that no table has. All of its options take a value.
+ */
+struct option_source {
+    void *ctx;
+    bool (*known)(void *ctx, struct str name);
+    /* Takes over a value. `value` is borrowed from the command line and outlives the source. The
+     * error need not name the option. */
+    int (*set)(void *ctx, struct str name, const char *value, struct redrive_err *err);
+    /* Fills in name, placeholder, help, default_text and choices (what does not apply stays NULL)
+     * of the option with that number and returns true; false after the last. The strings live as
+     * long as the source. */
+    bool (*enumerate)(void *ctx, size_t index, struct option *ret);
+};
+
+/* The same for a source, which may be NULL. */
+bool option_source_find(const struct option_source *source, struct str name, struct option *ret);
+void option_source_words(const struct option_source *source, struct words *out);
+
+/* ---- Commands ----------------------------------------------------------------------------- */
+
+/* How deep commands nest, the program itself included. */
+#define COMMAND_DEPTH_MAX 4
+
+struct example {
+    const char *line;
+    const char *meaning;
+};
+
+struct command {
+    const char *name;
+    const char *summary; /* one line, lower case, no full stop */
+    /* The arguments as help shows them: `TASK [FILE...]`. Their number is checked against this
+     * text. NULL: none. */
+    const char *arguments;
+    const char *description; /* paragraphs, wrapped by help; NULL: the summary says it all */
+    const struct option *options;
+    size_t options_size; /* of the struct that `options` fill in; it starts zeroed */
+    /* Either commands below this one, a list that ends with NULL, or a function that does it. It
+     * returns 0 or a negative code that becomes the exit code of the program. */
+    const struct command *const *commands;
+    int (*run)(struct cli *cli, struct redrive_err *err);
+    const struct example *examples; /* ends with an empty row */
+    bool hidden;                    /* works, but is neither listed nor suggested */
+    /* Offers words for the argument under the cursor; NULL: file names if it is called FILE. */
+    void (*complete)(struct completion *completion);
+};
+
+/* The command of that name below `parent`, or NULL. */
+const struct command *command_find(const struct command *parent, struct str name);
+
+/* The names of the commands below `parent` that are not hidden. */
+void command_words(const struct command *parent, struct words *out);
+
+/* From the program down to one command. */
+struct command_path {
+    const struct command *at[COMMAND_DEPTH_MAX];
+    size_t depth;
+};
+
+/* The command that it leads to. */
+const struct command *command_path_last(const struct command_path *path);
+
+/* Steps down to `command`, which is one below. */
+void command_path_push(struct command_path *path, const struct command *command);
+
+/* Steps down to the command called `word`, or says what else it may have been. */
+int command_path_descend(struct command_path *path, const char *word, struct redrive_err *err);
+
+/* "redrive cron next" */
+#define COMMAND_NAME_MAX 128
+const char *command_path_name(const struct command_path *path, char out[COMMAND_NAME_MAX]);
+
+/* "redrive cron next [OPTIONS] SCHEDULE" */
+#define COMMAND_USAGE_MAX 256
+const char *command_path_usage(const struct command_path *path, char out[COMMAND_USAGE_MAX]);
+
+/* One word of `arguments`. */
+struct argument {
+    struct str name; /* without brackets and dots */
+    bool required;
+    bool repeated; /* takes all that are left */
+};
+
+/* The argument that position `index` fills; false when there is none. A repeated one fills its
+ * own position and all later ones. */
+bool command_argument(const struct command *command, size_t index, struct argument *ret);
+
+#endif

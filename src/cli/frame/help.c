@@ -1,0 +1,197 @@
+#include "cli/frame/help.h"
+
+#include "cli/output/text.h"
+
+/* Column at which the right side of a list starts. An entry too long for its column gets a line of
+ * its own. */
+#define OPTION_COLUMN  28
+#define SOURCE_COLUMN  40 /* the names of configuration keys are long */
+#define COMMAND_COLUMN 16
+#define EXAMPLE_INDENT 6
+
+/* A page while it is written. */
+struct page {
+    struct buf *out;
+    size_t width;
+    bool color;
+};
+
+static struct page page_of(const struct term *term, struct buf *out)
+{
+    size_t width = term->width ? term->width : HELP_WIDTH_DEFAULT;
+    if (width > HELP_WIDTH_MAX)
+        width = HELP_WIDTH_MAX;
+    return (struct page){.out = out, .width = width, .color = term->color};
+}
+
+static void put_heading(struct page *p, const char *text)
+{
+    buf_putc(p->out, '\n');
+    style_add(p->out, p->color, STYLE_BOLD, str_of(text));
+    buf_putc(p->out, '\n');
+}
+
+static void put_paragraph(struct page *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void put_paragraph(struct page *p, const char *format, ...)
+{
+    struct buf text;
+    va_list args;
+
+    buf_init(&text, HELP_MAX_BYTES);
+    va_start(args, format);
+    buf_vprintf(&text, format, args);
+    va_end(args);
+    buf_putc(p->out, '\n');
+    text_add_wrapped(p->out, buf_str(&text), 0, 0, p->width);
+    buf_putc(p->out, '\n');
+    buf_release(&text);
+}
+
+static void put_usage(struct page *p, const struct command_path *path)
+{
+    char usage[COMMAND_USAGE_MAX];
+    style_add(p->out, p->color, STYLE_BOLD, STR("Usage:"));
+    buf_putc(p->out, ' ');
+    text_add_wrapped(p->out, str_of(command_path_usage(path, usage)), 7, 9, p->width);
+    buf_putc(p->out, '\n');
+}
+
+/* A line of a list: `left` at two columns, `right` filled from `column` on. */
+static void put_entry(struct page *p, struct str left, struct str right, size_t column)
+{
+    size_t at = 2 + text_width(left);
+    text_add_spaces(p->out, 2);
+    buf_add_str(p->out, left);
+    if (at + 2 > column) {
+        buf_putc(p->out, '\n');
+        at = 0;
+    }
+    text_add_spaces(p->out, column - at);
+    text_add_wrapped(p->out, right, column, column, p->width);
+    buf_putc(p->out, '\n');
+}
+
+static void put_commands(struct page *p, const struct command *command)
+{
+    if (!command->commands)
+        return;
+    put_heading(p, "Commands:");
+    for (const struct command *const *c = command->commands; *c; c++)
+        if (!(*c)->hidden)
+            put_entry(p, str_of((*c)->name), str_of((*c)->summary), COMMAND_COLUMN);
+}
+
+/* "-c, --config FILE" */
+static void add_option_name(struct buf *out, const struct option *o)
+{
+    if (o->letter)
+        buf_printf(out, "-%c, ", o->letter);
+    else
+        text_add_spaces(out, 4);
+    buf_printf(out, "--%s%s", o->negatable ? "[no-]" : "", o->name);
+    if (o->type != OPTION_FLAG)
+        buf_printf(out, " %s", o->placeholder ? o->placeholder : "VALUE");
+}
+
+/* The help text, and what else the row knows: choices, repetition, the default. */
+static void add_option_text(struct buf *out, const struct option *o)
+{
+    buf_puts(out, o->help ? o->help : "");
+    for (size_t i = 0; o->choices && o->choices[i]; i++)
+        buf_printf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
+    if (o->type == OPTION_STRINGS)
+        buf_puts(out, "; may be repeated");
+    if (o->default_text)
+        buf_printf(out, " (default: %s)", o->default_text);
+}
+
+static void put_option(struct page *p, const struct option *o, size_t column)
+{
+    struct buf left, right;
+    buf_init(&left, HELP_MAX_BYTES);
+    buf_init(&right, HELP_MAX_BYTES);
+    add_option_name(&left, o);
+    add_option_text(&right, o);
+    put_entry(p, buf_str(&left), buf_str(&right), column);
+    buf_release(&left);
+    buf_release(&right);
+}
+
+static void put_options(struct page *p, const char *heading, const struct option *table)
+{
+    if (!table || !table->name)
+        return;
+    put_heading(p, heading);
+    for (const struct option *o = table; o->name; o++)
+        put_option(p, o, OPTION_COLUMN);
+}
+
+static void put_examples(struct page *p, const struct example *examples)
+{
+    if (!examples)
+        return;
+    put_heading(p, "Examples:");
+    for (const struct example *e = examples; e->line; e++) {
+        buf_printf(p->out, "  %s\n", e->line);
+        text_add_spaces(p->out, EXAMPLE_INDENT);
+        text_add_wrapped(p->out, str_of(e->meaning), EXAMPLE_INDENT, EXAMPLE_INDENT, p->width);
+        buf_putc(p->out, '\n');
+    }
+}
+
+void help_page(const struct command_path *path, const struct option_source *source,
+               const struct term *term, struct buf *out)
+{
+    const struct command *command = command_path_last(path);
+    struct page p = page_of(term, out);
+    char name[COMMAND_NAME_MAX];
+
+    buf_printf(out, "%s - %s\n\n", command_path_name(path, name), command->summary);
+    put_usage(&p, path);
+    if (command->description)
+        put_paragraph(&p, "%s", command->description);
+    put_commands(&p, command);
+    for (size_t level = path->depth; level-- > 1;)
+        put_options(&p, level + 1 == path->depth ? "Options:" : "Options of the whole group:",
+                    path->at[level]->options);
+    put_options(&p, "Global options, before or after the command:", path->at[0]->options);
+    if (source && path->depth == 1)
+        put_paragraph(&p, "Every configuration key is an option too: see '%s help %s'.",
+                      command->name, HELP_SOURCE_TOPIC);
+    put_examples(&p, command->examples);
+    if (command->commands)
+        put_paragraph(&p, "Run '%s help%s COMMAND' to read about a command.", path->at[0]->name,
+                      name + strlen(path->at[0]->name));
+}
+
+void help_overview(const struct command_path *path, const struct term *term, struct buf *out)
+{
+    const struct command *command = command_path_last(path);
+    struct page p = page_of(term, out);
+
+    buf_printf(out, "%s - %s\n\n", command->name, command->summary);
+    put_usage(&p, path);
+    put_commands(&p, command);
+    put_paragraph(&p, "See '%s help COMMAND' for a command, '%s --help' for all options.",
+                  command->name, command->name);
+}
+
+void help_source(const struct option_source *source, const struct term *term, struct buf *out)
+{
+    struct page p = page_of(term, out);
+
+    buf_puts(out, HELP_SOURCE_TOPIC " - the keys of the configuration as options\n");
+    put_paragraph(&p, "%s",
+                  "Every key of the configuration is an option of every command and overrides the "
+                  "environment and the configuration file: retry.max_delay is --retry-max-delay on "
+                  "the command line and REDRIVE_RETRY_MAX_DELAY in the environment.");
+    put_heading(&p, "Options:");
+    for (size_t i = 0;; i++) {
+        struct option o = {.type = OPTION_STRING};
+        if (!source->enumerate(source->ctx, i, &o))
+            break;
+        put_option(&p, &o, SOURCE_COLUMN);
+    }
+}

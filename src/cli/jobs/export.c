@@ -1,0 +1,160 @@
+#include "cli/jobs/export.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/csv/writer.h"
+#include "base/err.h"
+#include "base/json/layout.h"
+#include "base/time/clock.h"
+#include "store/job_json.h"
+
+/* Jobs with payloads of the greatest size still fit into memory. */
+#define PAGE_JOBS      100
+#define LINE_MAX_BYTES (64u * 1024 * 1024)
+
+const char *const EXPORT_FORMATS[] = {[EXPORT_JSONL] = "jsonl", [EXPORT_CSV] = "csv", NULL};
+
+enum export_format export_format_of(const char *path)
+{
+    size_t len = path ? strlen(path) : 0;
+    bool is_csv = len > 4 && str_eq_nocase(str_of(path + len - 4), STR(".csv"));
+    return is_csv ? EXPORT_CSV : EXPORT_JSONL;
+}
+
+/* ---- One job ------------------------------------------------------------------------------ */
+
+struct exporter {
+    FILE *out;
+    enum export_format format;
+    struct buf line;
+    struct buf loose; /* JSON as it comes, before its space is taken out */
+};
+
+static void put_jsonl(struct exporter *x, const struct job *job)
+{
+    struct json_writer w;
+    buf_reset(&x->loose);
+    json_writer_init(&w, &x->loose);
+    job_write_json(&w, job, NULL);
+    json_compact(buf_str(&x->loose), &x->line);
+    buf_putc(&x->line, '\n');
+}
+
+static void put_csv_time(struct csv_writer *w, int64_t at_ms)
+{
+    char text[CLOCK_TEXT_MAX];
+    csv_put_cstr(w, at_ms == 0 ? NULL : clock_format(at_ms, text));
+}
+
+static void put_csv_names(struct exporter *x)
+{
+    static const char *const NAMES[] = {
+        "id",    "task",       "queue",   "state",      "reason",      "attempts", "max_attempts",
+        "class", "error_type", "message", "created_at", "finished_at", "payload",  "result",
+    };
+    struct csv_writer w;
+    csv_writer_init(&w, &x->line);
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        csv_put_cstr(&w, NAMES[i]);
+    csv_end_row(&w);
+}
+
+static void put_csv(struct exporter *x, const struct job *job)
+{
+    const struct job_status *s = &job->status;
+    bool failed = s->error.class_ != REDRIVE_CLASS_SUCCESS;
+    struct csv_writer w;
+    csv_writer_init(&w, &x->line);
+    csv_put_str(&w, job->spec.id);
+    csv_put_str(&w, job->spec.task);
+    csv_put_str(&w, job->spec.queue);
+    csv_put_cstr(&w, redrive_state_name(s->state));
+    csv_put_cstr(&w, job_reason_word(s));
+    csv_put_int(&w, s->attempts);
+    csv_put_int(&w, job_max_attempts(job));
+    csv_put_cstr(&w, failed ? redrive_class_name(s->error.class_) : NULL);
+    csv_put_str(&w, s->error.type);
+    csv_put_str(&w, s->error.message);
+    put_csv_time(&w, s->created_ms);
+    put_csv_time(&w, s->finished_ms);
+    csv_put_str(&w, job->spec.payload);
+    csv_put_str(&w, s->result);
+    csv_end_row(&w);
+}
+
+/* ---- All of them -------------------------------------------------------------------------- */
+
+static int write_line(struct exporter *x, struct redrive_err *err)
+{
+    int rc = buf_failed(&x->line);
+    if (rc == 0 && x->format == EXPORT_JSONL)
+        rc = buf_failed(&x->loose);
+    if (rc < 0)
+        return err_set(err, rc, "cannot export a job: %s", redrive_err_text(rc));
+    if (fwrite(buf_cstr(&x->line), 1, x->line.len, x->out) != x->line.len)
+        return err_set(err, REDRIVE_E_IO, "cannot write the export: %s", strerror(errno));
+    buf_reset(&x->line);
+    return 0;
+}
+
+static int write_page(struct exporter *x, const struct job_page *page, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < page->n && rc == 0; i++) {
+        if (x->format == EXPORT_CSV)
+            put_csv(x, &page->jobs[i]);
+        else
+            put_jsonl(x, &page->jobs[i]);
+        rc = write_line(x, err);
+    }
+    return rc;
+}
+
+static int write_pages(struct exporter *x, struct store *store, struct job_filter *filter,
+                       struct progress *progress, uint64_t *ret_n, struct redrive_err *err)
+{
+    struct job_page page = {0};
+    size_t left = filter->limit > 0 ? filter->limit : SIZE_MAX;
+    int rc = 0;
+    do {
+        filter->limit = left < PAGE_JOBS ? left : PAGE_JOBS;
+        rc = store_ops(store)->list(store, filter, &page, err);
+        if (rc == 0)
+            rc = write_page(x, &page, err);
+        if (rc < 0 || page.n == 0)
+            break;
+        *ret_n += page.n;
+        left -= page.n;
+        filter->after_seq = page.jobs[page.n - 1].status.seq;
+        filter->after_ms = page.jobs[page.n - 1].status.finished_ms;
+        if (progress)
+            progress_update(progress, *ret_n);
+    } while (page.more && left > 0);
+    job_page_release(&page);
+    return rc;
+}
+
+int export_jobs(struct store *store, const struct job_filter *filter, enum export_format format,
+                FILE *out, struct progress *progress, uint64_t *ret_n, struct redrive_err *err)
+{
+    struct exporter x = {.out = out, .format = format};
+    struct job_filter at = *filter;
+    uint64_t n = 0;
+    int rc = 0;
+    buf_init(&x.line, LINE_MAX_BYTES);
+    buf_init(&x.loose, LINE_MAX_BYTES);
+    if (format == EXPORT_CSV) {
+        put_csv_names(&x);
+        rc = write_line(&x, err);
+    }
+    if (rc == 0)
+        rc = write_pages(&x, store, &at, progress, &n, err);
+    if (rc == 0 && fflush(out) != 0)
+        rc = err_set(err, REDRIVE_E_IO, "cannot write the export: %s", strerror(errno));
+    if (ret_n)
+        *ret_n = n;
+    buf_release(&x.loose);
+    buf_release(&x.line);
+    return rc;
+}

@@ -1,0 +1,60 @@
+/* export.h - jobs as a stream: JSON lines or CSV.
+ *
+ * Jobs are read page by page and written as they come, so that memory does not grow with their
+ * number. A line of JSON is the job as job_json.h has it, with the white space of payload and
+ * result taken out. A row of CSV has the columns
+ *
+ *     id, task, queue, state, reason, attempts, max_attempts, class, error_type, message,
+ *     created_at, finished_at, payload, result
+ *
+ * after a row with their names; payload and result stand there byte for byte, and cells that a
+ * spreadsheet takes for a formula are left as they are (csv_writer.h).
+ */
+#ifndef CLI_JOBS_EXPORT_H
+#define CLI_JOBS_EXPORT_H
+
+#include <stdio.h>
+
+#include "cli/output/progress.h"
+#include "store/store.h"
+
+enum export_format {
+    EXPORT_JSONL,
+    EXPORT_CSV,
+};
+
+/* The names of the formats, in their order; ends with NULL. */
+extern const char *const EXPORT_FORMATS[];
+
+/* Writes every job that matches, in the filter's order and from its keyset on, and tells how many
+ * they were. filter->limit is the most that are written; 0: all. `progress` may be NULL. After a
+ * failure `out` ends anywhere. Flushes `out`, so that a full disk is noticed. */
+int export_jobs(struct store *store, const struct job_filter *filter, enum export_format format,
+                FILE *out, struct progress *progress, uint64_t *ret_n, struct redrive_err *err);
+
+/* The format that a file's name asks for: CSV if it ends in .csv, else JSON lines. NULL: no file.
+ */
+enum export_format export_format_of(const char *path);
+
+/* ---- A file that is whole or not there ---------------------------------------------------------
+ *
+ * Written beside its place under another name and moved there at the end. What is left of one that
+ * fails, or is ended by a signal, is taken away.
+ */
+struct export_file {
+    const char *path; /* borrowed */
+    const char *what; /* borrowed: what errors call it, "export" */
+    bool force;       /* take the place of a file that is there */
+    char *temporary;
+    FILE *file;
+};
+
+/* REDRIVE_E_EXISTS when there is a file and `force` is not set, or something that is no file. */
+int export_file_open(struct export_file *f, const char *what, const char *path, bool force,
+                     struct redrive_err *err);
+/* Moves it to its place; takes it away if that fails. */
+int export_file_finish(struct export_file *f, struct redrive_err *err);
+/* Takes it away, unless it is finished or was never opened. */
+void export_file_abandon(struct export_file *f);
+
+#endif

@@ -1,0 +1,309 @@
+#include "cli/jobs/show.h"
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "base/json/layout.h"
+#include "base/json/writer.h"
+#include "base/time/clock.h"
+#include "base/time/duration.h"
+#include "cli/jobs/select.h"
+#include "cli/jobs/text.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
+#include "core/state.h"
+#include "engine/gates/holder.h"
+#include "store/job_json.h"
+
+#define OUTPUT_MAX (256u * 1024 * 1024)
+#define INDENT     2
+#define NAME_WIDTH 12
+
+struct shower {
+    const struct term *term;
+    int64_t now_ms;
+    bool is_paused; /* the queue of a job that waits in it */
+    const struct gate_info *gate;
+    struct buf *out;
+};
+
+/* ---- Facts -------------------------------------------------------------------------------- */
+
+static void put_name(struct shower *s, const char *name)
+{
+    style_add(s->out, s->term->color, STYLE_BOLD, str_of(name));
+    text_add_spaces(s->out, NAME_WIDTH - strlen(name));
+}
+
+/* A line, unless there is nothing to say. */
+static void put_fact(struct shower *s, const char *name, struct str value)
+{
+    if (value.len == 0)
+        return;
+    put_name(s, name);
+    text_add_clean(s->out, value);
+    buf_putc(s->out, '\n');
+}
+
+static void put_time(struct shower *s, const char *name, int64_t at_ms)
+{
+    char text[CLOCK_TEXT_MAX], age[AGE_TEXT_MAX];
+    if (at_ms == 0)
+        return;
+    put_name(s, name);
+    buf_puts(s->out, clock_format(at_ms, text));
+    if (at_ms > s->now_ms)
+        buf_printf(s->out, "  (in %s)\n", age_text(at_ms - s->now_ms + 999, age));
+    else
+        buf_printf(s->out, "  (%s ago)\n", age_text(s->now_ms - at_ms, age));
+}
+
+static void put_state(struct shower *s, const struct job *job)
+{
+    const struct job_status *status = &job->status;
+    const char *state = redrive_state_name(status->state), *reason = job_reason_word(status);
+    put_name(s, "State");
+    style_add(s->out, s->term->color, job_state_style(status->state), str_of(state));
+    if (reason)
+        buf_printf(s->out, " (%s)", reason);
+    if (s->is_paused)
+        buf_puts(s->out, ", and its queue is paused: it starts after `redrive queues resume`");
+    buf_putc(s->out, '\n');
+    put_name(s, "Attempts");
+    buf_printf(s->out, "%u of %u", status->attempts, job_max_attempts(job));
+    if (status->epoch > 0)
+        buf_printf(s->out, ", redriven %u time%s", status->epoch, status->epoch == 1 ? "" : "s");
+    if (status->deferrals > 0)
+        buf_printf(s->out, ", held back %u time%s", status->deferrals,
+                   status->deferrals == 1 ? "" : "s");
+    buf_putc(s->out, '\n');
+}
+
+/* What a parked job waits for, and until when at the least. */
+static void put_gate(struct shower *s)
+{
+    const struct gate_info *gate = s->gate;
+    struct buf name;
+    if (!gate->is_held)
+        return;
+    buf_init(&name, OUTPUT_MAX);
+    gate_write_text(&name, gate);
+    put_fact(s, "Held by", buf_str(&name));
+    buf_release(&name);
+    put_name(s, "May go");
+    if (gate->may_go_ms > s->now_ms) {
+        char text[CLOCK_TEXT_MAX], age[AGE_TEXT_MAX];
+        buf_printf(s->out, "%s  (in %s), ", clock_format(gate->may_go_ms, text),
+                   age_text(gate->may_go_ms - s->now_ms + 999, age));
+    } else if (gate->may_go_ms != 0) {
+        buf_puts(s->out, "now, ");
+    }
+    buf_printf(s->out, "%s\n", gate_wait_text(gate));
+}
+
+static void put_facts(struct shower *s, const struct job *job)
+{
+    const struct job_spec *spec = &job->spec;
+    const struct job_status *status = &job->status;
+    char group[FINGERPRINT_TEXT_MAX];
+    put_fact(s, "Job", spec->id);
+    put_fact(s, "Task", spec->task);
+    put_fact(s, "Queue", spec->queue);
+    put_fact(s, "Tenant", spec->tenant);
+    put_state(s, job);
+    put_gate(s);
+    if (spec->priority != 0) {
+        put_name(s, "Priority");
+        buf_printf(s->out, "%d\n", spec->priority);
+    }
+    put_fact(s, "User", spec->user);
+    put_fact(s, "Project", spec->project);
+    put_fact(s, "Service", spec->service);
+    put_fact(s, "Unique key", spec->unique_key);
+    put_fact(s, "Worker", status->worker);
+    put_time(s, "Created", status->created_ms);
+    put_time(s, "Started", status->started_ms);
+    put_time(s, "Finished", status->finished_ms);
+    if (status->state == REDRIVE_STATE_SCHEDULED || status->state == REDRIVE_STATE_RETRYING)
+        put_time(s, "Next run", status->process_after_ms);
+    put_time(s, "Deadline", spec->deadline_ms);
+    put_fact(s, "Own retry", spec->policy);
+    if (status->fingerprint != 0)
+        put_fact(s, "Group", str_of(fingerprint_format(status->fingerprint, group)));
+}
+
+/* ---- Blocks ------------------------------------------------------------------------------- */
+
+static void put_heading(struct shower *s, const char *name)
+{
+    buf_putc(s->out, '\n');
+    style_add(s->out, s->term->color, STYLE_BOLD, str_of(name));
+    buf_putc(s->out, '\n');
+}
+
+/* JSON for people; anything else as it is. */
+static void put_value(struct shower *s, const char *name, struct str value)
+{
+    struct buf pretty;
+    if (value.len == 0)
+        return;
+    put_heading(s, name);
+    buf_init(&pretty, OUTPUT_MAX);
+    if (json_check(value, NULL, NULL) == 0)
+        json_indent(value, 0, &pretty);
+    else
+        buf_add_str(&pretty, value);
+    text_add_clean_lines(s->out, buf_failed(&pretty) ? value : buf_str(&pretty), INDENT);
+    buf_release(&pretty);
+}
+
+/* A job that has completed keeps the error of the last attempt that failed: the heading tells that
+ * it is of the past. */
+static void put_error_heading(struct shower *s, const struct job *job,
+                              const struct attempt_page *history)
+{
+    const struct job_attempt *failed = NULL;
+    char text[128];
+    if (job->status.state != REDRIVE_STATE_COMPLETED) {
+        put_heading(s, "Last error");
+        return;
+    }
+    for (size_t i = 0; i < history->n; i++)
+        if (history->attempts[i].error.class_ != REDRIVE_CLASS_SUCCESS)
+            failed = &history->attempts[i];
+    if (!failed || failed->number == 0)
+        put_heading(s, "Last error, of an earlier attempt; the job has completed since");
+    else if (snprintf(text, sizeof text, "Last error, of attempt %u%s; the job has completed since",
+                      failed->number,
+                      failed->epoch < job->status.epoch ? " before it was redriven" : "") > 0)
+        put_heading(s, text);
+}
+
+static void put_error(struct shower *s, const struct job *job, const struct attempt_page *history)
+{
+    const struct job_error *error = &job->status.error;
+    if (error->class_ == REDRIVE_CLASS_SUCCESS)
+        return;
+    put_error_heading(s, job, history);
+    text_add_spaces(s->out, INDENT);
+    buf_puts(s->out, redrive_class_name(error->class_));
+    if (error->type.len > 0) {
+        buf_puts(s->out, ", ");
+        text_add_clean(s->out, error->type);
+    }
+    if (error->code != 0)
+        buf_printf(s->out, ", code %d", error->code);
+    buf_putc(s->out, '\n');
+    text_add_clean_lines(s->out, error->message, INDENT);
+    if (error->stacktrace.len > 0 &&
+        !str_eq(str_trim(error->stacktrace), str_trim(error->message))) {
+        put_heading(s, "Stack trace");
+        text_add_clean_lines(s->out, error->stacktrace, INDENT);
+    }
+}
+
+/* ---- History ------------------------------------------------------------------------------ */
+
+static void add_attempt(struct table *t, const struct job_attempt *a, bool epochs, struct buf *cell)
+{
+    char text[CLOCK_TEXT_MAX], span[DURATION_TEXT_MAX];
+    if (epochs)
+        table_addf(t, "%u", a->epoch);
+    if (a->number == 0)
+        table_add(t, "-"); /* the start was taken back */
+    else
+        table_addf(t, "%u", a->number);
+    table_add(t, clock_format(a->started_ms, text));
+    table_add(t, a->ended_ms == 0 ? "-" : duration_format(a->ended_ms - a->started_ms, span));
+    table_addf(t, "%.*s", (int)a->worker.len, a->worker.ptr ? a->worker.ptr : "");
+    table_add_styled(t, job_state_style(a->outcome), redrive_state_name(a->outcome));
+    table_add(t, a->next_ms == 0 ? "-" : duration_format(a->delay_ms, span));
+    table_addf(t, "%.*s", (int)a->why.len, a->why.ptr ? a->why.ptr : "");
+    buf_reset(cell);
+    job_add_error(cell, &a->error);
+    table_add(t, buf_cstr(cell));
+}
+
+static int put_history(struct shower *s, const struct attempt_page *history)
+{
+    static const struct table_column COLUMNS[] = {
+        {"EPOCH", ALIGN_RIGHT}, {"ATTEMPT", ALIGN_RIGHT}, {"STARTED", ALIGN_LEFT},
+        {"TOOK", ALIGN_RIGHT},  {"WORKER", ALIGN_LEFT},   {"OUTCOME", ALIGN_LEFT},
+        {"DELAY", ALIGN_RIGHT}, {"WHY", ALIGN_LEFT},      {"ERROR", ALIGN_LEFT},
+    };
+    const size_t n_columns = sizeof COLUMNS / sizeof COLUMNS[0];
+    struct table t;
+    struct buf cell;
+    bool epochs = false;
+    if (history->n == 0)
+        return 0;
+    for (size_t i = 0; i < history->n; i++)
+        epochs = epochs || history->attempts[i].epoch > 0;
+    put_heading(s, "Attempts");
+    table_init(&t, epochs ? COLUMNS : COLUMNS + 1, epochs ? n_columns : n_columns - 1);
+    buf_init(&cell, OUTPUT_MAX);
+    for (size_t i = 0; i < history->n; i++)
+        add_attempt(&t, &history->attempts[i], epochs, &cell);
+    int rc = table_render(&t, s->term->width, s->term->color, s->out);
+    buf_release(&cell);
+    table_release(&t);
+    return rc;
+}
+
+/* Whether the job waits in a queue that is paused. */
+static int look_for_pause(struct store *store, const struct job *job, bool *ret,
+                          struct redrive_err *err)
+{
+    struct shared_page page = {0};
+    *ret = false;
+    if (state_has_ended(job->status.state) || job->status.state == REDRIVE_STATE_RUNNING)
+        return 0;
+    int rc = store_ops(store)->shared_list(store, SHARED_PAUSE, job->spec.tenant, &page, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++)
+        *ret = *ret || str_eq(page.rows[i].key, job->spec.queue);
+    shared_page_release(&page);
+    return rc;
+}
+
+int job_show(struct cli *cli, struct store *store, const struct job *job, int64_t now_ms,
+             struct redrive_err *err)
+{
+    struct attempt_page history = {0};
+    struct buf out;
+    struct gate_info gate;
+    bool is_paused;
+    int rc = look_for_pause(store, job, &is_paused, err);
+    if (rc == 0)
+        rc = gate_read(store, job, now_ms, &gate, err);
+    if (rc == 0)
+        rc = store_ops(store)->history(store, &job->status.seq, 1, &history, err);
+    if (rc != 0)
+        return rc;
+    buf_init(&out, OUTPUT_MAX);
+    if (cli->globals->json) {
+        struct json_writer w;
+        json_writer_init(&w, &out);
+        json_begin_object(&w);
+        job_write_members(&w, job, &history);
+        gate_write_json(&w, &gate);
+        json_end_object(&w);
+        buf_putc(&out, '\n');
+    } else {
+        struct shower s = {.term = &cli->out,
+                           .now_ms = now_ms,
+                           .is_paused = is_paused,
+                           .gate = &gate,
+                           .out = &out};
+        put_facts(&s, job);
+        put_value(&s, "Payload", job->spec.payload);
+        put_value(&s, "Result", job->status.result);
+        rc = put_history(&s, &history);
+        put_error(&s, job, &history);
+    }
+    attempt_page_release(&history);
+    if (rc == 0)
+        return cli_print(cli, &out, err);
+    buf_release(&out);
+    return err_set(err, rc, "cannot print the job: %s", redrive_err_text(rc));
+}

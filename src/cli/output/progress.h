@@ -1,0 +1,49 @@
+/* progress.h - a bar that shows how far long work has come.
+ *
+ *     simulate  [=========>          ]  45 %  450/1000  12s left
+ *
+ * Drawn on a terminal only, over itself, at most ten times a second, and gone when the work ends.
+ * An update that draws nothing costs a look at the clock.
+ */
+#ifndef CLI_OUTPUT_PROGRESS_H
+#define CLI_OUTPUT_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text/buf.h"
+#include "cli/output/term.h"
+
+#define PROGRESS_REDRAW_MS 100
+
+struct progress {
+    struct term *term; /* borrowed: standard error */
+    const char *label; /* borrowed */
+    uint64_t total;    /* 0: not known */
+    uint64_t done;
+    int64_t started_ms;
+    int64_t drawn_ms; /* when it was drawn last */
+    bool visible;
+    int64_t (*now_ms)(void); /* a clock that never goes back */
+};
+
+/* Starts; nothing is drawn before the first update. `now_ms` NULL: the system's clock. */
+void progress_init(struct progress *p, struct term *term, const char *label, uint64_t total,
+                   int64_t (*now_ms)(void));
+
+/* `done` of the total are done. */
+void progress_update(struct progress *p, uint64_t done);
+
+/* The same for work that goes in phases: starts a bar when the label is another one than before.
+ * Zeroed before the first. */
+void progress_phase(struct progress *p, struct term *term, const char *label, uint64_t done,
+                    uint64_t total);
+
+/* Takes the bar away, at the end or before something else is written; a later update draws it
+ * again. */
+void progress_clear(struct progress *p);
+
+/* Appends the bar as it is drawn `elapsed_ms` after the start, in at most `width` columns. */
+void progress_render(const struct progress *p, int64_t elapsed_ms, unsigned width, struct buf *out);
+
+#endif

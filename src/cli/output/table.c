@@ -1,0 +1,148 @@
+#include "cli/output/table.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "cli/output/text.h"
+
+#define TEXT_MAX (64u * 1024 * 1024)
+#define GAP      2
+/* The last column is never cut to less: a row that is still too long goes over the edge. */
+#define LAST_MIN 8
+
+struct table_cell {
+    size_t offset;
+    size_t len;
+    size_t width;
+    enum style style;
+};
+
+void table_init(struct table *t, const struct table_column *columns, size_t n_columns)
+{
+    assert(n_columns > 0);
+    *t = (struct table){.columns = columns, .n_columns = n_columns};
+    buf_init(&t->text, TEXT_MAX);
+}
+
+void table_release(struct table *t)
+{
+    buf_release(&t->text);
+    free(t->cells);
+    *t = (struct table){0};
+}
+
+/* Turns what was appended to the text since `start` into a cell. */
+static void end_cell(struct table *t, size_t start, enum style style)
+{
+    if (!t->failed)
+        t->failed = buf_failed(&t->text);
+    if (!t->failed && t->n_cells == t->capacity) {
+        size_t capacity = t->capacity ? 2 * t->capacity : 64;
+        struct table_cell *cells = realloc(t->cells, capacity * sizeof *cells);
+        if (cells) {
+            t->cells = cells;
+            t->capacity = capacity;
+        } else {
+            t->failed = REDRIVE_E_NOMEM;
+        }
+    }
+    if (t->failed)
+        return;
+    struct str text = {t->text.data + start, t->text.len - start};
+    t->cells[t->n_cells++] = (struct table_cell){
+        .offset = start, .len = text.len, .width = text_width(text), .style = style};
+}
+
+void table_add_styled(struct table *t, enum style style, const char *text)
+{
+    size_t start = t->text.len;
+    text_add_clean(&t->text, str_of(text));
+    end_cell(t, start, style);
+}
+
+void table_add(struct table *t, const char *text)
+{
+    table_add_styled(t, STYLE_PLAIN, text);
+}
+
+void table_addf(struct table *t, const char *format, ...)
+{
+    struct buf text;
+    va_list args;
+
+    buf_init(&text, TEXT_MAX);
+    va_start(args, format);
+    buf_vprintf(&text, format, args);
+    va_end(args);
+    if (buf_failed(&text) < 0 && !t->failed)
+        t->failed = buf_failed(&text);
+    table_add(t, buf_cstr(&text));
+    buf_release(&text);
+}
+
+static void measure(const struct table *t, unsigned width, size_t *widths)
+{
+    size_t before_last = 0;
+    for (size_t c = 0; c < t->n_columns; c++)
+        widths[c] = text_width(str_of(t->columns[c].title));
+    for (size_t i = 0; i < t->n_cells; i++)
+        if (t->cells[i].width > widths[i % t->n_columns])
+            widths[i % t->n_columns] = t->cells[i].width;
+
+    for (size_t c = 0; c + 1 < t->n_columns; c++)
+        before_last += widths[c] + GAP;
+    size_t *last = &widths[t->n_columns - 1];
+    if (width == 0 || before_last + *last <= width)
+        return;
+    size_t left = before_last < width ? width - before_last : 0;
+    size_t least = *last < LAST_MIN ? *last : LAST_MIN;
+    *last = left > least ? left : least;
+}
+
+/* One cell, cut if it is too wide, with the space that belongs to it. The last column has none
+ * behind it, so that lines do not end in spaces. */
+static void put_cell(const struct table *t, size_t column, const size_t *widths, struct str text,
+                     enum style style, bool color, struct buf *out)
+{
+    const bool is_last = column + 1 == t->n_columns;
+    const size_t room = widths[column];
+    size_t used = text_width(text);
+    struct buf shown;
+
+    buf_init(&shown, TEXT_MAX);
+    if (used <= room) {
+        buf_add_str(&shown, text);
+    } else {
+        buf_add_str(&shown, text_fit(text, room - 1));
+        buf_puts(&shown, "…");
+        used = text_width(buf_str(&shown));
+    }
+    if (t->columns[column].align == ALIGN_RIGHT)
+        text_add_spaces(out, room - used);
+    if (shown.len > 0)
+        style_add(out, color, style, buf_str(&shown));
+    if (!is_last)
+        text_add_spaces(out, GAP + (t->columns[column].align == ALIGN_LEFT ? room - used : 0));
+    else
+        buf_putc(out, '\n');
+    buf_release(&shown);
+}
+
+int table_render(const struct table *t, unsigned width, bool color, struct buf *out)
+{
+    size_t *widths = calloc(t->n_columns, sizeof *widths);
+    if (!widths)
+        return REDRIVE_E_NOMEM;
+    measure(t, width, widths);
+    for (size_t c = 0; c < t->n_columns; c++)
+        put_cell(t, c, widths, str_of(t->columns[c].title), STYLE_BOLD, color, out);
+    for (size_t i = 0; i < t->n_cells; i++) {
+        const struct table_cell *cell = &t->cells[i];
+        struct str text = {buf_cstr(&t->text) + cell->offset, cell->len};
+        put_cell(t, i % t->n_columns, widths, text, cell->style, color, out);
+    }
+    for (size_t c = t->n_cells % t->n_columns; c > 0 && c < t->n_columns; c++)
+        put_cell(t, c, widths, STR(""), STYLE_PLAIN, color, out);
+    free(widths);
+    return t->failed ? t->failed : buf_failed(out);
+}

@@ -1,0 +1,60 @@
+/* term.h - where output goes: a terminal with a width and colours, or a file without.
+ *
+ * A struct term stands for standard output or standard error. Whoever prints asks it instead of
+ * the system, so that a test can say how wide the terminal is.
+ */
+#ifndef CLI_OUTPUT_TERM_H
+#define CLI_OUTPUT_TERM_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/text/buf.h"
+#include "redrive.h"
+
+struct term {
+    FILE *file;
+    bool is_tty; /* a terminal on which the cursor can be moved: not TERM=dumb */
+    bool color;
+    unsigned width; /* columns; 0 when it is no terminal, so that nothing need be cut */
+};
+
+/* The values of --color, in its order. */
+enum color_when {
+    COLOR_AUTO,
+    COLOR_ALWAYS,
+    COLOR_NEVER,
+};
+
+void term_init(struct term *t, FILE *file, enum color_when when);
+
+/* Whether to use colours: asked for, or on a terminal where nothing speaks against it. `no_color`
+ * and `term` are the environment variables NO_COLOR and TERM, or NULL. */
+bool term_wants_color(enum color_when when, bool is_tty, const char *no_color, const char *term);
+
+enum style {
+    STYLE_PLAIN,
+    STYLE_BOLD,
+    STYLE_DIM,
+    STYLE_RED,
+    STYLE_GREEN,
+    STYLE_YELLOW,
+    STYLE_CYAN,
+};
+
+/* Appends `text` in a style, or plain when `color` is false. */
+void style_add(struct buf *out, bool color, enum style style, struct str text);
+
+/* Writes it all. A failure shows in term_close. */
+void term_write(struct term *t, const struct buf *text);
+
+/* Flushes and closes the file; says so if anything written to it was lost. */
+int term_close(struct term *t, struct redrive_err *err);
+
+/* Makes the three standard files safe to use: where one is closed, the next file to be opened
+ * would take its place and be written to by mistake. A closed one becomes a file on which every
+ * read or write fails. Also lets SIGPIPE end the program quietly, even if the parent ignored it:
+ * `redrive … | head` is no error. */
+void term_sanitize(void);
+
+#endif

@@ -1,0 +1,67 @@
+/* session.h - what every command on a store needs: its configuration, its store, an engine.
+ *
+ *     struct session session;
+ *     int rc = session_open_existing(cli, &session, err);
+ *     if (rc == 0)
+ *         rc = engine_apply_one(session.engine, &op.op, err);
+ *     session_close(&session);
+ *
+ * A command that puts something in sets up a store that is not there, once it has checked all that
+ * can be checked without one: session_load, its checks, session_connect. One command is one
+ * session; it uses the engine itself, on its own thread, unless it hands it to a committer
+ * (session_committer).
+ */
+#ifndef CLI_SHARED_SESSION_H
+#define CLI_SHARED_SESSION_H
+
+#include "base/sys/log.h"
+#include "cli/frame/cli.h"
+#include "config/config.h"
+#include "engine/committer.h"
+#include "engine/engine.h"
+
+struct session {
+    struct config *config;
+    struct log log;        /* standard error, as the configuration says */
+    struct engine *engine; /* NULL once a committer has it */
+    struct store *store;   /* the engine's, for reads */
+    uint64_t origin;       /* of all handles on its store */
+};
+
+/* For a command that looks at what is there, or needs something that is: where there is no store it
+ * makes none, and fails with REDRIVE_E_NOT_FOUND. It logs nothing below a warning, unless
+ * --log-level asks for it. Zeroes `ret` first, so that it can be closed whatever happened. */
+int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err);
+void session_close(struct session *session);
+
+/* After that has failed so: an empty store in memory in its place, for a command that has something
+ * to say about the configuration alone. */
+int session_go_without(struct session *session, struct redrive_err *err);
+
+/* For a command that puts something in or works: configuration and log, which zeroes `ret` first,
+ * then store and engine, for which options->config, store and log are filled in here. A store that
+ * is not there is set up. The log is as the configuration has it, unless it is hushed. */
+int session_load(struct cli *cli, struct session *ret, struct redrive_err *err);
+void session_hush(struct cli *cli, struct session *session); /* as session_open_existing does */
+int session_connect(struct session *session, const struct engine_options *options,
+                    struct redrive_err *err);
+
+/* Another handle on the session's store, for another thread. The caller closes it. */
+int session_another_store(const struct session *session, struct store **ret,
+                          struct redrive_err *err);
+
+/* Publishes the tasks of the configuration, for it is about to work, and hands the engine to a
+ * committer that also watches what other processes do. `on_ready` as in
+ * committer.h. The caller stops the committer before it closes the session. */
+int session_committer(struct session *session, void (*on_ready)(void *ctx), void *ready_ctx,
+                      struct committer **ret, struct redrive_err *err);
+
+/* A warning for each file with secrets that other users can read, of this configuration. */
+void session_log_exposed(const struct session *session, const struct config *config,
+                         const char *password_file);
+
+/* Says where clients can connect now, with the port, also when the address left it open. */
+void session_log_listening(const struct session *session, const char *door, const char *address,
+                           uint16_t port);
+
+#endif

@@ -1,0 +1,159 @@
+#include "config/load/layers.h"
+
+#include "base/err.h"
+#include "base/text/utf8.h"
+
+/* ---- Short forms ---------------------------------------------------------------------------- */
+
+/* The map under a key of `parent`, made if there is none; NULL if something else stands there. */
+static struct node *map_at(struct layers *layers, struct node *parent, struct str key)
+{
+    struct node *node = node_find(parent, key);
+    if (node && node_is_null(node)) {
+        node->type = NODE_MAP;
+    } else if (!node) {
+        node = node_new(layers->arena, NODE_MAP, parent);
+        if (!node) {
+            layers->binder->arena->failed = true;
+            return NULL;
+        }
+        node_append(parent, node, key);
+    }
+    return node->type == NODE_MAP ? node : NULL;
+}
+
+/* Children keep the parent they were written in, which is how messages name their place. */
+static void move_child(struct node *child, struct node *to)
+{
+    struct node *written_in = child->parent;
+    node_append(to, child, child->key);
+    child->parent = written_in;
+}
+
+static void merge(struct layers *layers, const struct table *table, struct node *from,
+                  struct node *to)
+{
+    for (struct node *child = from->first, *next; child; child = next) {
+        next = child->next;
+        /* A key that nobody knows will be refused anyway. */
+        const struct node *other = table_find(table, child->key) ? node_find(to, child->key) : NULL;
+        if (!other) {
+            move_child(child, to);
+            continue;
+        }
+        char path[NODE_PATH_MAX], other_path[NODE_PATH_MAX];
+        struct redrive_err *err =
+            bind_key_error(layers->binder, child, "'%s' is also given as '%s'",
+                           node_path(child, path), node_path(other, other_path));
+        err_detail(err, "on line %u", (unsigned)other->key_line);
+        err_hint(err, "keep one of them");
+    }
+}
+
+static void move_short_form(struct layers *layers, struct str name, const struct table *table)
+{
+    struct node *from = node_find(layers->root, name);
+    if (!from)
+        return;
+    struct node *defaults = map_at(layers, layers->root, STR("defaults"));
+    if (!defaults)
+        return;
+    node_remove(layers->root, name);
+    struct node *to = node_find(defaults, name);
+    if (!to || node_is_null(to)) {
+        node_remove(defaults, name);
+        move_child(from, defaults);
+    } else if (from->type == NODE_MAP && to->type == NODE_MAP) {
+        merge(layers, table, from, to);
+    } else if (from->type != NODE_MAP && !node_is_null(from)) {
+        err_detail(bind_error(layers->binder, from, "found %s", node_kind(from)), "expected a map");
+    }
+}
+
+void layer_short_forms(struct layers *layers)
+{
+    if (layers->root->type != NODE_MAP)
+        return;
+    move_short_form(layers, STR("retry"), &TABLE_RETRY);
+    move_short_form(layers, STR("breaker"), &TABLE_BREAKER);
+}
+
+/* ---- Settings ------------------------------------------------------------------------------- */
+
+static bool says_the_same(const struct field *a, const struct field *b)
+{
+    return a == b || (a->instead_of && strcmp(a->instead_of, b->name) == 0) ||
+           (b->instead_of && strcmp(b->instead_of, a->name) == 0);
+}
+
+static bool replaces(const struct field *strong, const struct field *weak)
+{
+    for (const char *const *name = strong->replaces; name && *name; name++)
+        if (strcmp(*name, weak->name) == 0)
+            return true;
+    return false;
+}
+
+/* The map that holds the key, or NULL where the file has something else: binding will say so. */
+static struct node *map_of(struct layers *layers, const struct key *key)
+{
+    struct node *map = layers->root->type == NODE_MAP ? layers->root : NULL;
+    for (size_t i = 0; map && i + 1 < key->n_steps; i++)
+        map = map_at(layers, map, str_of(key->steps[i]->name));
+    return map;
+}
+
+static void add_setting(struct layers *layers, struct node *map, const struct key *key,
+                        struct str value, const struct node *where)
+{
+    struct node *node = node_new(layers->arena, NODE_SCALAR, where);
+    char *text = arena_dup(layers->arena, value);
+    if (!node || !text) {
+        layers->binder->arena->failed = true;
+        return;
+    }
+    node->style = NODE_SETTING;
+    node->layer = where->layer;
+    node->text = (struct str){text, value.len};
+    node_append(map, node, str_of(key_field(key)->name));
+}
+
+void layer_set(struct layers *layers, const struct key *key, enum layer layer, struct str value,
+               const char *source)
+{
+    const struct node where = {.style = NODE_SETTING, .source = source, .layer = (uint8_t)layer};
+    const struct field *field = key_field(key);
+
+    if (!utf8_valid(value) || memchr(value.ptr, 0, value.len)) {
+        bind_error(layers->binder, &where, "the value is not UTF-8 text");
+        return;
+    }
+    struct node *map = map_of(layers, key);
+    if (!map)
+        return;
+    for (struct node *child = map->first, *next; child; child = next) {
+        const struct field *other = table_find(key_table(key), child->key);
+        next = child->next;
+        bool louder = child->layer < where.layer;
+        if (other &&
+            (other == field || (louder && (says_the_same(field, other) || replaces(field, other)))))
+            node_remove(map, child->key);
+    }
+    add_setting(layers, map, key, value, &where);
+}
+
+bool layer_fill(struct layers *layers, const struct key *key, const char *value, const char *source)
+{
+    const struct node where = {.style = NODE_SETTING, .source = source};
+    const struct field *field = key_field(key);
+    struct node *map = map_of(layers, key);
+    if (!map)
+        return false;
+    NODE_FOREACH (map, child) {
+        const struct field *other = table_find(key_table(key), child->key);
+        if (other && (says_the_same(field, other) || replaces(other, field)))
+            return false;
+    }
+    add_setting(layers, map, key, str_of(value), &where);
+    return true;
+}

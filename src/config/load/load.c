@@ -1,0 +1,328 @@
+#include "config/config.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/sys/file.h"
+#include "base/text/suggest.h"
+#include "config/document/dotenv.h"
+#include "config/load/env.h"
+#include "config/load/env_compat.h"
+#include "config/owned.h"
+#include "config/schema/bind.h"
+#include "config/schema/reference.h"
+#include "config/schema/root.h"
+#include "config/schema/zone.h"
+
+#define DEFAULT_PATH "redrive.yaml"
+
+/* Everything that is needed for the time of one load. */
+struct loading {
+    const struct config_sources *sources;
+    const char *path; /* of the file */
+    bool path_required;
+    struct binder binder;
+    struct arena document;
+    struct layers layers;
+    struct variables variables;
+    struct references references;
+    bool is_dotenv_used; /* by a reference */
+};
+
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+static void choose_path(struct loading *l)
+{
+    const char *variable = env_get(l->sources->environ, "REDRIVE_CONFIG");
+    l->path = l->sources->path ? l->sources->path : variable ? variable : DEFAULT_PATH;
+    l->path_required = l->sources->path ? l->sources->path_required : variable != NULL;
+}
+
+static int cannot_read(struct loading *l, const char *path, const struct redrive_err *why)
+{
+    const struct node where = {.style = NODE_SETTING, .source = path};
+    struct redrive_err *err = bind_error(&l->binder, &where, "%s", why->message);
+    err_hint(err, "%s", why->hint);
+    if (err)
+        err->code = why->code;
+    l->document.failed |= why->code == REDRIVE_E_NOMEM;
+    return why->code;
+}
+
+static int read_document(struct loading *l)
+{
+    struct redrive_err why;
+    struct buf text;
+
+    buf_init(&text, NODE_MAX_BYTES + 1);
+    int rc = file_read(l->path, NODE_MAX_BYTES, &text, &why);
+    bool found = rc == 0;
+    if (rc == REDRIVE_E_NOT_FOUND && !l->path_required)
+        rc = 0;
+    if (rc < 0) {
+        cannot_read(l, l->path, &why);
+    } else {
+        if (found)
+            l->binder.config->path = arena_dup(l->binder.arena, str_of(l->path));
+        rc = node_from_yaml(&l->document, buf_str(&text), l->path, &l->layers.root, &why);
+        if (rc < 0 && rc != REDRIVE_E_NOMEM) {
+            rc = why.code = REDRIVE_E_CONFIG;
+            l->binder.report->errors[l->binder.report->n_errors++] = why;
+        }
+    }
+    buf_release(&text);
+    return rc;
+}
+
+/* A `.env` that cannot be read as a file is most often a directory of another tool. */
+static void read_dotenv(struct loading *l)
+{
+    struct redrive_err why;
+    struct buf text;
+    const char *slash = strrchr(l->path, '/');
+    const char *path =
+        slash ? arena_printf(&l->document, "%.*s/.env", (int)(slash - l->path), l->path) : ".env";
+    if (!path)
+        return;
+    buf_init(&text, DOTENV_MAX_BYTES + 1);
+    int rc = file_read(path, DOTENV_MAX_BYTES, &text, &why);
+    const struct node where = {.style = NODE_SETTING, .source = path};
+    if (rc == 0) {
+        l->binder.config->owned->dotenv_path = arena_dup(l->binder.arena, str_of(path));
+        env_gather_dotenv(&l->layers, buf_str(&text), path, &l->variables);
+        l->references.dotenv = arena_str(&l->document, buf_str(&text));
+    } else if (rc == REDRIVE_E_IO)
+        err_detail(bind_warning(&l->binder, &where, "is not a file"), "%s", why.message);
+    else if (rc != REDRIVE_E_NOT_FOUND)
+        cannot_read(l, path, &why);
+    buf_release(&text);
+}
+
+/* ---- Settings ------------------------------------------------------------------------------- */
+
+static void apply_flags(struct loading *l)
+{
+    for (size_t i = 0; i < l->sources->n_flags; i++) {
+        const struct config_setting *flag = &l->sources->flags[i];
+        const struct key *key = key_find_flag(str_of(flag->name));
+        const char *source = arena_printf(&l->document, "--%s", flag->name);
+        if (!source)
+            return;
+        if (key) {
+            layer_set(&l->layers, key, LAYER_FLAGS, str_of(flag->value ? flag->value : ""), source);
+            continue;
+        }
+        const struct node where = {.style = NODE_SETTING, .source = source};
+        struct redrive_err *err = bind_error(&l->binder, &where, "is not a setting");
+        const char *nearest = key_suggest_flag(str_of(flag->name));
+        if (nearest)
+            err_hint(err, "did you mean '--%s'?", nearest);
+    }
+}
+
+static void apply_settings(struct loading *l)
+{
+    read_dotenv(l);
+    env_gather(&l->layers, l->sources->environ, &l->variables);
+    layer_short_forms(&l->layers);
+    env_apply(&l->layers, &l->variables);
+    apply_flags(l);
+    foreign_apply(&l->layers, &l->variables);
+}
+
+/* ---- Secrets --------------------------------------------------------------------------------
+ *
+ * Where they stand is known only while the document is there.
+ */
+
+static bool is_secret_header(const char *name)
+{
+    static const char *const NAMES[] = {"Authorization", "Proxy-Authorization", "Cookie",
+                                        "X-Api-Key", "X-Auth-Token"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (str_eq_nocase(str_of(name), str_of(NAMES[i])))
+            return true;
+    return false;
+}
+
+/* Whether the file itself has a secret of run.http, and not just the name of a variable. */
+static bool has_http_secret(const struct config *config)
+{
+    for (size_t i = 0; i < config->n_tasks; i++) {
+        const struct config_http *http = &config->tasks[i].run.http;
+        for (size_t j = 0; j < http->n_secrets; j++)
+            if (!reference_in(str_of(http->secrets[j].shown)))
+                return true;
+        for (size_t j = 0; j < http->n_headers; j++)
+            if (is_secret_header(http->headers[j].name) &&
+                !reference_in(str_of(http->headers[j].shown)))
+                return true;
+    }
+    return false;
+}
+
+static void note_secrets(struct loading *l)
+{
+    const struct config *config = l->binder.config;
+    struct config_owned *owned = config->owned;
+    const struct node *store = node_find(l->layers.root, STR("store"));
+    const bool has_password = store && !str_eq(str_of(config->store), str_of(config->store_shown));
+    if (has_password && store->style != NODE_SETTING)
+        owned->file_secrets = "the password of the store";
+    else if (config->n_tokens > 0)
+        owned->file_secrets = "tokens";
+    else if (has_http_secret(config))
+        owned->file_secrets = "secrets of run.http";
+    if (has_password && owned->dotenv_path &&
+        str_starts_with(str_of(store->source), str_of(owned->dotenv_path)))
+        owned->dotenv_secrets = "the password of the store";
+    else if (l->is_dotenv_used)
+        owned->dotenv_secrets = "secrets of run.http";
+}
+
+/* ---- Loading -------------------------------------------------------------------------------- */
+
+static int load(struct loading *l)
+{
+    int rc = read_document(l);
+    if (rc < 0)
+        return rc;
+    apply_settings(l);
+    config_init(&l->binder);
+    bind_table(&l->binder, &TABLE_ROOT, l->layers.root, l->binder.config);
+    if (l->binder.arena->failed || l->document.failed)
+        return REDRIVE_E_NOMEM;
+    if (l->binder.n_errors)
+        return REDRIVE_E_CONFIG;
+    note_secrets(l);
+    return 0;
+}
+
+/* Binding visits sections in an order of its own; people read from the top. */
+static void sort_report(struct config_report *report)
+{
+    for (size_t i = 1; i < report->n_errors; i++) {
+        for (size_t j = i; j > 0 && report->lines[j - 1] > report->lines[j]; j--) {
+            struct redrive_err err = report->errors[j];
+            uint32_t line = report->lines[j];
+            report->errors[j] = report->errors[j - 1];
+            report->lines[j] = report->lines[j - 1];
+            report->errors[j - 1] = err;
+            report->lines[j - 1] = line;
+        }
+    }
+}
+
+static struct config *config_new(void)
+{
+    struct arena arena;
+    arena_init(&arena);
+    struct config *config = arena_alloc(&arena, sizeof *config);
+    struct config_owned *owned = arena_alloc(&arena, sizeof *owned);
+    if (!config || !owned) {
+        arena_release(&arena);
+        return NULL;
+    }
+    owned->arena = arena;
+    atomic_init(&owned->holders, 1);
+    config->owned = owned;
+    return config;
+}
+
+int config_load(const struct config_sources *sources, struct config **ret,
+                struct config_report *report)
+{
+    struct loading l = {.sources = sources};
+    const char *zone_dir = env_get(sources->environ, "TZDIR");
+
+    memset(report, 0, sizeof *report);
+    *ret = NULL;
+    struct config *config = config_new();
+    if (!config) {
+        report->n_errors = 1;
+        return err_nomem(&report->errors[0]);
+    }
+    arena_init(&l.document);
+    l.binder = (struct binder){.arena = &config->owned->arena,
+                               .report = report,
+                               .config = config,
+                               .zones = &config->owned->zones,
+                               .zone_dir = zone_dir ? zone_dir : ZONE_DIR,
+                               .references = &l.references,
+                               .code = REDRIVE_E_CONFIG};
+    l.references.environ = sources->environ;
+    l.references.is_dotenv_used = &l.is_dotenv_used;
+    config->owned->zone_dir = arena_dup(l.binder.arena, str_of(l.binder.zone_dir));
+    l.layers = (struct layers){.binder = &l.binder, .arena = &l.document};
+    choose_path(&l);
+    int rc = load(&l);
+    arena_release(&l.document);
+    if (rc == 0) {
+        *ret = config;
+        return 0;
+    }
+    config_free(config);
+    if (rc == REDRIVE_E_NOMEM) {
+        *report = (struct config_report){.n_errors = 1};
+        return err_nomem(&report->errors[0]);
+    }
+    sort_report(report);
+    return report->errors[0].code;
+}
+
+struct config *config_hold(const struct config *config)
+{
+    if (config && config->owned)
+        atomic_fetch_add(&config->owned->holders, 1);
+    return (struct config *)config;
+}
+
+unsigned config_holders(const struct config *config)
+{
+    return config->owned ? (unsigned)atomic_load(&config->owned->holders) : 0;
+}
+
+void config_free(struct config *config)
+{
+    if (!config || !config->owned || atomic_fetch_sub(&config->owned->holders, 1) > 1)
+        return;
+    zones_release(config->owned->zones);
+    /* The arena holds itself. */
+    struct arena arena = config->owned->arena;
+    arena_release(&arena);
+}
+
+/* ---- Asking --------------------------------------------------------------------------------- */
+
+static int compare_name(const void *key, const void *element)
+{
+    const struct str *name = key;
+    const struct config_task *task = *(const struct config_task *const *)element;
+    return str_compare(*name, str_of(task->name));
+}
+
+const struct config_task *config_task(const struct config *config, struct str name)
+{
+    if (!name.ptr || config->n_tasks == 0)
+        return &config->undeclared;
+    const struct config_task *const *found = bsearch(&name, config->tasks_by_name, config->n_tasks,
+                                                     sizeof(struct config_task *), compare_name);
+    return found ? *found : &config->undeclared;
+}
+
+const char *config_task_nearest(const struct config *config, struct str name)
+{
+    const char **names = calloc(config->n_tasks + 1, sizeof *names);
+    for (size_t i = 0; names && i < config->n_tasks; i++)
+        names[i] = config->tasks[i].name;
+    const char *nearest = names ? suggest(name, names, config->n_tasks) : NULL;
+    free(names);
+    return nearest;
+}
+
+void config_write(const struct config *config, struct json_writer *w)
+{
+    json_begin_object(w);
+    table_write(&TABLE_ROOT, config, w);
+    json_end_object(w);
+}

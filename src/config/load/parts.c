@@ -1,0 +1,298 @@
+/* Policies, tasks, breakers and entries of the timetable that come on their own, as JSON. */
+#include "config/config.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/text/utf8.h"
+#include "config/check.h"
+#include "config/owned.h"
+#include "config/schema/bind.h"
+#include "config/schema/breaker.h"
+#include "config/schema/retry.h"
+#include "config/schema/types.h"
+#include "config/schema/zone.h"
+#include "core/retry/policy.h"
+
+typedef void finish_fn(struct binder *b, const struct node *root, void *object);
+
+/* Binds the JSON to `object`, with an arena and whatever else its table needs in `b`; the document
+ * is gone afterwards. */
+static int bind_json_with(struct binder *b, struct str json, const struct table *table,
+                          void *object, finish_fn *finish, struct redrive_err *err)
+{
+    struct config_report *report = calloc(1, sizeof *report);
+    struct arena document;
+    struct node *root;
+
+    if (!report)
+        return err_nomem(err);
+    b->report = report;
+    b->code = REDRIVE_E_INVALID;
+    b->is_json = true;
+    arena_init(&document);
+    int rc = node_from_json(&document, json, &root, err);
+    if (rc == 0) {
+        bind_table(b, table, root, object);
+        if (finish)
+            finish(b, root, object);
+        if (b->arena->failed)
+            rc = err_nomem(err);
+        else if (b->n_errors)
+            rc = err_set(err, report->errors[0].code, "%s", report->errors[0].message);
+        if (rc < 0 && b->n_errors) {
+            err_detail(err, "%s", report->errors[0].detail);
+            err_hint(err, "%s", report->errors[0].hint);
+        }
+    }
+    arena_release(&document);
+    free(report);
+    return rc;
+}
+
+static int bind_json(struct arena *arena, struct str json, const struct table *table, void *object,
+                     finish_fn *finish, struct redrive_err *err)
+{
+    struct binder binder = {.arena = arena};
+    return bind_json_with(&binder, json, table, object, finish, err);
+}
+
+/* ---- Policies ------------------------------------------------------------------------------- */
+
+struct policy_box {
+    struct arena arena;
+    struct redrive_policy policy;
+};
+
+static void copy_match(struct arena *arena, struct redrive_match *match)
+{
+    const char **types = arena_array(arena, match->n_types, sizeof *types);
+    for (size_t i = 0; types && i < match->n_types; i++)
+        types[i] = arena_dup(arena, str_of(match->types[i]));
+    match->types = types;
+}
+
+static void copy_delays(struct arena *arena, struct redrive_backoff *backoff)
+{
+    int64_t *delays = arena_array(arena, backoff->n_delays, sizeof *delays);
+    if (delays && backoff->n_delays > 0)
+        memcpy(delays, backoff->delays_ms, backoff->n_delays * sizeof *delays);
+    backoff->delays_ms = delays;
+}
+
+/* Makes what a copied policy points to its own. */
+static void copy_parts(struct policy_box *box)
+{
+    struct redrive_policy *policy = &box->policy;
+    copy_match(&box->arena, &policy->retry_on);
+    copy_match(&box->arena, &policy->give_up_on);
+    copy_delays(&box->arena, &policy->backoff);
+    for (int class_ = 0; class_ < REDRIVE_CLASS_COUNT; class_++) {
+        struct redrive_class_rule *rule =
+            policy->on[class_] ? arena_alloc(&box->arena, sizeof *rule) : NULL;
+        if (rule) {
+            *rule = *policy->on[class_];
+            copy_delays(&box->arena, &rule->backoff);
+        }
+        policy->on[class_] = rule;
+    }
+}
+
+static void finish_rules(struct binder *b, const struct node *root, void *object)
+{
+    policy_bind_rules(b, NULL, node_find(root, STR("on")), object);
+}
+
+int policy_parse_json(struct str json, const struct redrive_policy *defaults,
+                      struct policy_box **ret, struct redrive_err *err)
+{
+    struct policy_box *box = calloc(1, sizeof *box);
+    if (!box)
+        return err_nomem(err);
+    arena_init(&box->arena);
+    if (defaults)
+        box->policy = *defaults;
+    else
+        policy_init_queue(&box->policy);
+    copy_parts(box);
+    int rc = bind_json(&box->arena, json, &TABLE_POLICY_JSON, &box->policy, finish_rules, err);
+    if (rc < 0) {
+        policy_box_free(box);
+        return rc;
+    }
+    *ret = box;
+    return 0;
+}
+
+const struct redrive_policy *policy_box_get(const struct policy_box *box)
+{
+    return &box->policy;
+}
+
+void policy_box_free(struct policy_box *box)
+{
+    if (!box)
+        return;
+    arena_release(&box->arena);
+    free(box);
+}
+
+/* ---- Tasks ---------------------------------------------------------------------------------- */
+
+struct task_box {
+    struct arena arena;
+    struct config_task task;
+};
+
+void task_write_json(const struct config_task *task, struct json_writer *w)
+{
+    struct config_task shared = *task;
+    shared.run = (struct config_run){.kind = CONFIG_RUN_NONE};
+    json_begin_object(w);
+    table_write(&TABLE_TASK, &shared, w);
+    json_end_object(w);
+}
+
+int task_parse_json(struct str name, struct str json, struct task_box **ret,
+                    struct redrive_err *err)
+{
+    struct task_box *box = calloc(1, sizeof *box);
+    if (!box)
+        return err_nomem(err);
+    arena_init(&box->arena);
+    box->task = (struct config_task){
+        .name = arena_dup(&box->arena, name),
+        .queue = "default",
+        .breaker = {.key = "{task}"},
+        .lease_ms = 30000,
+    };
+    policy_init_queue(&box->task.retry);
+    redrive_breaker_config_init(&box->task.breaker.config);
+    int rc = bind_json(&box->arena, json, &TABLE_TASK, &box->task, NULL, err);
+    if (rc < 0) {
+        task_box_free(box);
+        return rc;
+    }
+    *ret = box;
+    return 0;
+}
+
+const struct config_task *task_box_get(const struct task_box *box)
+{
+    return &box->task;
+}
+
+void task_box_free(struct task_box *box)
+{
+    if (!box)
+        return;
+    arena_release(&box->arena);
+    free(box);
+}
+
+/* ---- Breakers ------------------------------------------------------------------------------- */
+
+int breaker_parse_json(struct str json, const struct redrive_breaker_config *defaults,
+                       struct redrive_breaker_config *ret, struct redrive_err *err)
+{
+    struct redrive_breaker_config breaker;
+    struct arena arena;
+
+    if (defaults)
+        breaker = *defaults;
+    else
+        redrive_breaker_config_init(&breaker);
+    arena_init(&arena);
+    int rc = bind_json(&arena, json, &TABLE_BREAKER_JSON, &breaker, NULL, err);
+    arena_release(&arena);
+    if (rc == 0)
+        *ret = breaker;
+    return rc;
+}
+
+/* ---- Entries of the timetable --------------------------------------------------------------- */
+
+struct cron_box {
+    struct arena arena;
+    struct zone *zones;
+    struct config_cron entry;
+};
+
+_Static_assert(CONFIG_FIELD_MAX == NODE_PATH_MAX, "the place of an error is a path");
+
+void cron_write_json(const struct config_cron *entry, struct json_writer *w)
+{
+    json_begin_object(w);
+    table_write(&TABLE_CRON, entry, w);
+    json_end_object(w);
+}
+
+static void finish_entry(struct binder *b, const struct node *root, void *object)
+{
+    if (b->among)
+        check_cron(b, b->among, root, object);
+}
+
+static int check_entry_name(struct str name, char *ret_field, struct redrive_err *err)
+{
+    char shown[NODE_SHOW_MAX];
+    if (type_name_valid(name) && utf8_valid(name))
+        return 0;
+    memcpy(ret_field, "name", sizeof "name");
+    (void)err_set(err, REDRIVE_E_INVALID, "name: %s cannot be a name", node_show(name, shown));
+    err_detail(err, "expected a name of at most %d bytes without spaces", TYPE_NAME_MAX);
+    return REDRIVE_E_INVALID;
+}
+
+static int parse_entry(const struct config *config, bool among, struct str name, struct str json,
+                       struct cron_box *box, char *ret_field, struct redrive_err *err)
+{
+    const char *zone_dir = config && config->owned ? config->owned->zone_dir : NULL;
+    struct binder binder = {
+        .arena = &box->arena,
+        .zones = &box->zones,
+        .zone_dir = zone_dir ? zone_dir : ZONE_DIR,
+        .among = among ? config : NULL,
+        .first_path = ret_field,
+    };
+    int rc = check_entry_name(name, ret_field, err);
+    if (rc < 0)
+        return rc;
+    TABLE_CRON.init(&binder, &box->entry);
+    box->entry.name = arena_dup(&box->arena, name);
+    return bind_json_with(&binder, json, &TABLE_CRON, &box->entry, finish_entry, err);
+}
+
+int cron_parse_json(const struct config *config, bool among, struct str name, struct str json,
+                    struct cron_box **ret, char ret_field[CONFIG_FIELD_MAX],
+                    struct redrive_err *err)
+{
+    char field[CONFIG_FIELD_MAX] = "";
+    struct cron_box *box = calloc(1, sizeof *box);
+    if (!box)
+        return err_nomem(err);
+    arena_init(&box->arena);
+    int rc = parse_entry(config, among, name, json, box, field, err);
+    if (ret_field)
+        memcpy(ret_field, field, sizeof field);
+    if (rc < 0) {
+        cron_box_free(box);
+        return rc;
+    }
+    *ret = box;
+    return 0;
+}
+
+const struct config_cron *cron_box_get(const struct cron_box *box)
+{
+    return &box->entry;
+}
+
+void cron_box_free(struct cron_box *box)
+{
+    if (!box)
+        return;
+    zones_release(box->zones);
+    arena_release(&box->arena);
+    free(box);
+}

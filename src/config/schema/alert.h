@@ -1,0 +1,10 @@
+/* alert.h - the alerts that hold when nobody names any. */
+#ifndef CONFIG_SCHEMA_ALERT_H
+#define CONFIG_SCHEMA_ALERT_H
+
+#include "config/schema/bind.h"
+
+/* Fills config->alerts of b->config. */
+void alerts_init(struct binder *b);
+
+#endif

@@ -1,0 +1,358 @@
+#include "config/schema/bind.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/text/suggest.h"
+#include "config/schema/types.h"
+
+/* ---- Reporting ------------------------------------------------------------------------------ */
+
+static size_t furthest_down(const struct config_report *report)
+{
+    size_t last = 0;
+    for (size_t i = 1; i < report->n_errors; i++)
+        if (report->lines[i] >= report->lines[last])
+            last = i;
+    return last;
+}
+
+/* When there is no room for all, those nearest to the top of the file are kept. */
+static struct redrive_err *next_error(struct binder *b, uint32_t line)
+{
+    struct config_report *report = b->report;
+    b->n_errors++;
+    if (!report)
+        return NULL;
+    size_t slot = report->n_errors;
+    if (slot < CONFIG_MAX_ERRORS) {
+        report->n_errors++;
+    } else {
+        report->n_omitted++;
+        slot = furthest_down(report);
+        if (report->lines[slot] <= line)
+            return NULL;
+    }
+    report->lines[slot] = line;
+    return &report->errors[slot];
+}
+
+#define FORMAT_INTO(text, format)                    \
+    do {                                             \
+        va_list args;                                \
+        va_start(args, format);                      \
+        vsnprintf(text, sizeof(text), format, args); \
+        va_end(args);                                \
+    } while (0)
+
+#define TEXT_MAX sizeof(((struct redrive_err *)0)->message)
+
+/* A setting is named by where it comes from; its place in the tree would only say it twice. */
+static const char *path_of(const struct node *at, char out[NODE_PATH_MAX])
+{
+    bool is_setting = at->type == NODE_SCALAR && at->style == NODE_SETTING;
+    return is_setting ? "" : node_path(at, out);
+}
+
+static void set_message(struct redrive_err *err, int code, const struct node *at, const char *text)
+{
+    char where[NODE_WHERE_MAX], path[NODE_PATH_MAX];
+    const char *place = path_of(at, path);
+    err_set(err, code, "%s%s%s%s", node_where(at, at->line, where), place, *place ? ": " : "",
+            text);
+}
+
+const char *bind_place(struct binder *b, const struct node *at)
+{
+    char where[NODE_WHERE_MAX], path[NODE_PATH_MAX];
+    const char *place = path_of(at, path);
+    return arena_printf(b->arena, "%s%s%s", node_where(at, at->line, where), place,
+                        *place ? ": " : "");
+}
+
+/* `key` is a member of `at` that is not there, or NULL. */
+static void note_path(struct binder *b, const struct node *at, const char *key)
+{
+    if (!b->first_path || b->n_errors > 0)
+        return;
+    const size_t len = strlen(node_path(at, b->first_path));
+    if (key)
+        (void)snprintf(b->first_path + len, NODE_PATH_MAX - len, "%s%s", len ? "." : "", key);
+}
+
+struct redrive_err *bind_error(struct binder *b, const struct node *at, const char *format, ...)
+{
+    char text[TEXT_MAX];
+    note_path(b, at, NULL);
+    struct redrive_err *err = next_error(b, at->line);
+    if (!err)
+        return NULL;
+    FORMAT_INTO(text, format);
+    set_message(err, b->code, at, text);
+    return err;
+}
+
+struct redrive_err *bind_lack(struct binder *b, const struct node *map, const char *key,
+                              const char *format, ...)
+{
+    char text[TEXT_MAX];
+    note_path(b, map, key);
+    struct redrive_err *err = next_error(b, map->line);
+    if (!err)
+        return NULL;
+    FORMAT_INTO(text, format);
+    set_message(err, b->code, map, text);
+    return err;
+}
+
+struct redrive_err *bind_key_error(struct binder *b, const struct node *at, const char *format, ...)
+{
+    char text[TEXT_MAX], where[NODE_WHERE_MAX];
+    note_path(b, at, NULL);
+    struct redrive_err *err = next_error(b, at->key_line);
+    if (!err)
+        return NULL;
+    FORMAT_INTO(text, format);
+    err_set(err, b->code, "%s%s", node_where(at, at->key_line, where), text);
+    return err;
+}
+
+void bind_error_from(struct binder *b, const struct node *at, const struct redrive_err *why)
+{
+    if (why->code == REDRIVE_E_NOMEM) {
+        b->arena->failed = true;
+        return;
+    }
+    struct redrive_err *err = bind_error(b, at, "%s", why->message);
+    err_detail(err, "%s", why->detail);
+    err_hint(err, "%s", why->hint);
+}
+
+struct redrive_err *bind_warning(struct binder *b, const struct node *at, const char *format, ...)
+{
+    struct config *config = b->config;
+    if (!b->report || !config || config->n_warnings == CONFIG_MAX_WARNINGS)
+        return NULL;
+    if (!config->warnings)
+        config->warnings = arena_array(b->arena, CONFIG_MAX_WARNINGS, sizeof config->warnings[0]);
+    if (!config->warnings)
+        return NULL;
+
+    char text[TEXT_MAX];
+    struct redrive_err *warning = &config->warnings[config->n_warnings++];
+    FORMAT_INTO(text, format);
+    set_message(warning, REDRIVE_E_CONFIG, at, text);
+    return warning;
+}
+
+void bind_suggest(struct redrive_err *err, struct str given, const char *const *words,
+                  size_t n_words)
+{
+    const char *nearest = suggest(given, words, n_words);
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+}
+
+/* ---- What is usually wrong with a value ---------------------------------------------------- */
+
+/* A number or a truth value that is text only because of its quotes. */
+static bool is_plain_in_quotes(const struct node *node)
+{
+    double number;
+    if (node->type != NODE_SCALAR || node->style != NODE_QUOTED)
+        return false;
+    const struct node plain = {.type = NODE_SCALAR, .style = NODE_PLAIN, .text = node->text};
+    return node_truth(&plain) >= 0 || type_parse_number(node->text, &number);
+}
+
+struct redrive_err *bind_expected(struct binder *b, const struct field *field,
+                                  const struct node *node)
+{
+    char expects[EXPECTS_MAX], shown[NODE_SHOW_MAX];
+    struct redrive_err *err;
+
+    if (node->type != NODE_SCALAR || node_is_null(node))
+        err = bind_error(b, node, "found %s", node_kind(node));
+    else if (field->secret)
+        err = bind_error(b, node, "cannot be understood");
+    else
+        err = bind_error(b, node, "%s%s is not understood", node_show(node->text, shown),
+                         is_plain_in_quotes(node) ? ", in quotes," : "");
+    err_detail(err, "expected %s", field->type->expects(field, expects));
+    if (is_plain_in_quotes(node) && !field->secret)
+        err_hint(err, "write %.*s, without quotes", (int)node->text.len, node->text.ptr);
+    return err;
+}
+
+void bind_expected_list(struct binder *b, const struct field *field, const struct node *node)
+{
+    struct redrive_err *err = bind_expected(b, field, node);
+    char shown[NODE_SHOW_MAX], items[2 * NODE_SHOW_MAX];
+    size_t n = 0;
+
+    if (node->type != NODE_SCALAR || node_is_null(node))
+        return;
+    node_show(node->text, shown);
+    for (size_t i = 1; shown[i + 1]; i++) {
+        if (shown[i] == ' ')
+            items[n++] = ',';
+        items[n++] = shown[i];
+    }
+    err_hint(err, "write a list: [%.*s]", (int)n, items);
+}
+
+void bind_out_of_range(struct binder *b, const struct field *field, const struct node *node)
+{
+    char expects[EXPECTS_MAX], shown[NODE_SHOW_MAX];
+    struct redrive_err *err =
+        bind_error(b, node, "%s is out of range", node_show(node->text, shown));
+    err_detail(err, "expected %s", field->type->expects(field, expects));
+}
+
+/* ---- Tables -------------------------------------------------------------------------------- */
+
+const struct field *table_find(const struct table *table, struct str name)
+{
+    for (size_t i = 0; i < table->n_fields; i++)
+        if (str_is(name, table->fields[i].name))
+            return &table->fields[i];
+    return NULL;
+}
+
+static void list_names(const struct table *table, const char **names, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < table->n_fields; i++) {
+        names[i] = table->fields[i].name;
+        if (used < size)
+            used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", names[i]);
+    }
+}
+
+/* A key that is known one level further down was put one level too high. */
+static const struct field *holder_of(const struct table *table, struct str key)
+{
+    for (size_t i = 0; i < table->n_fields; i++) {
+        const struct field *field = &table->fields[i];
+        if (field->type->form == FIELD_NESTED && table_find(field->table, key))
+            return field;
+    }
+    return NULL;
+}
+
+static void unknown_key(struct binder *b, const struct table *table, const struct node *child)
+{
+    enum {
+        KEYS_MAX = 32
+    };
+    const char *names[KEYS_MAX];
+    char shown[NODE_SHOW_MAX], path[NODE_PATH_MAX], known[320];
+
+    node_show(child->key, shown);
+    node_path(child->parent, path);
+    struct redrive_err *err =
+        bind_key_error(b, child, "unknown key %s%s%s", shown, *path ? " in " : "", path);
+    list_names(table, names, known, sizeof known);
+    err_detail(err, "expected one of %s", known);
+
+    const struct field *holder = holder_of(table, child->key);
+    if (holder)
+        err_hint(err, "did you mean '%s.%.*s'?", holder->name, (int)child->key.len, child->key.ptr);
+    else if (str_is(child->key, "<<"))
+        err_hint(err, "merging is not supported: write the keys out");
+    else
+        bind_suggest(err, child->key, names, table->n_fields);
+}
+
+static void check_alternative(struct binder *b, const struct field *field, const struct node *child,
+                              const struct node *map)
+{
+    const struct node *other = field->instead_of ? node_find(map, str_of(field->instead_of)) : NULL;
+    if (!other)
+        return;
+    char path[NODE_PATH_MAX];
+    struct redrive_err *err =
+        bind_key_error(b, child, "both '%s' and '%s' are given%s%s", field->name, field->instead_of,
+                       *node_path(child->parent, path) ? " in " : "", path);
+    err_detail(err, "they say the same thing in two ways");
+    err_hint(err, "keep one of them");
+}
+
+void bind_field(struct binder *b, const struct field *field, const struct node *node, void *object)
+{
+    if (field->type->form == FIELD_SCALAR && node_is_null(node)) {
+        char expects[EXPECTS_MAX];
+        struct redrive_err *err = bind_error(b, node, "has no value");
+        err_detail(err, "expected %s", field->type->expects(field, expects));
+        return;
+    }
+    field->type->bind(b, field, node, (char *)object + field->offset);
+}
+
+/* Keys that others build upon come first, in the order of the table; the rest as written. */
+static void bind_keys(struct binder *b, const struct table *table, const struct node *map,
+                      void *object)
+{
+    for (size_t i = 0; i < table->n_fields; i++) {
+        const struct field *field = &table->fields[i];
+        const struct node *child = field->first ? node_find(map, str_of(field->name)) : NULL;
+        if (child)
+            bind_field(b, field, child, object);
+    }
+    NODE_FOREACH (map, child) {
+        const struct field *field = table_find(table, child->key);
+        if (!field) {
+            unknown_key(b, table, child);
+            continue;
+        }
+        check_alternative(b, field, child, map);
+        if (!field->first)
+            bind_field(b, field, child, object);
+    }
+}
+
+static void check_required(struct binder *b, const struct table *table, const struct node *map)
+{
+    for (size_t i = 0; i < table->n_fields; i++) {
+        const struct field *field = &table->fields[i];
+        if (!field->required || node_find(map, str_of(field->name)))
+            continue;
+        char expects[EXPECTS_MAX];
+        struct redrive_err *err =
+            bind_lack(b, map, field->name, "key '%s' is missing", field->name);
+        err_detail(err, "expected %s", field->type->expects(field, expects));
+    }
+}
+
+void bind_table(struct binder *b, const struct table *table, const struct node *map, void *object)
+{
+    if (map->type != NODE_MAP && !node_is_null(map)) {
+        enum {
+            KEYS_MAX = 32
+        };
+        const char *names[KEYS_MAX];
+        char known[320];
+        struct redrive_err *err = bind_error(b, map, "found %s", node_kind(map));
+        list_names(table, names, known, sizeof known);
+        err_detail(err, "expected a map of %s", known);
+        return;
+    }
+    if (map->type == NODE_MAP)
+        bind_keys(b, table, map, object);
+    check_required(b, table, map);
+    if (table->finish)
+        table->finish(b, map, object);
+}
+
+/* ---- Writing ------------------------------------------------------------------------------- */
+
+void table_write(const struct table *table, const void *object, struct json_writer *w)
+{
+    for (size_t i = 0; i < table->n_fields; i++) {
+        const struct field *field = &table->fields[i];
+        if (field->type->write)
+            field->type->write(field, (const char *)object + field->offset, w);
+    }
+}

@@ -1,0 +1,69 @@
+/* bind.h - moves a document into structs, by the tables of schema/schema.h.
+ *
+ * Binding goes on after an error, so that a person sees all that is wrong with a file at once. A
+ * member whose value was refused keeps what it was.
+ */
+#ifndef CONFIG_SCHEMA_BIND_H
+#define CONFIG_SCHEMA_BIND_H
+
+#include "config/config.h"
+#include "config/schema/schema.h"
+
+struct references;
+struct zone;
+
+struct binder {
+    struct arena *arena;                 /* what members point to; lives as long as the result */
+    struct config_report *report;        /* NULL: say nothing */
+    struct config *config;               /* the whole that is being filled, or NULL */
+    const struct node *default_rules;    /* defaults.on, which tasks inherit; may be NULL */
+    struct zone **zones;                 /* those that were read */
+    const char *zone_dir;                /* where time zones are found */
+    const struct references *references; /* of `${NAME}`; NULL: no variable is set */
+    const struct config *among; /* the whole that a part on its own is meant for, or NULL */
+    char *first_path; /* NODE_PATH_MAX bytes: where the first error is; NULL: nobody asks */
+    bool is_json;     /* text stands in quotes */
+    int code;         /* of the errors it reports */
+    size_t n_errors;
+};
+
+/* Binds the keys of a map; null counts as an empty one. */
+void bind_table(struct binder *b, const struct table *table, const struct node *map, void *object);
+
+/* Binds one member. */
+void bind_field(struct binder *b, const struct field *field, const struct node *node, void *object);
+
+/* Reports an error at a value: `redrive.yaml:12: tasks.enrich.lease: ` and the message. The
+ * result takes detail and hint; it is NULL, which err_detail and err_hint allow, when the report
+ * is full or absent. */
+struct redrive_err *bind_error(struct binder *b, const struct node *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same at the line of the key, without its path. */
+struct redrive_err *bind_key_error(struct binder *b, const struct node *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same at a map, about a key that it does not have. */
+struct redrive_err *bind_lack(struct binder *b, const struct node *map, const char *key,
+                              const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* What a message about the value begins with, in the binder's arena, for a check that is made
+ * later: `redrive.yaml:12: listen.tls.key: `. NULL when there is no memory. */
+const char *bind_place(struct binder *b, const struct node *at);
+/* Passes on what somebody else found wrong with the value. That memory ran out is nothing that a
+ * value could help, and is left to the arena to remember. */
+void bind_error_from(struct binder *b, const struct node *at, const struct redrive_err *why);
+
+/* The usual: it is not what the field takes, it is a single value where a list of one was meant,
+ * there is too much or too little of it. */
+struct redrive_err *bind_expected(struct binder *b, const struct field *field,
+                                  const struct node *node);
+void bind_expected_list(struct binder *b, const struct field *field, const struct node *node);
+void bind_out_of_range(struct binder *b, const struct field *field, const struct node *node);
+
+/* "did you mean '…'?", if a word is near enough. */
+void bind_suggest(struct redrive_err *err, struct str given, const char *const *words,
+                  size_t n_words);
+
+/* A warning in config->warnings; NULL when there is no configuration or no room. */
+struct redrive_err *bind_warning(struct binder *b, const struct node *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

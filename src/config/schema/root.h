@@ -1,0 +1,13 @@
+/* root.h - the whole, before the first and after the last key. */
+#ifndef CONFIG_SCHEMA_ROOT_H
+#define CONFIG_SCHEMA_ROOT_H
+
+#include "config/schema/bind.h"
+
+/* Fills b->config with what holds when nobody says anything. */
+void config_init(struct binder *b);
+
+/* The type of `retry` and `breaker` at the top level. */
+extern const struct field_type TYPE_SHORT_FORM;
+
+#endif

@@ -1,0 +1,105 @@
+/* schema.h - the keys of the configuration, as data.
+ *
+ * Each struct of config.h has a table with a row for each of its keys. From these tables alone come
+ * the binding of files (schema/bind.h), the names of variables and flags (load/keys.h), the nearest
+ * name for a misspelt key, the dump of what is in force (config_write) and the reference in
+ * docs/configuration.md, which a test holds against them. Whoever adds a key adds a member and a
+ * row.
+ */
+#ifndef CONFIG_SCHEMA_SCHEMA_H
+#define CONFIG_SCHEMA_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/json/writer.h"
+#include "config/document/node.h"
+#include "core/vocabulary.h"
+
+struct binder;
+struct field;
+struct table;
+
+#define EXPECTS_MAX 200
+
+/* What kind of value a key takes. */
+struct field_type {
+    enum {
+        FIELD_PART,   /* a list, or names of the user's choice: only a file can hold it */
+        FIELD_SCALAR, /* one value, which may also come from a variable or a flag */
+        FIELD_NESTED, /* the keys of `table`, in place */
+    } form;
+    /* Reads a node into the member and reports what is wrong with it. A scalar never meets a node
+     * that is null. */
+    void (*bind)(struct binder *b, const struct field *field, const struct node *node,
+                 void *member);
+    /* Writes key and value, or nothing where there is nothing to say. NULL: another key's row
+     * writes the same member. */
+    void (*write)(const struct field *field, const void *member, struct json_writer *w);
+    /* Completes "expected …". */
+    const char *(*expects)(const struct field *field, char out[EXPECTS_MAX]);
+};
+
+struct field {
+    const char *name;
+    const struct field_type *type;
+    size_t offset;
+    size_t count_offset; /* of lists and maps of tables: the member that counts them */
+    double min;          /* of numbers; of durations, in ms */
+    double max;
+    const char *const *words;   /* TYPE_WORD: ends with NULL; stored as the index */
+    enum vocabulary vocabulary; /* TYPE_VOCABULARY */
+    const struct table *table;  /* of tables, lists and maps: what each holds */
+    const char *instead_of;     /* the key that says the same in another way: only one is allowed */
+    const char *const *replaces; /* keys that give way to this one when it is said louder */
+    bool first;                  /* bound before the other keys, which may then overrule it */
+    bool required;
+    bool secret; /* never repeated in messages */
+    const char *default_text;
+    const char *help; /* lower case, no full stop */
+};
+
+struct table {
+    const char *name; /* of its section in the reference */
+    const struct field *fields;
+    size_t n_fields;
+    size_t size; /* of the struct */
+    /* Fills in the defaults of an element of a list or map; NULL: zeroes. */
+    void (*init)(struct binder *b, void *object);
+    /* Looks at the whole after all keys are bound; `map` may be null. NULL: nothing to check. */
+    void (*finish)(struct binder *b, const struct node *map, void *object);
+};
+
+#define FIELDS(array) .fields = (array), .n_fields = sizeof(array) / sizeof((array)[0])
+
+const struct field *table_find(const struct table *table, struct str name);
+
+/* Writes all keys of an object, without the braces. */
+void table_write(const struct table *table, const void *object, struct json_writer *w);
+
+/* Every table once, the root first; `index` from 0; NULL after the last. For the reference. */
+const struct table *section_at(size_t index);
+
+extern const struct table TABLE_ROOT;
+extern const struct table TABLE_LISTEN;
+extern const struct table TABLE_TLS;
+extern const struct table TABLE_LOG;
+extern const struct table TABLE_DEFAULTS;
+extern const struct table TABLE_HEALTH;
+extern const struct table TABLE_RETENTION;
+extern const struct table TABLE_PATHS;
+extern const struct table TABLE_TASK;
+extern const struct table TABLE_RUN;
+extern const struct table TABLE_HTTP;
+extern const struct table TABLE_LIMITS;
+extern const struct table TABLE_RETRY;
+extern const struct table TABLE_CLASS_RULE;
+extern const struct table TABLE_JITTER;
+extern const struct table TABLE_BREAKER;
+extern const struct table TABLE_CLASSIFY;
+extern const struct table TABLE_CRON;
+extern const struct table TABLE_TOKEN;
+extern const struct table TABLE_FAKTORY_PASSWORD;
+extern const struct table TABLE_ALERT;
+
+#endif

@@ -1,0 +1,201 @@
+#include "config/schema/schema.h"
+
+#include "base/err.h"
+#include "config/schema/bind.h"
+#include "config/schema/types.h"
+
+/* ---- Kinds of values ------------------------------------------------------------------------ */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+static bool parse_hash(struct str text, uint8_t hash[CONFIG_TOKEN_HASH_BYTES])
+{
+    static const struct str PREFIX = {"sha256:", 7};
+    if (!str_starts_with(text, PREFIX) || text.len != PREFIX.len + 2 * CONFIG_TOKEN_HASH_BYTES)
+        return false;
+    const char *p = text.ptr + PREFIX.len;
+    for (size_t i = 0; i < CONFIG_TOKEN_HASH_BYTES; i++, p += 2) {
+        int high = hex_digit(p[0]), low = hex_digit(p[1]);
+        if (high < 0 || low < 0)
+            return false;
+        hash[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+/* Whoever puts the token itself here must not find it in a log. */
+static void bind_hash(struct binder *b, const struct field *field, const struct node *node,
+                      void *member)
+{
+    uint8_t hash[CONFIG_TOKEN_HASH_BYTES];
+    if (node->type == NODE_SCALAR && parse_hash(node->text, hash)) {
+        memcpy(member, hash, sizeof hash);
+        return;
+    }
+    struct redrive_err *err = bind_expected(b, field, node);
+    err_hint(err, "printf %%s \"$TOKEN\" | sha256sum");
+}
+
+static void write_hash(const struct field *field, const void *member, struct json_writer *w)
+{
+    (void)member;
+    json_field_cstr(w, field->name, "sha256:***");
+}
+
+static const char *expects_hash(const struct field *field, char out[EXPECTS_MAX])
+{
+    (void)field, (void)out;
+    return "sha256: and the 64 hexadecimal digits of the token's hash";
+}
+
+static const struct field_type TYPE_HASH = {FIELD_SCALAR, bind_hash, write_hash, expects_hash};
+
+static const char *const SCOPES[] = {"enqueue", "work", "read", "admin"};
+#define N_SCOPES (sizeof SCOPES / sizeof SCOPES[0])
+
+static void bind_scope(struct binder *b, const struct field *field, const struct node *node,
+                       uint32_t *scopes)
+{
+    char shown[NODE_SHOW_MAX], expects[EXPECTS_MAX];
+    if (node->type != NODE_SCALAR) {
+        bind_expected(b, field, node);
+        return;
+    }
+    for (size_t i = 0; i < N_SCOPES; i++) {
+        if (str_is(node->text, SCOPES[i])) {
+            *scopes |= 1u << i;
+            return;
+        }
+    }
+    struct redrive_err *err = bind_error(b, node, "unknown scope %s", node_show(node->text, shown));
+    err_detail(err, "expected %s", field->type->expects(field, expects));
+    bind_suggest(err, node->text, SCOPES, N_SCOPES);
+}
+
+static void bind_scopes(struct binder *b, const struct field *field, const struct node *node,
+                        void *member)
+{
+    if (node->type != NODE_LIST || node->n_children == 0) {
+        bind_expected_list(b, field, node);
+        return;
+    }
+    NODE_FOREACH (node, child)
+        bind_scope(b, field, child, member);
+}
+
+static void write_scopes(const struct field *field, const void *member, struct json_writer *w)
+{
+    json_key(w, field->name);
+    json_begin_array(w);
+    for (size_t i = 0; i < N_SCOPES; i++)
+        if (*(const uint32_t *)member >> i & 1)
+            json_put_cstr(w, SCOPES[i]);
+    json_end_array(w);
+}
+
+static const char *expects_scopes(const struct field *field, char out[EXPECTS_MAX])
+{
+    (void)field, (void)out;
+    return "a list of enqueue, work, read and admin";
+}
+
+static const struct field_type TYPE_SCOPES = {FIELD_PART, bind_scopes, write_scopes,
+                                              expects_scopes};
+
+/* ---- The table ------------------------------------------------------------------------------ */
+
+#define AT(member)      .offset = offsetof(struct config_token, member)
+#define FAKTORY(member) .offset = offsetof(struct config_faktory_password, member)
+
+static const struct field TOKEN_FIELDS[] = {
+    {.name = "name",
+     .type = &TYPE_NAME,
+     AT(name),
+     .required = true,
+     .help = "what logs call whoever holds it"},
+    {.name = "hash",
+     .type = &TYPE_HASH,
+     AT(hash),
+     .required = true,
+     .secret = true,
+     .help = "of the token; the token itself stands nowhere"},
+    {.name = "scopes",
+     .type = &TYPE_SCOPES,
+     AT(scopes),
+     .required = true,
+     .help = "what its holder may do"},
+    {.name = "tenant",
+     .type = &TYPE_NAME,
+     AT(tenant),
+     .default_text = "default",
+     .help = "whose jobs its holder sees"},
+};
+
+static void init(struct binder *b, void *object)
+{
+    struct config_token *token = object;
+    (void)b;
+    token->tenant = "default";
+}
+
+const struct table TABLE_TOKEN = {
+    .name = "tokens", FIELDS(TOKEN_FIELDS), .size = sizeof(struct config_token), .init = init};
+
+static const struct field FAKTORY_PASSWORD_FIELDS[] = {
+    {.name = "name",
+     .type = &TYPE_NAME,
+     FAKTORY(name),
+     .required = true,
+     .help = "what logs call its holder"},
+    {.name = "password_file",
+     .type = &TYPE_STRING,
+     FAKTORY(password_file),
+     .help = "the file that holds it; read at start and reload"},
+    {.name = "password_env",
+     .type = &TYPE_STRING,
+     FAKTORY(password_env),
+     .instead_of = "password_file",
+     .help = "the variable of the server's environment that holds it"},
+    {.name = "scopes",
+     .type = &TYPE_SCOPES,
+     FAKTORY(scopes),
+     .required = true,
+     .help = "what its holder may do"},
+    {.name = "tenant",
+     .type = &TYPE_NAME,
+     FAKTORY(tenant),
+     .default_text = "default",
+     .help = "whose jobs its holder sees"},
+};
+
+static void init_faktory_password(struct binder *b, void *object)
+{
+    struct config_faktory_password *password = object;
+    (void)b;
+    password->tenant = "default";
+}
+
+static void finish_faktory_password(struct binder *b, const struct node *map, void *object)
+{
+    (void)object;
+    if (node_find(map, STR("password_file")) || node_find(map, STR("password_env")))
+        return;
+    struct redrive_err *err = bind_lack(b, map, "password_file", "key 'password_file' is missing");
+    err_detail(err, "a password is read from a file or from the environment");
+    err_hint(err, "add password_file: PATH, or password_env: VARIABLE");
+}
+
+const struct table TABLE_FAKTORY_PASSWORD = {.name = "faktory_passwords",
+                                             FIELDS(FAKTORY_PASSWORD_FIELDS),
+                                             .size = sizeof(struct config_faktory_password),
+                                             .init = init_faktory_password,
+                                             .finish = finish_faktory_password};

@@ -1,0 +1,62 @@
+/* types.h - the kinds of values that many tables share. Those of one table stand beside it. */
+#ifndef CONFIG_SCHEMA_TYPES_H
+#define CONFIG_SCHEMA_TYPES_H
+
+#include "config/schema/schema.h"
+
+/* The type of the member is in brackets. */
+extern const struct field_type TYPE_STRING;     /* [const char *] some text, at least one byte */
+extern const struct field_type TYPE_NAME;       /* [const char *] of a task, queue, user … */
+extern const struct field_type TYPE_QUEUE;      /* [const char *] a queue's name */
+extern const struct field_type TYPE_BOOL;       /* [bool] */
+extern const struct field_type TYPE_INT;        /* [int32_t or uint32_t] min and max are needed */
+extern const struct field_type TYPE_COUNT;      /* the same; 0 means that nobody said */
+extern const struct field_type TYPE_DOUBLE;     /* [double] */
+extern const struct field_type TYPE_DURATION;   /* [int64_t] ms; max 0: DURATION_MAX_MS */
+extern const struct field_type TYPE_WORD;       /* [int or enum] one of `words` */
+extern const struct field_type TYPE_VOCABULARY; /* [int or enum] one of `vocabulary` */
+extern const struct field_type TYPE_STRINGS;    /* [struct config_strings] */
+extern const struct field_type TYPE_DELAYS;
+extern const struct field_type TYPE_DELAYS;     /* [struct redrive_backoff] a list of delays */
+extern const struct field_type TYPE_MATCH;      /* [struct redrive_match] classes and types */
+extern const struct field_type TYPE_JITTER;     /* [struct redrive_jitter] */
+extern const struct field_type TYPE_TEMPLATE;   /* [const char *] "{task}:{payload.host}" */
+extern const struct field_type TYPE_STORE;      /* [const char *] where jobs live */
+extern const struct field_type TYPE_ADDRESS;    /* [const char *] host:port, or NULL for off */
+extern const struct field_type TYPE_URL;        /* [const char *] written without its secrets */
+extern const struct field_type TYPE_SECRET_URL; /* [const char *] written as scheme and host */
+extern const struct field_type TYPE_TABLE;      /* [struct] `table`, in place */
+extern const struct field_type TYPE_LIST;       /* [T *] of `table`, counted at count_offset */
+extern const struct field_type TYPE_MAP;        /* the same; T starts with its const char *name */
+
+/* [const char *] as TYPE_ADDRESS, or `unix:` and the path of a socket */
+extern const struct field_type TYPE_HTTP_ADDRESS;
+
+/* The parts of TYPE_TABLE, for types that add something to it. */
+void type_table_bind(struct binder *b, const struct field *field, const struct node *node,
+                     void *member);
+void type_table_write(const struct field *field, const void *member, struct json_writer *w);
+const char *type_table_expects(const struct field *field, char out[EXPECTS_MAX]);
+
+/* Longer text than this is no setting. */
+#define TYPE_TEXT_MAX 4096
+#define TYPE_NAME_MAX 128
+
+/* Whether a name may be that of a task or queue: 1 to TYPE_NAME_MAX bytes, no space, no control
+ * characters. */
+bool type_name_valid(struct str name);
+
+/* Reads a number as JSON writes it; false when it is none. */
+bool type_parse_number(struct str text, double *ret);
+
+/* Whether TYPE_ADDRESS text names this machine only. */
+bool type_address_is_loopback(struct str address);
+
+/* Whether the text opens with the scheme of a store; `ret_scheme` (may be NULL) is what opens
+ * it. */
+bool type_store_valid(struct str text, struct str *ret_scheme);
+
+/* The failure classes, without success. */
+const char *const *type_failure_classes(size_t *ret_n);
+
+#endif

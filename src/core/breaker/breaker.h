@@ -1,0 +1,132 @@
+/* breaker.h - a circuit breaker as plain data and pure functions.
+ *
+ * The struct has no pointers and no locks: whoever owns it (a handler under its mutex, a store in
+ * a transaction) calls these functions with the time and keeps what comes out.
+ *
+ *   closed     everything passes; failure_threshold counted failures in a row open it, and so does
+ *              a share of failure_rate failures, or of slow_rate slow calls, among at least
+ *              min_calls within the window (breaker/window.h)
+ *   open       nothing passes until recovery_timeout is over
+ *   half_open  at most half_open_max probes are out, each under a lease; success_threshold
+ *              successes close it, one failure or one lapsed lease opens it again; after a probe
+ *              that proved nothing the next one waits for its turn at release_rate, so that a
+ *              service which answers "too many requests" is not asked by everybody at once. While
+ *              there is a rule for slow calls, a slow probe has failed.
+ *              With half_open_rate half_open_max probes go in all, and are judged together when
+ *              all have an answer: a share of half_open_rate failures, or of slow_rate slow ones,
+ *              opens it again, less closes it. A lapsed lease is a failure among them
+ *   forced_open, disabled   by hand: nothing passes, everything passes; results change nothing
+ *
+ * Invariants
+ *   1. Every state change starts a new generation. A permit carries the generation it was given
+ *      in, and a result with another generation changes nothing.
+ *   2. A probe is out from breaker_allow until its result or the end of its lease, never longer:
+ *      a half-open breaker cannot get stuck.
+ *   3. In half_open only probes have a say.
+ *   4. Time that runs backwards never lets more through.
+ */
+#ifndef CORE_BREAKER_BREAKER_H
+#define CORE_BREAKER_BREAKER_H
+
+#include <stdint.h>
+
+#include "core/breaker/window.h"
+#include "redrive.h"
+
+struct breaker_probe {
+    uint64_t token; /* 0: free */
+    int64_t expires_ms;
+};
+
+struct breaker {
+    enum redrive_breaker_state state;
+    uint32_t consecutive; /* counted failures in a row, while closed */
+    uint32_t probe_successes;
+    uint32_t probe_failures; /* with half_open_rate */
+    uint32_t probe_slow;     /* likewise; whether they failed or not */
+    uint32_t reopened;       /* failed recoveries in a row, for growing recovery times */
+    uint64_t generation;
+    uint64_t next_token;
+    uint64_t seed; /* of the recovery jitter */
+    int64_t opened_at_ms;
+    int64_t retry_at_ms; /* open, half open: when the next probe may go */
+    struct breaker_window window;
+    struct breaker_probe probes[REDRIVE_MAX_PROBES];
+};
+
+/* Leave to run one call. Plain data: it may be stored with the job. */
+struct breaker_permit {
+    uint64_t generation;
+    uint64_t probe; /* token, or 0 for an ordinary call */
+};
+
+enum breaker_result {
+    BREAKER_SUCCESS,
+    BREAKER_FAILURE,
+    BREAKER_NEUTRAL,  /* it failed in a way that does not count: a probe has proved nothing */
+    BREAKER_RETURNED, /* cancelled, released: it never found out, and gives its probe back */
+};
+
+void breaker_init(struct breaker *b, uint64_t seed);
+
+/* The slow part of breaker_allow. */
+bool breaker_admit(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms,
+                   struct breaker_permit *ret);
+
+/* May a call go now? If so fills the permit, which must come back through breaker_record. An open
+ * breaker answers from one comparison. */
+static inline bool breaker_allow(struct breaker *b, const struct redrive_breaker_config *config,
+                                 int64_t now_ms, struct breaker_permit *ret)
+{
+    if (b->state == REDRIVE_BREAKER_OPEN && now_ms < b->retry_at_ms)
+        return false;
+    if (b->state == REDRIVE_BREAKER_CLOSED) {
+        *ret = (struct breaker_permit){.generation = b->generation};
+        return true;
+    }
+    return breaker_admit(b, config, now_ms, ret);
+}
+
+/* Whether it holds work back: open, half open or forced open. What counts, alarms and health scores
+ * mean by an open breaker. */
+static inline bool breaker_is_open(enum redrive_breaker_state state)
+{
+    return state != REDRIVE_BREAKER_CLOSED && state != REDRIVE_BREAKER_DISABLED;
+}
+
+/* Whether a call was slow, by a rule that is on. */
+static inline bool breaker_is_slow(const struct redrive_breaker_config *config, int64_t run_ms)
+{
+    return config->slow_call_ms > 0 && config->slow_rate > 0 && run_ms > config->slow_call_ms;
+}
+
+/* Reports how a permitted call went, and how long it took. */
+void breaker_record(struct breaker *b, const struct redrive_breaker_config *config,
+                    struct breaker_permit permit, enum breaker_result result, int64_t run_ms,
+                    int64_t now_ms);
+
+/* Lets time pass: a lapsed probe has failed. True when that has changed anything. */
+bool breaker_tick(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms);
+
+/* How many probes breaker_allow would let out now; 0 unless it is half open or due to be. */
+uint32_t breaker_probe_room(const struct breaker *b, const struct redrive_breaker_config *config,
+                            int64_t now_ms);
+
+/* When breaker_allow may next say yes or breaker_tick may next change something: 0 when nothing
+ * is waited for (closed, by hand). */
+int64_t breaker_next_ms(const struct breaker *b, const struct redrive_breaker_config *config);
+
+/* By hand. Reset closes it and forgets everything; trip and disable hold until a reset. */
+void breaker_reset(struct breaker *b);
+void breaker_trip(struct breaker *b, int64_t now_ms);
+void breaker_disable(struct breaker *b);
+
+/* One counted failure that no call stands behind, to try the breaker out. */
+void breaker_simulate_failure(struct breaker *b, const struct redrive_breaker_config *config,
+                              int64_t now_ms);
+
+/* Everything a person may ask, but for name and parked, which the owner knows. */
+void breaker_status(const struct breaker *b, const struct redrive_breaker_config *config,
+                    int64_t now_ms, struct redrive_breaker_status *ret);
+
+#endif

@@ -1,0 +1,40 @@
+/* failure.h - the facts of a failure: which error types it names, and copies that outlive them.
+ *
+ * A failure may name its type, its type and the types that this one derives from, or none. All of
+ * them are looked at in one order, the most derived first: error_type, then error_types.
+ */
+#ifndef CORE_CLASSIFY_FAILURE_H
+#define CORE_CLASSIFY_FAILURE_H
+
+#include <stddef.h>
+
+#include "redrive.h"
+
+/* Type number i of a failure, from 0; NULL behind the last. */
+static inline const char *failure_type_at(const struct redrive_failure *f, size_t i)
+{
+    if (f->error_type && i-- == 0)
+        return f->error_type;
+    return i < f->n_error_types && i < REDRIVE_ERROR_TYPES_MAX ? f->error_types[i] : NULL;
+}
+
+/* The type that people are shown; NULL: none is known. */
+static inline const char *failure_type(const struct redrive_failure *f)
+{
+    return failure_type_at(f, 0);
+}
+
+/* Bytes at which a copy cuts text. */
+struct failure_limits {
+    size_t name; /* status, error types, SQLSTATE */
+    size_t message;
+    size_t stacktrace;
+};
+
+/* Copies a failure with all that it points at. Returns the block that the copy lives in, which the
+ * caller frees. NULL when there is nothing to point at, or no memory: then the numbers are kept.
+ * `ret` may be what `failure` points at. NULL limits: nothing is cut. */
+void *failure_copy(const struct redrive_failure *failure, const struct failure_limits *limits,
+                   struct redrive_failure *ret);
+
+#endif

@@ -1,0 +1,338 @@
+/* alert_check.c - the rules of the configuration against the figures of the store. */
+#include "engine/clock/alert.h"
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "base/json/writer.h"
+#include "base/text/buf.h"
+#include "engine/gates/breakers.h"
+#include "engine/private.h"
+#include "engine/report/worker_row.h"
+#include "store/job_json.h"
+
+#define ROW_MAX_BYTES 4096
+
+/* ---- A rule's row ---------------------------------------------------------------------------- */
+
+static void write_state(const struct alert_state *s, struct buf *out)
+{
+    struct json_writer w;
+    buf_reset(out);
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_field_bool(&w, "firing", s->firing);
+    json_field_int(&w, "since_ms", s->since_ms);
+    json_field_int(&w, "clear_ms", s->clear_ms);
+    json_field_int(&w, "window_ms", s->window_ms);
+    json_field_int(&w, "runs", (int64_t)s->runs);
+    json_field_int(&w, "failures", (int64_t)s->failures);
+    json_field_double(&w, "rate", s->rate);
+    json_end_object(&w);
+}
+
+/* A row that cannot be read is no episode: it is better to tell twice than never. */
+static void read_state(struct str text, struct alert_state *ret)
+{
+    struct json_reader r;
+    struct json_string key;
+    int64_t runs = 0, failures = 0;
+    *ret = (struct alert_state){0};
+    json_reader_init(&r, text, NULL);
+    (void)json_enter_object(&r);
+    while (json_next_key(&r, &key) > 0) {
+        if (json_string_is(key, "firing"))
+            (void)json_read_bool(&r, &ret->firing);
+        else if (json_string_is(key, "since_ms"))
+            (void)json_read_int(&r, &ret->since_ms);
+        else if (json_string_is(key, "clear_ms"))
+            (void)json_read_int(&r, &ret->clear_ms);
+        else if (json_string_is(key, "window_ms"))
+            (void)json_read_int(&r, &ret->window_ms);
+        else if (json_string_is(key, "runs"))
+            (void)json_read_int(&r, &runs);
+        else if (json_string_is(key, "failures"))
+            (void)json_read_int(&r, &failures);
+        else if (json_string_is(key, "rate"))
+            (void)json_read_double(&r, &ret->rate);
+        else
+            (void)json_skip(&r, NULL);
+    }
+    ret->runs = runs > 0 ? (uint64_t)runs : 0;
+    ret->failures = failures > 0 ? (uint64_t)failures : 0;
+    if (json_end(&r) < 0 || ret->since_ms < 0 || ret->clear_ms < 0 || ret->window_ms < 0)
+        *ret = (struct alert_state){0};
+    json_reader_release(&r);
+}
+
+static bool is_same_rule(const struct config_alert *a, const struct config_alert *b)
+{
+    return a->when.metric == b->when.metric && a->when.compare == b->when.compare &&
+           a->when.number == b->when.number && str_eq(str_of(a->task), str_of(b->task));
+}
+
+/* The rule in words. Two that say the same, to tell different people, are numbered. */
+static void rule_key(const struct config *config, size_t i, struct buf *out)
+{
+    const struct config_alert *alert = &config->alerts[i];
+    char text[CONFIG_CONDITION_MAX];
+    unsigned same = 1;
+    for (size_t j = 0; j < i; j++)
+        same += is_same_rule(&config->alerts[j], alert);
+    buf_reset(out);
+    buf_puts(out, config_condition_text(&alert->when, text));
+    if (alert->task)
+        buf_printf(out, " of %s", alert->task);
+    if (same > 1)
+        buf_printf(out, " #%u", same);
+}
+
+/* ---- Facts ----------------------------------------------------------------------------------- */
+
+struct look {
+    struct engine *e;
+    bool is_last;
+    struct line_page lines;
+    struct worker_page workers;
+    struct counter_page counters;
+    struct shared_page rows;
+    struct buf key;
+    struct buf text;
+};
+
+static bool is_rate(const struct config_alert *alert)
+{
+    return alert->when.metric == CONFIG_METRIC_ERROR_RATE ||
+           alert->when.metric == CONFIG_METRIC_HEALTH_SCORE;
+}
+
+static void add_sizes(const struct look *l, const char *task, struct alert_facts *ret)
+{
+    for (size_t i = 0; i < l->lines.n; i++) {
+        const struct line_count *line = &l->lines.lines[i];
+        if (task && !str_is(line->task, task))
+            continue;
+        ret->dead_letters += (double)line->by_state[REDRIVE_STATE_DEAD_LETTER];
+        ret->retry_backlog += (double)line->by_state[REDRIVE_STATE_RETRYING];
+    }
+}
+
+static void add_health(const struct look *l, uint32_t min_runs, struct alert_facts *ret)
+{
+    struct redrive_health health;
+    struct health_share all = {.at_ms = l->e->now_ms};
+    uint32_t breakers = 0, open = 0;
+    MAP_FOREACH (&l->e->lanes.breakers, slot) {
+        const struct lane *lane = slot->value;
+        breakers++;
+        open += breaker_is_open(lane->breaker.state) && !lane_is_idle(lane, l->e->now_ms);
+    }
+    for (size_t i = 0; i < l->workers.n; i++)
+        health_share_add(&all, &l->workers.workers[i].health, l->e->now_ms);
+    if (l->is_last) {
+        struct health_share own;
+        health_share(&l->e->health, l->e->now_ms, &own);
+        health_share_add(&all, &own, l->e->now_ms);
+    }
+    if (all.events < min_runs)
+        all.failures = 0;
+    health_share_read(&all, NULL, breakers, open, l->e->now_ms, &health);
+    ret->error_rate = health.error_rate;
+    ret->health_score = health.health_score;
+}
+
+static bool is_open(const struct engine *e, const char *task)
+{
+    MAP_FOREACH (&e->lanes.breakers, slot) {
+        const struct lane *lane = slot->value;
+        if (strcmp(lane->key, task) == 0 && breaker_is_open(lane->breaker.state) &&
+            !lane_is_idle(lane, e->now_ms))
+            return true;
+    }
+    return false;
+}
+
+static void add_task_health(const struct look *l, const struct config_alert *alert,
+                            struct alert_state *state, struct alert_facts *ret)
+{
+    static const enum engine_event_kind ENDS[] = {ENGINE_EVENT_COMPLETED, ENGINE_EVENT_RETRYING,
+                                                  ENGINE_EVENT_DEAD, ENGINE_EVENT_FAILED};
+    uint64_t runs = 0, failures = 0;
+    for (size_t i = 0; i < l->counters.n; i++) {
+        const struct counter *c = &l->counters.counters[i];
+        struct str queue, task;
+        if (!counter_partition(c->label, &queue, &task) || !str_is(task, alert->task))
+            continue;
+        for (size_t kind = 0; kind < sizeof ENDS / sizeof ENDS[0]; kind++) {
+            if (!str_is(c->name, engine_event_counter(ENDS[kind])) || c->value < 0)
+                continue;
+            runs += (uint64_t)c->value;
+            failures += kind > 0 ? (uint64_t)c->value : 0;
+        }
+    }
+    ret->error_rate = l->is_last
+                          ? alert_window_end(state, runs, failures, alert->min_runs, l->e->now_ms)
+                          : alert_window(state, runs, failures, alert->min_runs, l->e->now_ms);
+    ret->health_score = is_open(l->e, alert->task) ? 0 : 1 - ret->error_rate;
+}
+
+/* ---- A look ---------------------------------------------------------------------------------- */
+
+static void tell(struct look *l, const struct config_alert *alert, const struct alert_state *state,
+                 double value)
+{
+    struct engine *e = l->e;
+    char text[CONFIG_CONDITION_MAX];
+    struct json_writer w;
+    struct alert_event *event = &e->fired[e->n_fired];
+    *event = (struct alert_event){.alert = alert,
+                                  .firing = state->firing,
+                                  .value = value,
+                                  .at_ms = e->now_ms,
+                                  .since_ms = state->since_ms};
+    buf_reset(&l->text);
+    json_writer_init(&w, &l->text);
+    json_begin_object(&w);
+    json_field_cstr(&w, "status", state->firing ? "firing" : "recovered");
+    json_field_cstr(&w, "condition", config_condition_text(&alert->when, text));
+    json_field_cstr(&w, "task", alert->task);
+    json_field_double(&w, "value", value);
+    job_write_time(&w, "since", state->since_ms);
+    job_write_time(&w, "at", e->now_ms);
+    json_end_object(&w);
+    event->json = arena_str(&e->arena, buf_str(&l->text));
+    e->n_fired++;
+}
+
+static int put_state(struct look *l, int64_t version, const struct alert_state *state,
+                     bool *ret_won, struct redrive_err *err)
+{
+    struct move_result result = {0};
+    write_state(state, &l->text);
+    const struct shared_row row = {
+        .kind = SHARED_ALERT,
+        .key = buf_str(&l->key),
+        .value = buf_str(&l->text),
+        .version = version,
+    };
+    if (buf_failed(&l->key) || buf_failed(&l->text))
+        return err_nomem(err);
+    int rc = l->e->ops->shared_put(l->e->store, &row, 1, &result, err);
+    *ret_won = rc == 0 && result.code == 0;
+    l->e->touched |= *ret_won;
+    return rc;
+}
+
+static int look_at_rule(struct look *l, size_t i, struct redrive_err *err)
+{
+    const struct config *config = l->e->options.config;
+    const struct config_alert *alert = &config->alerts[i];
+    struct alert_state state = {0};
+    int64_t version = 0;
+    bool won = true;
+    rule_key(config, i, &l->key);
+    for (size_t j = 0; j < l->rows.n; j++) {
+        if (!str_eq(l->rows.rows[j].key, buf_str(&l->key)))
+            continue;
+        version = l->rows.rows[j].version;
+        read_state(l->rows.rows[j].value, &state);
+    }
+    const struct alert_state before = state;
+    struct alert_facts facts = {0};
+    add_sizes(l, alert->task, &facts);
+    if (!alert->task)
+        add_health(l, alert->min_runs, &facts);
+    else if (is_rate(alert))
+        add_task_health(l, alert, &state, &facts);
+    double value = alert_value(&alert->when, &facts);
+    enum alert_step step = alert_advance(&state, alert_holds(&alert->when, value), l->e->now_ms);
+    bool changed = step != ALERT_NOTHING || state.clear_ms != before.clear_ms ||
+                   state.window_ms != before.window_ms;
+    int rc = changed ? put_state(l, version, &state, &won, err) : 0;
+    if (rc == 0 && step != ALERT_NOTHING && won)
+        tell(l, alert, &state, alert_rounded(&alert->when, value));
+    return rc;
+}
+
+static int read_facts(struct look *l, struct redrive_err *err)
+{
+    struct engine *e = l->e;
+    const struct config *config = e->options.config;
+    const struct str all = {0};
+    bool by_task = false;
+    for (size_t i = 0; i < config->n_alerts; i++)
+        by_task |= config->alerts[i].task && is_rate(&config->alerts[i]);
+    int rc = e->ops->lines(e->store, all, &l->lines, err);
+    if (rc == 0)
+        rc = workers_read(e->store, all, e->now_ms, &l->workers, err);
+    if (rc == 0 && by_task)
+        rc = e->ops->counters_list(e->store, all, &l->counters, err);
+    if (rc == 0)
+        rc = e->ops->shared_list(e->store, SHARED_ALERT, all, &l->rows, err);
+    return rc;
+}
+
+static int look_at_all(struct engine *e, bool is_last, struct redrive_err *err)
+{
+    const struct config *config = e->options.config;
+    struct look l = {.e = e, .is_last = is_last};
+    buf_init(&l.key, ROW_MAX_BYTES);
+    buf_init(&l.text, ROW_MAX_BYTES);
+    e->n_fired = 0;
+    e->fired = arena_array(&e->arena, config->n_alerts, sizeof *e->fired);
+    int rc = e->fired ? read_facts(&l, err) : err_nomem(err);
+    for (size_t i = 0; i < config->n_alerts && rc == 0; i++)
+        rc = look_at_rule(&l, i, err);
+    line_page_release(&l.lines);
+    worker_page_release(&l.workers);
+    counter_page_release(&l.counters);
+    shared_page_release(&l.rows);
+    buf_release(&l.key);
+    buf_release(&l.text);
+    return rc;
+}
+
+static bool has_alerts(const struct engine *e)
+{
+    return e->options.on_alert && e->options.config && e->options.config->n_alerts > 0;
+}
+
+int alerts_look(struct engine *e, struct redrive_err *err)
+{
+    int rc = 0;
+    if (!has_alerts(e))
+        return 0;
+    if (e->now_ms >= e->alert_ms) {
+        rc = look_at_all(e, false, err);
+        e->alert_ms = e->now_ms + ALERT_EVERY_MS;
+    }
+    engine_want_own(e, e->alert_ms);
+    return rc;
+}
+
+static int apply_last_look(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    (void)op;
+    e->alert_ms = INT64_MAX;
+    return has_alerts(e) ? look_at_all(e, true, err) : 0;
+}
+
+void alert_op_init(struct op *op)
+{
+    *op = (struct op){.apply = apply_last_look, .weight = 1};
+}
+
+void alerts_publish(struct engine *e)
+{
+    for (size_t i = 0; i < e->n_fired; i++) {
+        const struct alert_event *event = &e->fired[i];
+        char text[CONFIG_CONDITION_MAX];
+        log_event(e->options.alert_log ? e->options.alert_log : e->options.log,
+                  event->firing ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, event->at_ms,
+                  event->firing ? "alert" : "alert_over",
+                  LOG_S("condition", config_condition_text(&event->alert->when, text)),
+                  LOG_S("task", event->alert->task ? event->alert->task : ""),
+                  LOG_D("value", event->value));
+        e->options.on_alert(event, e->options.alert_ctx);
+    }
+    e->n_fired = 0;
+}

@@ -1,0 +1,289 @@
+#include "engine/clock/cron_entries.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "base/text/buf.h"
+#include "engine/private.h"
+
+#define ROW_MAX_BYTES (2 * CRON_ENTRY_MAX_BYTES)
+
+static const struct str OWN_TENANT = {ENGINE_TENANT_DEFAULT, sizeof ENGINE_TENANT_DEFAULT - 1};
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+bool timetable_row_read(struct str json, struct timetable_row *ret)
+{
+    struct json_reader r;
+    struct json_string key;
+    bool found = false;
+    *ret = (struct timetable_row){0};
+    json_reader_init(&r, json, NULL);
+    if (json_enter_object(&r) == 0) {
+        while (json_next_key(&r, &key) > 0) {
+            if (json_string_is(key, "last_tick_ms"))
+                found = json_read_int(&r, &ret->last_ms) == 0 && ret->last_ms >= 0;
+            else if (json_skip(&r, json_string_is(key, "entry") ? &ret->definition : NULL) < 0)
+                break;
+        }
+    }
+    json_reader_release(&r);
+    return found;
+}
+
+static void write_row(const struct timetable_row *row, const struct config_cron *own,
+                      struct buf *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    if (own) {
+        json_field_cstr(&w, "task", own->task);
+        json_field_cstr(&w, "schedule", own->schedule);
+        json_field_cstr(&w, "timezone", own->timezone);
+    }
+    json_field_int(&w, "last_tick_ms", row->last_ms);
+    if (row->definition.len > 0) {
+        json_key(&w, "entry");
+        json_put_raw(&w, row->definition);
+    }
+    json_end_object(&w);
+}
+
+int timetable_row_put(struct engine *e, struct str tenant, struct str name, int64_t version,
+                      const struct timetable_row *row, const struct config_cron *own, bool *ret_won,
+                      struct redrive_err *err)
+{
+    struct move_result result = {0};
+    struct buf value;
+    buf_init(&value, ROW_MAX_BYTES);
+    if (row)
+        write_row(row, own, &value);
+    const struct shared_row put = {
+        .kind = SHARED_CRON,
+        .tenant = tenant,
+        .key = name,
+        .value = buf_str(&value),
+        .version = version,
+        .removed = !row,
+    };
+    int rc =
+        buf_failed(&value) ? err_nomem(err) : e->ops->shared_put(e->store, &put, 1, &result, err);
+    buf_release(&value);
+    *ret_won = rc == 0 && result.code == 0;
+    if (*ret_won) {
+        e->puts++;
+        e->touched = true;
+    }
+    return rc;
+}
+
+/* ---- Slots ----------------------------------------------------------------------------------- */
+
+static void slot_release(struct timetable_slot *slot)
+{
+    free(slot->tenant);
+    free(slot->name);
+    free(slot->definition);
+    cron_box_free(slot->box);
+    *slot = (struct timetable_slot){0};
+}
+
+void timetable_release(struct timetable *table)
+{
+    for (size_t i = 0; i < table->n; i++)
+        if (!table->slots[i].has_moved)
+            slot_release(&table->slots[i]);
+    free(table->slots);
+    *table = (struct timetable){0};
+}
+
+void timetable_forget(struct timetable *table)
+{
+    for (size_t i = 0; i < table->n; i++)
+        table->slots[i].version = -1;
+}
+
+static int compare_slots(const void *a, const void *b)
+{
+    const struct timetable_slot *left = a, *right = b;
+    int order = str_compare(str_of(left->tenant), str_of(right->tenant));
+    return order ? order : str_compare(str_of(left->name), str_of(right->name));
+}
+
+struct timetable_slot *timetable_find(const struct timetable *table, struct str tenant,
+                                      struct str name)
+{
+    size_t from = 0, to = table->n;
+    while (from < to) {
+        const size_t at = from + (to - from) / 2;
+        struct timetable_slot *slot = &table->slots[at];
+        int order = str_compare(tenant, str_of(slot->tenant));
+        if (order == 0)
+            order = str_compare(name, str_of(slot->name));
+        if (order == 0)
+            return slot;
+        if (order < 0)
+            to = at;
+        else
+            from = at + 1;
+    }
+    return NULL;
+}
+
+const struct config_cron *timetable_entry(const struct timetable_slot *slot)
+{
+    return slot->own ? slot->own : slot->box ? cron_box_get(slot->box) : NULL;
+}
+
+const struct config_cron *timetable_own(const struct config *config, struct str tenant,
+                                        struct str name)
+{
+    if (!config || !str_eq(tenant, OWN_TENANT))
+        return NULL;
+    for (size_t i = 0; i < config->n_cron; i++)
+        if (str_is(name, config->cron[i].name))
+            return &config->cron[i];
+    return NULL;
+}
+
+static void find_next(struct timetable_slot *slot)
+{
+    const struct config_cron *entry = timetable_entry(slot);
+    if (!entry)
+        slot->next_ms = INT64_MAX;
+    else if (slot->version == 0)
+        slot->next_ms = 0;
+    else if (cron_next(&entry->cron, entry->tz, slot->last_ms, &slot->next_ms) < 0)
+        slot->next_ms = INT64_MAX;
+}
+
+int timetable_mark(struct engine *e, struct timetable_slot *slot, int64_t last_ms, bool *ret_won,
+                   struct redrive_err *err)
+{
+    const struct timetable_row row = {last_ms, str_of(slot->definition)};
+    int rc = timetable_row_put(e, str_of(slot->tenant), str_of(slot->name), slot->version, &row,
+                               slot->own, ret_won, err);
+    if (*ret_won) {
+        slot->version++;
+        slot->last_ms = last_ms;
+        find_next(slot);
+    }
+    return rc;
+}
+
+/* ---- Loading --------------------------------------------------------------------------------- */
+
+/* A zone that this machine lacks, or keys of a later version: others may know them. */
+static void read_definition(struct engine *e, struct timetable_slot *slot)
+{
+    struct redrive_err why = {0};
+    if (cron_parse_json(e->options.config, false, str_of(slot->name), str_of(slot->definition),
+                        &slot->box, NULL, &why) < 0)
+        log_event(e->options.log, LOG_LEVEL_WARNING, engine_now_ms(e), "cron_not_understood",
+                  LOG_S("cron", slot->name), LOG_S("tenant", slot->tenant),
+                  LOG_S("error", why.message), LOG_S("detail", why.detail));
+}
+
+static int slot_init(struct timetable_slot *slot, struct str tenant, struct str name,
+                     struct redrive_err *err)
+{
+    *slot = (struct timetable_slot){.tenant = str_dup(tenant), .name = str_dup(name)};
+    return slot->tenant && slot->name ? 0 : err_nomem(err);
+}
+
+/* The version alone does not tell: a row that was removed and put again starts at the first. */
+static bool is_as_known(const struct timetable_slot *known, const struct shared_row *row,
+                        const struct timetable_row *says)
+{
+    return known->version == row->version && known->last_ms == says->last_ms &&
+           str_eq(str_of(known->definition), says->definition);
+}
+
+/* One entry at the end of `table`, or none if the row is a mark that nobody needs. */
+static int take_row(struct engine *e, struct timetable *table, const struct shared_row *row,
+                    struct redrive_err *err)
+{
+    const struct config_cron *own = timetable_own(e->options.config, row->tenant, row->key);
+    struct timetable_slot *known = timetable_find(&e->timetable, row->tenant, row->key);
+    struct timetable_slot *slot = &table->slots[table->n];
+    struct timetable_row says;
+    if (!timetable_row_read(row->value, &says))
+        return own ? err_set(err, REDRIVE_E_CORRUPT, "the row of the periodic task '%s' is damaged",
+                             own->name)
+                   : 0;
+    if (known && known->own == own && is_as_known(known, row, &says)) {
+        table->n++;
+        *slot = *known;
+        known->has_moved = true;
+        return 0;
+    }
+    if (!own && says.definition.len == 0)
+        return 0;
+    table->n++;
+    int rc = slot_init(slot, row->tenant, row->key, err);
+    slot->own = own;
+    slot->version = row->version;
+    slot->last_ms = says.last_ms;
+    if (rc == 0 && says.definition.len > 0) {
+        slot->definition = str_dup(says.definition);
+        rc = slot->definition ? 0 : err_nomem(err);
+    }
+    if (rc == 0 && !own)
+        read_definition(e, slot);
+    find_next(slot);
+    return rc;
+}
+
+static void sort(struct timetable *table)
+{
+    if (table->n > 1)
+        qsort(table->slots, table->n, sizeof table->slots[0], compare_slots);
+}
+
+/* The entries of the configuration that have no row yet. */
+static int take_own(const struct config *config, struct timetable *table, struct redrive_err *err)
+{
+    const struct timetable with_rows = *table;
+    int rc = 0;
+    for (size_t i = 0; config && i < config->n_cron && rc == 0; i++) {
+        const struct config_cron *own = &config->cron[i];
+        if (timetable_find(&with_rows, OWN_TENANT, str_of(own->name)))
+            continue;
+        struct timetable_slot *slot = &table->slots[table->n++];
+        rc = slot_init(slot, OWN_TENANT, str_of(own->name), err);
+        slot->own = own;
+        find_next(slot);
+    }
+    return rc;
+}
+
+int timetable_load(struct engine *e, struct redrive_err *err)
+{
+    const struct config *config = e->options.config;
+    struct timetable table = {0};
+    struct shared_page page = {0};
+    int rc = e->ops->shared_list(e->store, SHARED_CRON, (struct str){0}, &page, err);
+    if (rc < 0)
+        return rc;
+    table.slots = calloc(page.n + (config ? config->n_cron : 0) + 1, sizeof *table.slots);
+    if (!table.slots) {
+        shared_page_release(&page);
+        return err_nomem(err);
+    }
+    for (size_t i = 0; i < page.n && rc == 0; i++)
+        rc = take_row(e, &table, &page.rows[i], err);
+    sort(&table);
+    if (rc == 0)
+        rc = take_own(config, &table, err);
+    sort(&table);
+    shared_page_release(&page);
+    timetable_release(&e->timetable);
+    if (rc < 0)
+        timetable_release(&table);
+    e->timetable = table;
+    for (size_t i = 0; i < table.n; i++)
+        engine_want_own(e, table.slots[i].next_ms);
+    return rc;
+}

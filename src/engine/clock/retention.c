@@ -1,0 +1,271 @@
+#include "engine/clock/retention.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "engine/private.h"
+#include "engine/report/worker_row.h"
+#include "engine/scans.h"
+#include "engine/tasks.h"
+
+#define BATCH 500
+/* With each unit that takes some away all processes read all lanes again: rather few large ones. */
+#define LANE_BATCH 2000
+#define EVERY_MS   (60 * 1000)
+/* Whoever runs a job says when it ended, and says so a little later. */
+#define LATE_MS (10 * 60 * 1000)
+#define DAY_MS  (INT64_C(24) * 3600 * 1000)
+
+#define FOR_EVER INT32_MAX
+
+#define IN(state) (1u << REDRIVE_STATE_##state)
+
+struct sweep {
+    struct engine *e;
+    bool more; /* a batch was full */
+};
+
+static int sweep_states(struct sweep *s, uint32_t states, int64_t kept_ms, struct redrive_err *err)
+{
+    struct scan scan = {.index = SCAN_FINISHED,
+                        .limit = BATCH,
+                        .states = states,
+                        .before_ms = s->e->now_ms - kept_ms};
+    struct scan_outcome outcome;
+    if (scan.before_ms <= 0)
+        return 0;
+    int rc = scan_and_remove(s->e, &scan, NULL, NULL, &outcome, err);
+    s->more |= outcome.more && outcome.moved > 0;
+    return rc;
+}
+
+/* How far the dead of the tasks that keep theirs for so many days have been looked at. */
+struct sweep_mark {
+    int32_t days;     /* 0: of the jobs with a policy of their own */
+    bool at_end;      /* nothing further was there to be looked at */
+    int64_t since_ms; /* when the walk was begun */
+    int64_t at_ms;
+    int64_t at_seq;
+    int64_t before_ms; /* where it was when the last unit was committed */
+    int64_t before_seq;
+};
+
+void retention_forget(struct engine *e)
+{
+    e->n_sweep_marks = 0;
+}
+
+void retention_undo(struct engine *e)
+{
+    for (size_t i = 0; i < e->n_sweep_marks; i++) {
+        struct sweep_mark *mark = &e->sweep_marks[i];
+        mark->at_ms = mark->before_ms;
+        mark->at_seq = mark->before_seq;
+    }
+    e->sweep_ms = e->sweep_kept_ms;
+}
+
+void retention_keep(struct engine *e)
+{
+    for (size_t i = 0; i < e->n_sweep_marks; i++) {
+        struct sweep_mark *mark = &e->sweep_marks[i];
+        mark->before_ms = mark->at_ms;
+        mark->before_seq = mark->at_seq;
+    }
+    e->sweep_kept_ms = e->sweep_ms;
+}
+
+static struct sweep_mark *mark_for(struct engine *e, int32_t days)
+{
+    struct sweep_mark *mark = NULL;
+    for (size_t i = 0; i < e->n_sweep_marks && !mark; i++)
+        if (e->sweep_marks[i].days == days)
+            mark = &e->sweep_marks[i];
+    const bool is_new = !mark || (e->now_ms - mark->since_ms >= DAY_MS && (days || mark->at_end));
+    if (!mark) {
+        struct sweep_mark *grown =
+            realloc(e->sweep_marks, (e->n_sweep_marks + 1) * sizeof *e->sweep_marks);
+        if (!grown)
+            return NULL;
+        e->sweep_marks = grown;
+        mark = &grown[e->n_sweep_marks++];
+    }
+    if (is_new)
+        *mark = (struct sweep_mark){.days = days, .since_ms = e->now_ms};
+    mark->before_ms = mark->at_ms;
+    mark->before_seq = mark->at_seq;
+    return mark;
+}
+
+/* Walks on from the mark over the dead that ended before a time, removes those that go, and moves
+ * the mark. */
+static int walk_on(struct engine *e, struct sweep_mark *mark, int64_t before_ms,
+                   bool (*goes)(void *ctx, const struct job *job), void *ctx,
+                   struct scan_outcome *ret, struct redrive_err *err)
+{
+    struct scan scan = {.index = SCAN_FINISHED,
+                        .limit = BATCH,
+                        .states = IN(DEAD_LETTER) | IN(FAILED),
+                        .before_ms = before_ms,
+                        .after = {.ms = mark->at_ms, .seq = mark->at_seq}};
+    *ret = (struct scan_outcome){0};
+    if (before_ms <= 0)
+        return 0;
+    int rc = scan_and_remove(e, &scan, goes, ctx, ret, err);
+    if (rc < 0)
+        return rc;
+    mark->at_ms = scan.after.ms;
+    mark->at_seq = scan.after.seq;
+    mark->at_end = !ret->more;
+    if (!ret->more && mark->at_ms > before_ms - LATE_MS) {
+        mark->at_ms = before_ms - LATE_MS;
+        mark->at_seq = 0;
+    }
+    return 0;
+}
+
+/* Tasks that keep their dead equally long; none are named: all of them. */
+struct task_names {
+    const struct str *names;
+    size_t n;
+};
+
+/* A policy of its own may say how long a job is kept: others see to these. */
+static bool is_of_tasks(void *ctx, const struct job *job)
+{
+    const struct task_names *tasks = ctx;
+    return job->spec.policy.len == 0 &&
+           (!tasks->names || claim_find(tasks->names, tasks->n, job->spec.task) < tasks->n);
+}
+
+static int sweep_tasks(struct sweep *s, int32_t days, struct task_names tasks,
+                       struct redrive_err *err)
+{
+    struct sweep_mark *mark = mark_for(s->e, days);
+    struct scan_outcome outcome;
+    if (!mark)
+        return err_nomem(err);
+    int rc = walk_on(s->e, mark, s->e->now_ms - days * DAY_MS, is_of_tasks, &tasks, &outcome, err);
+    s->more |= outcome.more;
+    return rc;
+}
+
+/* ---- How long each is kept ------------------------------------------------------------------- */
+
+/* Days as they compare. */
+static int32_t length_of(const struct config_task *task)
+{
+    return task->retry.dlq_retention_days == 0 ? FOR_EVER : task->retry.dlq_retention_days;
+}
+
+static int by_length(const void *left, const void *right)
+{
+    const int32_t a = length_of(*(const struct config_task *const *)left),
+                  b = length_of(*(const struct config_task *const *)right);
+    return (a > b) - (a < b);
+}
+
+/* The jobs that have a policy of their own. Many of a task bring the same one. */
+struct own_policies {
+    const struct engine *e;
+    int32_t longest;         /* of all tasks */
+    struct str policy, task; /* of the job before, and how long it is kept */
+    int32_t length;
+};
+
+/* How long a job is kept that has a policy of its own. */
+static int32_t own_length(const struct own_policies *own, const struct job_spec *spec)
+{
+    const struct config_task *task = task_in_force(own->e, spec->task);
+    struct redrive_policy policy = task->retry;
+    struct policy_box *box = NULL;
+    if (!*task->name)
+        policy.dlq_retention_days = own->longest == FOR_EVER ? 0 : own->longest;
+    int32_t days = policy.dlq_retention_days;
+    if (policy_parse_json(spec->policy, &policy, &box, NULL) == 0)
+        days = policy_box_get(box)->dlq_retention_days;
+    policy_box_free(box);
+    return days == 0 ? FOR_EVER : days;
+}
+
+static bool has_outlived_its_policy(void *ctx, const struct job *job)
+{
+    struct own_policies *own = ctx;
+    const struct job_spec *spec = &job->spec;
+    if (spec->policy.len == 0)
+        return false;
+    if (!str_eq(spec->policy, own->policy) || !str_eq(spec->task, own->task))
+        own->length = own_length(own, spec);
+    own->policy = spec->policy;
+    own->task = spec->task;
+    return own->length != FOR_EVER &&
+           job->status.finished_ms < own->e->now_ms - own->length * DAY_MS;
+}
+
+/* The dead that have a policy of their own. */
+static int sweep_own(struct sweep *s, int32_t longest, struct redrive_err *err)
+{
+    struct own_policies own = {.e = s->e, .longest = longest};
+    struct sweep_mark *mark = mark_for(s->e, 0);
+    struct scan_outcome outcome;
+    if (!mark)
+        return err_nomem(err);
+    int rc =
+        walk_on(s->e, mark, s->e->now_ms - DAY_MS, has_outlived_its_policy, &own, &outcome, err);
+    s->more |= outcome.moved > 0 && outcome.more;
+    return rc;
+}
+
+static int sweep_dead(struct sweep *s, struct redrive_err *err)
+{
+    size_t n, n_names = 0;
+    const struct config_task **tasks = tasks_in_force(s->e, &n);
+    struct str *names = arena_array(&s->e->arena, n + 1, sizeof *names);
+    if (!tasks || !names)
+        return err_nomem(err);
+    if (n > 0)
+        qsort(tasks, n, sizeof(const struct config_task *), by_length);
+    int32_t longest = length_of(engine_task(s->e, (struct str){0}));
+    if (n > 0 && length_of(tasks[n - 1]) > longest)
+        longest = length_of(tasks[n - 1]);
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const int32_t length = length_of(tasks[i]);
+        if (length == longest)
+            break;
+        names[n_names++] = str_of(tasks[i]->name);
+        if (i + 1 < n && length_of(tasks[i + 1]) == length)
+            continue;
+        rc = sweep_tasks(s, length, (struct task_names){names, n_names}, err);
+        n_names = 0;
+    }
+    if (rc == 0 && longest != FOR_EVER)
+        rc = sweep_tasks(s, longest, (struct task_names){0}, err);
+    return rc < 0 ? rc : sweep_own(s, longest, err);
+}
+
+int retention_sweep(struct engine *e, struct redrive_err *err)
+{
+    const struct config *config = e->options.config;
+    struct sweep s = {.e = e};
+    size_t n_lanes = 0;
+    if (e->now_ms >= e->sweep_ms) {
+        int64_t completed_ms = config ? config->retention.completed_ms : DAY_MS;
+        int64_t cancelled_ms = config ? config->retention.cancelled_ms : DAY_MS;
+        int rc = sweep_states(&s, IN(COMPLETED), completed_ms, err);
+        if (rc == 0)
+            rc = sweep_states(&s, IN(CANCELLED), cancelled_ms, err);
+        if (rc == 0)
+            rc = sweep_dead(&s, err);
+        if (rc == 0)
+            rc = workers_sweep(e, err);
+        if (rc == 0)
+            rc = lanes_sweep(e, LANE_BATCH, &n_lanes, err);
+        if (rc < 0)
+            return rc;
+        s.more |= n_lanes == LANE_BATCH;
+        e->sweep_ms = s.more ? e->now_ms : e->now_ms + EVERY_MS;
+    }
+    engine_want_own(e, e->sweep_ms);
+    return 0;
+}

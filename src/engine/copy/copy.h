@@ -1,0 +1,90 @@
+/* copy.h - copies everything from one store into another.
+ *
+ * Jobs with their history, breakers, limits, pauses, definitions of tasks, the timetable, alerts,
+ * cancels that are asked for, counters, and the keys that are held by no job. Not the rows of
+ * workers: those are processes.
+ *
+ * The source is only read. Jobs go over in the order of their seq, some hundred a unit, each unit
+ * whole: a transfer that is interrupted, however hard, has lost nothing, and the next one passes
+ * over what is there. Nothing in the destination is ever overwritten, except shared rows of one
+ * that holds no job yet. At the end both stores are read again and compared.
+ *
+ * What makes a repetition harmless
+ *   - jobs and keys are known by their names, and refused by the store the second time
+ *   - shared rows go with the first unit of jobs, so that a destination without jobs has none
+ *   - counters go last, in one unit, up to the value of the source. When the destination has jobs
+ *     of its own they are added to, once: a counter named TRANSFER_COUNTER, with the source as its
+ *     label, says that it has been done. Such marks go along when the store is moved on, and are no
+ *     part of its content: neither counted nor compared
+ *
+ * Nobody should work on either store meanwhile; that is looked at, and refused unless forced.
+ */
+#ifndef ENGINE_COPY_COPY_H
+#define ENGINE_COPY_COPY_H
+
+#include "engine/copy/content.h"
+#include "store/store.h"
+
+/* The most jobs in a unit. */
+#define TRANSFER_CHUNK_MAX 500
+
+#define TRANSFER_COUNTER "moved_from"
+
+struct transfer_options {
+    struct store *from;
+    struct store *to;     /* NULL with dry_run: there is none yet */
+    const char *name;     /* of the source, the same each time; no secrets in it */
+    int64_t now_ms;       /* for a store that has no clock */
+    bool dry_run;         /* look at both, count the source, write nothing */
+    bool despite_workers; /* even if some are alive */
+    bool into_existing;   /* even if the destination has jobs that the source has not */
+
+    /* Called after each page, if not NULL: what it is about ("look", "copy", "check", "compare")
+     * and how many jobs of how many are done. False: stop with REDRIVE_E_CANCELLED. */
+    bool (*progress)(void *ctx, const char *phase, uint64_t done, uint64_t total);
+    void *ctx;
+};
+
+/* What there was, and how it went. */
+struct transfer_report {
+    /* In the source. */
+    uint64_t jobs;
+    uint64_t attempts;
+    uint64_t by_state[REDRIVE_STATE_COUNT];
+    uint64_t rows[SHARED_KIND_COUNT]; /* by kind */
+    uint64_t counters;
+    uint64_t held_keys;
+    struct content_sum from; /* over all of it */
+
+    /* In the destination. */
+    uint64_t copied;       /* jobs that were added by this run */
+    uint64_t differing;    /* jobs that are there and are not the same */
+    uint64_t missing;      /* jobs that are not there: another one holds their key */
+    uint64_t others;       /* differences in anything else */
+    struct content_sum to; /* over what should be as in the source */
+    char difference[256];  /* the first one; "" when there is none */
+};
+
+static inline bool transfer_is_same(const struct transfer_report *report)
+{
+    return report->difference[0] == '\0';
+}
+
+/* Nobody should change anything under a transfer: REDRIVE_E_STATE when workers are alive on a
+ * store, which is called the `side` in the error. */
+int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
+                        struct redrive_err *err);
+
+/* Whether both are the same store, whatever they are called: a row is put through `b`, looked for
+ * through `a`, and taken away again. Should a crash leave it behind: it is that of a worker that
+ * has gone, which whoever ticks removes. */
+int transfer_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *ret,
+                           struct redrive_err *err);
+
+/* Looks, copies and checks; a unit that others were in the way of is tried again for a while. 0
+ * when it came to an end, whether the stores are then the same or not; REDRIVE_E_STATE when it was
+ * refused before anything was written. */
+int transfer_run(const struct transfer_options *options, struct transfer_report *ret,
+                 struct redrive_err *err);
+
+#endif

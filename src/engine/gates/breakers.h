@@ -1,0 +1,65 @@
+/* breakers.h - every breaker of a store as people want to see it.
+ *
+ * Reads what processes share, through any store handle and outside of a unit: no engine is needed,
+ * and nothing is changed. What is shown is what the store has: the sums over a breaker's window may
+ * lag by a second, and an open breaker whose recovery time has passed stays open until a job asks;
+ * without a job to ask, it is idle.
+ */
+#ifndef ENGINE_GATES_BREAKERS_H
+#define ENGINE_GATES_BREAKERS_H
+
+#include <stdint.h>
+
+#include "base/json/writer.h"
+#include "base/mem/arena.h"
+#include "base/text/str.h"
+#include "config/config.h"
+#include "redrive.h"
+#include "store/store.h"
+
+struct breaker_info {
+    struct str tenant;
+    struct str key;
+    struct redrive_breaker_status status; /* its name is NULL */
+    uint64_t parked;                      /* jobs that wait for it, once they have been counted */
+    double release_rate; /* jobs a second that it lets go after it has closed; 0: none wait */
+    bool is_idle;        /* it would let the next job probe, but none has come; see lane_is_idle */
+};
+
+struct breaker_page {
+    struct breaker_info *breakers; /* by tenant, then key, as bytes */
+    size_t n;
+    struct arena arena;
+};
+
+/* An absent tenant: all of them. REDRIVE_E_CORRUPT names a row that cannot be read. What the page
+ * held is released first; after a failure it is empty. */
+int breakers_read(struct store *store, struct str tenant, int64_t now_ms, struct breaker_page *ret,
+                  struct redrive_err *err);
+void breaker_page_release(struct breaker_page *page);
+
+/* The task of the configuration that declares the breaker of a key, as below; NULL: none does. */
+const struct config_task *breakers_declared_by(const struct config *config, struct str key);
+
+/* Adds those that have no row yet, closed and without counts, as the tasks of a configuration
+ * declare them: for each task whose breaker has one key for all of its jobs, `{task}` or a plain
+ * word. An absent tenant: the default one. */
+int breakers_add_declared(const struct config *config, struct str tenant, int64_t now_ms,
+                          struct breaker_page *page, struct redrive_err *err);
+
+/* Counts the parked jobs of each, which costs as many rows as are parked. The same tenant. */
+int breakers_count_parked(struct store *store, struct str tenant, struct breaker_page *page,
+                          struct redrive_err *err);
+
+/* NULL when there is none of that key in the tenant. */
+const struct breaker_info *breakers_find(const struct breaker_page *page, struct str tenant,
+                                         struct str key);
+
+/* How many hold work back: see breaker_is_open. Those that are idle hold back nothing, and are not
+ * counted. */
+uint32_t breakers_open(const struct breaker_page *page);
+
+/* One object; times are text. */
+void breaker_write_json(struct json_writer *w, const struct breaker_info *info);
+
+#endif

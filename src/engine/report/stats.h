@@ -1,0 +1,103 @@
+/* stats.h - all figures of a store in one place.
+ *
+ * Read through any store handle, outside of a unit, by any process: counters that all processes add
+ * up, sizes, breakers, and what workers that are alive tell of themselves. The parts are read one
+ * after the other, so that under load they may differ by what happened in between.
+ *
+ * docs/monitoring.md says what each figure means.
+ */
+#ifndef ENGINE_REPORT_STATS_H
+#define ENGINE_REPORT_STATS_H
+
+#include "base/json/writer.h"
+#include "base/mem/arena.h"
+#include "core/breaker/health.h"
+#include "engine/gates/breakers.h"
+#include "engine/report/events.h"
+#include "engine/report/worker_row.h"
+#include "store/store.h"
+
+/* By what counters are told apart. */
+enum stats_label {
+    STATS_TASK,
+    STATS_QUEUE,
+    STATS_PARTITION, /* a task within a queue */
+    STATS_CLASS,
+    STATS_LABEL_COUNT
+};
+
+/* The counters of one task, queue, partition or class, by enum engine_event_kind. */
+struct stats_row {
+    struct str name;  /* of a partition: its task */
+    struct str queue; /* of a partition */
+    uint64_t counts[ENGINE_EVENT_COUNT];
+};
+struct stats_rows {
+    struct stats_row *rows; /* by name, then queue */
+    size_t n;
+};
+
+/* The jobs of one task, over all of its queues. */
+struct task_count {
+    struct str task;
+    uint64_t by_state[REDRIVE_STATE_COUNT];
+};
+
+struct stats {
+    int64_t at_ms;
+    struct str tenant; /* absent: all of them together */
+    uint64_t counts[ENGINE_EVENT_COUNT];
+    uint64_t unclassified;
+    struct stats_rows by[STATS_LABEL_COUNT];
+    double average_retries; /* retries for each job that has ended */
+
+    uint64_t by_state[REDRIVE_STATE_COUNT];
+    struct queue_page queues;
+    struct line_page lines;   /* by task, then queue */
+    struct task_count *tasks; /* by name */
+    size_t n_tasks;
+    int64_t oldest_ready_ms; /* created, of the oldest queued job; 0: none is */
+    int64_t next_ready_ms;   /* when the first time-locked job is due; 0: none is */
+
+    struct breaker_page breakers;
+    uint32_t breakers_by_state[REDRIVE_BREAKER_STATE_COUNT];
+
+    struct worker_page workers;
+    double tasks_per_second; /* of all workers together */
+    struct redrive_health health;
+
+    struct arena arena;
+};
+
+/* An absent tenant: all of them. NULL thresholds are the default ones. Fills in all of `ret`, which
+ * must be zeroed or released; after a failure it is empty. */
+int stats_read(struct store *store, struct str tenant, const struct health_thresholds *thresholds,
+               int64_t now_ms, struct stats *ret, struct redrive_err *err);
+void stats_release(struct stats *stats);
+
+/* Only the health, which costs a few rows however many jobs there are. The page has the workers
+ * that are alive, for the caller to release. */
+int stats_health(struct store *store, const struct health_thresholds *thresholds, int64_t now_ms,
+                 struct redrive_health *ret, struct worker_page *ret_workers,
+                 struct redrive_err *err);
+
+/* The native document: everything. */
+void stats_write_json(struct json_writer *w, const struct stats *stats);
+
+/* The same without what grows with the number of tasks, queues and workers: the totals, and the
+ * `max_queues` queues that have most to do. */
+void stats_write_summary_json(struct json_writer *w, const struct stats *stats, size_t max_queues);
+
+/* execution_stats, circuit_breaker_stats and dead_letter_stats; rates in percent. A breaker that is
+ * half open counts as open. */
+void stats_write_retry_json(struct json_writer *w, const struct stats *stats);
+
+/* status, health_score, success_rate, error_rate, latency_factor, breakers, breakers_open,
+ * workers. */
+void health_write_json(struct json_writer *w, const struct redrive_health *health,
+                       const struct worker_page *workers);
+/* The same without the braces, into an object that is open. */
+void health_write_members(struct json_writer *w, const struct redrive_health *health,
+                          size_t workers);
+
+#endif

@@ -1,0 +1,281 @@
+#include "engine/transaction.h"
+
+#include "base/err.h"
+#include "base/time/clock.h"
+#include "engine/clock/retention.h"
+#include "engine/conflict.h"
+#include "engine/private.h"
+
+/* A unit that others get in the way of is given up after some seconds (conflict.h), and everybody
+ * waits with it: operations are no longer tried one by one after a few of these. */
+#define ALONE_MS 20000
+
+/* When to try again after no unit could be begun. */
+#define AWAY_MS 1000
+
+/* How far a unit came before it failed. */
+enum stage {
+    STAGE_BEGIN,
+    STAGE_MOVES,
+    STAGE_CONFLICT,
+    STAGE_COMMIT,
+};
+
+static void start_clean(struct engine *e)
+{
+    arena_release(&e->arena);
+    arena_init(&e->arena);
+    e->n_events = 0;
+    e->n_fired = 0;
+    e->touched = false;
+    e->news = 0;
+    e->puts = 0;
+    e->ahead = NULL;
+    e->n_ahead = 0;
+}
+
+/* Lets the store look for the jobs that those will ask for who are served by this unit. */
+static void look_ahead(struct engine *e)
+{
+    if (!e->ahead || !e->ops->look_ahead)
+        return;
+    struct claim_filter filter = *e->ahead;
+    filter.limit = e->n_ahead;
+    filter.max_bytes *= e->n_ahead_claims;
+    e->ops->look_ahead(e->store, &filter);
+}
+
+/* Operations that may all be made together with others of their kind. */
+static int make_together(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    struct op **alike = arena_array(&e->arena, n, sizeof(struct op *));
+    int rc = 0;
+    if (!alike)
+        return err_nomem(err);
+    for (int rank = 0; rank < OP_RANKS && rc == 0; rank++) {
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++)
+            if (ops[i]->kind->rank == rank)
+                alike[count++] = ops[i];
+        if (count > 0)
+            rc = alike[0]->kind->apply(e, alike, count, err);
+    }
+    return rc;
+}
+
+static int apply_all(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0, end; i < n && rc == 0; i = end) {
+        for (end = i; end < n && ops[end]->kind; end++)
+            ops[end]->code = 0;
+        if (end > i) {
+            rc = make_together(e, &ops[i], end - i, err);
+            continue;
+        }
+        ops[end++]->code = 0;
+        rc = ops[i]->apply(e, ops[i], err);
+    }
+    return rc;
+}
+
+static int make_moves(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    int rc = apply_all(e, ops, n, err);
+    if (rc == 0)
+        rc = events_count(e, err);
+    if (rc == 0 && e->arena.failed)
+        rc = err_nomem(err);
+    return rc < 0 ? rc : lanes_save(e, err);
+}
+
+/* That jobs have started, or that a lease is longer now, is news to nobody. */
+static uint32_t news_of(const struct engine *e)
+{
+    uint32_t news = e->news | (e->puts > 0 ? STORE_NEWS_TIME : 0);
+    for (size_t i = 0; i < e->n_events && !(news & STORE_NEWS_END); i++)
+        if (e->events[i].kind != ENGINE_EVENT_STARTED)
+            news |= STORE_NEWS_END;
+    return news;
+}
+
+static bool asks(const struct op_batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->ops[i]->asks)
+            return true;
+    return false;
+}
+
+static bool looks(const struct op_batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->ops[i]->looks)
+            return true;
+    return false;
+}
+
+static int begin(struct engine *e, bool asks_server, int64_t *ret_version, struct redrive_err *err)
+{
+    const int64_t asked_ms = engine_clock_ms(e);
+    if (asks_server) {
+        store_ask(e->store);
+        e->shared_seen = -1; /* there may have been quiet puts */
+    }
+    int rc = e->ops->begin(e->store, asked_ms, &e->now_ms, ret_version, err);
+    if (rc == 0)
+        engine_note_time(e, asked_ms, e->now_ms);
+    else /* callers that are told that the store is away ask no more: the engine looks for it */
+        engine_want(e, engine_now_ms(e) + AWAY_MS);
+    return rc;
+}
+
+/* Begins, and lets in what has come meanwhile. */
+static int begin_batch(struct engine *e, struct op_batch *batch, int64_t *ret_version,
+                       struct redrive_err *err)
+{
+    const bool has_asked = asks(batch);
+    store_look(e->store, looks(batch));
+    int rc = begin(e, has_asked, ret_version, err);
+    if (rc < 0 || !batch->gather)
+        return rc;
+    batch->gather(batch);
+    if (has_asked || !asks(batch))
+        return 0;
+    e->ops->rollback(e->store);
+    return begin(e, true, ret_version, err);
+}
+
+static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
+                    struct redrive_err *err)
+{
+    int64_t version;
+    *ret_stage = STAGE_BEGIN;
+    start_clean(e);
+    int rc = begin_batch(e, batch, &version, err);
+    if (rc < 0)
+        return rc;
+    *ret_stage = STAGE_MOVES;
+    rc = engine_refresh(e, version, err);
+    if (rc == 0)
+        rc = make_moves(e, batch->ops, batch->n, err);
+    if (rc == 0 && e->touched) {
+        *ret_stage = STAGE_COMMIT;
+        store_tell(e->store, news_of(e));
+        look_ahead(e);
+        rc = e->ops->commit(e->store, err);
+    }
+    if (rc < 0 || !e->touched)
+        e->ops->rollback(e->store);
+    if (rc == REDRIVE_E_CANCELLED)
+        *ret_stage = STAGE_CONFLICT;
+    if (rc < 0) {
+        running_rollback(&e->running);
+        engine_forget(e);
+        return rc;
+    }
+    running_commit(&e->running);
+    lanes_commit(e);
+    retention_keep(e);
+    const bool is_unknown = version == STORE_VERSION_UNKNOWN || e->lanes.are_unknown;
+    e->shared_seen = is_unknown ? -1 : version + e->puts;
+    events_publish(e);
+    alerts_publish(e);
+    return 0;
+}
+
+/* What was in the way the last time says the most. */
+static int given_up(const struct conflict *conflict, struct redrive_err *err)
+{
+    const struct redrive_err last = *err;
+    err->code = REDRIVE_E_IO;
+    err_detail(err, "%s%stried %d times", last.detail, last.detail[0] ? "; " : "", conflict->tries);
+    return REDRIVE_E_IO;
+}
+
+static int run_until_alone(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
+                           struct redrive_err *err)
+{
+    struct conflict conflict;
+    int rc = 0;
+    *ret_stage = STAGE_BEGIN;
+    conflict_init(&conflict, &e->rng);
+    while (conflict_try(&conflict)) {
+        rc = run_unit(e, batch, ret_stage, err);
+        if (rc == 0 || *ret_stage != STAGE_CONFLICT)
+            return rc;
+        e->conflicts++;
+    }
+    return given_up(&conflict, err);
+}
+
+static void fail_all(struct op *const *ops, size_t n, const struct redrive_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        ops[i]->code = err->code;
+        ops[i]->err = *err;
+    }
+}
+
+/* Nobody else's turn would go better. */
+static bool nobody_can(enum stage stage, int code)
+{
+    return stage == STAGE_BEGIN || (stage == STAGE_COMMIT && code == REDRIVE_E_IO);
+}
+
+static int run_or_tell(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
+                       struct redrive_err *err)
+{
+    pulse_begins(e->pulse);
+    int rc = run_until_alone(e, batch, ret_stage, err);
+    if (rc == 0) {
+        pulse_worked(e->pulse, e->touched);
+        return 0;
+    }
+    err->code = rc;
+    if (*ret_stage == STAGE_COMMIT && rc == REDRIVE_E_IO && !store_base(e->store)->is_undone)
+        err_hint(err, "it may or may not have happened: look before you repeat it");
+    if (batch->n <= 1 || nobody_can(*ret_stage, rc)) {
+        pulse_failed(e->pulse, *ret_stage != STAGE_BEGIN, err);
+        fail_all(batch->ops, batch->n, err);
+    }
+    return rc;
+}
+
+static void apply_one_by_one(struct engine *e, struct op **ops, size_t n)
+{
+    const int64_t start_ms = clock_monotonic_ms();
+    for (size_t i = 0; i < n; i++) {
+        struct redrive_err err = {0};
+        enum stage stage;
+        int rc = run_or_tell(e, &(struct op_batch){.ops = &ops[i], .n = 1}, &stage, &err);
+        if (rc == 0)
+            continue;
+        if (stage == STAGE_BEGIN || clock_monotonic_ms() - start_ms >= ALONE_MS) {
+            fail_all(&ops[i + 1], n - i - 1, &err);
+            return;
+        }
+    }
+}
+
+void engine_apply_batch(struct engine *e, struct op_batch *batch)
+{
+    struct redrive_err err = {0};
+    enum stage stage;
+    int rc = run_or_tell(e, batch, &stage, &err);
+    if (rc < 0 && batch->n > 1 && !nobody_can(stage, rc))
+        apply_one_by_one(e, batch->ops, batch->n);
+}
+
+void engine_apply(struct engine *e, struct op **ops, size_t n)
+{
+    engine_apply_batch(e, &(struct op_batch){.ops = ops, .n = n});
+}
+
+int engine_apply_one(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    engine_apply(e, &op, 1);
+    if (op->code < 0 && err)
+        *err = op->err;
+    return op->code;
+}

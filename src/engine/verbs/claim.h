@@ -1,0 +1,45 @@
+/* claim.h - ready jobs for a worker.
+ *
+ * The best ready jobs are looked at in turn. One whose deadline has passed ends; one whose breaker
+ * does not let it through, or whose limit is reached, is parked, and uses no attempt; the others
+ * start, each under a token and a lease.
+ *
+ * Claims of one unit that look for the same are made as one, so that many workers who ask for a job
+ * each cost the store little more than one who asks for many; who came first is served first.
+ */
+#ifndef ENGINE_VERBS_CLAIM_H
+#define ENGINE_VERBS_CLAIM_H
+
+#include "engine/transaction.h"
+#include "store/store.h"
+
+/* Pages of ready jobs that one claim looks at. */
+#define CLAIM_ROUNDS 8
+
+/* A page of ready jobs, held by each claim that was given some of them. */
+struct claim_page;
+
+struct claim_op {
+    struct op op;
+    struct claim_filter filter; /* strings borrowed; its limit is the number wanted */
+    struct str worker;          /* borrowed */
+    int64_t lease_ms;           /* 0: as each task says */
+    /* How long this job's lease lasts, where jobs say so themselves; set after the init. Called on
+     * the engine's thread, reads nothing but the job. NULL, or an answer of 0: as above. */
+    int64_t (*lease_of)(const struct job *job);
+
+    /* The answer: the jobs as they now are, running. */
+    struct job *jobs;
+    size_t n;
+    bool more; /* there may be further ready ones, or some whose time has come */
+
+    size_t capacity;
+    struct claim_page *pages[CLAIM_ROUNDS]; /* hold the strings of the jobs */
+    size_t n_pages;
+};
+
+void claim_op_init(struct claim_op *op, const struct claim_filter *filter, struct str worker,
+                   int64_t lease_ms);
+void claim_op_release(struct claim_op *op);
+
+#endif

@@ -1,0 +1,295 @@
+#include "engine/verbs/settle.h"
+
+#include "base/err.h"
+#include "core/classify/fingerprint.h"
+#include "core/state.h"
+#include "engine/facts.h"
+#include "engine/private.h"
+
+int settle_lanes(struct engine *e, const struct job *job, enum breaker_result result,
+                 struct redrive_err *err)
+{
+    const struct job_spec *spec = &job->spec;
+    int rc = 0;
+    if (spec->limit_key.len > 0) {
+        struct lane *lane = lane_find(&e->lanes.limits, spec->tenant, spec->limit_key);
+        if (!lane && !e->lanes.are_fresh) /* another process may have made it a moment ago */
+            return err_set(err, REDRIVE_E_CANCELLED, "the limits are to be read again");
+        if (lane) {
+            lane_give_slot(lane);
+            if (lane->has_parked && lane_has_slots(lane))
+                engine_want(e, e->now_ms);
+            rc = lane_mark(e, lane, err);
+        }
+    }
+    if (rc < 0 || spec->breaker_key.len == 0)
+        return rc;
+    struct lane *lane;
+    rc = lane_breaker(e, spec->tenant, spec->breaker_key,
+                      &task_in_force(e, spec->task)->breaker.config, &lane, err);
+    if (rc < 0)
+        return rc;
+    lane_record(lane, job->status.permit, result, e->now_ms - job->status.started_ms, e->now_ms);
+    if (lane->has_parked)
+        engine_want(e, e->now_ms);
+    return lane_mark(e, lane, err);
+}
+
+static enum engine_event_kind kind_of(const struct decision *d)
+{
+    switch (d->state) {
+    case REDRIVE_STATE_COMPLETED: return ENGINE_EVENT_COMPLETED;
+    case REDRIVE_STATE_RETRYING: return ENGINE_EVENT_RETRYING;
+    case REDRIVE_STATE_DEAD_LETTER: return ENGINE_EVENT_DEAD;
+    case REDRIVE_STATE_FAILED: return ENGINE_EVENT_FAILED;
+    case REDRIVE_STATE_CANCELLED: return ENGINE_EVENT_CANCELLED;
+    case REDRIVE_STATE_QUEUED:
+    case REDRIVE_STATE_SCHEDULED:
+    case REDRIVE_STATE_RUNNING:
+    case REDRIVE_STATE_PARKED:
+    case REDRIVE_STATE_COUNT:
+    default: return ENGINE_EVENT_RELEASED;
+    }
+}
+
+static void tell(struct engine *e, const struct job *job, const struct settlement *s,
+                 const struct job_error *error)
+{
+    const struct decision *d = &s->decision;
+    struct engine_event event = event_of(e, kind_of(d), job);
+    event.ran = true;
+    event.run_ms = e->now_ms > job->status.started_ms ? e->now_ms - job->status.started_ms : 0;
+    event.delay_ms = d->delay_ms;
+    event.class_ = d->class_;
+    event.severity = d->severity;
+    event.reason = d->reason;
+    event.unclassified = d->unclassified;
+    event.message = error->message;
+    event_add(e, &event);
+}
+
+/* ---- Together -------------------------------------------------------------------------------- */
+
+int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct job *job,
+                     struct settlement *s, struct redrive_err *err)
+{
+    s->decision = facts_decide(e, job, &s->outcome);
+    s->ret = (struct move_result){0};
+    struct job_error error = facts_error(&s->outcome, &s->decision);
+    const uint64_t group = error.class_ == REDRIVE_CLASS_SUCCESS
+                               ? 0
+                               : fingerprint(error.type, error.class_, error.message);
+    error.message = facts_message(e, error.message, &s->decision);
+    const bool is_done = s->decision.state == REDRIVE_STATE_COMPLETED;
+    batch->moves[batch->n] = (struct settle_move){
+        .seq = job->status.seq,
+        .token = job->status.token,
+        .decision = &s->decision,
+        .error = error,
+        .result = is_done ? s->result : (struct str){0},
+        .fingerprint = group,
+    };
+    batch->items[batch->n].s = s;
+    batch->items[batch->n].job = job;
+    return ++batch->n == SETTLE_TOGETHER_MAX ? settle_batch_flush(e, batch, err) : 0;
+}
+
+/* The store has made the move. */
+static int settled(struct engine *e, const struct job *job, const struct settlement *s,
+                   const struct job_error *error, struct redrive_err *err)
+{
+    const struct decision *d = &s->decision;
+    e->touched = true;
+    tell(e, job, s, error);
+    if (d->state == REDRIVE_STATE_RETRYING || d->state == REDRIVE_STATE_SCHEDULED)
+        engine_waits_until(e, e->now_ms + d->delay_ms);
+    /* While it ran its deadline asked for nothing. */
+    if (!state_has_ended(d->state))
+        engine_waits_until(e, job->spec.deadline_ms);
+    if (d->state == REDRIVE_STATE_QUEUED)
+        engine_made_some_ready(e);
+    return settle_lanes(e, job, d->breaker, err);
+}
+
+int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err)
+{
+    struct move_result results[SETTLE_TOGETHER_MAX];
+    const size_t n = batch->n;
+    int rc = n == 0 ? 0 : e->ops->move(e->store, SETTLES(batch->moves, n), results, err);
+    for (size_t i = 0; i < n; i++) {
+        struct settlement *s = batch->items[i].s;
+        if (rc == 0)
+            s->ret = results[i];
+        if (rc == 0 && s->ret.code == 0)
+            rc = settled(e, batch->items[i].job, s, &batch->moves[i].error, err);
+    }
+    batch->n = 0;
+    return rc;
+}
+
+/* ---- By those who ran them ------------------------------------------------------------------- */
+
+static bool holds_lease(const struct settlement *s, const struct job_status *job)
+{
+    if (job->state != REDRIVE_STATE_RUNNING)
+        return false;
+    return s->token != 0 ? s->token == job->token
+                         : s->worker.len > 0 && str_eq(s->worker, job->worker);
+}
+
+/* The row has to be read, which must show what the batch has done. */
+static int settle_unknown(struct engine *e, struct settle_batch *batch, struct settlement *s,
+                          struct redrive_err *err)
+{
+    struct job_page page = {0};
+    int rc = settle_batch_flush(e, batch, err);
+    if (rc == 0)
+        rc = engine_find(e, s->tenant, s->id, s->seq, &page, err);
+    s->ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
+    if (rc > 0 && page.jobs) {
+        const struct job *job = &page.jobs[0];
+        const bool holds = holds_lease(s, &job->status);
+        rc = holds ? settle_batch_add(e, batch, job, s, err) : 0;
+        if (rc == 0 && holds)
+            rc = settle_batch_flush(e, batch, err);
+        if (!holds)
+            s->ret = (struct move_result){.code = REDRIVE_E_STATE, .state = job->status.state};
+        else if (rc == 0 && s->ret.code == 0)
+            running_drop(&e->running, job->status.seq);
+    }
+    job_page_release(&page);
+    return rc;
+}
+
+static int settle_one(struct engine *e, struct settle_batch *batch, struct settlement *s,
+                      struct redrive_err *err)
+{
+    const struct job *known = running_get(&e->running, s->seq, s->token);
+    if (!known || (s->tenant.len > 0 && !str_eq(s->tenant, known->spec.tenant)))
+        return settle_unknown(e, batch, s, err);
+    return settle_batch_add(e, batch, running_take(&e->running, s->seq, s->token), s, err);
+}
+
+static int settle_ops(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    struct settle_batch batch;
+    batch.n = 0;
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const struct settle_op *op = (const struct settle_op *)ops[i];
+        for (size_t k = 0; k < op->n && rc == 0; k++)
+            rc = settle_one(e, &batch, &op->items[k], err);
+    }
+    return rc == 0 ? settle_batch_flush(e, &batch, err) : rc;
+}
+
+static int apply_settle(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    return settle_ops(e, &base, 1, err);
+}
+
+static const struct op_kind SETTLE = {.rank = 1, .apply = settle_ops};
+
+/* A token was given with a claim that has been answered. Without one, the claim may be on its way
+ * in the same unit, and must be made first. */
+static bool all_have_tokens(const struct settlement *items, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (items[i].token == 0)
+            return false;
+    return true;
+}
+
+void settle_op_init(struct settle_op *op, struct settlement *items, size_t n)
+{
+    *op = (struct settle_op){
+        .op = {.apply = apply_settle,
+               .kind = all_have_tokens(items, n) ? &SETTLE : NULL,
+               .weight = n},
+        .items = items,
+        .n = n,
+    };
+}
+
+/* ---- Heartbeats ------------------------------------------------------------------------------ */
+
+/* Fills in what an extension by id leaves open; a refusal stands in its result. */
+static int find_extended(struct engine *e, struct extension *x, int64_t *ret_seq,
+                         int64_t *ret_lease_ms, struct redrive_err *err)
+{
+    struct job_page page = {0};
+    int rc = engine_find(e, x->tenant, x->id, 0, &page, err);
+    x->ret = (struct move_result){.code = REDRIVE_E_NOT_FOUND};
+    if (rc > 0) {
+        const struct job *job = &page.jobs[0];
+        bool holds = job->status.state == REDRIVE_STATE_RUNNING && job->status.token == x->token;
+        x->ret =
+            (struct move_result){.code = holds ? 0 : REDRIVE_E_STATE, .state = job->status.state};
+        *ret_seq = job->status.seq;
+        if (x->lease_ms == 0)
+            *ret_lease_ms = task_in_force(e, job->spec.task)->lease_ms;
+    }
+    job_page_release(&page);
+    return rc < 0 ? rc : 0;
+}
+
+/* Extensions that the store hears of together. */
+#define EXTEND_TOGETHER_MAX 256
+struct extend_batch {
+    struct extend_move moves[EXTEND_TOGETHER_MAX];
+    struct extension *items[EXTEND_TOGETHER_MAX];
+    size_t n;
+};
+
+static int extend_flush(struct engine *e, struct extend_batch *batch, struct redrive_err *err)
+{
+    struct move_result results[EXTEND_TOGETHER_MAX];
+    const size_t n = batch->n;
+    int rc = n == 0 ? 0 : e->ops->move(e->store, EXTENDS(batch->moves, n), results, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        batch->items[i]->ret = results[i];
+        e->touched |= results[i].code == 0;
+    }
+    batch->n = 0;
+    return rc;
+}
+
+static int extend_add(struct engine *e, struct extend_batch *batch, struct extension *x,
+                      struct redrive_err *err)
+{
+    int64_t seq = x->seq, lease_ms = x->lease_ms;
+    x->ret = (struct move_result){.code = x->token == 0 ? REDRIVE_E_STATE : 0};
+    int rc = seq == 0 ? find_extended(e, x, &seq, &lease_ms, err) : 0;
+    if (rc < 0 || x->ret.code < 0 || x->token == 0)
+        return rc;
+    batch->moves[batch->n] = (struct extend_move){seq, x->token, engine_lease_until(e, lease_ms)};
+    batch->items[batch->n++] = x;
+    return batch->n == EXTEND_TOGETHER_MAX ? extend_flush(e, batch, err) : 0;
+}
+
+static int extend_ops(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    struct extend_batch batch;
+    batch.n = 0;
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const struct extend_op *op = (const struct extend_op *)ops[i];
+        for (size_t k = 0; k < op->n && rc == 0; k++)
+            rc = extend_add(e, &batch, &op->items[k], err);
+    }
+    return rc == 0 ? extend_flush(e, &batch, err) : rc;
+}
+
+static int apply_extend(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    return extend_ops(e, &base, 1, err);
+}
+
+/* Before settlements: one that is made in the same unit has no lease to extend any more. */
+static const struct op_kind EXTEND = {.rank = 0, .apply = extend_ops};
+
+void extend_op_init(struct extend_op *op, struct extension *items, size_t n)
+{
+    *op = (struct extend_op){
+        .op = {.apply = apply_extend, .kind = &EXTEND, .weight = n}, .items = items, .n = n};
+}

@@ -1,0 +1,79 @@
+/* settle.h - how runs ended.
+ *
+ * A settlement is made by the holder of the lease's token, and by nobody else: one that comes too
+ * late is refused with REDRIVE_E_STATE and changes nothing. A door whose protocol has no tokens
+ * names the worker instead, and the token is that of the lease which this worker now holds. What
+ * becomes of the job is decide()'s word; its breaker, its limit and the counters hear of it in the
+ * same unit.
+ */
+#ifndef ENGINE_VERBS_SETTLE_H
+#define ENGINE_VERBS_SETTLE_H
+
+#include "core/decide.h"
+#include "engine/transaction.h"
+#include "store/store.h"
+
+struct settlement {
+    struct str tenant;
+    struct str id;          /* with seq 0 */
+    int64_t seq;            /* the job's number, if it is known */
+    uint64_t token;         /* of the lease */
+    struct str worker;      /* with token 0: the lease that this worker holds, if it does */
+    struct outcome outcome; /* strings borrowed */
+    struct str result;      /* kept if it was a success; absent: none */
+
+    /* The answer. */
+    struct move_result ret;
+    struct decision decision; /* when ret.code is 0 */
+};
+
+struct settle_op {
+    struct op op;
+    struct settlement *items; /* borrowed */
+    size_t n;
+};
+/* The items are complete. */
+void settle_op_init(struct settle_op *op, struct settlement *items, size_t n);
+
+/* A heartbeat: the lease lasts for so long from now, at most DURATION_MAX_MS. By number, or by
+ * tenant and id: then the job's row is read, so that a lease of 0 can mean "as its task says". */
+struct extension {
+    struct str tenant;
+    struct str id; /* with seq 0 */
+    int64_t seq;
+    uint64_t token;
+    int64_t lease_ms;
+    struct move_result ret;
+};
+struct extend_op {
+    struct op op;
+    struct extension *items; /* borrowed */
+    size_t n;
+};
+void extend_op_init(struct extend_op *op, struct extension *items, size_t n);
+
+/* ---- Within the engine ---------------------------------------------------------------------- */
+
+/* Settlements that the store hears of together. */
+#define SETTLE_TOGETHER_MAX 128
+struct settle_batch {
+    struct settle_move moves[SETTLE_TOGETHER_MAX];
+    struct {
+        struct settlement *s;
+        const struct job *job;
+    } items[SETTLE_TOGETHER_MAX];
+    size_t n;
+};
+
+/* Adds the settlement of a running job whose row is known; job and settlement stay until the batch
+ * is flushed, which happens here when it is full. */
+int settle_batch_add(struct engine *e, struct settle_batch *batch, const struct job *job,
+                     struct settlement *s, struct redrive_err *err);
+/* Makes them all and empties the batch, also when it fails. A refusal goes into s->ret. */
+int settle_batch_flush(struct engine *e, struct settle_batch *batch, struct redrive_err *err);
+
+/* A job has left running: its breaker hears how, its limit has room again. */
+int settle_lanes(struct engine *e, const struct job *job, enum breaker_result result,
+                 struct redrive_err *err);
+
+#endif

@@ -1,0 +1,477 @@
+#include "engine/verbs/submit.h"
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "core/name.h"
+#include "core/retry/policy.h"
+#include "engine/gates/keys.h"
+#include "engine/private.h"
+#include "engine/verbs/repetition.h"
+
+#define PRIORITY_MAX 100
+
+static int check_name(const char *what, struct str s, bool required, struct redrive_err *err)
+{
+    if (s.len == 0)
+        return required ? err_set(err, REDRIVE_E_INVALID, "a job needs a %s", what) : 0;
+    return name_check(what, s, err);
+}
+
+static int check_names(const struct job_spec *spec, struct redrive_err *err)
+{
+    const struct {
+        const char *what;
+        struct str s;
+        bool required;
+    } names[] = {
+        {"task", spec->task, true},
+        {"id", spec->id, false},
+        {"tenant", spec->tenant, false},
+        {"user", spec->user, false},
+        {"project", spec->project, false},
+        {"service", spec->service, false},
+        {"unique key", spec->unique_key, false},
+    };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && rc == 0; i++)
+        rc = check_name(names[i].what, names[i].s, names[i].required, err);
+    return rc < 0 || spec->queue.len == 0 ? rc : name_check_queue(spec->queue, err);
+}
+
+static int check_payload(size_t max_bytes, struct str payload, struct redrive_err *err)
+{
+    const struct json_limits limits = {.max_bytes = max_bytes};
+    struct redrive_err why = {0};
+    if (payload.len > max_bytes) {
+        int rc = err_set(err, REDRIVE_E_TOO_BIG, "the payload is over %zu bytes", max_bytes);
+        err_detail(err, "it has %zu bytes", payload.len);
+        err_hint(err, "keep large data elsewhere and submit where it is");
+        return rc;
+    }
+    int rc = payload.len == 0 ? 0 : json_check(payload, &limits, &why);
+    if (rc < 0) {
+        (void)err_set(err, rc, "the payload is not JSON");
+        err_detail(err, "%s", why.message);
+        err_hint(err, "%s", why.hint);
+    }
+    return rc;
+}
+
+static int check_there(const struct config_task *task, struct str payload, struct redrive_err *err)
+{
+    bool absent = payload.len == 0 || str_is(str_trim(payload), "null");
+    if (!absent || task->payload != CONFIG_PAYLOAD_REQUIRED)
+        return 0;
+    int rc = err_set(err, REDRIVE_E_INVALID, "the payload is missing");
+    err_detail(err, "task '%s' says payload: required", task->name);
+    return rc;
+}
+
+static int check_numbers(const struct job_spec *spec, struct redrive_err *err)
+{
+    if (spec->priority < -PRIORITY_MAX || spec->priority > PRIORITY_MAX)
+        return err_set(err, REDRIVE_E_RANGE, "priority %d is not between -%d and %d",
+                       spec->priority, PRIORITY_MAX, PRIORITY_MAX);
+    if (spec->process_after_ms < 0 || spec->deadline_ms < 0)
+        return err_set(err, REDRIVE_E_RANGE, "a time is before 1970");
+    return 0;
+}
+
+/* The job's own policy may change how many attempts there are. */
+static int read_policy(const struct config_task *task, struct job_spec *spec,
+                       struct redrive_err *err)
+{
+    struct policy_box *box = NULL;
+    struct redrive_err why = {0};
+    const struct redrive_policy *policy = &task->retry;
+    if (spec->policy.len > 0) {
+        int rc = policy_parse_json(spec->policy, &task->retry, &box, &why);
+        if (rc < 0) {
+            (void)err_set(err, rc, "the job's retry policy: %s", why.message);
+            err_detail(err, "%s", why.detail);
+            err_hint(err, "%s", why.hint);
+            return rc;
+        }
+        policy = policy_box_get(box);
+    }
+    spec->max_attempts = (int32_t)policy_max_attempts(policy);
+    policy_box_free(box);
+    return 0;
+}
+
+static int refuse_unknown(const struct config *config, struct str name, struct redrive_err *err)
+{
+    const char *nearest = config_task_nearest(config, name);
+    (void)err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%.*s'", (int)name.len, name.ptr);
+    err_detail(err, "strict_tasks allows declared tasks only");
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+    return REDRIVE_E_UNKNOWN;
+}
+
+/* All but its names, its policy, and whether there is a payload. The names have been checked: they
+ * are looked up here. */
+static int check_form(const struct config *config, size_t payload_max_bytes,
+                      const struct job_spec *spec, struct redrive_err *err)
+{
+    int rc = 0;
+    if (config && config->strict_tasks && !*config_task(config, spec->task)->name)
+        rc = refuse_unknown(config, spec->task, err);
+    if (rc == 0)
+        rc = check_payload(payload_max_bytes, spec->payload, err);
+    if (rc == 0)
+        rc = check_numbers(spec, err);
+    return rc;
+}
+
+int submit_check(const struct config *config, const struct config_task *task,
+                 size_t payload_max_bytes, struct job_spec *spec, struct redrive_err *err)
+{
+    int rc = check_names(spec, err);
+    if (rc == 0)
+        rc = check_form(config, payload_max_bytes, spec, err);
+    if (rc == 0)
+        rc = read_policy(task, spec, err);
+    return rc == 0 ? check_there(task, spec->payload, err) : rc;
+}
+
+/* What the defaults will fill in although another process may know better. */
+static unsigned open_parts(const struct config_task *task, const struct job_spec *spec)
+{
+    if (*task->name)
+        return 0;
+    return SUBMIT_OPEN_TASK | (spec->queue.len == 0 ? SUBMIT_OPEN_QUEUE : 0) |
+           (spec->breaker_key.len == 0 ? SUBMIT_OPEN_BREAKER : 0) |
+           (spec->limit_key.len == 0 ? SUBMIT_OPEN_LIMIT : 0);
+}
+
+/* Many jobs of one submit bring the same policy, which need not be read for each if the job before,
+ * which may have been refused, had it too. */
+static int read_policy_once(const struct engine *e, const struct submit_op *op, size_t i,
+                            const struct config_task *task, struct redrive_err *err)
+{
+    struct job_spec *spec = &op->specs[i];
+    const struct job_spec *before = i > 0 ? spec - 1 : NULL;
+    if (!before || before->max_attempts == 0 || !str_eq(before->policy, spec->policy) ||
+        engine_task_by(e, op->config, before->task) != task)
+        return read_policy(task, spec, err);
+    spec->max_attempts = before->max_attempts;
+    return 0;
+}
+
+static int complete(const struct engine *e, struct submit_op *op, size_t i,
+                    const struct config_task *task, struct redrive_err *err)
+{
+    struct job_spec *spec = &op->specs[i];
+    int rc = check_form(op->config, e->options.payload_max_bytes, spec, err);
+    if (rc == 0)
+        rc = read_policy_once(e, op, i, task, err);
+    if (rc < 0)
+        return rc;
+    if (spec->tenant.len == 0)
+        spec->tenant = STR(ENGINE_TENANT_DEFAULT);
+    if (spec->queue.len == 0)
+        spec->queue = str_of(task->queue);
+    if (spec->breaker_key.len == 0)
+        rc = key_of_breaker(task, spec, &op->arena, &spec->breaker_key, err);
+    if (rc == 0 && spec->limit_key.len == 0)
+        rc = key_of_limit(task, spec, &op->arena, &spec->limit_key, err);
+    return rc;
+}
+
+static void check_one(const struct engine *e, struct submit_op *op, size_t i)
+{
+    struct job_spec *spec = &op->specs[i];
+    struct submit_answer *a = &op->answers[i];
+    spec->max_attempts = 0;
+    a->code = check_names(spec, &a->err);
+    a->invalid = a->code < 0;
+    if (a->invalid)
+        return;
+    const struct config_task *task = engine_task_by(e, op->config, spec->task);
+    a->open = open_parts(task, spec);
+    a->code = complete(e, op, i, task, &a->err);
+    if (a->code == 0) {
+        a->code = check_there(task, spec->payload, &a->err);
+        a->lacks_payload = a->code < 0;
+    }
+    a->invalid = a->code < 0;
+}
+
+/* ---- In the unit ----------------------------------------------------------------------------- */
+
+static bool is_rejected(const struct engine *e, const struct job_spec *spec)
+{
+    const struct config_task *task = task_in_force(e, spec->task);
+    if (task->breaker.config.on_open != REDRIVE_ON_OPEN_REJECT || spec->breaker_key.len == 0)
+        return false;
+    const struct lane *lane = lane_find(&e->lanes.breakers, spec->tenant, spec->breaker_key);
+    if (!lane)
+        return false;
+    return lane->breaker.state == REDRIVE_BREAKER_FORCED_OPEN ||
+           (lane->breaker.state == REDRIVE_BREAKER_OPEN && e->now_ms < lane->breaker.retry_at_ms);
+}
+
+/* Puts in what was published about a task that the configuration does not have. */
+static int adopt(const struct engine *e, struct submit_op *op, size_t i, struct redrive_err *err)
+{
+    struct job_spec *spec = &op->specs[i];
+    const unsigned open = op->answers[i].open;
+    const struct config_task *task = open ? task_in_force(e, spec->task) : NULL;
+    int rc = 0;
+    if (!task || op->answers[i].invalid)
+        return 0;
+    if (task == engine_task(e, spec->task) && !(open & SUBMIT_ADOPTED))
+        return 0;
+    op->answers[i].open |= SUBMIT_ADOPTED;
+    if (open & SUBMIT_OPEN_QUEUE)
+        spec->queue = str_of(task->queue);
+    if (open & SUBMIT_OPEN_BREAKER)
+        spec->breaker_key = (struct str){0};
+    if (open & SUBMIT_OPEN_LIMIT)
+        spec->limit_key = (struct str){0};
+    if (open & SUBMIT_OPEN_BREAKER)
+        rc = key_of_breaker(task, spec, &op->result, &spec->breaker_key, err);
+    if (rc == 0 && open & SUBMIT_OPEN_LIMIT)
+        rc = key_of_limit(task, spec, &op->result, &spec->limit_key, err);
+    if (rc < 0)
+        return rc;
+    /* A policy of its own may be wrong on top of the published one. */
+    op->answers[i].code = read_policy(task, spec, &op->answers[i].err);
+    op->answers[i].invalid = op->answers[i].code < 0;
+    return 0;
+}
+
+/* Refusals that depend on the moment; those of submit_op_init stand. */
+static size_t refuse_some(const struct engine *e, struct submit_op *op)
+{
+    size_t refused = 0;
+    for (size_t i = 0; i < op->n; i++) {
+        struct submit_answer *a = &op->answers[i];
+        if (!a->invalid || (op->records && a->lacks_payload))
+            a->code = 0;
+        if (a->code == 0 && is_rejected(e, &op->specs[i]))
+            a->code = err_set(&a->err, REDRIVE_E_BREAKER_OPEN, "circuit breaker '%.*s' is open",
+                              (int)op->specs[i].breaker_key.len, op->specs[i].breaker_key.ptr);
+        refused += a->code < 0;
+    }
+    return refused;
+}
+
+/* Whether the id of a record is another job's, as far as one can tell: a job that is gone holds
+ * nothing but its key. */
+static int is_anothers_id(struct engine *e, const struct job_spec *spec,
+                          const struct submit_result *result, struct redrive_err *err)
+{
+    if (result->code != REDRIVE_E_EXISTS || !str_eq(result->id, spec->id) ||
+        spec->unique_key.len == 0 || str_eq(spec->id, spec->unique_key))
+        return 0;
+    struct job_page page = {0};
+    int rc = engine_find(e, spec->tenant, spec->id, 0, &page, err);
+    if (rc > 0)
+        rc = !str_eq(page.jobs[0].spec.unique_key, spec->unique_key);
+    job_page_release(&page);
+    return rc;
+}
+
+static int put_record(struct engine *e, struct submit_op *op, struct job_spec *spec,
+                      struct submit_result *ret, struct redrive_err *err)
+{
+    int rc = e->ops->submit(e->store, spec, 1, ret, &op->result, err);
+    if (rc < 0)
+        return rc;
+    rc = is_anothers_id(e, spec, ret, err);
+    if (rc <= 0)
+        return rc;
+    spec->id = spec->unique_key;
+    *ret = (struct submit_result){0};
+    return e->ops->submit(e->store, spec, 1, ret, &op->result, err);
+}
+
+/* A new job has been put into the store. */
+static int arrive(struct engine *e, const struct job_spec *spec, struct submit_answer *a,
+                  struct redrive_err *err)
+{
+    struct job job = {.spec = *spec, .status = {.seq = a->seq, .state = a->state}};
+    const struct engine_event event = event_of(e, ENGINE_EVENT_SUBMITTED, &job);
+    event_add(e, &event);
+    if (a->lacks_payload)
+        return engine_end_waiting(e, &job, ENDING_INVALID, &a->state, err);
+    engine_waits_until(e, spec->deadline_ms);
+    if (a->state == REDRIVE_STATE_SCHEDULED)
+        engine_waits_until(e, spec->process_after_ms);
+    else
+        engine_made_some_ready(e);
+    return 0;
+}
+
+static int note_result(struct engine *e, const struct job_spec *spec, struct submit_answer *a,
+                       const struct submit_result *result, struct redrive_err *err)
+{
+    e->touched = true;
+    a->existed = result->code == REDRIVE_E_EXISTS;
+    a->code = a->existed ? 0 : result->code;
+    if (a->code < 0)
+        (void)err_set(&a->err, a->code, "the store refused the job");
+    a->seq = result->seq;
+    a->id = result->id;
+    a->state = result->state;
+    return a->code < 0 || a->existed ? 0 : arrive(e, spec, a, err);
+}
+
+/* ---- Together -------------------------------------------------------------------------------- */
+
+/* Jobs that are handed to the store at once, of one operation or of several. */
+#define TOGETHER_MAX 128
+
+struct submit_batch {
+    struct job_spec specs[TOGETHER_MAX];
+    char ids[TOGETHER_MAX][ID_UUID_LEN + 1];
+    struct {
+        struct submit_op *op;
+        size_t i; /* its number there */
+    } items[TOGETHER_MAX];
+    size_t n;
+};
+
+/* What became of a job of the batch. */
+static int batch_note(struct engine *e, struct submit_batch *batch, size_t at,
+                      struct submit_result *result, struct redrive_err *err)
+{
+    struct submit_op *op = batch->items[at].op;
+    const size_t i = batch->items[at].i;
+    struct submit_answer *a = &op->answers[i];
+    /* The answer is read when the unit's memory is gone. */
+    result->id.ptr = arena_dup(&op->result, result->id);
+    if (!result->id.ptr)
+        return err_nomem(err);
+    int rc = note_result(e, &batch->specs[at], a, result, err);
+    if (rc == 0 && a->existed && op->key.len > 0 && str_eq(a->id, op->key))
+        rc = repetition_check(e, op, i, err);
+    return rc;
+}
+
+static int batch_flush(struct engine *e, struct submit_batch *batch, struct redrive_err *err)
+{
+    struct submit_result results[TOGETHER_MAX] = {0};
+    const size_t n = batch->n;
+    int rc = n == 0 ? 0 : e->ops->submit(e->store, batch->specs, n, results, &e->arena, err);
+    for (size_t i = 0; i < n && rc >= 0; i++)
+        rc = batch_note(e, batch, i, &results[i], err);
+    batch->n = 0;
+    return rc;
+}
+
+static struct job_spec *batch_add(struct engine *e, struct submit_batch *batch,
+                                  struct submit_op *op, size_t i)
+{
+    const size_t at = batch->n++;
+    struct job_spec *spec = &batch->specs[at];
+    *spec = op->specs[i];
+    batch->items[at].op = op;
+    batch->items[at].i = i;
+    if (spec->id.len == 0) {
+        id_next(&e->ids, e->now_ms, batch->ids[at]);
+        spec->id = str_of(batch->ids[at]);
+    }
+    return spec;
+}
+
+/* A record is put in alone: what it meets there may change it. */
+static int submit_record(struct engine *e, struct submit_batch *batch, struct submit_op *op,
+                         size_t i, struct redrive_err *err)
+{
+    struct submit_result result = {0};
+    int rc = batch_flush(e, batch, err);
+    if (rc < 0)
+        return rc;
+    struct job_spec *spec = batch_add(e, batch, op, i);
+    batch->n = 0;
+    rc = put_record(e, op, spec, &result, err);
+    return rc < 0 ? rc : note_result(e, spec, &op->answers[i], &result, err);
+}
+
+/* An array is looked at as a whole, after the one that it may repeat has been put in. */
+static int check_array(struct engine *e, struct submit_batch *batch, struct submit_op *op,
+                       size_t *refused, struct redrive_err *err)
+{
+    int rc = batch_flush(e, batch, err);
+    if (rc == 0)
+        rc = repetition_check_array(e, op, err);
+    for (size_t i = 0; i < op->n; i++)
+        *refused += op->answers[i].code < 0;
+    return rc;
+}
+
+static int submit_one(struct engine *e, struct submit_batch *batch, struct submit_op *op,
+                      struct redrive_err *err)
+{
+    int rc = 0;
+    arena_release(&op->result);
+    arena_init(&op->result);
+    for (size_t i = 0; i < op->n && rc == 0; i++)
+        rc = adopt(e, op, i, err);
+    size_t refused = rc == 0 ? refuse_some(e, op) : 0;
+    if (rc == 0 && refused == 0 && repetition_is_array(op))
+        rc = check_array(e, batch, op, &refused, err);
+    for (size_t i = 0; i < op->n && rc == 0; i++) {
+        struct submit_answer *a = &op->answers[i];
+        if (a->code == 0 && op->whole && refused > 0)
+            a->code = err_set(&a->err, REDRIVE_E_CANCELLED, "another job of the batch was refused");
+        if (a->code < 0)
+            continue;
+        if (op->records) {
+            rc = submit_record(e, batch, op, i, err);
+            continue;
+        }
+        (void)batch_add(e, batch, op, i);
+        if (batch->n == TOGETHER_MAX)
+            rc = batch_flush(e, batch, err);
+    }
+    return rc;
+}
+
+static int submit_ops(struct engine *e, struct op *const *ops, size_t n, struct redrive_err *err)
+{
+    struct submit_batch batch;
+    int rc = 0;
+    batch.n = 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = submit_one(e, &batch, (struct submit_op *)ops[i], err);
+    return rc == 0 ? batch_flush(e, &batch, err) : rc;
+}
+
+static int apply_submit(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    return submit_ops(e, &base, 1, err);
+}
+
+static const struct op_kind SUBMIT = {.rank = 2, .apply = submit_ops};
+
+int submit_op_init(struct submit_op *op, const struct engine *e, const struct job_spec *specs,
+                   size_t n, struct redrive_err *err)
+{
+    *op = (struct submit_op){.op = {.apply = apply_submit, .kind = &SUBMIT, .weight = n}, .n = n};
+    arena_init(&op->arena);
+    arena_init(&op->result);
+    op->specs = arena_array(&op->arena, n, sizeof *op->specs);
+    op->answers = arena_array(&op->arena, n, sizeof *op->answers);
+    if (!op->specs || !op->answers) {
+        submit_op_release(op);
+        return err_nomem(err);
+    }
+    op->config = engine_config(e);
+    for (size_t i = 0; i < n; i++) {
+        op->specs[i] = specs[i];
+        check_one(e, op, i);
+    }
+    return 0;
+}
+
+void submit_op_release(struct submit_op *op)
+{
+    arena_release(&op->arena);
+    arena_release(&op->result);
+    config_free(op->config);
+    *op = (struct submit_op){0};
+}

@@ -1,0 +1,227 @@
+/* Time, and threads that wait for it.
+ *
+ * With the system's clock each waiting thread sleeps on its own condition until it is woken or
+ * its time has come.
+ *
+ * With an injected clock time is virtual, and moves as in a discrete simulation: only when all
+ * threads inside are waiting. Then one of them leads: it calls clock.wait_ms for the shortest of
+ * all waits, wakes those whose time has come, and goes on waiting or leaves. A thread that is
+ * woken counts as busy from the moment of the call, before it has run: so time cannot slip past
+ * it.
+ */
+#include "lib/handler/private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <time.h>
+
+#include "base/time/clock.h"
+
+#define NS_PER_MS INT64_C(1000000)
+
+/* The callers of this thread, the innermost first. */
+static _Thread_local struct caller *innermost;
+
+int64_t handler_ns(const struct redrive_handler *h)
+{
+    int64_t ns;
+    if (!h->is_virtual)
+        return clock_monotonic_ns() - h->origin_ns;
+    /* Virtual centuries fit in milliseconds only; spans of a run are all that ns are for. */
+    if (__builtin_mul_overflow(h->clock.now_ms(h->clock.ctx) - h->origin_ms, NS_PER_MS, &ns))
+        ns = INT64_MAX;
+    return ns;
+}
+
+int64_t handler_ms(int64_t ns)
+{
+    return ns / NS_PER_MS + 1;
+}
+
+int64_t handler_now(const struct redrive_handler *h)
+{
+    if (h->is_virtual)
+        return h->clock.now_ms(h->clock.ctx) - h->origin_ms + 1;
+    return handler_ms(handler_ns(h));
+}
+
+int64_t handler_wall_now(const struct redrive_handler *h)
+{
+    return h->is_virtual ? h->clock.now_ms(h->clock.ctx) : clock_wall_ms();
+}
+
+int64_t handler_wall(const struct redrive_handler *h, int64_t at_ms)
+{
+    if (h->is_virtual)
+        return h->origin_ms + at_ms - 1;
+    return clock_wall_ms() - (handler_now(h) - at_ms);
+}
+
+bool caller_is_inside(const struct redrive_handler *h)
+{
+    for (const struct caller *c = innermost; c; c = c->outer)
+        if (c->handler == h)
+            return true;
+    return false;
+}
+
+bool caller_has_slot(const struct caller *caller)
+{
+    if (caller->is_nested)
+        return true;
+    for (const struct caller *c = caller; c; c = c->outer)
+        if (c->handler == caller->handler && c->has_slot)
+            return true;
+    return false;
+}
+
+void caller_enter(struct caller *c, struct redrive_handler *h)
+{
+    *c = (struct caller){.handler = h, .outer = innermost, .is_outermost = !caller_is_inside(h)};
+    innermost = c;
+    h->inside += c->is_outermost;
+}
+
+void caller_enter_detached(struct caller *c, struct redrive_handler *h,
+                           const struct redrive_step_options *options)
+{
+    *c = (struct caller){
+        .handler = h,
+        .is_outermost = true,
+        .is_detached = true,
+        .is_nested = options->is_nested,
+        .wake = options->wake,
+        .wake_ctx = options->wake_ctx,
+    };
+    h->inside++;
+}
+
+/* Somebody has to move the clock once the last busy thread is gone. */
+static void pass_the_lead(struct redrive_handler *h)
+{
+    if (!h->is_virtual || h->leads || h->inside != h->waiting)
+        return;
+    struct caller *nearest = NULL;
+    LIST_FOREACH (&h->waiters, link) {
+        struct caller *c = LIST_ENTRY(link, struct caller, link);
+        if (c->wake_ms != NEVER && (!nearest || c->wake_ms < nearest->wake_ms))
+            nearest = c;
+    }
+    if (nearest)
+        caller_wake(nearest);
+}
+
+void caller_leave(struct caller *c)
+{
+    struct redrive_handler *h = c->handler;
+    if (!c->is_detached) {
+        assert(innermost == c);
+        innermost = c->outer;
+    }
+    if (!c->is_outermost)
+        return;
+    h->inside--;
+    pass_the_lead(h);
+    pthread_cond_broadcast(&h->left);
+}
+
+void caller_wake(struct caller *c)
+{
+    if (!c->waits || c->woken)
+        return;
+    c->woken = true;
+    c->handler->waiting--;
+    if (!c->is_detached)
+        pthread_cond_signal(&c->cond);
+    else if (c->wake)
+        c->wake(c->wake_ctx);
+}
+
+static void wait_for_system(struct caller *c)
+{
+    struct redrive_handler *h = c->handler;
+    int64_t after_ms = c->wake_ms - 1;
+    int64_t ns = h->origin_ns % 1000000000 + after_ms % 1000 * NS_PER_MS;
+    struct timespec until = {
+        .tv_sec = (time_t)(h->origin_ns / 1000000000 + after_ms / 1000 + ns / 1000000000),
+        .tv_nsec = (long)(ns % 1000000000),
+    };
+    int rc = 0;
+    while (!c->woken && rc != ETIMEDOUT)
+        rc = c->wake_ms == NEVER ? pthread_cond_wait(&c->cond, &h->lock)
+                                 : pthread_cond_timedwait(&c->cond, &h->lock, &until);
+}
+
+static int64_t nearest_wake_ms(const struct redrive_handler *h)
+{
+    int64_t nearest = NEVER;
+    LIST_FOREACH (&h->waiters, link) {
+        const struct caller *c = LIST_ENTRY(link, struct caller, link);
+        if (c->wake_ms < nearest)
+            nearest = c->wake_ms;
+    }
+    return nearest;
+}
+
+/* Moves the clock on behalf of all. */
+static void lead(struct caller *self, int64_t until_ms)
+{
+    struct redrive_handler *h = self->handler;
+    int64_t ms = until_ms - handler_now(h);
+    if (ms > 0) {
+        h->leads = true;
+        handler_unlock(h);
+        h->clock.wait_ms(ms, h->clock.ctx);
+        handler_lock(h);
+        h->leads = false;
+    }
+    int64_t now_ms = handler_now(h);
+    LIST_FOREACH (&h->waiters, link) {
+        struct caller *c = LIST_ENTRY(link, struct caller, link);
+        if (c != self && c->wake_ms <= now_ms)
+            caller_wake(c);
+    }
+}
+
+static void wait_for_virtual(struct caller *c)
+{
+    struct redrive_handler *h = c->handler;
+    while (!c->woken && handler_now(h) < c->wake_ms) {
+        bool may_lead = h->inside == h->waiting && !h->leads;
+        int64_t nearest_ms = may_lead ? nearest_wake_ms(h) : NEVER;
+        if (nearest_ms == NEVER)
+            pthread_cond_wait(&c->cond, &h->lock);
+        else
+            lead(c, nearest_ms);
+    }
+}
+
+void caller_begin_wait(struct caller *c, int64_t wake_ms)
+{
+    struct redrive_handler *h = c->handler;
+    c->wake_ms = wake_ms;
+    c->woken = false;
+    c->waits = true;
+    h->waiting++;
+    list_insert(&h->waiters, &c->link);
+}
+
+void caller_end_wait(struct caller *c)
+{
+    if (!c->woken)
+        c->handler->waiting--;
+    c->waits = false;
+    list_remove(&c->link);
+}
+
+void caller_wait(struct caller *c, int64_t wake_ms)
+{
+    pthread_cond_init(&c->cond, &c->handler->cond_attr);
+    caller_begin_wait(c, wake_ms);
+    if (c->handler->is_virtual)
+        wait_for_virtual(c);
+    else
+        wait_for_system(c);
+    caller_end_wait(c);
+    pthread_cond_destroy(&c->cond);
+}

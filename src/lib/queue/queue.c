@@ -1,0 +1,312 @@
+/* The life of a queue: opened, given functions, closed. */
+#include "lib/queue/private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/rng.h"
+
+#define TASK_MAX_LEN 255
+
+/* ---- For all -------------------------------------------------------------------------------- */
+
+void queue_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+int queue_is_missing(struct redrive_err *err)
+{
+    return err_set(err, REDRIVE_E_INVALID, "there is no queue");
+}
+
+void queue_wake(struct redrive_queue *q)
+{
+    const uint64_t one = 1;
+    const int saved = errno;
+    ssize_t n = write(q->wake_fd, &one, sizeof one);
+    (void)n; /* it fails only when it has been woken very often already */
+    errno = saved;
+}
+
+void queue_want(struct queue_handler *h)
+{
+    h->wants = true;
+    pthread_cond_signal(&h->wake);
+}
+
+void queue_want_all(struct redrive_queue *q)
+{
+    for (struct queue_handler *h = q->handlers; h; h = h->next)
+        queue_want(h);
+}
+
+void queue_begin_stop(struct redrive_queue *q)
+{
+    q->is_stopping = true;
+    for (struct queue_handler *h = q->handlers; h; h = h->next)
+        pthread_cond_broadcast(&h->wake);
+    pthread_cond_broadcast(&q->pause);
+}
+
+/* On the committer's thread. */
+static void on_ready(void *ctx)
+{
+    struct redrive_queue *q = ctx;
+    pthread_mutex_lock(&q->mutex);
+    if (q->is_working)
+        queue_want_all(q);
+    pthread_mutex_unlock(&q->mutex);
+}
+
+/* ---- The log -------------------------------------------------------------------------------- */
+
+void redrive_queue_log_to_stderr(const char *line, size_t len, void *ctx)
+{
+    char newline = '\n';
+    const struct iovec parts[] = {{(void *)line, len}, {&newline, 1}};
+    (void)ctx;
+    ssize_t n = writev(STDERR_FILENO, parts, 2);
+    (void)n; /* there is nobody to tell */
+}
+
+static void to_callback(struct str line, void *ctx)
+{
+    const struct redrive_queue *q = ctx;
+    if (line.len > 0 && line.ptr[line.len - 1] == '\n')
+        line.len--;
+    q->log_fn(line.ptr, line.len, q->log_ctx);
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static int load(struct redrive_queue *q, const struct redrive_queue_options *o,
+                struct redrive_err *err)
+{
+    struct config_setting flags[2];
+    struct config_sources sources = {
+        .path = o->config,
+        .path_required = o->config != NULL,
+        .environ = environ,
+        .flags = flags,
+    };
+    if (o->store)
+        flags[sources.n_flags++] = (struct config_setting){"store", o->store};
+    if (o->log_level)
+        flags[sources.n_flags++] = (struct config_setting){"log-level", o->log_level};
+    struct config_report *report = malloc(sizeof *report);
+    if (!report)
+        return err_nomem(err);
+    int rc = config_load(&sources, &q->config, report);
+    if (rc < 0 && err) {
+        *err = report->errors[0];
+        if (report->n_errors > 1 && !*err->hint)
+            err_hint(err, "and %zu more: see redrive config check",
+                     report->n_errors - 1 + report->n_omitted);
+    }
+    free(report);
+    return rc;
+}
+
+static bool name_worker(struct redrive_queue *q, const char *name)
+{
+    char host[256] = "";
+    if (name && *name) {
+        q->worker = str_dup(str_of(name));
+        return q->worker != NULL;
+    }
+    bool is_known = gethostname(host, sizeof host - 1) == 0 && *host != '\0';
+    return asprintf(&q->worker, "%s:%ld", is_known ? host : "localhost", (long)getpid()) >= 0;
+}
+
+static int copy_options(struct redrive_queue *q, const struct redrive_queue_options *o,
+                        struct redrive_err *err)
+{
+    q->log_fn = o->log;
+    q->log_ctx = o->log_ctx;
+    q->log = (struct log){
+        .level = q->config->log.level,
+        .format = q->config->log.format,
+        .sink = o->log ? to_callback : NULL,
+        .ctx = q,
+    };
+    if (!name_worker(q, o->worker)) {
+        q->worker = NULL;
+        return err_nomem(err);
+    }
+    if (o->tenant && !(q->tenant = str_dup(str_of(o->tenant))))
+        return err_nomem(err);
+    return 0;
+}
+
+static int connect_store(struct redrive_queue *q, struct redrive_err *err)
+{
+    const struct store_options store_options = {.create = true, .origin = rng_system_seed()};
+    struct engine_options engine_options = {.config = q->config, .log = &q->log};
+    struct committer_options options = {.on_ready = on_ready, .ready_ctx = q};
+    int rc = store_open(q->config->store, &store_options, &engine_options.store, err);
+    if (rc == 0)
+        rc = engine_open(&engine_options, &options.engine, err);
+    if (rc == 0)
+        rc = store_open(q->config->store, &store_options, &options.watch, err);
+    if (rc < 0) {
+        engine_close(options.engine);
+        return rc;
+    }
+    return committer_start(&options, &q->committer, err);
+}
+
+int redrive_queue_open(const struct redrive_queue_options *options, struct redrive_queue **ret,
+                       struct redrive_err *err)
+{
+    static const struct redrive_queue_options defaults = {0};
+    const struct redrive_queue_options *o = options ? options : &defaults;
+    if (!ret)
+        return err_set(err, REDRIVE_E_INVALID, "there is no room for the queue");
+    *ret = NULL;
+    struct redrive_queue *q = calloc(1, sizeof *q);
+    if (!q)
+        return err_nomem(err);
+    pthread_mutex_init(&q->mutex, NULL);
+    queue_cond_init(&q->pause);
+    atomic_init(&q->stop_at_ms, QUEUE_NEVER);
+    atomic_init(&q->give_up_at_ms, QUEUE_NEVER);
+    q->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int rc = q->wake_fd < 0 ? err_set(err, REDRIVE_E_IO, "cannot open a queue: %s", strerror(errno))
+                            : load(q, o, err);
+    if (rc == 0)
+        rc = copy_options(q, o, err);
+    if (rc == 0)
+        rc = connect_store(q, err);
+    if (rc < 0) {
+        redrive_queue_close(q);
+        return rc;
+    }
+    *ret = q;
+    return 0;
+}
+
+void redrive_queue_close(struct redrive_queue *q)
+{
+    if (!q)
+        return;
+    committer_stop(q->committer);
+    while (q->handlers) {
+        struct queue_handler *h = q->handlers;
+        q->handlers = h->next;
+        pthread_cond_destroy(&h->wake);
+        free(h->places);
+        free(h);
+    }
+    config_free(q->config);
+    free(q->worker);
+    free(q->tenant);
+    if (q->wake_fd >= 0)
+        close(q->wake_fd);
+    pthread_cond_destroy(&q->pause);
+    pthread_mutex_destroy(&q->mutex);
+    free(q);
+}
+
+/* ---- Functions ------------------------------------------------------------------------------ */
+
+static int refuse_unknown(const struct config *config, const char *task, struct redrive_err *err)
+{
+    const char *nearest = config_task_nearest(config, str_of(task));
+    (void)err_set(err, REDRIVE_E_UNKNOWN, "there is no task '%s'", task);
+    err_detail(err, "strict_tasks allows declared tasks only");
+    if (nearest)
+        err_hint(err, "did you mean '%s'?", nearest);
+    return REDRIVE_E_UNKNOWN;
+}
+
+static int check_handler(const struct redrive_queue *q, const char *task, redrive_task_fn fn,
+                         uint32_t concurrency, int64_t timeout_ms, struct redrive_err *err)
+{
+    if (!q)
+        return queue_is_missing(err);
+    if (!task || !*task || !fn)
+        return err_set(err, REDRIVE_E_INVALID, "a task needs a name and a function");
+    if (strlen(task) > TASK_MAX_LEN)
+        return err_set(err, REDRIVE_E_TOO_BIG, "the task's name is over %d bytes", TASK_MAX_LEN);
+    if (concurrency > REDRIVE_CONCURRENCY_MAX)
+        return err_set(err, REDRIVE_E_RANGE, "a concurrency of %u is over %d", concurrency,
+                       REDRIVE_CONCURRENCY_MAX);
+    if (timeout_ms < 0)
+        return err_set(err, REDRIVE_E_RANGE, "the time-out is negative");
+    if (q->config->strict_tasks && !*config_task(q->config, str_of(task))->name)
+        return refuse_unknown(q->config, task, err);
+    return 0;
+}
+
+static struct queue_handler *handler_new(struct redrive_queue *q, const char *task,
+                                         uint32_t n_places)
+{
+    const size_t size = strlen(task) + 1;
+    struct queue_handler *h = calloc(1, sizeof *h + size);
+    if (!h)
+        return NULL;
+    h->places = calloc(n_places, sizeof *h->places);
+    if (!h->places) {
+        free(h);
+        return NULL;
+    }
+    memcpy(h->task, task, size);
+    h->queue = q;
+    h->n_places = n_places;
+    h->config = config_task(q->config, str_of(h->task));
+    queue_cond_init(&h->wake);
+    for (uint32_t i = 0; i < n_places; i++)
+        h->places[i].handler = h;
+    return h;
+}
+
+/* At the end, so that functions are asked in the order in which they came. The mutex is held. */
+static int add_handler(struct redrive_queue *q, struct queue_handler *h, struct redrive_err *err)
+{
+    struct queue_handler **at = &q->handlers;
+    if (q->is_working)
+        return err_set(err, REDRIVE_E_STATE, "the queue is being worked");
+    for (; *at; at = &(*at)->next)
+        if (strcmp((*at)->task, h->task) == 0)
+            return err_set(err, REDRIVE_E_EXISTS, "task '%s' has a function", h->task);
+    *at = h;
+    q->n_places += h->n_places;
+    return 0;
+}
+
+int redrive_queue_handle(struct redrive_queue *q, const char *task, redrive_task_fn fn, void *arg,
+                         const struct redrive_handle_options *options, struct redrive_err *err)
+{
+    const uint32_t concurrency = options && options->concurrency ? options->concurrency : 1;
+    const int64_t timeout_ms = options ? options->timeout_ms : 0;
+    int rc = check_handler(q, task, fn, concurrency, timeout_ms, err);
+    if (rc < 0)
+        return rc;
+    struct queue_handler *h = handler_new(q, task, concurrency);
+    if (!h)
+        return err_nomem(err);
+    h->fn = fn;
+    h->arg = arg;
+    h->timeout_ms = timeout_ms;
+    h->delay = options ? options->delay : NULL;
+    h->delay_ctx = options ? options->delay_ctx : NULL;
+    pthread_mutex_lock(&q->mutex);
+    rc = add_handler(q, h, err);
+    pthread_mutex_unlock(&q->mutex);
+    if (rc < 0) {
+        pthread_cond_destroy(&h->wake);
+        free(h->places);
+        free(h);
+    }
+    return rc;
+}

@@ -1,0 +1,216 @@
+/* Work: starts the places, extends leases, tells of this worker, and ends it all. */
+#include "lib/queue/private.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/sys/thread.h"
+#include "base/time/clock.h"
+#include "engine/report/worker_row.h"
+#include "engine/tasks.h"
+
+/* ---- Stopping ------------------------------------------------------------------------------- */
+
+/* Only what a signal handler may do: the clock, atomics, a write. */
+void redrive_queue_stop(struct redrive_queue *q, int64_t grace_ms)
+{
+    if (!q)
+        return;
+    /* A grace without end is a stop all the same. */
+    int64_t end_ms = queue_after(clock_monotonic_ms(), grace_ms > 0 ? grace_ms : 0);
+    if (end_ms == QUEUE_NEVER)
+        end_ms--;
+    int64_t seen_ms = atomic_load(&q->stop_at_ms);
+    while (end_ms < seen_ms && !atomic_compare_exchange_weak(&q->stop_at_ms, &seen_ms, end_ms))
+        ;
+    queue_wake(q);
+}
+
+/* The grace is over: whoever runs is to return. The mutex is held. */
+static void tell_all(struct redrive_queue *q)
+{
+    atomic_store(&q->is_told, true);
+    for (struct queue_handler *h = q->handlers; h; h = h->next)
+        for (size_t i = 0; i < h->n_places; i++)
+            for (int k = 0; k < 2; k++)
+                atomic_store(&h->places[i].runs[k].is_cancelled, true);
+}
+
+/* Looks whether there is a stop, and how far it is. When it wants to look again; QUEUE_NEVER: when
+ * it is woken. */
+static int64_t see_to_stop(struct redrive_queue *q, int64_t now_ms)
+{
+    const int64_t stop_at_ms = atomic_load(&q->stop_at_ms);
+    if (stop_at_ms == QUEUE_NEVER || atomic_load(&q->is_told))
+        return QUEUE_NEVER;
+    atomic_store(&q->give_up_at_ms, queue_after(stop_at_ms, QUEUE_SETTLE_MS));
+    pthread_mutex_lock(&q->mutex);
+    if (!q->is_stopping)
+        queue_begin_stop(q);
+    if (stop_at_ms <= now_ms)
+        tell_all(q);
+    pthread_mutex_unlock(&q->mutex);
+    return stop_at_ms <= now_ms ? QUEUE_NEVER : stop_at_ms;
+}
+
+/* ---- The worker's row ----------------------------------------------------------------------- */
+
+/* The mutex is held. */
+static uint32_t count_running(const struct redrive_queue *q)
+{
+    uint32_t n = 0;
+    for (const struct queue_handler *h = q->handlers; h; h = h->next)
+        for (size_t i = 0; i < h->n_places; i++)
+            n += (uint32_t)h->places[i].runs[0].is_held + (uint32_t)h->places[i].runs[1].is_held;
+    return n;
+}
+
+/* A row that could not be written is no reason to stop working: the next one will do. */
+static void tell_row(struct redrive_queue *q, bool leaving)
+{
+    struct worker_op op;
+    worker_op_init(&op, str_of(q->worker), str_of(q->tenant));
+    pthread_mutex_lock(&q->mutex);
+    op.running = count_running(q);
+    pthread_mutex_unlock(&q->mutex);
+    op.places = (uint32_t)q->n_places;
+    op.leaving = leaving;
+    (void)committer_run(q->committer, &op.op, NULL);
+}
+
+/* ---- The loop of the caller ----------------------------------------------------------------- */
+
+static void sleep_until(struct redrive_queue *q, int64_t at_ms)
+{
+    struct pollfd woken = {.fd = q->wake_fd, .events = POLLIN};
+    int64_t wait_ms = at_ms - clock_monotonic_ms();
+    uint64_t n;
+    if (wait_ms > WORKER_EVERY_MS)
+        wait_ms = WORKER_EVERY_MS;
+    if (poll(&woken, 1, wait_ms > 0 ? (int)wait_ms : 0) > 0) {
+        ssize_t read_bytes = read(q->wake_fd, &n, sizeof n);
+        (void)read_bytes;
+    }
+}
+
+static bool has_threads(struct redrive_queue *q)
+{
+    pthread_mutex_lock(&q->mutex);
+    const bool has = q->n_alive > 0;
+    pthread_mutex_unlock(&q->mutex);
+    return has;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void look_after(struct redrive_queue *q)
+{
+    int64_t next_row_ms = clock_monotonic_ms();
+    while (has_threads(q)) {
+        const int64_t now_ms = clock_monotonic_ms();
+        int64_t next_ms = see_to_stop(q, now_ms);
+        next_ms = sooner(next_ms, queue_beat(q, now_ms));
+        if (next_row_ms <= now_ms) {
+            tell_row(q, false);
+            next_row_ms = now_ms + WORKER_EVERY_MS;
+        }
+        sleep_until(q, sooner(next_ms, next_row_ms));
+    }
+    tell_row(q, true);
+}
+
+/* ---- Threads -------------------------------------------------------------------------------- */
+
+static bool start_place(struct redrive_queue *q, struct queue_place *place)
+{
+    pthread_mutex_lock(&q->mutex);
+    q->n_alive++;
+    q->n_busy++;
+    pthread_mutex_unlock(&q->mutex);
+    if (thread_start(&place->thread, queue_place_main, place))
+        return true;
+    pthread_mutex_lock(&q->mutex);
+    q->n_alive--;
+    q->n_busy--;
+    queue_begin_stop(q);
+    pthread_mutex_unlock(&q->mutex);
+    return false;
+}
+
+/* How many were started; fewer than there are places means that there are no more threads. */
+static size_t start_places(struct redrive_queue *q)
+{
+    size_t n = 0;
+    for (struct queue_handler *h = q->handlers; h; h = h->next)
+        for (size_t i = 0; i < h->n_places; i++, n++)
+            if (!start_place(q, &h->places[i]))
+                return n;
+    return n;
+}
+
+static void join_places(struct redrive_queue *q, size_t n)
+{
+    for (struct queue_handler *h = q->handlers; h; h = h->next)
+        for (size_t i = 0; i < h->n_places && n > 0; i++, n--)
+            pthread_join(h->places[i].thread, NULL);
+}
+
+/* ---- Work ----------------------------------------------------------------------------------- */
+
+static int begin(struct redrive_queue *q, unsigned flags, struct redrive_err *err)
+{
+    int rc = 0;
+    const int64_t now_ms = clock_monotonic_ms();
+    pthread_mutex_lock(&q->mutex);
+    if (q->is_working) {
+        rc = err_set(err, REDRIVE_E_STATE, "the queue is being worked");
+        err_detail(err, "one thread at a time may call redrive_queue_work");
+    } else if (!q->handlers) {
+        rc = err_set(err, REDRIVE_E_STATE, "there is nothing to run");
+        err_hint(err, "register a function with redrive_queue_handle");
+    } else {
+        q->is_working = true;
+        q->is_stopping = atomic_load(&q->stop_at_ms) != QUEUE_NEVER;
+        q->until_idle = flags & REDRIVE_WORK_UNTIL_IDLE;
+        for (struct queue_handler *h = q->handlers; h; h = h->next) {
+            h->wants = true;
+            h->next_beat_ms = now_ms + h->config->heartbeat_ms;
+        }
+    }
+    pthread_mutex_unlock(&q->mutex);
+    return rc;
+}
+
+static void finish(struct redrive_queue *q)
+{
+    pthread_mutex_lock(&q->mutex);
+    q->is_working = false;
+    q->n_busy = 0;
+    pthread_mutex_unlock(&q->mutex);
+}
+
+int redrive_queue_work(struct redrive_queue *q, unsigned flags, struct redrive_err *err)
+{
+    if (!q)
+        return queue_is_missing(err);
+    int rc = begin(q, flags, err);
+    if (rc < 0)
+        return rc;
+    struct publish_op publish;
+    publish_op_init(&publish);
+    rc = committer_run(q->committer, &publish.op, err);
+    if (rc == 0) {
+        size_t n = start_places(q);
+        if (n < q->n_places)
+            rc =
+                err_set(err, REDRIVE_E_NOMEM, "cannot start thread %zu of %zu", n + 1, q->n_places);
+        look_after(q);
+        join_places(q, n);
+    }
+    finish(q);
+    return rc;
+}

@@ -1,0 +1,20 @@
+/* failure_from_stderr.h - how a child ended, as the facts of a failure. */
+#ifndef RUN_EXEC_FAILURE_FROM_STDERR_H
+#define RUN_EXEC_FAILURE_FROM_STDERR_H
+
+#include "run/exec/child.h"
+
+/* The strings that a failure points to. */
+struct last_words {
+    char *stacktrace;
+    char *message;
+    char *error_type;
+};
+
+/* Sets exit code, signal and what standard error says. Without a word the message says how it
+ * ended: "exited with code 3", "killed by SIGSEGV". */
+void last_words_read(struct last_words *words, const struct child *child,
+                     struct redrive_failure *failure);
+void last_words_release(struct last_words *words);
+
+#endif

@@ -1,0 +1,41 @@
+/* http.h - an HTTP request for each job.
+ *
+ * POST of the payload as application/json, with Redrive-Job-Id, Redrive-Task, Redrive-Queue,
+ * Redrive-Tenant, Redrive-Attempt and Redrive-Max-Attempts, the headers of the configuration, and a
+ * signature (http/signature.h) if there is a secret. What the server says:
+ *
+ *   2xx          success; the body is the result, up to RUN_RESULT_MAX_BYTES
+ *   all else     http_status; the body's first 4 KiB are the message, Retry-After the wait asked
+ * for no answer    curl_code, and curl's words as the message
+ *
+ * Redirects are not followed: a POST that is turned into a GET does nothing, and the target would
+ * be nobody's choice. Only http and https are spoken. Connections are kept and used again.
+ *
+ * A host that stands in the URL was chosen by whoever wrote the configuration, and may be any, also
+ * when placeholders follow in path or query (http/url_template.h). One that is made of placeholders
+ * is the choice of whoever may submit a job, and so may have public addresses only
+ * (http/address.h), unless `allow_private` is set: each address is judged when the socket to it is
+ * made, after all resolving is done, so that a name which changes its mind gains nothing; no proxy
+ * is used; and no connection is shared with another runner.
+ */
+#ifndef RUN_HTTP_HTTP_H
+#define RUN_HTTP_HTTP_H
+
+#include "config/config.h"
+#include "run/runner.h"
+
+#define HTTP_EXCERPT_MAX_BYTES 4096
+#define HTTP_CONNECT_MS        10000
+
+struct http_options {
+    const char *url;                 /* borrowed */
+    const struct config_http *sends; /* borrowed; its secrets and headers; may be NULL */
+    bool allow_private;              /* of URLs whose host is made of placeholders */
+    int64_t connect_timeout_ms;      /* 0: HTTP_CONNECT_MS */
+};
+
+/* NOMEM. A URL that curl cannot use fails each job with curl's code. */
+int http_runner_new(uv_loop_t *loop, const struct log *log, const struct http_options *options,
+                    struct runner **ret, struct redrive_err *err);
+
+#endif

@@ -1,0 +1,120 @@
+#include "run/http/url_template.h"
+
+#include "base/err.h"
+#include "base/json/json.h"
+#include "base/text/percent.h"
+
+#define VALUE_MAX_BYTES 2048
+
+/* Values are percent-encoded, so that one behind the authority cannot become part of it. An empty
+ * authority is no end: curl takes http:///x for http://x. */
+bool url_host_is_made_by_jobs(const char *url)
+{
+    const char *placeholder = strchr(url, '{');
+    if (!placeholder)
+        return false;
+    const char *authority = strstr(url, "://");
+    if (!authority || authority > placeholder)
+        return true;
+    authority += 3;
+    const size_t len = strcspn(authority, "/?#");
+    return len == 0 || placeholder < authority + len;
+}
+
+/* Leaves the reader at the value of the member; false when there is none. */
+static bool find_member(struct json_reader *r, struct str name)
+{
+    struct json_string key;
+    char text[256];
+    if (!str_copy(text, sizeof text, name) || json_enter_object(r) < 0)
+        return false;
+    while (json_next_key(r, &key) > 0) {
+        if (json_string_is(key, text))
+            return true;
+        json_skip(r, NULL);
+    }
+    return false;
+}
+
+static int read_scalar(struct json_reader *r, struct buf *value)
+{
+    struct json_string text;
+    struct str raw;
+    switch (json_peek(r)) {
+    case JSON_TYPE_STRING: return json_read_string(r, &text) < 0 ? -1 : json_unescape(text, value);
+    case JSON_TYPE_NUMBER:
+    case JSON_TYPE_TRUE:
+    case JSON_TYPE_FALSE: return json_skip(r, &raw) < 0 ? -1 : buf_add_str(value, raw);
+    default: return -1;
+    }
+}
+
+/* `path` is a.b.c. False when the payload has no such scalar. */
+static bool payload_value(struct str payload, struct str path, struct buf *value)
+{
+    struct json_reader r;
+    json_reader_init(&r, payload, NULL);
+    bool found = true;
+    while (found && path.len > 0) {
+        const char *dot = memchr(path.ptr, '.', path.len);
+        struct str name = {path.ptr, dot ? (size_t)(dot - path.ptr) : path.len};
+        size_t used = name.len + (dot ? 1 : 0);
+        path = (struct str){path.ptr + used, path.len - used};
+        found = find_member(&r, name);
+    }
+    found = found && read_scalar(&r, value) == 0;
+    json_reader_release(&r);
+    return found;
+}
+
+static bool placeholder_value(struct str name, const struct run_request *request, struct buf *value)
+{
+    static const char payload[] = "payload.";
+    const char *text = str_is(name, "id")       ? request->job_id
+                       : str_is(name, "task")   ? request->task
+                       : str_is(name, "queue")  ? request->queue
+                       : str_is(name, "tenant") ? request->tenant
+                                                : NULL;
+    if (text)
+        return buf_puts(value, text) == 0;
+    if (!str_starts_with(name, STR(payload)))
+        return false;
+    size_t skip = sizeof payload - 1;
+    return payload_value(request->payload, (struct str){name.ptr + skip, name.len - skip}, value);
+}
+
+/* What a URL's path takes for a step rather than for a name. */
+static bool is_dot_segment(struct str value)
+{
+    return str_is(value, ".") || str_is(value, "..");
+}
+
+int url_expand(const char *url, const struct run_request *request, struct buf *out,
+               struct redrive_err *err)
+{
+    struct buf value;
+    buf_init(&value, VALUE_MAX_BYTES);
+    int rc = 0;
+    while (*url && rc == 0) {
+        size_t plain = strcspn(url, "{");
+        buf_add(out, url, plain);
+        url += plain;
+        if (!*url)
+            break;
+        size_t len = strcspn(url + 1, "}");
+        struct str name = {url + 1, len};
+        buf_reset(&value);
+        if (url[1 + len] != '}' || !placeholder_value(name, request, &value) || value.len == 0)
+            rc = err_set(err, REDRIVE_E_INVALID, "the job has nothing for {%.*s} of the URL",
+                         (int)(len < 64 ? len : 64), name.ptr);
+        else if (is_dot_segment(buf_str(&value)))
+            rc = err_set(err, REDRIVE_E_INVALID, "'%s' cannot stand for {%.*s} of the URL",
+                         buf_cstr(&value), (int)(len < 64 ? len : 64), name.ptr);
+        percent_encode(buf_str(&value), out);
+        url += len + 1 + (rc == 0);
+    }
+    buf_release(&value);
+    if (rc == 0 && buf_failed(out))
+        rc = err_full(err, buf_failed(out), "the URL is too long");
+    return rc;
+}

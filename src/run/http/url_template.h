@@ -1,0 +1,20 @@
+/* url_template.h - URLs with placeholders that a job fills in. */
+#ifndef RUN_HTTP_URL_TEMPLATE_H
+#define RUN_HTTP_URL_TEMPLATE_H
+
+#include "base/text/buf.h"
+#include "run/runner.h"
+
+/* Whether job data has a say in where it leads: in its scheme, user, host or port, not merely in
+ * what is asked for there. */
+bool url_host_is_made_by_jobs(const char *url);
+
+/* Appends the URL with {id}, {task}, {queue}, {tenant} and {payload.a.b} filled in. A member of the
+ * payload must be a text, a number or a boolean, and not empty. Everything but letters, digits and
+ * `-._~` is percent-encoded, so that a value can never end the part of the URL that it stands in;
+ * the values `.` and `..`, which lead to another part, are refused. INVALID names the placeholder
+ * that is unknown, that the job has nothing for, or that it has such a value for. */
+int url_expand(const char *url, const struct run_request *request, struct buf *out,
+               struct redrive_err *err);
+
+#endif

@@ -1,0 +1,118 @@
+/* fault.c - handlers that cannot run: jobs are given back unharmed, and the task pauses. */
+#include "run/pool/private.h"
+
+#include "base/err.h"
+#include "base/time/clock.h"
+
+#define PAUSE_FIRST_MS 100
+#define PAUSE_MOST_MS  30000
+/* A job that was given back waits for at least so long, so that others are tried before it. */
+#define GIVEN_BACK_MIN_MS 1000
+/* A pool that is to end when it is idle stops trying after so many starts in a row. */
+#define GIVE_UP_AFTER 3
+
+static bool is_fault(struct pool_task *task, int64_t seq, enum run_fault fault)
+{
+    if (fault == RUN_FAULT_NONE)
+        return false;
+    return fault == RUN_FAULT_CERTAIN || !suspects_blame_job(&task->fault.suspects, seq);
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    (void)timer; /* the turn that this begins ends with another claim */
+}
+
+static int64_t longer(int64_t pause_ms)
+{
+    if (pause_ms < PAUSE_FIRST_MS)
+        return PAUSE_FIRST_MS;
+    return pause_ms < PAUSE_MOST_MS / 2 ? pause_ms * 2 : PAUSE_MOST_MS;
+}
+
+static void pause_task(struct pool_task *task, const char *message)
+{
+    struct pool_fault *fault = &task->fault;
+    const bool is_first = fault->n_in_a_row == 1;
+    fault->pause_ms = longer(fault->pause_ms);
+    str_copy(fault->message, sizeof fault->message,
+             str_of(message ? message : "its program died before its first answer"));
+    uv_update_time(task->pool->options.loop);
+    uv_timer_start(&fault->pause, on_pause_over, (uint64_t)fault->pause_ms, 0);
+    log_event(task->pool->options.log, is_first ? LOG_LEVEL_ERROR : LOG_LEVEL_DEBUG,
+              clock_wall_ms(), "handler_cannot_run", LOG_S("task", task->config->name),
+              LOG_S("error", fault->message), LOG_I("delay_ms", fault->pause_ms));
+}
+
+static void note_worked(struct pool_task *task)
+{
+    struct pool_fault *fault = &task->fault;
+    suspects_worked(&fault->suspects);
+    if (fault->n_in_a_row > 0)
+        log_event(task->pool->options.log, LOG_LEVEL_INFO, clock_wall_ms(), "handler_runs_again",
+                  LOG_S("task", task->config->name));
+    fault->n_in_a_row = 0;
+    fault->pause_ms = 0;
+    uv_timer_stop(&fault->pause);
+}
+
+void pool_fault_init(struct pool_task *task)
+{
+    uv_timer_init(task->pool->options.loop, &task->fault.pause);
+    task->fault.pause.data = task->pool;
+}
+
+bool pool_fault_takes(struct pool_task *task, int64_t seq, const struct run_outcome *ran,
+                      struct run_outcome *ret)
+{
+    struct pool_fault *fault = &task->fault;
+    if (!is_fault(task, seq, ran->fault)) {
+        /* A start for which this machine had no process or memory (errnum) shows nothing. */
+        if (ran->outcome.ending == ENDING_RAN && ran->fault == RUN_FAULT_NONE &&
+            ran->outcome.failure.errnum == 0)
+            note_worked(task);
+        return false;
+    }
+    /* Several runs that die together are one start of the handler. */
+    if (!uv_is_active((uv_handle_t *)&fault->pause)) {
+        fault->n_in_a_row++;
+        pause_task(task, ran->outcome.failure.message);
+    }
+    const int64_t twice_ms = fault->pause_ms * 2;
+    *ret = (struct run_outcome){
+        .outcome = {.ending = ENDING_SNOOZED,
+                    .snooze_ms = twice_ms > GIVEN_BACK_MIN_MS ? twice_ms : GIVEN_BACK_MIN_MS}};
+    return true;
+}
+
+bool pool_fault_is_final(const struct pool_task *task)
+{
+    return task->pool->options.until_idle && task->fault.n_in_a_row >= GIVE_UP_AFTER;
+}
+
+bool pool_fault_pauses(const struct pool_task *task)
+{
+    return uv_is_active((const uv_handle_t *)&task->fault.pause) || pool_fault_is_final(task);
+}
+
+/* One start that failed after others had worked says little: the job may be the reason. */
+static bool is_broken(const struct pool_fault *fault)
+{
+    return fault->n_in_a_row >= GIVE_UP_AFTER ||
+           (fault->n_in_a_row > 0 && fault->suspects.n_worked == 0);
+}
+
+int pool_fault(const struct pool *pool, struct redrive_err *err)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        const struct pool_task *task = &pool->tasks[i];
+        if (!is_broken(&task->fault))
+            continue;
+        int rc =
+            err_set(err, REDRIVE_E_IO, "the handler of task '%s' cannot run", task->config->name);
+        err_detail(err, "%s", task->fault.message);
+        err_hint(err, "its jobs wait unharmed; mend the handler and run this again");
+        return rc;
+    }
+    return 0;
+}

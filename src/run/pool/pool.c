@@ -1,0 +1,373 @@
+#include "run/pool/pool.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/time/clock.h"
+#include "engine/pause.h"
+#include "run/from_config.h"
+#include "run/pool/private.h"
+
+/* ---- The committer -------------------------------------------------------------------------- */
+
+/* On the committer's thread. */
+static void on_answer(struct op *op, void *ctx)
+{
+    struct pool_call *call = ctx;
+    struct pool *pool = call->pool;
+    (void)op;
+    pthread_mutex_lock(&pool->mutex);
+    list_insert(&pool->answers, &call->link);
+    uv_async_send(&pool->async);
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void pool_send(struct pool_call *call, struct op *op)
+{
+    op->done = on_answer;
+    op->done_ctx = call;
+    list_insert(&call->pool->outgoing, &op->link);
+    call->pool->n_calls++;
+}
+
+static struct pool_call *next_answer(struct pool *pool)
+{
+    struct pool_call *call = NULL;
+    pthread_mutex_lock(&pool->mutex);
+    if (!list_empty(&pool->answers)) {
+        call = LIST_ENTRY(pool->answers.next, struct pool_call, link);
+        list_remove(&call->link);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return call;
+}
+
+static void end_run_of(struct pool *pool, int64_t seq)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        LIST_FOREACH (&pool->tasks[i].jobs, link) {
+            struct pool_job *job = LIST_ENTRY(link, struct pool_job, link);
+            if (job->seq == seq) {
+                pool_job_cancel(job);
+                return;
+            }
+        }
+}
+
+/* After the answers: a job that was claimed before it was cancelled is in hand by now. */
+static void end_cancelled(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    int64_t *seqs = pool->cancelled;
+    const size_t n = pool->n_cancelled;
+    pool->cancelled = NULL;
+    pool->n_cancelled = pool->cancelled_capacity = 0;
+    pthread_mutex_unlock(&pool->mutex);
+    for (size_t i = 0; i < n; i++)
+        end_run_of(pool, seqs[i]);
+    free(seqs);
+}
+
+static void on_async(uv_async_t *async)
+{
+    struct pool *pool = async->data;
+    struct pool_call *call;
+    while ((call = next_answer(pool))) {
+        pool->n_calls--;
+        call->answered(call);
+    }
+    end_cancelled(pool);
+    pthread_mutex_lock(&pool->mutex);
+    bool is_woken = pool->is_woken;
+    pool->is_woken = false;
+    pthread_mutex_unlock(&pool->mutex);
+    if (is_woken)
+        pool_ask_again(pool);
+}
+
+void pool_cancelled(struct pool *pool, int64_t seq)
+{
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->n_cancelled == pool->cancelled_capacity) {
+        size_t capacity = pool->cancelled_capacity ? pool->cancelled_capacity * 2 : 16;
+        int64_t *grown = realloc(pool->cancelled, capacity * sizeof *grown);
+        if (grown) {
+            pool->cancelled = grown;
+            pool->cancelled_capacity = capacity;
+        }
+    }
+    if (!pool->is_closed && pool->n_cancelled < pool->cancelled_capacity) {
+        pool->cancelled[pool->n_cancelled++] = seq;
+        uv_async_send(&pool->async);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void pool_wake(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    if (!pool->is_closed && !pool->is_woken) {
+        pool->is_woken = true;
+        uv_async_send(&pool->async);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+void pool_ask_again(struct pool *pool)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        pool->tasks[i].wants = pool->tasks[i].woken = true;
+}
+
+/* ---- Trouble -------------------------------------------------------------------------------- */
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    (void)timer; /* the turn that this begins ends with another try */
+}
+
+static bool is_pausing(const struct pool *pool)
+{
+    return uv_is_active((const uv_handle_t *)&pool->pause);
+}
+
+void pool_pause(struct pool *pool, const char *what, const struct redrive_err *err)
+{
+    if (is_pausing(pool) || pool->is_closing)
+        return;
+    pool->pause_ms = pause_after_ms(pool->pause_ms);
+    log_event(pool->options.log, LOG_LEVEL_ERROR, clock_wall_ms(), what,
+              LOG_S("error", err->message), LOG_S("detail", err->detail),
+              LOG_I("delay_ms", pool->pause_ms));
+    uv_update_time(pool->options.loop);
+    uv_timer_start(&pool->pause, on_pause_over, (uint64_t)pool->pause_ms, 0);
+}
+
+/* ---- The end of a turn ---------------------------------------------------------------------- */
+
+static bool is_idle(const struct pool *pool)
+{
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (pool->tasks[i].wants && !pool_fault_is_final(&pool->tasks[i]))
+            return false;
+    return pool->n_jobs == 0 && pool->n_calls == 0;
+}
+
+static bool is_done(const struct pool *pool)
+{
+    return pool->is_stopping && pool->n_runners == 0 && pool->n_calls == 0 &&
+           list_empty(&pool->to_settle);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct pool *pool = handle->data;
+    if (--pool->n_handles > 0)
+        return;
+    if (pool->is_abandoned)
+        pool_free(pool);
+    else if (pool->options.stopped)
+        pool->options.stopped(pool->options.stopped_ctx);
+}
+
+static void close_handle(struct pool *pool, uv_handle_t *handle)
+{
+    handle->data = pool;
+    uv_close(handle, on_handle_closed);
+}
+
+static void close_all(struct pool *pool)
+{
+    pool->is_closing = true;
+    pthread_mutex_lock(&pool->mutex);
+    pool->is_closed = true;
+    pthread_mutex_unlock(&pool->mutex);
+    close_handle(pool, (uv_handle_t *)&pool->turn);
+    close_handle(pool, (uv_handle_t *)&pool->async);
+    close_handle(pool, (uv_handle_t *)&pool->pause);
+    close_handle(pool, (uv_handle_t *)&pool->give_up);
+    close_handle(pool, (uv_handle_t *)&pool->row.timer);
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        close_handle(pool, (uv_handle_t *)&pool->tasks[i].heartbeat);
+        close_handle(pool, (uv_handle_t *)&pool->tasks[i].fault.pause);
+    }
+}
+
+/* Settlements come before claims: they make room, in limits too. While the store has settlements
+ * of ours that it could not take, it is asked for nothing more. */
+static void hand_in(struct pool *pool)
+{
+    bool in_trouble = pool->pause_ms > 0 && (pool->n_settling > 0 || !list_empty(&pool->to_settle));
+    if (!is_pausing(pool)) {
+        pool_settle(pool);
+        if (!in_trouble && !pool->is_stopping)
+            pool_claim(pool);
+    }
+    if (!list_empty(&pool->outgoing))
+        committer_submit_all(pool->options.committer, &pool->outgoing);
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+    struct pool *pool = turn->data;
+    if (pool->options.until_idle && !pool->is_stopping && is_idle(pool))
+        pool_stop(pool, 0);
+    if (is_done(pool) && !pool->is_closing && (pool->is_abandoned || pool_row_leave(pool)))
+        close_all(pool);
+    hand_in(pool);
+}
+
+void pool_until_idle(struct pool *pool)
+{
+    pool->options.until_idle = true;
+    pool_ask_again(pool);
+}
+
+/* ---- Stopping ------------------------------------------------------------------------------- */
+
+static void on_runner_stopped(void *ctx)
+{
+    struct pool_task *task = ctx;
+    runner_free(task->runner);
+    task->runner = NULL;
+    task->pool->n_runners--;
+}
+
+/* What is under way gets its answer still; what waits for another try is tried once more. */
+static void on_give_up(uv_timer_t *timer)
+{
+    struct pool *pool = timer->data;
+    pool->is_giving_up = true;
+    uv_timer_stop(&pool->pause);
+}
+
+void pool_stop(struct pool *pool, int64_t grace_ms)
+{
+    const bool is_first = !pool->is_stopping;
+    const uint64_t limit_ms = (uint64_t)(grace_ms > 0 ? grace_ms : 0) + POOL_SETTLE_MS;
+    if (pool->is_closing)
+        return;
+    pool->is_stopping = true;
+    for (size_t i = 0; i < pool->n_tasks; i++)
+        if (pool->tasks[i].runner)
+            runner_stop(pool->tasks[i].runner, grace_ms, on_runner_stopped, &pool->tasks[i]);
+    uv_update_time(pool->options.loop);
+    if (is_first || limit_ms < uv_timer_get_due_in(&pool->give_up))
+        uv_timer_start(&pool->give_up, on_give_up, limit_ms, 0);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static int add_task(struct pool *pool, const struct config_task *config, struct redrive_err *err)
+{
+    struct pool_task *task = &pool->tasks[pool->n_tasks];
+    *task = (struct pool_task){
+        .pool = pool,
+        .config = config,
+        .name = str_of(config->name),
+        .places = config->run.concurrency,
+        .wants = true,
+        .extend_call.pool = pool,
+    };
+    list_init(&task->jobs);
+    pool_lease_init(task);
+    pool_fault_init(task);
+    pool->n_handles += 2;
+    pool->n_tasks++;
+    int rc = from_config_runner(pool->options.loop, pool->options.log, config,
+                                pool->options.environ, &task->runner, err);
+    if (rc < 0)
+        return rc;
+    pool->n_runners++;
+    uint32_t room = UINT32_MAX - pool->places;
+    pool->places += task->places < room ? task->places : room;
+    return 0;
+}
+
+static int open_handles(struct pool *pool, struct redrive_err *err)
+{
+    uv_loop_t *loop = pool->options.loop;
+    int rc = uv_async_init(loop, &pool->async, on_async);
+    if (rc < 0)
+        return err_set(err, REDRIVE_E_IO, "cannot start working: %s", uv_strerror(rc));
+    uv_prepare_init(loop, &pool->turn);
+    uv_prepare_start(&pool->turn, on_turn);
+    uv_timer_init(loop, &pool->pause);
+    uv_timer_init(loop, &pool->give_up);
+    pool_row_init(pool);
+    pool->async.data = pool->turn.data = pool->pause.data = pool->give_up.data = pool;
+    pool->n_handles = 5;
+    return 0;
+}
+
+int pool_check(const struct pool_options *options, struct redrive_err *err)
+{
+    size_t n;
+    return pool_tasks_check(options, &n, err);
+}
+
+int pool_new(const struct pool_options *options, struct pool **ret, struct redrive_err *err)
+{
+    size_t n;
+    *ret = NULL;
+    int rc = pool_tasks_check(options, &n, err);
+    if (rc < 0)
+        return rc;
+    struct pool *pool = calloc(1, sizeof *pool + n * sizeof pool->tasks[0]);
+    if (!pool)
+        return err_nomem(err);
+    pool->options = *options;
+    pool->claim.call.pool = pool;
+    pool->claim.names = calloc(n, sizeof *pool->claim.names);
+    pool->claim.limits = calloc(n, sizeof *pool->claim.limits);
+    list_init(&pool->outgoing);
+    list_init(&pool->to_settle);
+    list_init(&pool->answers);
+    pthread_mutex_init(&pool->mutex, NULL);
+    rc = pool->claim.names && pool->claim.limits ? open_handles(pool, err) : err_nomem(err);
+    if (rc < 0) {
+        pool_free(pool);
+        return rc;
+    }
+    for (size_t i = 0; i < options->config->n_tasks && rc == 0; i++) {
+        const struct config_task *task = &options->config->tasks[i];
+        if (pool_tasks_has(options, task))
+            rc = add_task(pool, task, err);
+    }
+    if (rc < 0) {
+        pool->is_abandoned = true;
+        pool_stop(pool, 0);
+        return rc;
+    }
+    if (options->max_jobs > 0 && options->max_jobs < pool->places)
+        pool->places = options->max_jobs;
+    *ret = pool;
+    return 0;
+}
+
+struct pool_status pool_status(const struct pool *pool)
+{
+    return (struct pool_status){
+        .running = pool->n_jobs,
+        .places = pool->places,
+        .ended = pool->n_ended,
+        .failed = pool->n_failed,
+        .left = pool->n_left,
+        .stopping = pool->is_stopping,
+    };
+}
+
+void pool_free(struct pool *pool)
+{
+    if (!pool)
+        return;
+    for (size_t i = 0; i < pool->n_tasks; i++) {
+        free(pool->tasks[i].extensions);
+        free(pool->tasks[i].extending);
+    }
+    free(pool->claim.names);
+    free(pool->claim.limits);
+    free(pool->cancelled);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}

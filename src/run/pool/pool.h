@@ -1,0 +1,110 @@
+/* pool.h - the workers of this process: takes ready jobs, has them run, tells how they ended.
+ *
+ *     committer's thread                         loop's thread
+ *     claim ──────────── jobs ─────────────────► pool ──► runner of the task
+ *     settle ◄────────── outcomes ────────────── pool ◄── done
+ *     on_ready ───────── pool_wake ────────────► claim again
+ *
+ * Each task that the configuration can run has a runner of its own and as many places as its
+ * concurrency says. One claim at a time asks for jobs of all tasks that have a place free, so that
+ * the order of queues, priorities and ages holds between tasks; when there are none the pool sleeps
+ * until it is woken. Nothing is polled.
+ *
+ *   - A lease is extended at each task's heartbeat. A job that was cancelled by hand, or whose
+ *     lease is lost, is made to end, and what it says then counts for nothing. Of a cancel by
+ *     another process the heartbeat tells; of one by this process pool_cancelled does, at once.
+ *   - A settlement that the store cannot take (a full disk, a locked file) is kept and tried again
+ *     until the store takes it or refuses its token. No jobs are claimed meanwhile, so that a store
+ *     in trouble is given no more work than it has.
+ *   - What fails is tried again after a pause that doubles up to a few seconds.
+ *   - A handler that cannot run (its program is missing or broken, or it dies before its first
+ *     answer) is a fault of the deployment: its jobs are given back and lose no attempt, the log
+ *     tells once, and the task is given no jobs for a pause that doubles up to 30 s. With
+ *     `until_idle` a task is given up after three such starts in a row.
+ *   - A run that has ended frees its place at once: its settlement and the claim for the place are
+ *     handed in together and share a unit.
+ *
+ * Everything here is called on the loop's thread but for pool_wake and pool_cancelled.
+ */
+#ifndef RUN_POOL_POOL_H
+#define RUN_POOL_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/sys/log.h"
+#include "base/text/str.h"
+#include "config/config.h"
+#include "engine/committer.h"
+
+#define POOL_GRACE_MS 30000
+
+/* All that is pointed to is borrowed and outlives the pool. */
+struct pool_options {
+    uv_loop_t *loop;
+    struct committer *committer;
+    const struct config *config;
+    const struct log *log;
+    char *const *environ; /* of programs; see exec/environ.h */
+    struct str worker;    /* its name in leases and in the history */
+    struct str tenant;    /* absent: all tenants in turn */
+    const struct str *queues;
+    size_t n_queues; /* none: all */
+    const struct str *tasks;
+    size_t n_tasks;    /* none: all that the configuration can run */
+    uint32_t max_jobs; /* at one time, of all tasks together; 0: as the tasks say */
+    bool until_idle;   /* stop when nothing is ready and nothing runs; what waits is left */
+    /* The last thing a pool does: nothing runs, everything is settled, all handles are closed. */
+    void (*stopped)(void *ctx);
+    void *stopped_ctx;
+};
+
+struct pool;
+
+/* Starts working. A task that is named but cannot be run here, a program that is not there or not
+ * executable: refused, with the task and what was looked for (REDRIVE_E_CONFIG). No task that can
+ * be run: REDRIVE_E_CONFIG. After a failure the loop is to be run until it is empty: what had been
+ * begun by then closes itself there. */
+int pool_new(const struct pool_options *options, struct pool **ret, struct redrive_err *err);
+
+/* Whether pool_new would refuse what it is asked to run; looks at config, environ and tasks alone,
+ * before there is a store, a committer or a loop. */
+int pool_check(const struct pool_options *options, struct redrive_err *err);
+
+/* There may be ready jobs. Any thread, any time before pool_free; costs little. */
+void pool_wake(struct pool *pool);
+
+/* This process has cancelled the job: its run, if it is here, is made to end. Any thread, any time
+ * before pool_free. Without memory its next heartbeat tells. */
+void pool_cancelled(struct pool *pool, int64_t seq);
+
+/* From now on as if `until_idle` had been set: nothing more will come from outside. Jobs that were
+ * submitted before this are seen. */
+void pool_until_idle(struct pool *pool);
+
+/* Takes no more jobs; those in hand have `grace_ms` to end, and what is left then is released and
+ * costs no attempt. Called again with less, it hurries; 0: now. When the store takes no
+ * settlements, they are given up ten seconds after the grace: the log tells which, and their leases
+ * end by themselves. */
+void pool_stop(struct pool *pool, int64_t grace_ms);
+
+struct pool_status {
+    size_t running;  /* jobs in hand */
+    size_t places;   /* for how many there is room */
+    uint64_t ended;  /* runs so far */
+    uint64_t failed; /* of these, without success */
+    uint64_t left;   /* jobs of it that stay running until their leases end: not taken for want of
+                      * memory, or the store did not take their outcome */
+    bool stopping;
+};
+struct pool_status pool_status(const struct pool *pool);
+
+/* 0, or an error that names a task whose handler cannot run: the last three starts failed, or all
+ * that there were. */
+int pool_fault(const struct pool *pool, struct redrive_err *err);
+
+/* After `stopped` was called, also from inside it. NULL does nothing. */
+void pool_free(struct pool *pool);
+
+#endif

@@ -1,0 +1,218 @@
+/* private.h - the inside of a pool, for the files of this module only.
+ *
+ * At the end of a turn of the loop the runs that have ended in it become one settlement, one claim
+ * asks for jobs of all tasks with free places, and all of it is handed to the committer at one
+ * moment, so that it shares a unit. Answers come back through a list under a mutex and are read on
+ * the loop.
+ *
+ * A job in hand is in one place at a time: with its runner, among those to be settled, or in a
+ * settlement that is under way.
+ */
+#ifndef RUN_POOL_PRIVATE_H
+#define RUN_POOL_PRIVATE_H
+
+#include <pthread.h>
+
+#include "base/mem/list.h"
+#include "engine/report/worker_row.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/settle.h"
+#include "run/pool/pool.h"
+#include "run/pool/suspects.h"
+#include "run/runner.h"
+
+/* Of one claim and of one settlement. */
+#define POOL_BATCH_MAX 256
+/* Of one claim, so that many big jobs do not come into memory at one time. */
+#define POOL_CLAIM_BYTES ((size_t)32 << 20)
+
+/* How long after the end of the grace settlements are still tried again. */
+#define POOL_SETTLE_MS 10000
+
+/* An operation that the committer has, or has answered. */
+struct pool_call {
+    struct pool *pool;
+    struct list link; /* in pool->answers */
+    void (*answered)(struct pool_call *call);
+};
+
+struct pool_job {
+    struct list link;  /* in task->jobs */
+    struct list queue; /* in pool->to_settle, or in a settlement that is under way */
+    struct pool_task *task;
+    int64_t seq;
+    uint64_t token;
+    struct run *run; /* NULL: it has ended */
+    bool is_lost;    /* the lease has another holder, or none: what the run says does not count */
+    bool is_over;    /* settled, or given up; freed when no heartbeat is under way with it */
+    bool is_extending;
+    struct outcome outcome;
+    struct str result;
+    void *failure_text; /* what the outcome points to */
+    char *result_text;
+    struct run_request request;
+    char text[]; /* what the request points to */
+};
+
+/* What is known of a handler that cannot run. */
+struct pool_fault {
+    unsigned n_in_a_row; /* starts that failed since it last worked */
+    int64_t pause_ms;    /* of the latest; 0: none */
+    uv_timer_t pause;    /* no jobs are claimed while it is active */
+    struct suspects suspects;
+    char message[256]; /* of the latest */
+};
+
+struct pool_task {
+    struct pool *pool;
+    const struct config_task *config;
+    struct str name;
+    struct runner *runner;
+    uint32_t places;
+    size_t running; /* jobs that its runner has */
+    struct list jobs;
+
+    size_t asked; /* jobs of it that the claim under way may bring; 0: it asks for none */
+    bool wants;   /* there may be ready jobs */
+    bool woken;   /* since the claim under way was handed in */
+
+    struct pool_fault fault;
+
+    uv_timer_t heartbeat;
+    struct pool_call extend_call;
+    struct extend_op extend;
+    struct extension *extensions;
+    struct pool_job **extending; /* the jobs of the extensions */
+    size_t extend_capacity;
+    bool is_extending;
+};
+
+/* One claim for all tasks that have free places, so that the order of queues and priorities holds
+ * between tasks. */
+struct pool_claim {
+    struct pool_call call;
+    struct claim_op op;
+    struct str *names; /* of the tasks that it asks for */
+    size_t *limits;    /* of each */
+    size_t asked;      /* jobs that it may bring; 0: none is under way */
+};
+
+/* What the store is told of this worker. */
+struct pool_row {
+    uv_timer_t timer;
+    struct pool_call call;
+    struct worker_op op;
+    bool is_under_way;
+    bool is_leaving; /* the next one takes the row away */
+    bool has_left;
+};
+
+struct pool {
+    struct pool_options options;
+    size_t n_tasks;
+    uint32_t places;
+    size_t running;
+    size_t n_jobs;
+    uint64_t
+        n_left; /* jobs that were claimed and stay running: no memory, or their end was refused */
+    size_t n_calls;    /* under way */
+    size_t n_settling; /* of these, settlements */
+    size_t n_runners;
+    uint64_t n_ended;
+    uint64_t n_failed;
+
+    struct list outgoing;  /* operations, by op.link, to be handed in at the end of this turn */
+    struct list to_settle; /* struct pool_job */
+    bool settle_singly;    /* one of them made the store refuse them all */
+    int64_t pause_ms;      /* of the latest trouble; 0: none */
+
+    struct pool_claim claim;
+    struct pool_row row;
+
+    uv_prepare_t turn;
+    uv_async_t async;
+    uv_timer_t pause;
+    uv_timer_t give_up;
+    unsigned n_handles; /* open */
+    bool is_stopping;
+    bool is_giving_up; /* what the store does not take now is left to the end of its lease */
+    bool is_closing;
+    bool is_abandoned; /* pool_new has failed: nobody else will free it */
+
+    pthread_mutex_t mutex; /* guards what follows */
+    struct list answers;   /* struct pool_call */
+    int64_t *cancelled;    /* numbers of jobs whose runs must end */
+    size_t n_cancelled;
+    size_t cancelled_capacity;
+    bool is_woken;
+    bool is_closed; /* async must not be used any more */
+
+    struct pool_task tasks[];
+};
+
+/* ---- The committer (pool/pool.c)
+ * ----------------------------------------------------------------- */
+
+/* Has the operation handed in at the end of this turn; call->answered is called on the loop. */
+void pool_send(struct pool_call *call, struct op *op);
+
+/* The store has failed: hands nothing in for a while, longer each time. */
+void pool_pause(struct pool *pool, const char *what, const struct redrive_err *err);
+
+/* Every task asks again. */
+void pool_ask_again(struct pool *pool);
+
+/* ---- Which tasks (pool/tasks.c) ------------------------------------------------------------- */
+
+/* Whether this pool runs the task. */
+bool pool_tasks_has(const struct pool_options *options, const struct config_task *task);
+/* Whether all that it should run can be run; `ret_n` counts them. */
+int pool_tasks_check(const struct pool_options *options, size_t *ret_n, struct redrive_err *err);
+
+/* ---- Claims (pool/claim.c) ------------------------------------------------------------------ */
+
+/* Asks for jobs for all places that are free, unless a claim is under way. */
+void pool_claim(struct pool *pool);
+
+/* ---- Jobs in hand (pool/job.c, pool/settle.c) ----------------------------------------------- */
+
+/* Takes a claimed job and has it run; what it points to is copied. */
+void pool_job_take(struct pool_task *task, const struct job *claimed);
+/* Its lease is lost, and the job is now in this state: makes it end. */
+void pool_job_lose(struct pool_job *job, enum redrive_state state);
+/* It was cancelled, and the log knows: makes it end. */
+void pool_job_cancel(struct pool_job *job);
+/* Settled or given up: frees it as soon as nobody uses it. */
+void pool_job_over(struct pool_job *job);
+
+/* Hands in what has ended. */
+void pool_settle(struct pool *pool);
+
+/* ---- Handlers that cannot run (pool/fault.c) ------------------------------------------------- */
+
+void pool_fault_init(struct pool_task *task);
+/* To be called for each run that has ended. True: the handler is at fault and not the job; `ret`
+ * is how the job ends instead, without losing an attempt, and the task pauses. */
+bool pool_fault_takes(struct pool_task *task, int64_t seq, const struct run_outcome *ran,
+                      struct run_outcome *ret);
+/* Whether the task is not to be given jobs now. */
+bool pool_fault_pauses(const struct pool_task *task);
+/* Whether it is not to be given any more, because the pool ends when it is idle. */
+bool pool_fault_is_final(const struct pool_task *task);
+
+/* ---- Leases (pool/lease.c) ------------------------------------------------------------------ */
+
+void pool_lease_init(struct pool_task *task);
+/* Begins with heartbeats if there are none yet. */
+void pool_lease_watch(struct pool_task *task);
+
+/* ---- The worker's row (pool/worker_row.c)
+ * ---------------------------------------------------------- */
+
+void pool_row_init(struct pool *pool);
+/* Tells the store how things are, unless it is being told. */
+void pool_row_tell(struct pool *pool);
+/* Takes the row away; true when it is gone, or could not be. To be called until then. */
+bool pool_row_leave(struct pool *pool);
+
+#endif

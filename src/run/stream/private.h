@@ -1,0 +1,74 @@
+/* private.h - what stream/stream.c (who gets which job) and stream/worker.c (one program) share. */
+#ifndef RUN_STREAM_PRIVATE_H
+#define RUN_STREAM_PRIVATE_H
+
+#include "base/text/buf.h"
+#include "run/exec/child.h"
+#include "run/stream/stream.h"
+
+struct stream_worker;
+
+struct stream_run {
+    struct run base;
+    struct list place; /* in runner->waiting or worker->jobs */
+    struct stream_worker *worker;
+    const char *status; /* of a run that never began */
+    bool cannot_run;    /* there is no program to give it to */
+    struct spawn_failure why;
+    struct redrive_err err;
+};
+
+/* A place for a program; it outlives each of them. */
+struct stream_worker {
+    struct stream_runner *runner;
+    enum {
+        WORKER_ABSENT, /* to be started when there is work */
+        WORKER_READY,
+        WORKER_DYING, /* its end was asked for, by us */
+        WORKER_CLOSING,
+    } state;
+    struct child child;
+    bool is_running; /* there is a process: READY, DYING or CLOSING */
+    struct list jobs;
+    size_t n_jobs;
+    struct buf line;   /* the beginning of one */
+    uv_timer_t timer;  /* when closing, until SIGTERM */
+    bool has_answered; /* since its start */
+    enum {
+        DIED_BY_ITSELF,
+        DIED_OF_PROTOCOL, /* what it said was wrong */
+        DIED_OF_SILENCE,  /* it closed its input */
+        DIED_FOR_A_JOB,   /* one of its jobs was made to end */
+    } cause;
+    char complaint[320]; /* says more about the cause */
+};
+
+struct stream_runner {
+    struct runner base;
+    struct stream_options options;
+    struct list waiting;
+    bool has_answered; /* one of its programs has, at any time */
+    size_t n_open;     /* workers whose timer is open */
+    struct stream_worker workers[];
+};
+
+/* Gives waiting jobs to programs that are free, starting programs as needed. */
+void stream_dispatch(struct stream_runner *runner);
+/* The program cannot run: fails the jobs that wait for it, unless another process of it is at work.
+ */
+void stream_fail_waiting(struct stream_runner *runner, const struct spawn_failure *why,
+                         const struct redrive_err *err);
+
+void stream_worker_init(struct stream_worker *worker, struct stream_runner *runner);
+/* Starts its program. */
+int stream_worker_start(struct stream_worker *worker, struct spawn_failure *ret_why,
+                        struct redrive_err *err);
+/* Gives a job to a ready worker; on failure (see stream_line_write) nothing has changed. */
+int stream_worker_give(struct stream_worker *worker, struct stream_run *run,
+                       struct redrive_err *err);
+/* Ends the program because this job of it was made to end. */
+void stream_worker_end_for(struct stream_worker *worker, const struct stream_run *run);
+/* There will be no more work. Calls runner_closed after the last. */
+void stream_worker_close(struct stream_worker *worker);
+
+#endif

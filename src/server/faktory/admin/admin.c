@@ -1,0 +1,292 @@
+#include "server/faktory/admin/admin.h"
+
+#include "base/err.h"
+#include "engine/engine.h"
+#include "engine/verbs/change.h"
+#include "engine/verbs/control.h"
+#include "server/faktory/admin/info.h"
+#include "server/faktory/admin/match.h"
+
+#define TEXT_MAX_BYTES (8u * 1024 * 1024)
+/* That are read at once: how large they are shows only then. */
+#define PAGE_JOBS  100
+#define BIT(state) (1u << (state))
+#define IN_QUEUE   (BIT(REDRIVE_STATE_QUEUED) | BIT(REDRIVE_STATE_PARKED))
+#define LIVE                                                                 \
+    (IN_QUEUE | BIT(REDRIVE_STATE_SCHEDULED) | BIT(REDRIVE_STATE_RETRYING) | \
+     BIT(REDRIVE_STATE_RUNNING))
+
+/* ---- One job -------------------------------------------------------------------------------- */
+
+/* An operation within an operation: the same unit, the same rules. */
+static int change(struct engine *e, enum move_kind kind, int64_t seq, struct redrive_err *err)
+{
+    struct change_item item = {.seq = seq};
+    struct change_op op;
+    change_op_init(&op, kind, &item, 1);
+    return op.op.apply(e, &op.op, err);
+}
+
+static bool is_live(enum redrive_state state)
+{
+    return (BIT(state) & LIVE) != 0;
+}
+
+static int erase(struct engine *e, const struct job *job, struct redrive_err *err)
+{
+    int rc = is_live(job->status.state) ? change(e, MOVE_CANCEL, job->status.seq, err) : 0;
+    return rc == 0 ? change(e, MOVE_REMOVE, job->status.seq, err) : rc;
+}
+
+static int discard(struct engine *e, const struct job *job, struct redrive_err *err)
+{
+    return change(e, is_live(job->status.state) ? MOVE_CANCEL : MOVE_REMOVE, job->status.seq, err);
+}
+
+static int mutate_job(struct engine *e, const struct faktory_mutation *m, const struct job *job,
+                      struct redrive_err *err)
+{
+    bool is_dead = job->status.state == REDRIVE_STATE_DEAD_LETTER;
+    if (str_is(m->command, "requeue"))
+        return change(e, is_dead ? MOVE_REDRIVE : MOVE_RUN_NOW, job->status.seq, err);
+    if (str_is(m->command, "kill"))
+        return is_dead ? 0 : change(e, MOVE_END, job->status.seq, err);
+    return discard(e, job, err);
+}
+
+/* ---- MUTATE --------------------------------------------------------------------------------- */
+
+static uint32_t states_of(struct str target)
+{
+    if (str_is(target, "scheduled"))
+        return BIT(REDRIVE_STATE_SCHEDULED);
+    if (str_is(target, "retries"))
+        return BIT(REDRIVE_STATE_RETRYING);
+    return str_is(target, "dead") ? BIT(REDRIVE_STATE_DEAD_LETTER) : 0;
+}
+
+int faktory_mutation_check(const struct faktory_mutation *m, struct redrive_err *err)
+{
+    static const char *const COMMANDS[] = {"clear", "kill", "discard", "requeue"};
+    bool is_known = false;
+    for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0]; i++)
+        is_known |= str_is(m->command, COMMANDS[i]);
+    if (!is_known)
+        return err_set(err, REDRIVE_E_INVALID, "unknown mutate operation");
+    if (states_of(m->target) == 0)
+        return err_set(err, REDRIVE_E_INVALID, "invalid target for mutation command");
+    return 0;
+}
+
+static bool matches(const struct faktory_mutation *m, const struct job *job)
+{
+    if (str_is(m->command, "clear") || m->n_jids > 0 || !m->pattern)
+        return true;
+    return faktory_job_fits(m->pattern, job);
+}
+
+static int mutate_one(struct engine *e, struct faktory_admin *a, struct str jid, size_t *bytes,
+                      struct redrive_err *err)
+{
+    const struct faktory_mutation *m = a->mutation;
+    struct store *store = engine_store(e);
+    const struct job_filter filter = {
+        .tenant = a->tenant, .id = jid, .states = states_of(m->target), .limit = 1};
+    struct job_page page = {0};
+    if (jid.len == 0)
+        return 0;
+    int rc = store_ops(store)->list(store, &filter, &page, err);
+    if (rc == 0 && page.n > 0) {
+        *bytes += page.jobs[0].spec.payload.len;
+        rc = mutate_job(e, m, &page.jobs[0], err);
+    }
+    job_page_release(&page);
+    return rc;
+}
+
+/* Those that are named, a step of them. */
+static int mutate_named(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
+{
+    const struct faktory_mutation *m = a->mutation;
+    const size_t left = m->n_jids - a->n_done;
+    size_t bytes = 0;
+    int rc = 0;
+    for (a->n_now = 0;
+         rc == 0 && a->n_now < left && a->n_now < FAKTORY_STEP && bytes < FAKTORY_STEP_BYTES;
+         a->n_now++)
+        rc = mutate_one(e, a, m->jids[a->n_done + a->n_now], &bytes, err);
+    a->more = left > a->n_now;
+    return rc;
+}
+
+typedef int (*each_fn)(struct engine *e, struct faktory_admin *a, const struct job *job,
+                       struct redrive_err *err);
+
+/* The next of a page, as long as the step may go on. */
+static int walk_page(struct engine *e, struct faktory_admin *a, const struct job_page *page,
+                     each_fn each, size_t *bytes, struct redrive_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < page->n && rc == 0; i++) {
+        if (*bytes >= FAKTORY_STEP_BYTES) {
+            a->more = true;
+            break;
+        }
+        rc = each(e, a, &page->jobs[i], err);
+        *bytes += page->jobs[i].spec.payload.len;
+        a->last_seq = page->jobs[i].status.seq;
+    }
+    return rc;
+}
+
+/* The next jobs in the order of their number, each passed once. */
+static int walk(struct engine *e, struct faktory_admin *a, const struct job_filter *which,
+                each_fn each, struct redrive_err *err)
+{
+    struct store *store = engine_store(e);
+    struct job_filter filter = *which;
+    struct job_page page = {0};
+    filter.tenant = a->tenant;
+    filter.order = ORDER_OLDEST;
+    filter.limit = PAGE_JOBS;
+    size_t bytes = 0;
+    int rc = 0;
+    a->last_seq = a->after_seq;
+    a->more = true;
+    for (size_t n = 0; rc == 0 && a->more && n < FAKTORY_STEP && bytes < FAKTORY_STEP_BYTES;
+         n += page.n) {
+        filter.after_seq = a->last_seq;
+        rc = store_ops(store)->list(store, &filter, &page, err);
+        a->more = page.more;
+        if (rc == 0)
+            rc = walk_page(e, a, &page, each, &bytes, err);
+    }
+    job_page_release(&page);
+    return rc;
+}
+
+static int mutate_each(struct engine *e, struct faktory_admin *a, const struct job *job,
+                       struct redrive_err *err)
+{
+    return matches(a->mutation, job) ? mutate_job(e, a->mutation, job, err) : 0;
+}
+
+static int mutate(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
+{
+    const struct faktory_mutation *m = a->mutation;
+    bool is_clear = str_is(m->command, "clear");
+    if (m->n_jids > 0 && !is_clear)
+        return mutate_named(e, a, err);
+    struct job_filter filter = {.states = states_of(m->target)};
+    if (!is_clear)
+        filter.task = m->jobtype;
+    return walk(e, a, &filter, mutate_each, err);
+}
+
+/* ---- FLUSH and QUEUE REMOVE ------------------------------------------------------------------ */
+
+static int erase_each(struct engine *e, struct faktory_admin *a, const struct job *job,
+                      struct redrive_err *err)
+{
+    (void)a;
+    return erase(e, job, err);
+}
+
+static int discard_each(struct engine *e, struct faktory_admin *a, const struct job *job,
+                        struct redrive_err *err)
+{
+    (void)a;
+    return discard(e, job, err);
+}
+
+static int pause_one(struct engine *e, struct faktory_admin *a, struct str queue,
+                     struct redrive_err *err)
+{
+    struct pause_op op;
+    pause_op_init(&op, a->tenant, queue, a->kind == FAKTORY_PAUSE);
+    int rc;
+    do
+        rc = op.op.apply(e, &op.op, err);
+    while (rc == 0 && pause_op_goes_on(&op));
+    return rc;
+}
+
+/* A queue that is removed is not paused any more either. */
+static int remove_queues(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
+{
+    struct job_filter filter = {.states = IN_QUEUE};
+    a->n_now = 0;
+    if (!a->all) {
+        if (a->n_done == a->n_names)
+            return 0;
+        filter.queue = a->names[a->n_done];
+    }
+    int rc = walk(e, a, &filter, discard_each, err);
+    if (rc < 0 || a->more)
+        return rc;
+    if (a->all)
+        return 0;
+    a->n_now = 1;
+    a->last_seq = 0;
+    a->more = a->n_done + 1 < a->n_names;
+    return pause_one(e, a, a->names[a->n_done], err);
+}
+
+static int pause_queues(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
+{
+    struct store *store = engine_store(e);
+    struct queue_page page = {0};
+    int rc = 0;
+    if (!a->all) {
+        for (size_t i = 0; i < a->n_names && rc == 0; i++)
+            rc = pause_one(e, a, a->names[i], err);
+        return rc;
+    }
+    rc = store_ops(store)->queues(store, a->tenant, &page, err);
+    for (size_t i = 0; i < page.n && rc == 0; i++)
+        rc = pause_one(e, a, page.queues[i].queue, err);
+    queue_page_release(&page);
+    return rc;
+}
+
+/* ---- The operation -------------------------------------------------------------------------- */
+
+static int apply(struct engine *e, struct op *op, struct redrive_err *err)
+{
+    static const struct job_filter ALL = {0};
+    struct faktory_admin *a = (struct faktory_admin *)op;
+    buf_reset(&a->text);
+    a->more = false;
+    switch (a->kind) {
+    case FAKTORY_INFO: return faktory_write_info(e, a, err);
+    case FAKTORY_LATENCY: return faktory_write_latency(e, a, err);
+    case FAKTORY_PAUSE:
+    case FAKTORY_RESUME: return pause_queues(e, a, err);
+    case FAKTORY_REMOVE: return remove_queues(e, a, err);
+    case FAKTORY_MUTATE: return mutate(e, a, err);
+    case FAKTORY_FLUSH:
+    default: return walk(e, a, &ALL, erase_each, err);
+    }
+}
+
+void faktory_admin_init(struct faktory_admin *a, enum faktory_admin_kind kind, struct str tenant)
+{
+    *a = (struct faktory_admin){
+        .op = {.apply = apply, .weight = FAKTORY_STEP},
+        .kind = kind,
+        .tenant = tenant,
+    };
+    buf_init(&a->text, TEXT_MAX_BYTES);
+}
+
+void faktory_admin_release(struct faktory_admin *a)
+{
+    buf_release(&a->text);
+}
+
+void faktory_admin_next(struct faktory_admin *a)
+{
+    a->after_seq = a->last_seq;
+    a->n_done += a->n_now;
+    a->n_now = 0;
+}

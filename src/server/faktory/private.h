@@ -1,0 +1,342 @@
+/* private.h - the inside of the Faktory server, for the faktory_*.c files only.
+ *
+ *     bytes ──► conn (lines) ──► verbs ──► call ──► committer
+ *     bytes ◄── conn (in order) ◄── reply ◄── answered ◄──┘
+ *
+ * A call is one operation for one or more consecutive commands of a connection. It stands in the
+ * connection's list, in the order of the commands, until its reply has been taken. All of it is on
+ * the loop's thread, but for what the server's mutex guards.
+ */
+#ifndef SERVER_FAKTORY_PRIVATE_H
+#define SERVER_FAKTORY_PRIVATE_H
+
+#include <pthread.h>
+
+#include "base/mem/arena.h"
+#include "base/mem/list.h"
+#include "base/mem/map.h"
+#include "base/rng.h"
+#include "base/sys/log_pace.h"
+#include "base/text/buf.h"
+#include "core/name.h"
+#include "engine/transaction.h"
+#include "server/faktory/format/request.h"
+#include "server/faktory/passwords.h"
+#include "server/faktory/server.h"
+#include "server/faktory/tls.h"
+#include "server/listen/address_counts.h"
+#include "store/job.h"
+
+/* How much a connection may have under way: commands count 1, a FETCH counts more, because a line
+ * of a few bytes may be answered with a megabyte. Long lines and the jobs of a PUSHB count by their
+ * size, so that the maximum is also one of 4 MiB and of 4096 such jobs. */
+#define FAKTORY_LOAD_MAX   512
+#define FAKTORY_LOAD_FETCH 8
+#define FAKTORY_LOAD_BYTES ((size_t)8 * 1024)
+#define FAKTORY_LOAD_JOBS  8
+/* So much that a client has not taken yet, and no more of its commands are looked at. */
+#define FAKTORY_UNSENT_MAX ((size_t)1024 * 1024)
+/* Commands that become one operation at most. */
+#define FAKTORY_RUN_MAX    256
+#define FAKTORY_REPLY_MAX  ((size_t)256 * 1024 * 1024)
+#define FAKTORY_READ_BYTES ((size_t)64 * 1024)
+
+/* A worker is called NAME_FAKTORY_WORKER and its wid, which together are a name. */
+#define FAKTORY_WID_MAX     (NAME_MAX_BYTES - (sizeof NAME_FAKTORY_WORKER - 1))
+#define FAKTORY_WORKER_NAME (NAME_MAX_BYTES + 1)
+
+enum faktory_state {
+    FAKTORY_RUNNING,
+    FAKTORY_QUIET,
+    FAKTORY_TERMINATE,
+};
+
+/* A worker process, which may have many connections. */
+struct faktory_worker {
+    struct list link;
+    struct str tenant;
+    char wid[FAKTORY_WID_MAX + 1];
+    char name[FAKTORY_WORKER_NAME]; /* in leases and lists: NAME_FAKTORY_WORKER and the wid */
+    enum faktory_state state;
+    bool has_heard_quiet; /* since the server drains */
+    bool is_reaped;       /* its connections are being closed */
+    int64_t beat_ms;      /* monotonic */
+    size_t n_conns;
+};
+
+/* Bytes as they came in; calls borrow from them. */
+struct faktory_block {
+    size_t refs;
+    size_t len;
+    size_t capacity;
+    size_t *held; /* counts the capacity of all */
+    char bytes[];
+};
+
+struct faktory_call;
+
+struct faktory_call_kind {
+    /* No further command is added: hand it in, or finish it. NULL: takes one command only. */
+    void (*seal)(struct faktory_call *call);
+    /* The operation has its answer: write the reply and finish, or go on. Also called when the
+     * connection has gone. */
+    void (*answered)(struct faktory_call *call);
+    /* The connection ends, and it is not under way: finish. NULL: it is never in that state. */
+    void (*cancel)(struct faktory_call *call);
+    /* What it holds beside its reply, block and arena. */
+    void (*release)(struct faktory_call *call);
+};
+
+struct faktory_call {
+    const struct faktory_call_kind *kind;
+    struct list link;        /* of the connection's */
+    struct list answer_link; /* of the server's answers */
+    struct faktory_conn *conn;
+    struct faktory_block *block; /* may be NULL */
+    unsigned load;
+    bool is_under_way;
+    bool is_done;
+    struct buf reply;
+    struct arena arena;
+};
+
+struct faktory_conn {
+    struct faktory_server *server;
+    uv_tcp_t tcp;
+    struct faktory_tls *tls; /* NULL: it speaks without */
+    struct sockaddr_storage address;
+    bool is_counted;     /* among the server's addresses */
+    struct list link;    /* of the server's */
+    struct list touched; /* it has to be looked at in this turn */
+
+    bool has_said_hello;
+    bool is_hashing; /* its password is being looked at */
+    bool has_left;   /* it sends no more: what it has sent is answered, but it gets no job */
+    bool is_ending;  /* nothing more is looked at; closed when all is answered */
+    bool is_closing;
+    bool is_closed;
+    bool is_reading;
+
+    int iterations;
+    char salt[17];
+    struct faktory_passwords *passwords; /* among which is its own; NULL: it came in without */
+    const struct faktory_password *password;
+    uint32_t scopes;
+    struct str tenant;             /* the server's */
+    struct faktory_worker *worker; /* NULL: a producer */
+    char name[32];                 /* of the one that holds its jobs, if it has no wid */
+
+    struct faktory_block *in;
+    size_t start; /* what stands before it has been taken */
+    size_t scanned;
+    struct list calls;
+    unsigned load;
+    struct faktory_call *open; /* the last, while it may take further commands */
+
+    struct buf out;     /* gathers */
+    struct buf sending; /* the kernel has the first `sent` bytes */
+    size_t sent;
+    bool is_writing;
+    uv_write_t write;
+
+    int64_t unfinished_ms; /* since when it has sent a part of a command; 0: it has not */
+    int64_t opened_ms;
+    int64_t active_ms;
+    int64_t taken_ms; /* when bytes were last taken, or began to wait */
+    size_t queued;    /* bytes that the kernel had not taken when last looked at */
+};
+
+struct faktory_server {
+    struct faktory_options options;
+    struct faktory_passwords *passwords; /* in force; NULL: none are needed */
+    struct map tenants;                  /* the names of those that have come in */
+    struct tls_identity *tls;            /* NULL: without TLS */
+    struct log_pace refusals;
+    uv_tcp_t listener;
+    uint16_t port;
+    uv_tcp_t spare;       /* takes a client in whom there is no memory for, and closes it */
+    bool is_spare_used;   /* it is being closed */
+    bool is_one_too_many; /* another such client waits for it */
+    uv_async_t async;
+    uv_prepare_t turn;
+    uv_timer_t sweep;
+    uv_timer_t fetch_timer;
+    uv_timer_t drain_timer;
+    unsigned n_handles;
+
+    pthread_mutex_t mutex; /* guards these three */
+    struct list answers;
+    bool is_woken;
+    bool is_closed;
+
+    struct list outgoing; /* operations of this turn */
+    struct list conns;
+    size_t n_conns;
+    struct list touched;
+    size_t n_under_way; /* calls, and passwords being looked at */
+    struct rng rng;
+    char *read_buffer;
+    size_t held_bytes; /* that clients have sent and that are not done with */
+    struct buf text;   /* one document at a time */
+
+    struct map workers; /* tenant and wid → struct faktory_worker */
+    struct list worker_list;
+    struct map groups;   /* fetches that wait for the same: struct fetch_group */
+    struct list fetches; /* that wait, by deadline */
+    struct map held;     /* jobs that were handed out: struct held_job */
+
+    enum faktory_state state;
+    int64_t started_ms;
+    uint64_t n_commands;
+    uint64_t n_reaped;               /* workers */
+    struct log_pace repetitions;     /* of jids that are in use */
+    struct log_pace turned_away;     /* connections */
+    struct address_counts addresses; /* of connections */
+    bool is_draining;
+    void (*drained)(void *ctx); /* NULL: has been called, or is not to be */
+    void *drained_ctx;
+    bool is_stopping;
+    bool is_closing_handles;
+    void (*stopped)(void *ctx);
+    void *stopped_ctx;
+};
+
+/* ---- faktory/server.c ------------------------------------------------------------------------ */
+
+/* Hands the call's operation in at the end of the turn. */
+void faktory_call_send(struct faktory_call *call, struct op *op);
+/* For handles of the server that are counted in `n_handles`. */
+void faktory_server_handle_closed(uv_handle_t *handle);
+/* Looks whether a server that stops has nothing left. */
+void faktory_server_settle_down(struct faktory_server *server);
+/* A key of several parts for the server's maps, in its `text`. */
+struct str faktory_key(struct faktory_server *server, struct str a, struct str b);
+
+/* ---- faktory/access.c ------------------------------------------------------------------------ */
+
+/* The server's copy of a tenant's name, kept as long as the server; {NULL, 0} without memory. */
+struct str faktory_tenant(struct faktory_server *server, const char *name);
+void faktory_tenants_release(struct faktory_server *server);
+/* Lets the client in by this password of `set`, or (NULL) without one. */
+void faktory_conn_let_in(struct faktory_conn *conn, struct faktory_passwords *set,
+                         const struct faktory_password *password);
+/* Whether the client may do what needs the scope; otherwise it has its answer, and the log a line.
+ */
+bool faktory_conn_may(struct faktory_conn *conn, enum config_scope scope, struct str verb);
+/* Logs that a client was turned away. */
+void faktory_audit_refusal(struct faktory_conn *conn, struct str verb, const char *why);
+
+/* ---- faktory/accept.c ------------------------------------------------------------------------ */
+
+void faktory_conn_accept(struct faktory_server *server);
+
+/* ---- faktory/input.c ------------------------------------------------------------------------- */
+
+/* Takes bytes that have come; ends a connection if there is no room for them. */
+void faktory_input_append(struct faktory_conn *conn, const char *bytes, size_t n);
+/* Ends the connection with this error, and drops what it has sent of a command. Not while a line
+ * is being looked at. */
+void faktory_input_refuse(struct faktory_conn *conn, const char *why);
+/* More than half of the budget is used. */
+bool faktory_input_is_scarce(const struct faktory_server *server);
+void faktory_block_unref(struct faktory_block *block);
+
+/* ---- faktory/conn.c -------------------------------------------------------------------------- */
+
+/* To be looked at before the loop waits again. */
+void faktory_conn_touch(struct faktory_conn *conn);
+/* Takes finished calls, reads on, sends; may free it. */
+void faktory_conn_advance(struct faktory_conn *conn);
+void faktory_conn_end(struct faktory_conn *conn);
+void faktory_conn_close(struct faktory_conn *conn);
+/* Time-outs. */
+void faktory_conn_check(struct faktory_conn *conn, int64_t now_ms);
+/* Takes the first line. */
+void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str args);
+
+/* ---- faktory/call.c -------------------------------------------------------------------------- */
+
+/* A zeroed struct of `size` bytes that begins with a struct faktory_call, at the end of the
+ * connection's; NULL without memory. */
+void *faktory_call_new(struct faktory_conn *conn, const struct faktory_call_kind *kind,
+                       size_t size);
+void faktory_call_finish(struct faktory_call *call);
+/* Counts more of the connection's load. */
+void faktory_call_add_load(struct faktory_call *call, size_t load);
+/* The call that is open, if it is of this kind and has room. */
+struct faktory_call *faktory_conn_open_call(struct faktory_conn *conn,
+                                            const struct faktory_call_kind *kind);
+/* Closes it. */
+void faktory_conn_seal(struct faktory_conn *conn);
+/* Where the answer to a command goes that needs nobody else. */
+struct buf *faktory_conn_reply(struct faktory_conn *conn);
+/* Takes it out of its connection's list. */
+void faktory_call_free(struct faktory_call *call);
+
+/* ---- The commands ---------------------------------------------------------------------------- */
+
+struct faktory_line;
+void faktory_verb(struct faktory_conn *conn, const struct faktory_line *line);
+
+/* Each takes its arguments, and answers in its turn. */
+void faktory_push(struct faktory_conn *conn, struct str args);
+void faktory_push_bulk(struct faktory_conn *conn, struct str args);
+void faktory_ack(struct faktory_conn *conn, struct str args);
+void faktory_fail(struct faktory_conn *conn, struct str args);
+void faktory_fetch(struct faktory_conn *conn, struct str args);
+void faktory_info(struct faktory_conn *conn, struct str args);
+void faktory_flush(struct faktory_conn *conn, struct str args);
+void faktory_queue(struct faktory_conn *conn, struct str args);
+void faktory_mutate(struct faktory_conn *conn, struct str args);
+
+/* -ERR with the message, and the detail if there is one. */
+void faktory_put_failure(struct buf *out, const struct redrive_err *err);
+/* Room for one more in an array that doubles; false without memory. */
+bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size);
+
+/* ---- faktory/drain.c ------------------------------------------------------------------------- */
+
+/* A worker has left. */
+void faktory_drain_look(struct faktory_server *server);
+/* What the worker is told by BEAT: its own state or the server's, whichever is further. */
+enum faktory_state faktory_drain_state(const struct faktory_server *server,
+                                       struct faktory_worker *worker);
+
+/* ---- faktory/fetch.c ------------------------------------------------------------------------- */
+
+/* Those that wait are asked for again. */
+void faktory_fetch_wake(struct faktory_server *server);
+void faktory_fetch_on_timer(uv_timer_t *timer);
+
+/* ---- faktory/leases.c --------------------------------------------------------------------------
+ */
+
+/* Keeps the lease of a job that is handed out. */
+void faktory_held_add(struct faktory_server *server, const struct job *job);
+/* What is known of a job that was handed out here: true and the lease, once. Otherwise the store
+ * has to be asked. */
+bool faktory_held_take(struct faktory_server *server, struct str tenant, struct str jid,
+                       struct str worker, int64_t *ret_seq, uint64_t *ret_token);
+void faktory_held_release(struct faktory_server *server);
+
+/* ---- faktory/worker.c ------------------------------------------------------------------------ */
+
+/* What the worker with this wid is called in leases. */
+void faktory_name_worker(char out[FAKTORY_WORKER_NAME], struct str wid);
+/* The worker, which has one connection more; NULL without memory. */
+struct faktory_worker *faktory_worker_enter(struct faktory_server *server, struct str tenant,
+                                            struct str wid);
+void faktory_worker_leave(struct faktory_server *server, struct faktory_worker *worker);
+struct faktory_worker *faktory_worker_find(struct faktory_server *server, struct str tenant,
+                                           struct str wid);
+/* It is alive; `state` is how it sees itself, and may be absent. */
+void faktory_worker_beat(struct faktory_server *server, struct faktory_worker *worker,
+                         struct str state, int64_t now_ms);
+/* Cuts off those that have not been heard of. */
+void faktory_workers_reap(struct faktory_server *server, int64_t now_ms);
+/* As the worker or the server has it, whichever is further. */
+enum faktory_state faktory_state_of(const struct faktory_conn *conn);
+/* By which name the connection claims and settles. */
+struct str faktory_worker_name(const struct faktory_conn *conn);
+
+#endif

@@ -1,0 +1,94 @@
+/* admit.c - which connections there may be.
+ *
+ * A server that has all the connections it may have makes room for a new one at the cost of a
+ * client that does nothing: the one that has been idle for longest, or else the one whose request
+ * has been coming for longest. So does an address that has all it may have, among its own.
+ * Connections at work are never cut. When all are at work, a few more
+ * are let in, on which only /health and its like are served.
+ */
+#include "server/http/private.h"
+
+#include "base/time/clock.h"
+
+/* So long a request may be on its way before its connection can be cut for another. */
+#define READING_GRACE_MS 5000
+
+#define REFUSAL_EVERY_MS 10000
+
+/* The one that has been in this phase for longest, among those whose deadline is before `until`;
+ * in one phase all have the same time, so that the first deadline is that of the longest. With an
+ * address only one of that. */
+static struct http_connection *longest_in(struct http_server *server, enum http_phase phase,
+                                          int64_t until_ms, const struct sockaddr *address)
+{
+    struct http_connection *longest = NULL;
+    LIST_FOREACH (&server->connections, link) {
+        struct http_connection *c = LIST_ENTRY(link, struct http_connection, link);
+        if (c->phase != phase || c->cut || c->deadline_ms >= until_ms ||
+            (address && !address_same(address, (const struct sockaddr *)&c->address)))
+            continue;
+        longest = c;
+        until_ms = c->deadline_ms;
+    }
+    return longest;
+}
+
+static bool make_room(struct http_server *server, const struct sockaddr *address)
+{
+    const int64_t now_ms = clock_monotonic_ms();
+    struct http_connection *c = longest_in(server, HTTP_WAITING, INT64_MAX, address);
+    if (!c)
+        c = longest_in(server, HTTP_READING,
+                       now_ms + server->options.request_timeout_ms - READING_GRACE_MS, address);
+    if (c)
+        http_cut(c);
+    return c != NULL;
+}
+
+static unsigned n_live(const struct http_server *server)
+{
+    return server->n_connections - server->n_cut;
+}
+
+/* NULL, or why it is refused. */
+static const char *refusal_of(struct http_server *server, const struct sockaddr *address)
+{
+    if (address_counts_full(&server->addresses, address) && !make_room(server, address))
+        return "the address has as many connections as it may (listen.max_per_address)";
+    if (n_live(server) < server->options.max_connections || make_room(server, NULL) ||
+        n_live(server) < server->options.max_connections + HTTP_EXTRA_CONNECTIONS)
+        return NULL;
+    return "there are as many connections as there may be (listen.max_connections)";
+}
+
+enum MHD_Result http_may_connect(void *ctx, const struct sockaddr *address, socklen_t size)
+{
+    struct http_server *server = ctx;
+    char text[ADDRESS_TEXT_MAX];
+    int64_t held_back = 0;
+    (void)size;
+    pthread_mutex_lock(&server->lock);
+    const char *why = refusal_of(server, address);
+    const bool is_told = why && log_pace_allows(&server->refusals, clock_monotonic_ms(),
+                                                REFUSAL_EVERY_MS, &held_back);
+    pthread_mutex_unlock(&server->lock);
+    if (is_told)
+        log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "connection_refused",
+                  LOG_S("door", "http"), LOG_S("client", address_text(address, text)),
+                  LOG_S("error", why), LOG_I("more", held_back));
+    return why ? MHD_NO : MHD_YES;
+}
+
+void http_count_in(struct http_server *server, struct http_connection *c)
+{
+    server->n_connections++;
+    c->is_extra = n_live(server) > server->options.max_connections;
+    address_counts_enter(&server->addresses, (const struct sockaddr *)&c->address);
+}
+
+void http_count_out(struct http_server *server, struct http_connection *c)
+{
+    server->n_connections--;
+    server->n_cut -= c->cut;
+    address_counts_leave(&server->addresses, (const struct sockaddr *)&c->address);
+}

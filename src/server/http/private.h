@@ -1,0 +1,219 @@
+/* private.h - what the files of the HTTP server share.
+ *
+ * Threads. One runs libmicrohttpd (http/loop.c), which reads, calls the handler and writes; it
+ * alone calls MHD_suspend_connection, MHD_queue_response and MHD_quiesce_daemon. Any thread
+ * answers: it leaves the response in the request and, when the connection is suspended, resumes it;
+ * libmicrohttpd's thread then asks again and finds the response. A third thread watches the time
+ * (http/sweep.c).
+ *
+ * One lock guards everything below that says so. It is taken before libmicrohttpd's own, and is
+ * never held while the handler or an `end` is called.
+ *
+ * A connection is only ever suspended under the lock, with `suspended` set in its request; who
+ * clears that flag resumes it, under the same lock. So nobody resumes twice, and nothing that is
+ * suspended disappears.
+ */
+#ifndef SERVER_HTTP_PRIVATE_H
+#define SERVER_HTTP_PRIVATE_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+
+#include "base/mem/list.h"
+#include "base/sys/log_pace.h"
+#include "base/text/buf.h"
+#include "server/http/head.h"
+#include "server/http/server.h"
+#include "server/listen/address_counts.h"
+#include "server/listen/tls.h"
+#include "server/listen/unix_socket.h"
+
+/* Let in beyond the limit, for the sake of /health; and what libmicrohttpd may have beyond it, with
+ * those that are about to end. */
+#define HTTP_EXTRA_CONNECTIONS 8
+#define HTTP_SPARE_CONNECTIONS 64
+
+/* What a connection is doing, and so how long it may. */
+enum http_phase {
+    HTTP_WAITING,   /* for a request line: idle_timeout */
+    HTTP_READING,   /* the rest of a request: request_timeout */
+    HTTP_WORKING,   /* the handler has it: no limit */
+    HTTP_ANSWERING, /* the answer is on its way: request_timeout, and more for a long one */
+    HTTP_STREAMING, /* no limit but the stream's own */
+};
+
+struct http_connection {
+    struct list link; /* of http_server.connections */
+    struct http_server *server;
+    struct tls_identity *tls; /* that its client was shown; NULL: none yet */
+    int fd;                   /* libmicrohttpd's; open as long as this is in the list */
+    enum http_phase phase;
+    int64_t deadline_ms;             /* monotonic; 0: none */
+    struct sockaddr_storage address; /* of the client */
+    bool is_extra;                   /* it came when all connections were taken */
+    bool cut;                        /* both directions have been shut down */
+    bool ending;                     /* nothing more would come when it was last looked at */
+    struct http_request *request;
+};
+
+struct http_server {
+    struct http_server_options options; /* complete; the strings are gone */
+    struct MHD_Daemon *daemon;
+    int listen_fd;
+    struct unix_socket unix_socket; /* with a path: it listens there */
+    uint16_t port;
+    bool is_tls;
+    pthread_t loop;
+    int loop_fd; /* readable while the loop is called */
+    pthread_t sweeper;
+
+    pthread_mutex_t lock;     /* guards what follows, connections, and what requests say it does */
+    pthread_cond_t changed;   /* told only while it stops */
+    unsigned refs;            /* the owner's and one for each request */
+    struct tls_identity *tls; /* NULL: without TLS */
+    struct list connections;
+    unsigned n_connections;
+    unsigned n_cut; /* of these, that libmicrohttpd is about to find closed */
+    struct address_counts addresses;
+    struct log_pace refusals;
+    size_t body_bytes; /* set aside for bodies by all requests */
+    unsigned n_busy;   /* connections whose request has been handed over and is not over */
+    bool quiesced;
+    bool stopping;
+    bool sweep_ended;
+    bool loop_called; /* and it has not heard yet */
+    bool loop_ended;
+};
+
+struct http_stream {
+    struct buf waiting; /* guarded by the lock, like all of this */
+    size_t taken;       /* bytes of it that have been sent */
+    bool open;          /* somebody may write */
+    bool failed;        /* the reader did not keep up, or memory ran out */
+};
+
+struct http_request {
+    struct http_server *server;
+    struct MHD_Connection *mhd;
+
+    /* Guarded by the lock. */
+    unsigned refs;
+    struct http_connection *connection; /* NULL: it is through with the request */
+    struct MHD_Response *response;      /* given, not yet taken by libmicrohttpd */
+    unsigned status;
+    bool handed;       /* to the handler */
+    bool given;        /* there is an answer, or the lack of one is final */
+    bool suspended;    /* see above */
+    size_t body_bytes; /* its part of the server's */
+    void (*end)(struct http_request *, void *ctx);
+    void *end_ctx;
+    struct http_stream stream;
+
+    /* Of libmicrohttpd's thread until the handler has it, then of the handler. */
+    struct arena arena;
+    uintptr_t target_end; /* the address behind it, as it was read */
+    const char *refusal;  /* why it is malformed; NULL: it is not */
+    bool headers_read;
+    bool is_refused; /* it was answered instead of admitted */
+    bool drops_body; /* what comes of it is thrown away */
+    bool too_big;
+    bool lacks_room;   /* there is none for its body */
+    uint64_t length;   /* of the body, as it was named; 0: none, or in chunks */
+    size_t seen_bytes; /* of the body, kept or not */
+    enum http_method method;
+    struct str raw_path;
+    struct str path;
+    struct http_param *query;
+    size_t n_query;
+    struct http_param *headers;
+    size_t n_headers;
+    struct buf body;
+    void *user;
+    void (*release)(void *ctx); /* NULL: nobody wants to know */
+    void *release_ctx;
+};
+
+/* ---- http/request.c ------------------------------------------------------------------------- */
+
+/* For the request whose line has arrived; NULL when there is no memory. */
+struct http_request *http_request_new(struct http_server *server, struct http_connection *c,
+                                      struct MHD_Connection *mhd, const char *uri);
+/* Lets go of one hold and of the lock, which is held; the last hold frees it, and the last request
+ * of a server that has been stopped frees the server. */
+void http_let_go(struct http_request *request);
+/* Takes the head in; 0, or the status with which it is to be refused, and why. */
+int http_request_head(struct http_request *request, const char *method, const char *version,
+                      const char **ret_why);
+/* Sets memory aside for the body. */
+void http_request_expect(struct http_request *request);
+/* Takes a piece of the body; false: enough of this, close. */
+bool http_request_piece(struct http_request *request, const char *bytes, size_t n);
+
+/* ---- http/target.c -------------------------------------------------------------------------- */
+
+/* Takes path and query apart; what is wrong with them goes into `refusal`. */
+void http_read_target(struct http_request *request, const char *uri);
+
+/* ---- http/reply.c --------------------------------------------------------------------------- */
+
+struct MHD_Response *http_response(const char *content_type, struct str body,
+                                   const struct http_header *headers, size_t n_headers);
+/* Adds the headers that every answer has. */
+void http_response_secure(struct MHD_Response *response);
+/* A problem document that ends the connection. */
+struct MHD_Response *http_response_refusal(int status, const char *why);
+struct MHD_Response *http_response_stopping(void);
+/* Gives the answer, which may be NULL for none, unless there is one; under the lock. Whether it is
+ * this one that will be sent. */
+bool http_give(struct http_request *request, int status, struct MHD_Response *response,
+               enum http_phase phase, int64_t deadline_ms);
+/* Clears `suspended` and resumes, if it was set; under the lock. */
+void http_resume(struct http_request *request);
+
+/* ---- http/take.c ---------------------------------------------------------------------------- */
+
+/* For libmicrohttpd: called with the head of a request, then with each piece of its body, then when
+ * it is whole, and once more whenever its connection has been resumed. */
+enum MHD_Result http_take(void *ctx, struct MHD_Connection *mhd, const char *url,
+                          const char *method, const char *version, const char *upload,
+                          size_t *upload_size, void **request_context);
+
+/* ---- http/server.c -------------------------------------------------------------------------- */
+
+/* Lets go of one hold on the server and of the lock, which is held. */
+void http_server_let_go(struct http_server *server);
+/* NULL when there was no memory for it. */
+struct http_connection *http_connection_of(struct MHD_Connection *mhd);
+
+/* ---- http/admit.c --------------------------------------------------------------------------- */
+
+/* Whether a client may connect, for which an idle one may have to go; for libmicrohttpd. */
+enum MHD_Result http_may_connect(void *ctx, const struct sockaddr *address, socklen_t size);
+/* Counts a connection that was let in, or is over; under the lock. */
+void http_count_in(struct http_server *server, struct http_connection *c);
+void http_count_out(struct http_server *server, struct http_connection *c);
+
+/* ---- http/tls.c ----------------------------------------------------------------------------- */
+
+/* What libmicrohttpd is told of a server with TLS. */
+void http_tls_options(struct MHD_OptionItem options[3]);
+
+/* ---- http/loop.c ---------------------------------------------------------------------------- */
+
+/* Runs the daemon on a thread of its own, until http_loop_stop. */
+int http_loop_start(struct http_server *server, struct redrive_err *err);
+void http_loop_stop(struct http_server *server);
+/* Has it look at connections that were resumed, and whether it is to be quiet; under the lock. Many
+ * calls at a time cost one. */
+void http_loop_call(struct http_server *server);
+
+/* ---- http/sweep.c --------------------------------------------------------------------------- */
+
+/* Closes what is past its deadline, and notices clients that have gone, until `stopping` and then
+ * `sweep_ended`. */
+void *http_sweep(void *ctx); /* the server */
+/* Makes libmicrohttpd find the connection closed; under the lock. */
+void http_cut(struct http_connection *connection);
+bool http_has_gone(const struct http_connection *connection);
+
+#endif

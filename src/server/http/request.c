@@ -1,0 +1,285 @@
+#include "server/http/private.h"
+
+#include <stdlib.h>
+
+/* A body over the limit is read on and thrown away up to this many times the limit, so that a
+ * client that writes before it reads gets to see why it was refused. */
+#define PATIENCE 4
+
+/* What is set aside at once for a body whose length is known. */
+#define RESERVE_MAX_BYTES (64u * 1024)
+
+/* A body up to this size is taken even when those of all clients are too many: heartbeats and
+ * settlements must not suffer from who submits much. */
+#define SMALL_BODY_BYTES (16u * 1024)
+
+struct http_request *http_request_new(struct http_server *server, struct http_connection *c,
+                                      struct MHD_Connection *mhd, const char *uri)
+{
+    struct http_request *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->server = server;
+    r->mhd = mhd;
+    r->connection = c;
+    r->refs = 1;
+    arena_init(&r->arena);
+    buf_init(&r->body, server->options.max_body_bytes);
+    buf_init(&r->stream.waiting, server->options.stream_max_bytes);
+    r->target_end = (uintptr_t)uri + strlen(uri);
+    http_read_target(r, uri);
+    return r;
+}
+
+static void request_free(struct http_request *request)
+{
+    if (request->response)
+        MHD_destroy_response(request->response);
+    buf_release(&request->stream.waiting);
+    buf_release(&request->body);
+    arena_release(&request->arena);
+    if (request->release)
+        request->release(request->release_ctx);
+    free(request);
+}
+
+void http_let_go(struct http_request *request)
+{
+    struct http_server *server = request->server;
+    if (--request->refs > 0) {
+        pthread_mutex_unlock(&server->lock);
+        return;
+    }
+    server->body_bytes -= request->body_bytes;
+    http_server_let_go(server);
+    request_free(request);
+}
+
+/* ---- Headers -------------------------------------------------------------------------------- */
+
+static const char *const METHODS[] = {"GET",   "HEAD",   "POST",    "PUT",
+                                      "PATCH", "DELETE", "OPTIONS", "another"};
+
+const char *http_method_name(enum http_method method)
+{
+    return METHODS[method];
+}
+
+static enum http_method method_of(const char *name)
+{
+    for (int i = 0; i < HTTP_OTHER; i++)
+        if (strcmp(name, METHODS[i]) == 0)
+            return (enum http_method)i;
+    return HTTP_OTHER;
+}
+
+struct taking {
+    struct http_request *request;
+    struct http_head head;
+    uintptr_t line; /* where the next line begins, see check_lines */
+    bool broken;
+};
+
+static enum MHD_Result take_header(void *ctx, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_len, const char *value, size_t value_len)
+{
+    struct taking *taking = ctx;
+    (void)kind;
+    taking->broken |= (uintptr_t)name != taking->line;
+    taking->line = (uintptr_t)value + value_len + 2;
+    return http_head_add(&taking->head, &taking->request->arena, (struct str){name, name_len},
+                         (struct str){value, value_len})
+               ? MHD_YES
+               : MHD_NO;
+}
+
+/* libmicrohttpd before 1.0 takes a NUL for the end of a name or value, a lone CR or LF for that of
+ * a line, and puts what a folded line continues behind the name of its header: a Content-Length may
+ * so get lost, and a body becomes a request. It parses in place, so that all of these show in the
+ * addresses: lines that end with CRLF and are nothing but name, colon and value lie one directly
+ * behind the other, from the request line to the end of the head. */
+static bool check_lines(const struct taking *taking, const char *method, const char *version)
+{
+#if MHD_VERSION < 0x01000000
+    const struct http_request *r = taking->request;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    return info && !taking->broken && r->target_end + 1 == (uintptr_t)version &&
+           taking->line + 2 == (uintptr_t)method + info->header_size;
+#else
+    (void)taking, (void)method, (void)version;
+    return true;
+#endif
+}
+
+int http_request_head(struct http_request *r, const char *method, const char *version,
+                      const char **ret_why)
+{
+    struct taking taking = {.request = r, .line = (uintptr_t)version + strlen(version) + 2};
+    struct http_head *head = &taking.head;
+    int n = MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, NULL, NULL);
+    r->headers_read = true;
+    r->method = method_of(method);
+    head->headers = arena_array(&r->arena, n > 0 ? (size_t)n : 1, sizeof *head->headers);
+    if (head->headers)
+        (void)MHD_get_connection_values_n(r->mhd, MHD_HEADER_KIND, take_header, &taking);
+    r->headers = head->headers;
+    r->n_headers = head->n;
+    *ret_why = "out of memory";
+    if (r->arena.failed)
+        return 503;
+    if (!check_lines(&taking, method, version))
+        head->why = "a line of the head is malformed";
+    int status = http_head_finish(head, &r->length, ret_why);
+    if (status)
+        return status;
+    *ret_why = r->refusal;
+    if (r->refusal)
+        return 400;
+    *ret_why = "the body is over the size limit";
+    return r->length > r->server->options.max_body_bytes ? 413 : 0;
+}
+
+/* ---- The body ------------------------------------------------------------------------------- */
+
+static void drop_body(struct http_request *r)
+{
+    r->drops_body = true;
+    buf_release(&r->body);
+}
+
+/* Counts what the body now takes; drops it when that is too much with those of all others. */
+static void count_body(struct http_request *r)
+{
+    struct http_server *server = r->server;
+    const size_t now = r->body.capacity;
+    if (now == r->body_bytes)
+        return;
+    pthread_mutex_lock(&server->lock);
+    const size_t others = server->body_bytes - r->body_bytes;
+    r->lacks_room = now > SMALL_BODY_BYTES && others + now > server->options.max_bodies_bytes;
+    r->body_bytes = r->lacks_room ? 0 : now;
+    server->body_bytes = others + r->body_bytes;
+    pthread_mutex_unlock(&server->lock);
+    if (r->lacks_room)
+        drop_body(r);
+}
+
+void http_request_expect(struct http_request *r)
+{
+    if (r->length == 0 || r->drops_body)
+        return;
+    (void)buf_reserve(&r->body, r->length < RESERVE_MAX_BYTES ? r->length : RESERVE_MAX_BYTES);
+    count_body(r);
+}
+
+bool http_request_piece(struct http_request *r, const char *bytes, size_t n)
+{
+    r->seen_bytes += n;
+    if (r->drops_body)
+        return r->seen_bytes / PATIENCE <= r->server->options.max_body_bytes;
+    const int rc = buf_add(&r->body, bytes, n);
+    r->too_big = rc == REDRIVE_E_TOO_BIG;
+    if (rc < 0)
+        drop_body(r);
+    count_body(r);
+    return rc == 0 || r->too_big;
+}
+
+/* ---- For handlers --------------------------------------------------------------------------- */
+
+enum http_method http_method(const struct http_request *request)
+{
+    return request->method;
+}
+
+struct str http_path(const struct http_request *request)
+{
+    return request->path;
+}
+
+struct str http_raw_path(const struct http_request *request)
+{
+    return request->raw_path;
+}
+
+struct str http_query(const struct http_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->n_query; i++)
+        if (str_is(request->query[i].name, name))
+            return request->query[i].value;
+    return (struct str){NULL, 0};
+}
+
+void http_each_query(const struct http_request *request,
+                     bool (*each)(struct str name, struct str value, void *ctx), void *ctx)
+{
+    for (size_t i = 0; i < request->n_query; i++)
+        if (!each(request->query[i].name, request->query[i].value, ctx))
+            return;
+}
+
+struct str http_header(const struct http_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->n_headers; i++)
+        if (str_eq_nocase(request->headers[i].name, str_of(name)))
+            return request->headers[i].value;
+    return (struct str){NULL, 0};
+}
+
+struct str http_header_prefix(const struct http_request *request, const char *prefix)
+{
+    const struct str wanted = str_of(prefix);
+    for (size_t i = 0; i < request->n_headers; i++) {
+        const struct str name = request->headers[i].name;
+        if (name.len >= wanted.len && str_eq_nocase((struct str){name.ptr, wanted.len}, wanted))
+            return request->headers[i].value;
+    }
+    return (struct str){NULL, 0};
+}
+
+bool http_is_unix(const struct http_request *request)
+{
+    return request->server->unix_socket.path[0] != '\0';
+}
+
+bool http_is_tls(const struct http_request *request)
+{
+    return request->server->is_tls;
+}
+
+bool http_is_extra(const struct http_request *request)
+{
+    return request->connection && request->connection->is_extra;
+}
+
+const struct sockaddr *http_client(const struct http_request *request)
+{
+    return request->connection ? (const struct sockaddr *)&request->connection->address : NULL;
+}
+
+struct str http_body(const struct http_request *request)
+{
+    return buf_str(&request->body);
+}
+
+struct arena *http_arena(struct http_request *request)
+{
+    return &request->arena;
+}
+
+void *http_user(const struct http_request *request)
+{
+    return request->user;
+}
+
+void http_set_user(struct http_request *request, void *user)
+{
+    request->user = user;
+}
+
+void http_on_release(struct http_request *request, void (*release)(void *ctx), void *ctx)
+{
+    request->release = release;
+    request->release_ctx = ctx;
+}

@@ -1,0 +1,346 @@
+#include "server/http/private.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/time/clock.h"
+#include "server/listen/endpoint.h"
+
+/* What libmicrohttpd has for one connection: the head of the request, a part of its body, the head
+ * of the answer. */
+#define POOL_BYTES (32u * 1024)
+
+/* Of the open files, what is left for the store, for child processes and for the rest. */
+#define FILES_KEPT_BACK 200
+
+/* How long a stop waits for answers to be sent. */
+#define STOP_WAIT_MS 1000
+
+/* ---- Life and death ------------------------------------------------------------------------- */
+
+static unsigned connections_allowed(unsigned asked)
+{
+    struct rlimit limit;
+    unsigned wanted = asked ? asked : 10000;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return wanted;
+    rlim_t allowed = limit.rlim_cur > 2 * FILES_KEPT_BACK ? limit.rlim_cur - FILES_KEPT_BACK
+                                                          : limit.rlim_cur / 2;
+    return wanted < allowed ? wanted : (unsigned)allowed;
+}
+
+static struct http_server *server_new(const struct http_server_options *given)
+{
+    struct http_server *server = calloc(1, sizeof *server);
+    if (!server)
+        return NULL;
+    struct http_server_options *o = &server->options;
+    *o = *given;
+    o->address = NULL;
+    o->tls = NULL;
+    server->is_tls = given->tls != NULL;
+    server->tls = given->tls ? tls_identity_hold(given->tls) : NULL;
+    o->max_body_bytes = o->max_body_bytes ? o->max_body_bytes : 8u * 1024 * 1024;
+    o->max_bodies_bytes = o->max_bodies_bytes ? o->max_bodies_bytes : 256u * 1024 * 1024;
+    o->max_connections = connections_allowed(o->max_connections);
+    o->request_timeout_ms = o->request_timeout_ms ? o->request_timeout_ms : 30000;
+    o->idle_timeout_ms = o->idle_timeout_ms ? o->idle_timeout_ms : 60000;
+    o->stream_max_bytes = o->stream_max_bytes ? o->stream_max_bytes : 1024u * 1024;
+    server->listen_fd = -1;
+    server->refs = 1;
+    list_init(&server->connections);
+    address_counts_init(&server->addresses, o->max_per_address
+                                                ? o->max_per_address
+                                                : address_counts_default(o->max_connections));
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&server->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return server;
+}
+
+void http_server_let_go(struct http_server *server)
+{
+    bool last = --server->refs == 0;
+    pthread_mutex_unlock(&server->lock);
+    if (!last)
+        return;
+    pthread_cond_destroy(&server->changed);
+    pthread_mutex_destroy(&server->lock);
+    tls_identity_free(server->tls);
+    address_counts_release(&server->addresses);
+    free(server);
+}
+
+/* ---- What libmicrohttpd calls --------------------------------------------------------------- */
+
+struct http_connection *http_connection_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void take_address(struct http_connection *c, struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info ? info->client_addr : NULL;
+    if (address && address->sa_family == AF_INET)
+        memcpy(&c->address, address, sizeof(struct sockaddr_in));
+    else if (address && address->sa_family == AF_INET6)
+        memcpy(&c->address, address, sizeof(struct sockaddr_in6));
+}
+
+static void connected(struct http_server *server, struct MHD_Connection *mhd, void **ret)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct http_connection *c = info ? calloc(1, sizeof *c) : NULL;
+    *ret = c;
+    if (!c)
+        return;
+    c->server = server;
+    c->fd = info->connect_fd;
+    take_address(c, mhd);
+    c->phase = HTTP_WAITING;
+    c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
+    pthread_mutex_lock(&server->lock);
+    list_insert(&server->connections, &c->link);
+    http_count_in(server, c);
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void disconnected(struct http_server *server, struct http_connection *c)
+{
+    if (!c)
+        return;
+    pthread_mutex_lock(&server->lock);
+    list_remove(&c->link);
+    http_count_out(server, c);
+    pthread_mutex_unlock(&server->lock);
+    tls_identity_free(c->tls);
+    free(c);
+}
+
+static void on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        connected(ctx, mhd, socket_context);
+    else
+        disconnected(ctx, *socket_context);
+}
+
+/* The request line has arrived. */
+static void *on_line(void *ctx, const char *uri, struct MHD_Connection *mhd)
+{
+    struct http_server *server = ctx;
+    struct http_connection *c = http_connection_of(mhd);
+    struct http_request *request = c ? http_request_new(server, c, mhd, uri) : NULL;
+    if (!request)
+        return NULL;
+    pthread_mutex_lock(&server->lock);
+    server->refs++;
+    c->request = request;
+    c->phase = HTTP_READING;
+    c->deadline_ms = clock_monotonic_ms() + server->options.request_timeout_ms;
+    pthread_mutex_unlock(&server->lock);
+    return request;
+}
+
+/* The connection is through with a request, one way or the other. */
+static void on_completed(void *ctx, struct MHD_Connection *mhd, void **request_context,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct http_server *server = ctx;
+    struct http_request *request = *request_context;
+    (void)mhd, (void)code;
+    *request_context = NULL;
+    if (!request)
+        return;
+    pthread_mutex_lock(&server->lock);
+    struct http_connection *c = request->connection;
+    c->request = NULL;
+    c->phase = HTTP_WAITING;
+    c->deadline_ms = clock_monotonic_ms() + server->options.idle_timeout_ms;
+    request->connection = NULL;
+    if (request->handed)
+        server->n_busy--;
+    if (server->stopping)
+        pthread_cond_broadcast(&server->changed);
+    void (*end)(struct http_request *, void *) = request->end;
+    void *end_ctx = request->end_ctx;
+    pthread_mutex_unlock(&server->lock);
+    if (end)
+        end(request, end_ctx);
+    pthread_mutex_lock(&server->lock);
+    http_let_go(request);
+}
+
+static void on_message(void *ctx, const char *format, va_list args)
+{
+    struct http_server *server = ctx;
+    char text[256];
+    if (!log_wants(server->options.log, LOG_LEVEL_DEBUG))
+        return;
+    vsnprintf(text, sizeof text, format, args);
+    log_event(server->options.log, LOG_LEVEL_DEBUG, clock_wall_ms(), "http",
+              LOG_STR("error", str_trim(str_of(text))));
+}
+
+/* ---- Start and stop ------------------------------------------------------------------------- */
+
+static int start_daemon(struct http_server *server, const struct http_server_options *given,
+                        struct redrive_err *err)
+{
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[3] = {{MHD_OPTION_END, 0, NULL}};
+    if (given->tls) {
+        flags |= MHD_USE_TLS;
+        http_tls_options(tls);
+    }
+    errno = 0;
+    server->daemon = MHD_start_daemon(
+        flags, 0, http_may_connect, server, http_take, server, MHD_OPTION_EXTERNAL_LOGGER,
+        on_message, server, MHD_OPTION_LISTEN_SOCKET, server->listen_fd,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+        server->options.max_connections + HTTP_SPARE_CONNECTIONS, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_URI_LOG_CALLBACK, on_line, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_ARRAY, tls,
+        MHD_OPTION_END);
+    if (server->daemon)
+        return 0;
+    server->listen_fd = -1; /* libmicrohttpd has closed it */
+    err_set(err, REDRIVE_E_IO, "cannot serve HTTP on %s", given->address);
+    if (given->tls && MHD_is_feature_supported(MHD_FEATURE_HTTPS_CERT_CALLBACK) != MHD_YES)
+        err_detail(err, "the HTTP library was built without TLS");
+    else
+        err_detail(err, "%s", errno ? strerror(errno) : "the HTTP library refused to start");
+    return REDRIVE_E_IO;
+}
+
+static int open_listener(struct http_server *server, const struct http_server_options *given,
+                         struct redrive_err *err)
+{
+    if (unix_socket_is_address(given->address)) {
+        const mode_t mode = given->socket_mode ? given->socket_mode : 0600;
+        const int rc = unix_socket_listen(given->address, mode, &server->unix_socket, err);
+        server->listen_fd = rc < 0 ? -1 : server->unix_socket.fd;
+        return rc;
+    }
+    const int rc = endpoint_listen(given->address, given->loopback_only, &server->listen_fd, err);
+    server->port = rc < 0 ? 0 : endpoint_port(server->listen_fd);
+    return rc;
+}
+
+static void remove_socket_file(const struct http_server *server)
+{
+    if (server->unix_socket.path[0] != '\0')
+        unix_socket_remove(server->unix_socket.path);
+}
+
+static int start(struct http_server *server, const struct http_server_options *given,
+                 struct redrive_err *err)
+{
+    int rc = open_listener(server, given, err);
+    if (rc < 0)
+        return rc;
+    rc = start_daemon(server, given, err);
+    if (rc < 0)
+        return rc;
+    rc = http_loop_start(server, err);
+    if (rc == 0 && pthread_create(&server->sweeper, NULL, http_sweep, server) != 0) {
+        http_loop_stop(server);
+        rc = err_set(err, REDRIVE_E_IO, "cannot start a thread");
+    }
+    if (rc < 0) {
+        MHD_stop_daemon(server->daemon);
+        server->listen_fd = -1;
+    }
+    return rc;
+}
+
+int http_server_start(const struct http_server_options *options, struct http_server **ret,
+                      struct redrive_err *err)
+{
+    *ret = NULL;
+    struct http_server *server = server_new(options);
+    if (!server)
+        return err_nomem(err);
+    int rc = start(server, options, err);
+    if (rc < 0) {
+        if (server->listen_fd >= 0)
+            close(server->listen_fd);
+        remove_socket_file(server);
+        pthread_mutex_lock(&server->lock);
+        http_server_let_go(server);
+        return rc;
+    }
+    *ret = server;
+    return 0;
+}
+
+uint16_t http_server_port(const struct http_server *server)
+{
+    return server->port;
+}
+
+/* The loop tells libmicrohttpd, which may still be about to accept, so that the socket is closed
+ * later; but whoever connects from now on is refused by the system. */
+void http_server_quiesce(struct http_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    bool already = server->quiesced;
+    server->quiesced = true;
+    http_loop_call(server);
+    pthread_mutex_unlock(&server->lock);
+    if (!already)
+        (void)shutdown(server->listen_fd, SHUT_RDWR);
+}
+
+static void answer_all(struct http_server *server)
+{
+    int64_t deadline_ms = clock_monotonic_ms() + STOP_WAIT_MS;
+    LIST_FOREACH (&server->connections, link) {
+        struct http_request *request = LIST_ENTRY(link, struct http_connection, link)->request;
+        if (!request || !request->handed)
+            continue;
+        if (!request->given)
+            http_give(request, 503, http_response_stopping(), HTTP_ANSWERING, deadline_ms);
+        else
+            http_resume(request);
+    }
+    struct timespec until = {.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000};
+    while (server->n_busy > 0 &&
+           pthread_cond_timedwait(&server->changed, &server->lock, &until) == 0)
+        continue;
+}
+
+void http_server_stop(struct http_server *server)
+{
+    if (!server)
+        return;
+    http_server_quiesce(server);
+    pthread_mutex_lock(&server->lock);
+    server->stopping = true;
+    answer_all(server);
+    server->sweep_ended = true;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+    (void)pthread_join(server->sweeper, NULL);
+    http_loop_stop(server);
+    MHD_stop_daemon(server->daemon);
+    close(server->listen_fd);
+    remove_socket_file(server);
+    pthread_mutex_lock(&server->lock);
+    http_server_let_go(server);
+}

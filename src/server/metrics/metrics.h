@@ -1,0 +1,40 @@
+/* metrics.h - figures as Prometheus reads them.
+ *
+ * Pure writers over what stats.h has read, metrics/run_times.h has kept and metrics/process_facts.h
+ * has asked the kernel. There are two kinds, and a series is of one kind only:
+ *
+ *   - of the store: what all processes have done together. Every server of a store exports the same
+ *     values, so that they are aggregated with max, never with sum.
+ *   - of this process: what it alone has done since it started. They are aggregated with sum.
+ *
+ * docs/operations.md lists them with their kind. Each family has its HELP and TYPE and stands in
+ * one piece.
+ */
+#ifndef SERVER_METRICS_METRICS_H
+#define SERVER_METRICS_METRICS_H
+
+#include "base/text/buf.h"
+#include "engine/report/stats.h"
+#include "engine/store_status.h"
+#include "server/metrics/process_facts.h"
+#include "server/metrics/run_times.h"
+
+#define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* Breakers that have a series of their own, those that are not closed first. Keys made of payloads
+ * have no end; redrive_breakers counts them all. */
+#define METRICS_MAX_BREAKERS 200
+
+struct metrics_process {
+    const struct pulse_state *pulse;
+    bool store_is_read; /* the store could be read just now */
+    const struct run_time *run_times;
+    size_t n_run_times;
+    struct process_facts facts;
+};
+
+/* Failures are the buffer's, or out of memory. */
+int metrics_write_store(const struct stats *stats, struct buf *out);
+void metrics_write_process(const struct metrics_process *process, struct buf *out);
+
+#endif

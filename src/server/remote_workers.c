@@ -1,0 +1,251 @@
+#include "server/remote_workers.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/mem/list.h"
+#include "base/mem/map.h"
+#include "base/text/buf.h"
+#include "base/time/clock.h"
+
+/* Two names, the sign between them, and some room. */
+#define KEY_MAX_BYTES 1024
+
+struct remote {
+    struct list link; /* of `list`: those that wait longest for their row come first */
+    struct str tenant;
+    struct str name;
+    int64_t started_ms;
+    int64_t alive_until_ms; /* unless it has jobs in hand */
+    int64_t written_ms;     /* 0: never */
+    uint32_t running;
+    uint32_t most; /* at one time, so far */
+    uint64_t runs;
+    uint64_t failed;
+    bool has_changed;
+    bool has_gone;
+    char names[];
+};
+
+struct remote_workers {
+    atomic_size_t n; /* so that events of a server without any cost nothing */
+    pthread_mutex_t mutex;
+    struct map map; /* tenant, NUL, name → struct remote */
+    struct list list;
+    struct remote *last; /* whom the last event was about: events come in rows */
+    struct buf key;
+};
+
+struct remote_workers *remote_workers_new(void)
+{
+    struct remote_workers *all = calloc(1, sizeof *all);
+    if (!all)
+        return NULL;
+    pthread_mutex_init(&all->mutex, NULL);
+    map_init(&all->map, (uint64_t)clock_monotonic_ms() ^ (uintptr_t)all);
+    list_init(&all->list);
+    buf_init(&all->key, KEY_MAX_BYTES);
+    return all;
+}
+
+void remote_workers_free(struct remote_workers *all)
+{
+    if (!all)
+        return;
+    LIST_FOREACH (&all->list, link)
+        free(LIST_ENTRY(link, struct remote, link));
+    map_release(&all->map);
+    buf_release(&all->key);
+    pthread_mutex_destroy(&all->mutex);
+    free(all);
+}
+
+/* ---- Who is there; the mutex is held --------------------------------------------------------- */
+
+static struct str key_of(struct remote_workers *all, struct str tenant, struct str name)
+{
+    buf_reset(&all->key);
+    (void)buf_add_str(&all->key, tenant);
+    (void)buf_putc(&all->key, '\0');
+    (void)buf_add_str(&all->key, name);
+    return buf_str(&all->key);
+}
+
+static struct remote *find(struct remote_workers *all, struct str tenant, struct str name)
+{
+    struct remote *last = all->last;
+    if (last && str_eq(last->name, name) && str_eq(last->tenant, tenant))
+        return last;
+    struct remote *found = map_get(&all->map, key_of(all, tenant, name));
+    if (found)
+        all->last = found;
+    return found;
+}
+
+static struct remote *add(struct remote_workers *all, struct str tenant, struct str name,
+                          int64_t now_ms)
+{
+    struct str key = key_of(all, tenant, name);
+    if (all->n >= REMOTE_WORKERS_MAX || buf_failed(&all->key))
+        return NULL;
+    struct remote *one = calloc(1, sizeof *one + tenant.len + name.len);
+    if (!one || map_put(&all->map, key, one) < 0) {
+        free(one);
+        return NULL;
+    }
+    memcpy(one->names, tenant.ptr, tenant.len);
+    memcpy(one->names + tenant.len, name.ptr, name.len);
+    one->tenant = (struct str){one->names, tenant.len};
+    one->name = (struct str){one->names + tenant.len, name.len};
+    one->started_ms = now_ms;
+    one->has_changed = true;
+    list_insert(&all->list, &one->link);
+    all->n++;
+    return one;
+}
+
+static void drop(struct remote_workers *all, struct remote *one)
+{
+    if (all->last == one)
+        all->last = NULL;
+    (void)map_remove(&all->map, key_of(all, one->tenant, one->name));
+    list_remove(&one->link);
+    all->n--;
+    free(one);
+}
+
+/* ---- What is heard of them ------------------------------------------------------------------- */
+
+void remote_workers_seen(struct remote_workers *all, struct str tenant, struct str name,
+                         int64_t now_ms, int64_t waits_until_ms)
+{
+    if (!all)
+        return;
+    const int64_t heard_ms = waits_until_ms > now_ms ? waits_until_ms : now_ms;
+    pthread_mutex_lock(&all->mutex);
+    struct remote *one = find(all, tenant, name);
+    if (!one)
+        one = add(all, tenant, name, now_ms);
+    if (one) {
+        one->alive_until_ms = heard_ms + WORKER_GONE_MS;
+        one->has_gone = false;
+    }
+    pthread_mutex_unlock(&all->mutex);
+}
+
+void remote_workers_gone(struct remote_workers *all, struct str tenant, struct str name)
+{
+    if (!all)
+        return;
+    pthread_mutex_lock(&all->mutex);
+    struct remote *one = find(all, tenant, name);
+    if (one)
+        one->has_gone = true;
+    pthread_mutex_unlock(&all->mutex);
+}
+
+/* Whether the job is no longer in the hands of the worker. One that was ended by hand may not have
+ * been before either: the count is too low then until the last job in hand has ended, which does
+ * less harm than a worker that has one for ever. */
+static bool takes_away(const struct engine_event *event)
+{
+    return event->ran || event->kind == ENGINE_EVENT_CANCELLED ||
+           (event->kind == ENGINE_EVENT_DEAD && event->reason == REDRIVE_REASON_MANUAL);
+}
+
+static void count(struct remote *one, const struct engine_event *event)
+{
+    if (event->kind == ENGINE_EVENT_STARTED) {
+        one->running++;
+        one->most = one->running > one->most ? one->running : one->most;
+    } else if (takes_away(event)) {
+        one->running -= one->running > 0;
+        one->runs += event->ran;
+        one->failed += event->ran && event->kind != ENGINE_EVENT_COMPLETED;
+    }
+    one->has_changed = true;
+}
+
+void remote_workers_event(const struct engine_event *event, void *ctx)
+{
+    struct remote_workers *all = ctx;
+    if (!all || event->worker.len == 0 || atomic_load_explicit(&all->n, memory_order_relaxed) == 0)
+        return;
+    pthread_mutex_lock(&all->mutex);
+    struct remote *one = find(all, event->tenant, event->worker);
+    if (one)
+        count(one, event);
+    pthread_mutex_unlock(&all->mutex);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+/* Jobs in hand keep a silent worker for a while only: they may have ended in another process. */
+static bool is_gone(const struct remote *one, int64_t now_ms)
+{
+    const int64_t until_ms = one->alive_until_ms + (one->running > 0 ? REMOTE_HOLDS_MS : 0);
+    return one->has_gone || until_ms <= now_ms;
+}
+
+static bool is_due(const struct remote *one, int64_t now_ms)
+{
+    const int64_t age_ms = now_ms - one->written_ms;
+    return age_ms >= (one->has_changed ? REMOTE_EVERY_MS : REMOTE_REFRESH_MS) || age_ms < 0;
+}
+
+static struct str copy(struct arena *arena, struct str s)
+{
+    const char *text = arena_dup(arena, s);
+    return (struct str){text, text ? s.len : 0};
+}
+
+static struct remote_worker row_of(const struct remote *one, bool gone, struct arena *arena)
+{
+    return (struct remote_worker){
+        .name = copy(arena, one->name),
+        .tenant = copy(arena, one->tenant),
+        .started_ms = one->started_ms,
+        .running = one->running,
+        .places = one->most > 0 ? one->most : 1,
+        .runs = one->runs,
+        .failed = one->failed,
+        .gone = gone,
+    };
+}
+
+size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool leaving,
+                              struct arena *arena, struct remote_worker **ret)
+{
+    size_t n = 0;
+    *ret = NULL;
+    if (!all || all->n == 0 || !(*ret = arena_array(arena, REMOTE_BATCH_MAX, sizeof **ret)))
+        return 0;
+    struct list written;
+    list_init(&written);
+    pthread_mutex_lock(&all->mutex);
+    LIST_FOREACH (&all->list, link) {
+        struct remote *one = LIST_ENTRY(link, struct remote, link);
+        const bool gone = leaving || is_gone(one, now_ms);
+        if (n == REMOTE_BATCH_MAX)
+            break;
+        if (gone && one->written_ms == 0) {
+            drop(all, one); /* nobody has seen it */
+        } else if (gone) {
+            (*ret)[n++] = row_of(one, true, arena);
+            drop(all, one);
+        } else if (is_due(one, now_ms)) {
+            (*ret)[n++] = row_of(one, false, arena);
+            one->written_ms = now_ms;
+            one->has_changed = false;
+            list_remove(link);
+            list_insert(&written, link);
+        }
+    }
+    LIST_FOREACH (&written, link) {
+        list_remove(link);
+        list_insert(&all->list, link);
+    }
+    pthread_mutex_unlock(&all->mutex);
+    return arena->failed ? 0 : n;
+}

@@ -1,0 +1,34 @@
+/* dead_counts.h - how many dead letters there are, by class, reason, task and type. */
+#ifndef SERVER_REST_BODY_DEAD_COUNTS_H
+#define SERVER_REST_BODY_DEAD_COUNTS_H
+
+#include "base/json/writer.h"
+#include "server/rest/body/name_counts.h"
+#include "store/store.h"
+
+enum dead_by {
+    DEAD_BY_CLASS,
+    DEAD_BY_REASON,
+    DEAD_BY_TASK,
+    DEAD_BY_TYPE,
+    DEAD_BY_COUNT
+};
+
+struct dead_counts {
+    uint64_t total;
+    struct name_counts by[DEAD_BY_COUNT];
+    struct arena arena;
+};
+
+void dead_counts_init(struct dead_counts *counts);
+void dead_counts_release(struct dead_counts *counts);
+
+/* Counts the dead letters that match, where they are kept. */
+int dead_counts_read(struct dead_counts *counts, struct store *store,
+                     const struct job_filter *filter, struct redrive_err *err);
+
+/* {"total_jobs":…,"failure_type_counts":{…},"by_reason":{…},"by_task":{…},"by_type":{…}}, the
+ * largest of each first. */
+void dead_counts_write(struct json_writer *w, struct dead_counts *counts);
+
+#endif

@@ -1,0 +1,206 @@
+#include "server/rest/body/job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/text/utf8.h"
+#include "base/time/duration.h"
+
+struct given_job {
+    struct job_spec spec;
+    int64_t priority;
+    int64_t delay_ms;
+    int64_t at_ms;
+    int unique;
+    struct str retry;
+    int64_t max_attempts;
+};
+
+static const char *const UNIQUE[] = {"live", "forever", NULL};
+
+enum {
+    TASK,
+    PAYLOAD,
+    ID,
+    QUEUE,
+    PRIORITY,
+    DELAY,
+    PROCESS_AFTER,
+    AT,
+    DEADLINE,
+    UNIQUE_KEY,
+    UNIQUE_HOW,
+    USER,
+    PROJECT,
+    SERVICE,
+    RETRY,
+    MAX_ATTEMPTS,
+};
+
+#define JOB(m)  offsetof(struct given_job, m)
+#define SPEC(m) offsetof(struct given_job, spec.m)
+
+static const struct member MEMBERS[] = {
+    [TASK] = {"task", MEMBER_NAME, SPEC(task)},
+    [PAYLOAD] = {"payload", MEMBER_JSON, SPEC(payload)},
+    [ID] = {"id", MEMBER_NAME, SPEC(id)},
+    [QUEUE] = {"queue", MEMBER_NAME, SPEC(queue)},
+    [PRIORITY] = {"priority", MEMBER_INT, JOB(priority), .min = -100, .max = 100},
+    [DELAY] = {"delay", MEMBER_SPAN, JOB(delay_ms), .max = DURATION_MAX_MS},
+    [PROCESS_AFTER] = {"process_after", MEMBER_TIME, SPEC(process_after_ms)},
+    [AT] = {"at", MEMBER_TIME, JOB(at_ms)},
+    [DEADLINE] = {"deadline", MEMBER_WHEN, SPEC(deadline_ms)},
+    [UNIQUE_KEY] = {"unique_key", MEMBER_NAME, SPEC(unique_key)},
+    [UNIQUE_HOW] = {"unique", MEMBER_WORD, JOB(unique), .words = UNIQUE},
+    [USER] = {"user", MEMBER_NAME, SPEC(user)},
+    [PROJECT] = {"project", MEMBER_NAME, SPEC(project)},
+    [SERVICE] = {"service", MEMBER_NAME, SPEC(service)},
+    [RETRY] = {"retry", MEMBER_OBJECT, JOB(retry)},
+    [MAX_ATTEMPTS] = {"max_attempts", MEMBER_INT, JOB(max_attempts), .min = 1,
+                      .max = REDRIVE_MAX_RETRIES + 1},
+    {0},
+};
+
+/* max_attempts is a key of the policy like any other. */
+static struct str policy_of(const struct given_job *job, struct arena *arena)
+{
+    char *text;
+    if (job->max_attempts == 0)
+        return job->retry;
+    if (job->retry.len == 0) {
+        text = arena_printf(arena, "{\"max_attempts\":%" PRId64 "}", job->max_attempts);
+    } else {
+        struct str rest = str_trim((struct str){job->retry.ptr + 1, job->retry.len - 1});
+        text = arena_printf(arena, "{\"max_attempts\":%" PRId64 "%s%.*s", job->max_attempts,
+                            rest.ptr[0] == '}' ? "" : ",", (int)rest.len, rest.ptr);
+    }
+    return str_of(text);
+}
+
+static int read_times(struct body *b, struct given_job *job, uint64_t given)
+{
+    static const size_t WAYS[] = {DELAY, PROCESS_AFTER, AT};
+    struct job_spec *spec = &job->spec;
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof WAYS / sizeof WAYS[0]; i++) {
+        if (!body_given(given, WAYS[i]))
+            continue;
+        if (first)
+            return body_fault(b, MEMBERS[WAYS[i]].name, REDRIVE_E_INVALID,
+                              "it and '%s' exclude each other", first);
+        first = MEMBERS[WAYS[i]].name;
+    }
+    if (body_given(given, DELAY))
+        spec->process_after_ms = b->now_ms + job->delay_ms;
+    if (body_given(given, AT))
+        spec->process_after_ms = job->at_ms;
+    if (body_given(given, DEADLINE) &&
+        (spec->deadline_ms <= b->now_ms || spec->deadline_ms <= spec->process_after_ms)) {
+        int rc = body_fault(b, "deadline", REDRIVE_E_INVALID, "the job could never start");
+        err_detail(b->err, "expected a time later than now, and than the job's own");
+        return rc;
+    }
+    return 0;
+}
+
+static int read_one(struct body *b, struct str tenant, struct job_spec *ret)
+{
+    struct given_job job = {.spec = {.tenant = tenant}};
+    uint64_t given;
+    int rc = body_object(b, MEMBERS, &job, &given);
+    if (rc == 0 && !body_given(given, TASK))
+        rc = body_missing(b, "task", "the name of a task");
+    if (rc == 0 && body_given(given, UNIQUE_HOW) && !body_given(given, UNIQUE_KEY))
+        rc = body_missing(b, "unique_key", "a key, since 'unique' is given");
+    if (rc == 0)
+        rc = read_times(b, &job, given);
+    if (rc < 0)
+        return rc;
+    job.spec.priority = (int32_t)job.priority;
+    job.spec.unique_forever = job.unique == 1;
+    job.spec.policy = policy_of(&job, b->arena);
+    *ret = job.spec;
+    return 0;
+}
+
+static int read_array(struct body *b, struct str tenant, struct job_body *ret)
+{
+    int rc = body_enter(b, "");
+    while (rc == 0 && (rc = body_next(b, "", ret->n)) > 0) {
+        rc = read_one(b, tenant, &ret->specs[ret->n++]);
+    }
+    return rc;
+}
+
+static int check_count(size_t n, struct redrive_err *err)
+{
+    if (n > 0 && n <= JOB_BODY_MAX)
+        return 0;
+    (void)err_set(err, REDRIVE_E_RANGE,
+                  n == 0 ? "there is no job in the array" : "there are too many jobs in the array");
+    err_detail(err, "expected 1 to %d jobs", JOB_BODY_MAX);
+    return REDRIVE_E_RANGE;
+}
+
+int job_body_check_key(struct str key, struct redrive_err *err)
+{
+    bool good = key.len > 0 && utf8_valid(key);
+    for (size_t i = 0; i < key.len; i++)
+        good = good && (unsigned char)key.ptr[i] >= 0x20 && key.ptr[i] != 0x7f;
+    if (good && key.len <= JOB_BODY_KEY_MAX)
+        return 0;
+    int rc = good ? REDRIVE_E_TOO_BIG : REDRIVE_E_INVALID;
+    (void)err_set(err, rc, "Idempotency-Key: it is %s", good ? "too long" : "empty or not text");
+    err_detail(err, "expected 1 to %d bytes", JOB_BODY_KEY_MAX);
+    return rc;
+}
+
+static void give_ids(struct job_body *body, struct str key, struct arena *arena)
+{
+    for (size_t i = 0; i < body->n; i++) {
+        struct job_spec *spec = &body->specs[i];
+        if (spec->id.len > 0)
+            continue;
+        spec->id = body->is_array
+                       ? str_of(arena_printf(arena, "%.*s/%zu", (int)key.len, key.ptr, i))
+                       : arena_str(arena, key);
+    }
+}
+
+/* One more place than there are jobs that can be read: the next one is where reading fails. */
+static int read_jobs(struct body *b, struct str text, struct str tenant, struct job_body *ret)
+{
+    ret->is_array = body_is_array(b);
+    const size_t n = ret->is_array ? body_count(text, JOB_BODY_MAX) : 1;
+    if (n > JOB_BODY_MAX)
+        return check_count(n, b->err);
+    ret->specs = arena_array(b->arena, n + 1, sizeof *ret->specs);
+    if (!ret->specs)
+        return err_nomem(b->err);
+    int rc = ret->is_array ? read_array(b, tenant, ret) : read_one(b, tenant, &ret->specs[0]);
+    if (!ret->is_array)
+        ret->n = 1;
+    if (rc == 0)
+        rc = body_end(b);
+    return rc == 0 ? check_count(ret->n, b->err) : rc;
+}
+
+int job_body_read(struct str text, struct str tenant, struct str key, int64_t now_ms,
+                  struct arena *arena, struct job_body *ret, struct redrive_err *err)
+{
+    struct body b;
+    *ret = (struct job_body){0};
+    int rc = key.ptr ? job_body_check_key(key, err) : 0;
+    if (rc < 0) {
+        (void)str_copy(ret->field, sizeof ret->field, STR("Idempotency-Key"));
+        return rc;
+    }
+    body_open(&b, text, arena, now_ms, err);
+    rc = read_jobs(&b, text, tenant, ret);
+    body_release(&b);
+    (void)str_copy(ret->field, sizeof ret->field, str_of(b.field));
+    if (rc == 0 && key.ptr)
+        give_ids(ret, key, arena);
+    return rc == 0 && arena->failed ? err_nomem(err) : rc;
+}

@@ -1,0 +1,184 @@
+#include "server/rest/body/views.h"
+
+#include "server/rest/body/job_query.h"
+#include "server/rest/body/work.h"
+#include "store/job_json.h"
+
+static void field_text(struct json_writer *w, const char *key, struct str value)
+{
+    json_key(w, key);
+    if (value.len == 0)
+        json_put_null(w);
+    else
+        json_put_string(w, value);
+}
+
+/* ---- Jobs ------------------------------------------------------------------------------------ */
+
+static void other_names(struct json_writer *w, const struct job *job)
+{
+    json_field_string(w, "job_id", job->spec.id);
+    json_field_string(w, "task_name", job->spec.task);
+    json_field_cstr(w, "status", redrive_state_name(job->status.state));
+    job_write_time(w, "scheduled_at", job->status.process_after_ms);
+}
+
+void view_job(struct json_writer *w, const struct job *job, const struct attempt_page *history)
+{
+    view_whole_job(w, job, history, NULL);
+}
+
+void view_whole_job(struct json_writer *w, const struct job *job,
+                    const struct attempt_page *history, const struct gate_info *gate)
+{
+    json_begin_object(w);
+    job_write_members(w, job, history);
+    other_names(w, job);
+    if (gate)
+        gate_write_json(w, gate);
+    json_end_object(w);
+}
+
+void view_dead_letter(struct json_writer *w, const struct job *job,
+                      const struct attempt_page *history)
+{
+    const struct job_status *s = &job->status;
+    char text[FINGERPRINT_TEXT_MAX];
+    json_begin_object(w);
+    job_write_members(w, job, history);
+    other_names(w, job);
+    json_field_string(w, "task_id", job->spec.id);
+    field_text(w, "error_message", s->error.message);
+    field_text(w, "error_type", s->error.type);
+    json_field_int(w, "retry_count", (int64_t)s->attempts); /* failures so far, as in the views */
+    job_write_time(w, "failed_at", s->finished_ms);
+    json_field_cstr(w, "group",
+                    s->fingerprint ? job_query_fingerprint(s->fingerprint, text) : NULL);
+    json_end_object(w);
+}
+
+void view_submitted(struct json_writer *w, const struct submit_answer *answer)
+{
+    json_begin_object(w);
+    json_field_string(w, "id", answer->id);
+    json_field_cstr(w, "state", redrive_state_name(answer->state));
+    json_field_bool(w, "existed", answer->existed);
+    json_end_object(w);
+}
+
+void view_claimed(struct json_writer *w, const struct job *job)
+{
+    const struct job_spec *spec = &job->spec;
+    char token[LEASE_TOKEN_MAX];
+    json_begin_object(w);
+    json_field_string(w, "id", spec->id);
+    json_field_string(w, "task", spec->task);
+    json_field_string(w, "queue", spec->queue);
+    job_write_value(w, "payload", spec->payload);
+    json_field_int(w, "attempt", job->status.attempts);
+    json_field_int(w, "max_attempts", job_max_attempts(job));
+    json_field_int(w, "epoch", job->status.epoch);
+    json_field_cstr(w, "token", lease_token_write(job->status.token, token));
+    job_write_time(w, "lease_until", job->status.lease_until_ms);
+    json_field_int(w, "priority", spec->priority);
+    field_text(w, "user", spec->user);
+    field_text(w, "project", spec->project);
+    field_text(w, "service", spec->service);
+    job_write_time(w, "created_at", job->status.created_ms);
+    job_write_time(w, "deadline", spec->deadline_ms);
+    json_end_object(w);
+}
+
+static const char *refusal(const struct move_result *result)
+{
+    if (result->code == REDRIVE_E_NOT_FOUND)
+        return "there is no such job";
+    if (result->code != REDRIVE_E_STATE)
+        return redrive_err_text(result->code);
+    return result->state == REDRIVE_STATE_RUNNING ? "the token is not the lease's"
+                                                  : "the job is no longer running";
+}
+
+void view_item(struct json_writer *w, struct str id, const struct move_result *result,
+               const struct decision *decision, int64_t now_ms)
+{
+    const bool is_done = result->code == 0;
+    json_begin_object(w);
+    json_field_string(w, "id", id);
+    json_field_int(w, "status", is_done ? 200 : redrive_err_http_status(result->code));
+    json_field_cstr(w, "state",
+                    result->code == REDRIVE_E_NOT_FOUND ? NULL : redrive_state_name(result->state));
+    if (!is_done)
+        json_field_cstr(w, "error", refusal(result));
+    if (is_done && decision && decision->class_ != REDRIVE_CLASS_SUCCESS)
+        json_field_cstr(w, "class", redrive_class_name(decision->class_));
+    if (is_done && decision && decision->delay_ms > 0) {
+        json_field_double(w, "delay", (double)decision->delay_ms / 1000);
+        job_write_time(w, "process_after", now_ms + decision->delay_ms);
+    }
+    json_end_object(w);
+}
+
+void view_bad_item(struct json_writer *w, struct str id, const struct redrive_err *err,
+                   const char *field)
+{
+    json_begin_object(w);
+    if (id.len > 0)
+        json_field_string(w, "id", id);
+    else
+        json_field_cstr(w, "id", NULL);
+    json_field_int(w, "status", redrive_err_http_status(err->code));
+    json_field_cstr(w, "state", NULL);
+    json_field_cstr(w, "error", err->message);
+    json_field_cstr(w, "field", field);
+    if (err->detail[0])
+        json_field_cstr(w, "detail", err->detail);
+    if (err->hint[0])
+        json_field_cstr(w, "hint", err->hint);
+    json_end_object(w);
+}
+
+/* ---- Queues, groups, the timetable ----------------------------------------------------------- */
+
+void view_queue(struct json_writer *w, const struct queue_count *queue)
+{
+    json_begin_object(w);
+    json_field_string(w, "queue", queue->queue);
+    json_field_string(w, "tenant", queue->tenant);
+    json_field_bool(w, "paused", queue->paused);
+    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+        json_field_int(w, redrive_state_name((enum redrive_state)state),
+                       (int64_t)queue->by_state[state]);
+    job_write_time(w, "oldest_ready", queue->oldest_ready_ms);
+    job_write_time(w, "next_due", queue->next_due_ms);
+    json_end_object(w);
+}
+
+void view_group(struct json_writer *w, const struct group_count *group)
+{
+    char text[FINGERPRINT_TEXT_MAX];
+    json_begin_object(w);
+    json_field_cstr(w, "fingerprint", job_query_fingerprint(group->fingerprint, text));
+    json_field_int(w, "count", (int64_t)group->count);
+    job_write_time(w, "first_seen", group->first_ms);
+    job_write_time(w, "last_seen", group->last_ms);
+    json_field_string(w, "task", group->example.spec.task);
+    json_field_string(w, "example_id", group->example.spec.id);
+    job_write_error(w, "example", &group->example.status.error);
+    json_end_object(w);
+}
+
+/* ---- Breakers -------------------------------------------------------------------------------- */
+
+void view_breaker(struct json_writer *w, struct str key,
+                  const struct redrive_breaker_status *status)
+{
+    json_begin_object(w);
+    json_field_string(w, "key", key);
+    json_field_cstr(w, "state", redrive_breaker_state_name(status->state));
+    json_field_int(w, "failure_count", status->failure_count);
+    json_field_int(w, "success_count", status->success_count);
+    job_write_time(w, "opened_at", status->opened_at_ms);
+    job_write_time(w, "next_probe_at", status->next_probe_ms);
+    json_end_object(w);
+}

@@ -1,0 +1,48 @@
+/* views.h - what answers look like: one object each, written from rows and results. */
+#ifndef SERVER_REST_BODY_VIEWS_H
+#define SERVER_REST_BODY_VIEWS_H
+
+#include "base/json/writer.h"
+#include "config/config.h"
+#include "engine/gates/holder.h"
+#include "engine/verbs/settle.h"
+#include "engine/verbs/submit.h"
+#include "store/store.h"
+
+/* The job as everywhere (store/job_json.h), and under the names that other systems know it by:
+ * job_id, task_name, status, scheduled_at. `history` may be NULL. */
+void view_job(struct json_writer *w, const struct job *job, const struct attempt_page *history);
+/* The same with what holds it, if it is parked; NULL: that is not told. */
+void view_whole_job(struct json_writer *w, const struct job *job,
+                    const struct attempt_page *history, const struct gate_info *gate);
+
+/* The same for a dead letter, with task_id, error_message, error_type, retry_count, failed_at and
+ * the fingerprint of its group. */
+void view_dead_letter(struct json_writer *w, const struct job *job,
+                      const struct attempt_page *history);
+
+/* {"id":…,"state":…,"existed":…} */
+void view_submitted(struct json_writer *w, const struct submit_answer *answer);
+
+/* A job in the hands of a worker: what it needs to carry it out and to settle it. */
+void view_claimed(struct json_writer *w, const struct job *job);
+
+/* What became of one item of a batch: {"id":…,"status":200,"state":…}, or the status of the
+ * refusal with an `error`. `now_ms` and `decision` (NULL: there is none) tell when it is tried
+ * again. */
+void view_item(struct json_writer *w, struct str id, const struct move_result *result,
+               const struct decision *decision, int64_t now_ms);
+
+/* One that could not be read: the status of its fault, the `error`, the `field`, and what was
+ * expected. An absent id is null. */
+void view_bad_item(struct json_writer *w, struct str id, const struct redrive_err *err,
+                   const char *field);
+
+void view_queue(struct json_writer *w, const struct queue_count *queue);
+void view_group(struct json_writer *w, const struct group_count *group);
+
+/* A breaker after something was done to it; GET has the whole. */
+void view_breaker(struct json_writer *w, struct str key,
+                  const struct redrive_breaker_status *status);
+
+#endif

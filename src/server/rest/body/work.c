@@ -1,0 +1,405 @@
+#include "server/rest/body/work.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "core/classify/failure.h"
+#include "core/name.h"
+
+const char *lease_token_write(uint64_t token, char out[LEASE_TOKEN_MAX])
+{
+    (void)snprintf(out, LEASE_TOKEN_MAX, "%016" PRIx64, token);
+    return out;
+}
+
+uint64_t lease_token_read(struct str text)
+{
+    uint64_t token = 0;
+    if (text.len != LEASE_TOKEN_MAX - 1)
+        return 0;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return 0;
+        token = token << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return token;
+}
+
+/* ---- Claims ---------------------------------------------------------------------------------- */
+
+#define CLAIM(m) offsetof(struct claim_body, m)
+
+static const struct member CLAIM_MEMBERS[] = {
+    {"queues", MEMBER_NAMES, CLAIM(queues), .max = CLAIM_BODY_NAMES},
+    {"tasks", MEMBER_NAMES, CLAIM(tasks), .max = CLAIM_BODY_NAMES},
+    {"n", MEMBER_INT, CLAIM(n), .min = 1, .max = CLAIM_BODY_MAX},
+    {"worker", MEMBER_NAME, CLAIM(worker)},
+    {"lease", MEMBER_SPAN, CLAIM(lease_ms), .min = LEASE_MIN_MS, .max = LEASE_MAX_MS},
+    {"wait", MEMBER_SPAN, CLAIM(wait_ms), .min = 0, .max = CLAIM_WAIT_MAX_MS},
+    {0},
+};
+
+int claim_body_read(struct str text, struct arena *arena, struct claim_body *ret,
+                    struct redrive_err *err)
+{
+    struct body b;
+    uint64_t given;
+    *ret = (struct claim_body){.n = 1};
+    if (text.len == 0)
+        return 0;
+    body_open(&b, text, arena, 0, err);
+    int rc = body_object(&b, CLAIM_MEMBERS, ret, &given);
+    if (rc == 0)
+        rc = body_end(&b);
+    body_release(&b);
+    (void)str_copy(ret->field, sizeof ret->field, str_of(b.field));
+    if (rc == 0 && str_starts_with(ret->worker, STR(NAME_FAKTORY_WORKER))) {
+        (void)str_copy(ret->field, sizeof ret->field, STR("worker"));
+        return err_set(err, REDRIVE_E_INVALID,
+                       "names that begin with '" NAME_FAKTORY_WORKER
+                       "' are those of Faktory workers");
+    }
+    return rc;
+}
+
+/* ---- Lists of items -------------------------------------------------------------------------- */
+
+static const struct member ITEMS[] = {{"items", MEMBER_JSON, 0}, {0}};
+
+/* A list of items while it is read. */
+struct item_list {
+    struct str tenant;
+    void *items;
+    size_t size; /* of one */
+    size_t n;
+    struct item_fault **faults;
+    size_t n_sent;
+    int (*read_one)(struct body *b, struct str tenant, void *item);
+};
+
+/* The id of an item that has some fault, for whoever reads the answer. */
+static struct str id_of(struct str item, struct arena *arena)
+{
+    struct json_reader r;
+    struct json_string key, id;
+    struct buf text;
+    struct str ret = {0};
+    buf_init(&text, BODY_NAME_MAX);
+    json_reader_init(&r, item, NULL);
+    bool is_sound = json_peek(&r) == JSON_TYPE_OBJECT && json_enter_object(&r) == 0;
+    while (is_sound && json_next_key(&r, &key) > 0) {
+        if (!json_string_is(key, "id")) {
+            is_sound = json_skip(&r, NULL) == 0;
+            continue;
+        }
+        if (json_peek(&r) == JSON_TYPE_STRING && json_read_string(&r, &id) == 0 &&
+            json_unescape(id, &text) == 0)
+            ret = str_of(arena_dup(arena, buf_str(&text)));
+        break;
+    }
+    json_reader_release(&r);
+    buf_release(&text);
+    return ret;
+}
+
+/* Reads one by itself, so that what is behind it does not suffer. NOMEM is not its own fault. */
+static int read_item(struct str text, struct arena *arena, struct item_list *list)
+{
+    struct body b;
+    struct redrive_err err = {0};
+    void *item = (char *)list->items + list->n * list->size;
+    body_open(&b, text, arena, 0, &err);
+    (void)snprintf(b.at, sizeof b.at, "items[%zu].", list->n_sent);
+    int rc = list->read_one(&b, list->tenant, item);
+    body_release(&b);
+    struct item_fault *fault = NULL;
+    if (rc == 0) {
+        list->n++;
+    } else {
+        memset(item, 0, list->size); /* the next one is read into the same place */
+        fault = rc == REDRIVE_E_NOMEM ? NULL : arena_alloc(arena, sizeof *fault);
+        if (!fault)
+            return REDRIVE_E_NOMEM;
+        *fault = (struct item_fault){.id = id_of(text, arena), .err = err};
+        (void)str_copy(fault->field, sizeof fault->field, str_of(b.field));
+    }
+    list->faults[list->n_sent++] = fault;
+    return 0;
+}
+
+static int read_list(struct body *b, struct item_list *list, size_t n)
+{
+    struct str item;
+    int rc = body_enter(b, "items");
+    while (rc == 0 && (rc = body_next(b, "items", list->n_sent)) > 0) {
+        if (list->n_sent == n || json_skip(&b->reader, &item) < 0)
+            return body_fault(b, "", REDRIVE_E_RANGE, "it cannot be read");
+        rc = read_item(item, b->arena, list);
+        if (rc < 0)
+            return err_nomem(b->err);
+    }
+    return rc;
+}
+
+/* What is at fault when nothing can be read. */
+static int refuse_all(const struct item_list *list, char field[BODY_FIELD_MAX],
+                      struct redrive_err *err)
+{
+    const struct item_fault *first = list->faults[0];
+    (void)str_copy(field, BODY_FIELD_MAX, str_of(first->field));
+    *err = first->err;
+    return err->code;
+}
+
+/* Reads {"items": […]}. */
+static int read_items(struct str text, struct arena *arena, struct item_list *list,
+                      char field[BODY_FIELD_MAX], struct redrive_err *err)
+{
+    struct body b;
+    struct str items = {0};
+    uint64_t given;
+    body_open(&b, text, arena, 0, err);
+    int rc = body_object(&b, ITEMS, &items, &given);
+    if (rc == 0)
+        rc = body_end(&b);
+    if (rc == 0 && given == 0)
+        rc = body_missing(&b, "items", "an array of objects");
+    body_release(&b);
+    size_t n = rc == 0 ? body_count(items, SETTLE_BODY_MAX) : 0;
+    if (rc == 0 && n > SETTLE_BODY_MAX) {
+        rc = body_fault(&b, "items", REDRIVE_E_RANGE, "there are too many");
+        err_detail(err, "expected up to %d items", SETTLE_BODY_MAX);
+    }
+    if (rc == 0) {
+        list->items = arena_array(arena, n + 1, list->size);
+        list->faults = arena_array(arena, n + 1, sizeof(struct item_fault *));
+        body_open(&b, items, arena, 0, err);
+        rc = list->items && list->faults ? read_list(&b, list, n) : err_nomem(err);
+        body_release(&b);
+    }
+    (void)str_copy(field, BODY_FIELD_MAX, str_of(b.field));
+    return rc == 0 && list->n == 0 && list->n_sent > 0 ? refuse_all(list, field, err) : rc;
+}
+
+/* ---- Settlements ----------------------------------------------------------------------------- */
+
+struct given_outcome {
+    struct str id;
+    struct str token;
+    const char *status;
+    int class_;
+    const char *message;
+    const char *error_type;
+    struct names error_types;
+    const char *stacktrace;
+    const char *sqlstate;
+    int64_t http_status;
+    int64_t exit_code;
+    int64_t retry_after_ms;
+    struct str result;
+    bool release;
+    int64_t snooze_ms;
+};
+
+enum {
+    ID,
+    TOKEN,
+    STATUS,
+    CLASS,
+    MESSAGE,
+    ERROR_TYPE,
+    ERROR_TYPES,
+    STACKTRACE,
+    SQLSTATE,
+    HTTP_STATUS,
+    EXIT_CODE,
+    RETRY_AFTER,
+    RESULT,
+    RELEASE,
+    SNOOZE,
+};
+
+#define CLASS_WORD(name, text, retried, counts, severity) text,
+static const char *const CLASSES[] = {REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
+/* The handler's own words; `FAIL` leaves the class to the table. */
+static const char *const STATUSES[] = {"SUCCESS", "TRANSIENT_FAIL", "PERMANENT_FAIL", "FAIL",
+                                       REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
+#define STATUS_FAIL 3
+
+#define OUTCOME(m) offsetof(struct given_outcome, m)
+
+static const struct member OUTCOME_MEMBERS[] = {
+    [ID] = {"id", MEMBER_NAME, OUTCOME(id)},
+    [TOKEN] = {"token", MEMBER_NAME, OUTCOME(token)},
+    [STATUS] = {"status", MEMBER_TEXT, OUTCOME(status), .max = 64},
+    [CLASS] = {"class", MEMBER_WORD, OUTCOME(class_), .words = CLASSES},
+    [MESSAGE] = {"message", MEMBER_TEXT, OUTCOME(message), .max = SETTLE_TEXT_BYTES},
+    [ERROR_TYPE] = {"error_type", MEMBER_TEXT, OUTCOME(error_type), .max = BODY_NAME_MAX},
+    [ERROR_TYPES] = {"error_types", MEMBER_NAMES, OUTCOME(error_types),
+                     .max = REDRIVE_ERROR_TYPES_MAX},
+    [STACKTRACE] = {"stacktrace", MEMBER_TEXT, OUTCOME(stacktrace), .max = SETTLE_TEXT_BYTES},
+    [SQLSTATE] = {"sqlstate", MEMBER_TEXT, OUTCOME(sqlstate), .max = 5},
+    [HTTP_STATUS] = {"http_status", MEMBER_INT, OUTCOME(http_status), .min = 100, .max = 599},
+    [EXIT_CODE] = {"exit_code", MEMBER_INT, OUTCOME(exit_code), .min = 0, .max = 255},
+    [RETRY_AFTER] = {"retry_after", MEMBER_SPAN, OUTCOME(retry_after_ms), .max = LEASE_MAX_MS},
+    [RESULT] = {"result", MEMBER_JSON, OUTCOME(result)},
+    [RELEASE] = {"release", MEMBER_BOOL, OUTCOME(release)},
+    [SNOOZE] = {"snooze", MEMBER_SPAN, OUTCOME(snooze_ms), .max = INT64_C(30) * LEASE_MAX_MS},
+    {0},
+};
+
+static int read_status(struct body *b, const struct given_outcome *o, struct redrive_failure *ret)
+{
+    size_t n = 0;
+    while (STATUSES[n] && strcmp(STATUSES[n], o->status) != 0)
+        n++;
+    if (!STATUSES[n]) {
+        int rc = body_fault(b, "status", REDRIVE_E_INVALID, "there is no '%.60s'", o->status);
+        body_suggest(b->err, str_of(o->status), STATUSES, n);
+        return rc;
+    }
+    ret->failed = n == STATUS_FAIL;
+    ret->status = n == STATUS_FAIL ? NULL : STATUSES[n];
+    return 0;
+}
+
+/* Out of memory there are none; the arena remembers that it failed. */
+static void read_types(struct body *b, const struct names *names, struct redrive_failure *ret)
+{
+    const char **types = arena_array(b->arena, names->n, sizeof *types);
+    for (size_t i = 0; types && i < names->n; i++)
+        types[i] = arena_dup(b->arena, names->items[i]);
+    ret->error_types = types;
+    ret->n_error_types = types ? names->n : 0;
+}
+
+/* Without a word about how it ended, an error speaks of failure; nothing at all is a mistake of the
+ * caller and no success. */
+static int read_failure(struct body *b, const struct given_outcome *o, uint64_t given,
+                        struct redrive_failure *ret)
+{
+    *ret = (struct redrive_failure){
+        .error_type = o->error_type,
+        .message = o->message,
+        .stacktrace = o->stacktrace,
+        .sqlstate = o->sqlstate,
+        .http_status = (int)o->http_status,
+        .exit_code = (int)o->exit_code,
+        .retry_after_ms = o->retry_after_ms,
+    };
+    read_types(b, &o->error_types, ret);
+    if (body_given(given, STATUS) && body_given(given, CLASS))
+        return body_fault(b, "class", REDRIVE_E_INVALID, "it and 'status' exclude each other");
+    if (body_given(given, CLASS))
+        ret->status = CLASSES[o->class_];
+    if (body_given(given, STATUS))
+        return read_status(b, o, ret);
+    if (body_given(given, CLASS) || body_given(given, HTTP_STATUS) || body_given(given, EXIT_CODE))
+        return 0;
+    ret->failed = failure_type(ret) || o->message || o->stacktrace || o->sqlstate;
+    return ret->failed ? 0 : body_missing(b, "status", "SUCCESS, FAIL or a class: how did it end?");
+}
+
+static int read_outcome(struct body *b, const struct given_outcome *o, uint64_t given,
+                        struct outcome *ret)
+{
+    if (o->release && body_given(given, SNOOZE))
+        return body_fault(b, "snooze", REDRIVE_E_INVALID, "it and 'release' exclude each other");
+    if (o->release) {
+        ret->ending = ENDING_RELEASED;
+        return 0;
+    }
+    if (body_given(given, SNOOZE)) {
+        ret->ending = ENDING_SNOOZED;
+        ret->snooze_ms = o->snooze_ms;
+        return 0;
+    }
+    ret->ending = ENDING_RAN;
+    return read_failure(b, o, given, &ret->failure);
+}
+
+static int need_lease(struct body *b, struct str id, struct str token)
+{
+    if (id.len == 0)
+        return body_missing(b, "id", "the id of a job");
+    return token.len > 0 ? 0 : body_missing(b, "token", "the token of the claim, as text");
+}
+
+static int read_settlement(struct body *b, struct str tenant, void *item)
+{
+    struct settlement *s = item;
+    struct given_outcome o = {0};
+    uint64_t given;
+    int rc = body_object(b, OUTCOME_MEMBERS, &o, &given);
+    if (rc == 0)
+        rc = need_lease(b, o.id, o.token);
+    if (rc == 0)
+        rc = read_outcome(b, &o, given, &s->outcome);
+    if (rc == 0 && o.result.len > SETTLE_RESULT_BYTES)
+        rc = body_fault(b, "result", REDRIVE_E_TOO_BIG, "it is over %u bytes", SETTLE_RESULT_BYTES);
+    s->tenant = tenant;
+    s->id = o.id;
+    s->token = lease_token_read(o.token);
+    if (!str_is(o.result, "null"))
+        s->result = o.result;
+    return rc;
+}
+
+int settle_body_read(struct str text, struct str tenant, struct arena *arena,
+                     struct settle_body *ret, struct redrive_err *err)
+{
+    struct item_list list = {tenant, .size = sizeof *ret->items, .read_one = read_settlement};
+    int rc = read_items(text, arena, &list, ret->field, err);
+    ret->items = list.items;
+    ret->n = list.n;
+    ret->faults = list.faults;
+    ret->n_sent = list.n_sent;
+    return rc;
+}
+
+/* ---- Heartbeats ------------------------------------------------------------------------------ */
+
+struct given_extension {
+    struct str id;
+    struct str token;
+    int64_t lease_ms;
+};
+
+#define EXTENSION(m) offsetof(struct given_extension, m)
+
+static const struct member EXTENSION_MEMBERS[] = {
+    {"id", MEMBER_NAME, EXTENSION(id)},
+    {"token", MEMBER_NAME, EXTENSION(token)},
+    {"lease", MEMBER_SPAN, EXTENSION(lease_ms), .min = LEASE_MIN_MS, .max = LEASE_MAX_MS},
+    {0},
+};
+
+static int read_extension(struct body *b, struct str tenant, void *item)
+{
+    struct given_extension x = {0};
+    uint64_t given;
+    int rc = body_object(b, EXTENSION_MEMBERS, &x, &given);
+    if (rc == 0)
+        rc = need_lease(b, x.id, x.token);
+    *(struct extension *)item = (struct extension){
+        .tenant = tenant,
+        .id = x.id,
+        .token = lease_token_read(x.token),
+        .lease_ms = x.lease_ms,
+    };
+    return rc;
+}
+
+int extend_body_read(struct str text, struct str tenant, struct arena *arena,
+                     struct extend_body *ret, struct redrive_err *err)
+{
+    struct item_list list = {tenant, .size = sizeof *ret->items, .read_one = read_extension};
+    int rc = read_items(text, arena, &list, ret->field, err);
+    ret->items = list.items;
+    ret->n = list.n;
+    ret->faults = list.faults;
+    ret->n_sent = list.n_sent;
+    return rc;
+}

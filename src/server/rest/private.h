@@ -1,0 +1,62 @@
+/* private.h - what rest/rest.c, rest/answer.c and rest/reader.c share. */
+#ifndef SERVER_REST_PRIVATE_H
+#define SERVER_REST_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/sys/log_pace.h"
+#include "server/rest/rest.h"
+#include "server/timer.h"
+
+struct rest_reader {
+    struct rest *rest;
+    struct store *store;
+    pthread_t thread;
+    bool started;
+};
+
+struct rest {
+    struct committer *committer;
+    const struct log *log;
+    struct event_hub *hub;
+    struct run_times *run_times;
+    struct held_jobs *held;
+    struct remote_workers *remote;
+    const struct rest_route *const *tables;
+    pthread_mutex_t config_lock; /* guards which configuration it is; each request holds its own */
+    struct config *config;
+    atomic_bool ready;
+    struct log_pace refusals; /* of the server's thread */
+
+    struct bells *bells;
+    struct checkup *checkup;
+    struct claim_waits *claims;
+    struct bulk_runs *bulk_runs;
+    struct rate_samples *rates;
+    struct bell rates_bell; /* rings when a reader should note the counters */
+
+    struct rest_reader *readers;
+    unsigned n_readers;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t wake;
+    struct list waiting; /* calls for the readers */
+    bool rates_due;
+    bool stopping;
+};
+
+/* Logs what an administrator did, or tried; before the answer is given. */
+void rest_audit(struct rest_call *call, int status);
+
+/* Whether the store is known to be away; then `err` says why, and is one of 503. */
+bool rest_is_away(const struct rest_call *call, struct redrive_err *err);
+
+/* Opens the readers' stores and starts their threads. */
+int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err);
+/* Ends them; what they have not come to is answered with 503. Accepts those half started. */
+void rest_readers_stop(struct rest *rest);
+/* For the bell of rates: the next reader that is free notes the counters. */
+void rest_readers_note_rates(struct bell *bell);
+void rest_readers_take(struct rest *rest, struct rest_call *call);
+
+#endif

@@ -1,0 +1,200 @@
+#include "server/rest/resource.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "store/job_cursor.h"
+
+/* Jobs that are read at a time, and how large a page grows before it ends early. */
+#define READ_JOBS      50
+#define PAGE_MAX_BYTES (8u * 1024 * 1024)
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+void kit_fail(struct rest_call *call, const struct redrive_err *err, const char *field)
+{
+    rest_fail(call, err, field && *field ? field : NULL);
+}
+
+void kit_refuse(struct rest_call *call, int code, const char *format, ...)
+{
+    struct redrive_err err;
+    char text[sizeof err.message];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)err_set(&err, code, "%s", text);
+    rest_fail(call, &err, NULL);
+}
+
+void kit_nomem(struct rest_call *call)
+{
+    struct redrive_err err;
+    (void)err_nomem(&err);
+    rest_fail(call, &err, NULL);
+}
+
+void kit_refused(struct rest_call *call, const char *verb, const char *what, struct str id,
+                 const struct move_result *result)
+{
+    struct redrive_err err;
+    const int len = (int)(id.len < 100 ? id.len : 100);
+    switch (result->code) {
+    case REDRIVE_E_NOT_FOUND:
+        (void)err_set(&err, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s'", what, len, id.ptr);
+        break;
+    case REDRIVE_E_STATE:
+        (void)err_set(&err, REDRIVE_E_STATE, "cannot %s job '%.*s': it is %s", verb, len, id.ptr,
+                      redrive_state_name(result->state));
+        break;
+    case REDRIVE_E_EXISTS:
+        (void)err_set(&err, REDRIVE_E_EXISTS, "cannot %s job '%.*s': a live job has its unique key",
+                      verb, len, id.ptr);
+        err_hint(&err, "wait until that job has ended, or cancel it");
+        break;
+    default:
+        (void)err_set(&err, result->code, "cannot %s job '%.*s': %s", verb, len, id.ptr,
+                      redrive_err_text(result->code));
+        break;
+    }
+    rest_fail(call, &err, NULL);
+}
+
+/* ---- Queries --------------------------------------------------------------------------------- */
+
+struct query_walk {
+    struct job_query *query;
+    struct redrive_err *err;
+    int rc;
+};
+
+static bool add_param(struct str name, struct str value, void *ctx)
+{
+    struct query_walk *walk = ctx;
+    walk->rc = job_query_add(walk->query, name, value, walk->err);
+    return walk->rc == 0;
+}
+
+bool kit_query(struct rest_call *call, struct job_query *query)
+{
+    struct redrive_err err = {0};
+    struct query_walk walk = {query, &err, 0};
+    http_each_query(call->request, add_param, &walk);
+    if (walk.rc == 0)
+        walk.rc = job_query_finish(query, &err);
+    if (walk.rc < 0)
+        kit_fail(call, &err, query->field);
+    return walk.rc == 0;
+}
+
+bool kit_find(struct rest_call *call, uint32_t states, struct job_page *ret)
+{
+    const struct str id = call->params[0];
+    const struct job_filter filter = {
+        .tenant = call->principal.tenant, .id = id, .states = states, .limit = 1};
+    const char *what = states == 0 ? "job" : "dead letter";
+    struct redrive_err err = {0};
+    struct store *store = rest_store(call);
+    int rc = id.len > 0 ? store_ops(store)->list(store, &filter, ret, &err) : 0;
+    if (rc == 0 && ret->n == 1)
+        return true;
+    if (rc < 0)
+        rest_fail(call, &err, NULL);
+    else
+        kit_refuse(call, REDRIVE_E_NOT_FOUND, "there is no %s '%.*s'", what,
+                   (int)(id.len < 100 ? id.len : 100), id.ptr);
+    return false;
+}
+
+/* ---- Pages ----------------------------------------------------------------------------------- */
+
+void kit_begin_items(struct json_writer *w)
+{
+    json_begin_object(w);
+    json_key(w, "items");
+    json_begin_array(w);
+}
+
+void kit_end_items(struct json_writer *w)
+{
+    json_end_array(w);
+    json_field_cstr(w, "next", NULL);
+    json_end_object(w);
+}
+
+void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
+                    size_t n, kit_item_fn write)
+{
+    if (rc < 0) {
+        rest_fail(call, err, NULL);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    kit_begin_items(w);
+    for (size_t i = 0; i < n; i++)
+        write(w, page, i);
+    kit_end_items(w);
+    rest_send(call, 200);
+}
+
+/* Writes jobs until the filter's limit, or until the page is large. */
+static int write_jobs(struct store *store, struct job_filter *filter, kit_view_fn view,
+                      struct json_writer *w, const char **ret_next, char cursor[JOB_CURSOR_MAX],
+                      struct redrive_err *err)
+{
+    struct job_page page = {0};
+    size_t left = filter->limit;
+    bool more = true;
+    int rc = 0;
+    *ret_next = NULL;
+    while (rc == 0 && more && left > 0 && w->out->len < PAGE_MAX_BYTES) {
+        filter->limit = left < READ_JOBS ? left : READ_JOBS;
+        rc = store_ops(store)->list(store, filter, &page, err);
+        size_t n = 0;
+        while (n < page.n && w->out->len < PAGE_MAX_BYTES)
+            view(w, &page.jobs[n++], NULL);
+        more = page.more || n < page.n;
+        left -= n;
+        if (n == 0)
+            break;
+        const struct job *last = &page.jobs[n - 1];
+        filter->after_seq = last->status.seq;
+        filter->after_ms = last->status.finished_ms;
+        *ret_next = more ? job_cursor_write(filter->order, last, cursor) : NULL;
+    }
+    job_page_release(&page);
+    return rc;
+}
+
+void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_view_fn view)
+{
+    struct job_filter rest = *filter;
+    struct json_writer *w = rest_json(call);
+    struct redrive_err err = {0};
+    char cursor[JOB_CURSOR_MAX];
+    const char *next;
+    json_begin_object(w);
+    json_key(w, "items");
+    json_begin_array(w);
+    int rc = write_jobs(rest_store(call), &rest, view, w, &next, cursor, &err);
+    if (rc < 0) {
+        rest_fail(call, &err, NULL);
+        return;
+    }
+    json_end_array(w);
+    json_field_cstr(w, "next", next);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
+void kit_send_state(struct rest_call *call, struct str id, enum redrive_state state)
+{
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_field_string(w, "id", id);
+    json_field_cstr(w, "state", redrive_state_name(state));
+    json_end_object(w);
+    rest_send(call, 200);
+}

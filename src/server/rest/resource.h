@@ -1,0 +1,47 @@
+/* resource.h - what the resources share: finding a job, pages, refusals. */
+#ifndef SERVER_REST_RESOURCE_H
+#define SERVER_REST_RESOURCE_H
+
+#include "server/rest/body/job_query.h"
+#include "server/rest/rest.h"
+#include "store/store.h"
+
+/* Fails with a field that may be empty. */
+void kit_fail(struct rest_call *call, const struct redrive_err *err, const char *field);
+/* Fails with a code and a fact. */
+void kit_refuse(struct rest_call *call, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void kit_nomem(struct rest_call *call);
+
+/* The parameters of the query as a filter. False: it has been answered. */
+bool kit_query(struct rest_call *call, struct job_query *query);
+
+/* The job of the tenant with the id of the path's first placeholder, from a route that reads;
+ * with `states` (bit mask; 0: any) only in one of these. False: it has been answered. */
+bool kit_find(struct rest_call *call, uint32_t states, struct job_page *ret);
+
+/* Answers with {"items":[…],"next":…}: the page of a filter, each job as `view` writes it. A page
+ * of large jobs ends before the limit, and `next` goes on from there. */
+typedef void (*kit_view_fn)(struct json_writer *w, const struct job *job,
+                            const struct attempt_page *history);
+void kit_send_page(struct rest_call *call, const struct job_filter *filter, kit_view_fn view);
+
+/* Answers with the same form for a list that is always whole: item i of `n` of a page, as `write`
+ * writes it. With rc < 0 it fails by the error instead: what reading the page gave is handed on. */
+typedef void (*kit_item_fn)(struct json_writer *w, const void *page, size_t i);
+void kit_send_items(struct rest_call *call, int rc, const struct redrive_err *err, const void *page,
+                    size_t n, kit_item_fn write);
+
+/* Around the items of a list that is written otherwise. */
+void kit_begin_items(struct json_writer *w);
+void kit_end_items(struct json_writer *w);
+
+/* Answers why a move was refused: 404, or 409 with the state that the job is in. `verb` is
+ * "cancel", "retry" …, `what` "job" or "dead letter". */
+void kit_refused(struct rest_call *call, const char *verb, const char *what, struct str id,
+                 const struct move_result *result);
+
+/* Answers with {"id":…,"state":…}. */
+void kit_send_state(struct rest_call *call, struct str id, enum redrive_state state);
+
+#endif

@@ -1,0 +1,486 @@
+#include "server/rest/private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "server/auth/audit.h"
+#include "server/bulk_runs.h"
+#include "server/claim_waits.h"
+#include "server/dashboard/rate_samples.h"
+#include "server/dashboard/ui.h"
+#include "server/events.h"
+#include "server/health_check.h"
+#include "server/listen/address_counts.h"
+#include "server/rest/routes.h"
+
+/* ---- Paths ---------------------------------------------------------------------------------- */
+
+/* The next segment, without its slash; false after the last. */
+static bool next_segment(struct str *path, struct str *ret)
+{
+    if (path->len == 0)
+        return false;
+    const char *end = memchr(path->ptr + 1, '/', path->len - 1);
+    size_t len = end ? (size_t)(end - path->ptr) : path->len;
+    *ret = (struct str){path->ptr + 1, len - 1};
+    *path = (struct str){path->ptr + len, path->len - len};
+    return true;
+}
+
+/* Whether the path fits, and with how many placeholders; they are still as they were sent. */
+static bool fits(const char *pattern, struct str path, struct str params[REST_MAX_PARAMS],
+                 unsigned *ret_n)
+{
+    struct str rest = str_of(pattern), expected, found;
+    unsigned n = 0;
+    while (next_segment(&rest, &expected)) {
+        if (!next_segment(&path, &found))
+            return false;
+        if (expected.len > 0 && expected.ptr[0] == '{') {
+            if (found.len == 0 || n == REST_MAX_PARAMS)
+                return false;
+            params[n++] = found;
+        } else if (!str_eq(expected, found)) {
+            return false;
+        }
+    }
+    *ret_n = n;
+    return path.len == 0;
+}
+
+static struct str without_version(struct str path)
+{
+    static const struct str VERSION = {"/v1", 3};
+    if (!str_starts_with(path, VERSION) || (path.len > 3 && path.ptr[3] != '/'))
+        return path;
+    return path.len == 3 ? STR("/") : (struct str){path.ptr + 3, path.len - 3};
+}
+
+/* ---- Which route ---------------------------------------------------------------------------- */
+
+struct match {
+    const struct rest_route *route; /* NULL: none has the method */
+    struct str params[REST_MAX_PARAMS];
+    unsigned n_params;
+    uint32_t methods; /* that the path has, a bit each; 0: no route fits so far */
+};
+
+/* What fits with fewer placeholders is another path, and hides the others with all their methods.
+ */
+static void try_route(const struct rest_route *route, struct str path, enum http_method method,
+                      struct match *match)
+{
+    struct str params[REST_MAX_PARAMS];
+    unsigned n = 0;
+    if (!fits(route->path, path, params, &n) || (match->methods != 0 && n > match->n_params))
+        return;
+    if (match->methods == 0 || n < match->n_params)
+        *match = (struct match){.n_params = n};
+    match->methods |= 1u << route->method;
+    if (route->method != method)
+        return;
+    match->route = route;
+    memcpy(match->params, params, n * sizeof params[0]);
+}
+
+static struct match find_route(const struct rest_route *const *tables, struct str path,
+                               enum http_method method)
+{
+    struct match match = {0};
+    for (size_t i = 0; tables[i]; i++)
+        for (const struct rest_route *route = tables[i]; route->path; route++)
+            try_route(route, path, method, &match);
+    if (match.methods & 1u << HTTP_GET)
+        match.methods |= 1u << HTTP_HEAD;
+    return match;
+}
+
+static const char *allowed_methods(struct arena *arena, uint32_t methods)
+{
+    char text[80] = "";
+    size_t len = 0;
+    for (int i = 0; i < HTTP_OPTIONS; i++)
+        if (methods >> i & 1)
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s, ",
+                                    http_method_name((enum http_method)i));
+    snprintf(text + len, sizeof text - len, "OPTIONS");
+    const char *copy = arena_dup(arena, str_of(text));
+    return copy ? copy : "";
+}
+
+/* True when there is nothing to run: it has been answered. */
+static bool answer_without_route(struct rest_call *call, const struct match *match)
+{
+    struct redrive_err err;
+    struct http_request *request = call->request;
+    if (match->methods == 0) {
+        err_set(&err, REDRIVE_E_NOT_FOUND, "no such path: '%.*s'",
+                (int)(http_path(request).len < 200 ? http_path(request).len : 200),
+                http_path(request).ptr);
+        err_hint(&err, "GET /openapi.yaml lists all paths");
+        rest_fail(call, &err, NULL);
+        return true;
+    }
+    if (match->route)
+        return false;
+    rest_header(call, "Allow", allowed_methods(http_arena(request), match->methods));
+    if (http_method(request) == HTTP_OPTIONS) {
+        rest_send_empty(call, 204);
+        return true;
+    }
+    err_set(&err, REDRIVE_E_USAGE, "this path does not have the method %s",
+            http_method_name(http_method(request)));
+    err_detail(&err, "expected %s", call->headers[0].value);
+    rest_fail_as(call, 405, &err, NULL);
+    return true;
+}
+
+/* ---- Who may -------------------------------------------------------------------------------- */
+
+static const char *foreign_detail(enum auth_verdict verdict)
+{
+    switch (verdict) {
+    case AUTH_FORWARDED: return "a proxy has passed the request on";
+    case AUTH_FOREIGN_SITE: return "a web page of another site has sent it";
+    case AUTH_FOREIGN_HOST: return "the Host is that of another machine";
+    default: return "the Origin is that of another site";
+    }
+}
+
+static struct audit audit_of(struct rest_call *call)
+{
+    const char *action = arena_printf(http_arena(call->request), "%s %s",
+                                      http_method_name(call->route->method), call->route->path);
+    return (struct audit){
+        .door = "http",
+        .token = call->principal.name,
+        .tenant = call->principal.tenant,
+        .client = call->client,
+        .action = action ? action : call->route->path,
+        .target = call->params[0],
+    };
+}
+
+/* The line comes after the error has been set, and before the answer, with which the call goes. */
+static void log_refusal(struct rest_call *call, const struct redrive_err *err)
+{
+    const struct audit what = audit_of(call);
+    audit_refusal(call->rest->log, &call->rest->refusals, &what, err->message);
+}
+
+void rest_audit(struct rest_call *call, int status)
+{
+    if (!call->route || call->route->scope != CONFIG_SCOPE_ADMIN || call->is_refused)
+        return;
+    const struct audit what = audit_of(call);
+    audit_action(call->rest->log, &what, status < 400 ? "done" : "failed");
+}
+
+static void refuse_stranger(struct rest_call *call, enum auth_verdict verdict)
+{
+    struct redrive_err err;
+    call->is_refused = true;
+    if (verdict == AUTH_NO_TOKEN) {
+        err_set(&err, REDRIVE_E_DENIED, "this needs a token");
+        err_hint(&err, "send the header Authorization: Bearer TOKEN");
+        rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\"");
+        log_refusal(call, &err);
+        rest_fail_as(call, 401, &err, NULL);
+        return;
+    }
+    if (verdict == AUTH_WRONG_TOKEN) {
+        err_set(&err, REDRIVE_E_DENIED, "the token is not known");
+        rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\", error=\"invalid_token\"");
+        log_refusal(call, &err);
+        rest_fail_as(call, 401, &err, NULL);
+        return;
+    }
+    if (verdict == AUTH_CROSS_SITE) {
+        err_set(&err, REDRIVE_E_DENIED, "a page of another site has sent it with this login");
+        err_hint(&err, "programs send the header Authorization: Bearer TOKEN");
+        log_refusal(call, &err);
+        rest_fail(call, &err, NULL);
+        return;
+    }
+    err_set(&err, REDRIVE_E_DENIED, "without tokens only programs of this machine are served");
+    err_detail(&err, "%s", foreign_detail(verdict));
+    err_hint(&err, "add tokens to the configuration");
+    log_refusal(call, &err);
+    rest_fail(call, &err, NULL);
+}
+
+static void refuse_scope(struct rest_call *call)
+{
+    struct redrive_err err;
+    const char *scope = auth_scope_name(call->route->scope);
+    const char *challenge =
+        arena_printf(http_arena(call->request),
+                     "Bearer realm=\"redrive\", error=\"insufficient_scope\", scope=\"%s\"", scope);
+    err_set(&err, REDRIVE_E_DENIED, "the token '%s' lacks the scope %s", call->principal.name,
+            scope);
+    rest_header(call, "WWW-Authenticate", challenge ? challenge : "Bearer");
+    call->is_refused = true;
+    log_refusal(call, &err);
+    rest_fail_as(call, 403, &err, NULL);
+}
+
+/* All connections are taken by work, and this one was let in beyond them. */
+static void refuse_crowd(struct rest_call *call)
+{
+    struct redrive_err err;
+    err_set(&err, REDRIVE_E_IO, "there are as many connections as there may be");
+    err_hint(&err, "raise listen.max_connections, or the limit on open files");
+    rest_fail_as(call, 503, &err, NULL);
+}
+
+/* True when it may run; else it has been answered. Where there are tokens, what needs none is for
+ * every client. */
+static bool may_run(struct rest_call *call)
+{
+    if (call->route->scope == 0 && call->config->n_tokens > 0)
+        return true;
+    enum auth_verdict verdict = auth_check(call->config, call->request, &call->principal);
+    if (verdict != AUTH_OK) {
+        refuse_stranger(call, verdict);
+        return false;
+    }
+    if (call->route->scope != 0 && !(call->principal.scopes & call->route->scope)) {
+        refuse_scope(call);
+        return false;
+    }
+    return true;
+}
+
+/* ---- The way of a request ------------------------------------------------------------------- */
+
+static bool take_params(struct rest_call *call, const struct match *match)
+{
+    for (unsigned i = 0; i < match->n_params; i++) {
+        call->params[i] = http_decode(call->request, match->params[i]);
+        if (!call->params[i].ptr)
+            return false;
+    }
+    return true;
+}
+
+static void let_config_go(void *config)
+{
+    config_free(config);
+}
+
+/* The configuration in force, which stays there until the request has gone. */
+static const struct config *take_config(struct rest *rest, struct http_request *request)
+{
+    pthread_mutex_lock(&rest->config_lock);
+    struct config *config = config_hold(rest->config);
+    pthread_mutex_unlock(&rest->config_lock);
+    http_on_release(request, let_config_go, config);
+    return config;
+}
+
+/* Bodies are for those who bring something. */
+static bool takes_body(const struct rest_route *route)
+{
+    return route->scope != 0 && route->method != HTTP_GET;
+}
+
+/* On the server's thread, which alone can tell. */
+static const char *client_text(struct http_request *request)
+{
+    char text[ADDRESS_TEXT_MAX];
+    const char *copy =
+        arena_dup(http_arena(request), str_of(address_text(http_client(request), text)));
+    return copy ? copy : "";
+}
+
+enum http_admission rest_admit(struct http_request *request, void *ctx)
+{
+    struct rest *rest = ctx;
+    if (ui_answer(request))
+        return HTTP_ANSWERED;
+    struct rest_call *call = arena_alloc(http_arena(request), sizeof *call);
+    if (!call) {
+        http_reply(request, 503, NULL, (struct str){NULL, 0}, NULL, 0);
+        return HTTP_ANSWERED;
+    }
+    call->rest = rest;
+    call->request = request;
+    call->config = take_config(rest, request);
+    call->client = client_text(request);
+    enum http_method method = http_method(request);
+    struct match match = find_route(rest->tables, without_version(http_raw_path(request)),
+                                    method == HTTP_HEAD ? HTTP_GET : method);
+    if (answer_without_route(call, &match))
+        return HTTP_ANSWERED;
+    call->route = match.route;
+    if (!may_run(call))
+        return HTTP_ANSWERED;
+    if (call->route->scope != 0 && http_is_extra(request)) {
+        refuse_crowd(call);
+        return HTTP_ANSWERED;
+    }
+    if (!take_params(call, &match)) {
+        struct redrive_err err;
+        err_nomem(&err);
+        rest_fail(call, &err, NULL);
+        return HTTP_ANSWERED;
+    }
+    http_set_user(request, call);
+    return takes_body(call->route) ? HTTP_ADMIT : HTTP_ADMIT_NO_BODY;
+}
+
+void rest_handle(struct http_request *request, void *ctx)
+{
+    struct rest *rest = ctx;
+    struct rest_call *call = http_user(request);
+    if (call->route->reads)
+        rest_readers_take(rest, call);
+    else
+        call->route->run(call);
+}
+
+/* Who would wait for a server that is known to be away is told so at once: the committer looks for
+ * it all the time, and whoever comes when it is back is served. */
+bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
+{
+    if (!pulse_is_away(engine_pulse(committer_engine(call->rest->committer)), err))
+        return false;
+    err->code = REDRIVE_E_IO;
+    return true;
+}
+
+/* ---- Life cycle ----------------------------------------------------------------------------- */
+
+/* For what goes on between requests. */
+static int start_waiting_room(struct rest *rest, struct redrive_err *err)
+{
+    int rc = bells_new(&rest->bells, err);
+    if (rc == 0)
+        rc = claim_waits_new(rest->committer, rest->bells, &rest->claims, err);
+    if (rc == 0)
+        rc = bulk_runs_new(rest->committer, rest->bells, rest->log, &rest->bulk_runs, err);
+    if (rc == 0)
+        rc = rate_samples_new(&rest->rates, err);
+    return rc;
+}
+
+static int64_t time_of_jobs(void *rest)
+{
+    return engine_now_ms(committer_engine(((const struct rest *)rest)->committer));
+}
+
+int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err)
+{
+    *ret = NULL;
+    struct rest *rest = calloc(1, sizeof *rest);
+    if (!rest)
+        return err_nomem(err);
+    rest->committer = options->committer;
+    rest->log = options->log;
+    rest->hub = options->hub;
+    rest->run_times = options->run_times;
+    rest->held = options->held;
+    rest->remote = options->remote;
+    rest->tables = options->tables ? options->tables : REST_TABLES;
+    rest->config = config_hold(options->config);
+    rest->ready = true;
+    rest->n_readers = options->n_readers ? options->n_readers : 2;
+    rest->rates_due = true;
+    bell_init(&rest->rates_bell, rest_readers_note_rates);
+    list_init(&rest->waiting);
+    pthread_mutex_init(&rest->lock, NULL);
+    pthread_mutex_init(&rest->config_lock, NULL);
+    pthread_cond_init(&rest->wake, NULL);
+    const char *url = options->store_url ? options->store_url : options->config->store;
+    int rc = start_waiting_room(rest, err);
+    if (rc == 0)
+        rc = checkup_new(url, rest->bells, engine_pulse(committer_engine(rest->committer)),
+                         time_of_jobs, rest, &rest->checkup, err);
+    if (rc == 0)
+        rc = rest_readers_start(rest, url, err);
+    if (rc < 0) {
+        rest_free(rest);
+        return rc;
+    }
+    *ret = rest;
+    return 0;
+}
+
+void rest_reload(struct rest *rest, const struct config *config)
+{
+    pthread_mutex_lock(&rest->config_lock);
+    struct config *former = rest->config;
+    rest->config = config_hold(config);
+    pthread_mutex_unlock(&rest->config_lock);
+    config_free(former);
+    claim_waits_recheck(rest->claims);
+    if (rest->hub)
+        event_hub_recheck(rest->hub);
+}
+
+bool rest_still_admits(struct rest *rest, const struct principal *principal,
+                       enum config_scope scope)
+{
+    pthread_mutex_lock(&rest->config_lock);
+    const bool holds = auth_still_holds(rest->config, principal, scope);
+    pthread_mutex_unlock(&rest->config_lock);
+    return holds;
+}
+
+void rest_set_ready(struct rest *rest, bool ready)
+{
+    rest->ready = ready;
+}
+
+void rest_jobs_ready(struct rest *rest)
+{
+    claim_waits_ready(rest->claims);
+}
+
+void rest_quiesce(struct rest *rest)
+{
+    claim_waits_close(rest->claims);
+    bulk_runs_stop(rest->bulk_runs);
+}
+
+static int do_nothing(struct engine *engine, struct op *op, struct redrive_err *err)
+{
+    (void)engine, (void)op, (void)err;
+    return 0;
+}
+
+/* Operations are answered in their order: after one more, every claim has been, and has handed in
+ * what is to become of its jobs. */
+static void await_claims(struct rest *rest)
+{
+    struct op last = {.apply = do_nothing};
+    (void)committer_run(rest->committer, &last, NULL);
+}
+
+void rest_stop(struct rest *rest)
+{
+    if (!rest)
+        return;
+    rest_readers_stop(rest);
+    checkup_free(rest->checkup);
+    rest->checkup = NULL;
+    await_claims(rest);
+}
+
+void rest_free(struct rest *rest)
+{
+    if (!rest)
+        return;
+    rest_readers_stop(rest);
+    checkup_free(rest->checkup);
+    bells_free(rest->bells);
+    claim_waits_free(rest->claims);
+    bulk_runs_free(rest->bulk_runs);
+    rate_samples_free(rest->rates);
+    pthread_cond_destroy(&rest->wake);
+    pthread_mutex_destroy(&rest->lock);
+    pthread_mutex_destroy(&rest->config_lock);
+    config_free(rest->config);
+    free(rest);
+}

@@ -1,0 +1,160 @@
+/* rest.h - the resources behind the paths, and what all of them share.
+ *
+ *     http_server ──► rest_admit ──► route ──► auth ──► the body is read
+ *                 ──► rest_handle ──► rest_*.c ──► committer or a read
+ *                 ◄──────────────── http_reply / problem ◄───────────
+ *
+ * A route is a row: method, path with {placeholders}, scope, function. From the tables come 404 (no
+ * such path), 405 (with Allow), OPTIONS, HEAD, 401 and 403, and the test that docs/openapi.yaml
+ * names every one. `/v1` in front of a path is accepted and means the same. Where two paths fit,
+ * the one with fewer placeholders counts, for every method.
+ *
+ * Reads (lists, one job, statistics) are done by a few reader threads with store handles of their
+ * own, so that a slow list holds up nobody; writes are operations for the committer and answered
+ * from its `done`. Nothing waits on the server's thread.
+ *
+ * Every tenant sees its own: the principal's tenant goes into each filter and operation; there is
+ * no other way to name one.
+ *
+ * A route's function answers its call exactly once, by rest_send, rest_send_empty, rest_fail, or
+ * http_reply or http_stream_open on its request; nothing of the call may be used afterwards.
+ */
+#ifndef SERVER_REST_REST_H
+#define SERVER_REST_REST_H
+
+#include "base/json/writer.h"
+#include "base/mem/list.h"
+#include "config/config.h"
+#include "engine/committer.h"
+#include "server/auth/auth.h"
+#include "server/http/server.h"
+
+#define REST_MAX_PARAMS  4
+#define REST_MAX_HEADERS 4
+
+struct bulk_runs;
+struct claim_waits;
+struct rest;
+struct rest_call;
+struct store;
+struct event_hub;
+struct held_jobs;
+struct remote_workers;
+struct run_times;
+
+typedef void (*rest_fn)(struct rest_call *call);
+
+struct rest_route {
+    enum http_method method;
+    const char *path;        /* "/jobs/{id}/retry" */
+    enum config_scope scope; /* 0: anybody */
+    bool reads;              /* runs on a reader thread: it may use rest_store and may wait */
+    rest_fn run;             /* else it runs on the server's thread and must not wait */
+    bool outlives_store;     /* it has an answer of its own while the store is known to be away */
+};
+
+/* A request on its way to an answer. It lives in the request's arena. */
+struct rest_call {
+    struct rest *rest;
+    struct http_request *request;
+    const struct config *config; /* as it was when the request came */
+    const struct rest_route *route;
+    struct principal principal;         /* empty when the route is for anybody */
+    const char *client;                 /* its address, for the log */
+    struct str params[REST_MAX_PARAMS]; /* the placeholders of the path, decoded, in order */
+
+    /* Of rest_*.c that everybody shares. */
+    struct list link;
+    struct store *store;
+    struct buf body;
+    struct json_writer writer;
+    struct http_header headers[REST_MAX_HEADERS];
+    size_t n_headers;
+    bool is_refused; /* its token, or the lack of one */
+    void (*then)(struct rest_call *call, struct op *op);
+};
+
+struct rest_options {
+    struct committer *committer;   /* borrowed */
+    const struct config *config;   /* is held; another one by rest_reload */
+    const struct log *log;         /* borrowed */
+    const char *store_url;         /* for the readers' handles; NULL: the configuration's */
+    unsigned n_readers;            /* 0: 2 */
+    struct event_hub *hub;         /* borrowed; NULL: there is no /events */
+    struct run_times *run_times;   /* borrowed; NULL: /metrics has no histogram */
+    struct held_jobs *held;        /* borrowed; NULL: not told of what workers have in hand */
+    struct remote_workers *remote; /* borrowed; NULL: workers that claim here are not shown */
+    const struct rest_route *const *tables; /* NULL: REST_TABLES */
+};
+
+int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err);
+/* For http_server_options, both: who has no business here is refused by the first, before a body
+ * has been read; their context is the struct rest. */
+enum http_admission rest_admit(struct http_request *request, void *ctx);
+void rest_handle(struct http_request *request, void *ctx);
+/* The tokens and definitions of another configuration, from the next request on. Requests in hand
+ * hold the one before; it goes with the last of them. Streams of events and claims that wait end,
+ * if their token is not there any more or may not do this any more. */
+void rest_reload(struct rest *rest, const struct config *config);
+/* Whether /ready says so; it does from the start. For whoever is about to stop. */
+void rest_set_ready(struct rest *rest, bool ready);
+/* For the committer's on_ready: claims that wait for work ask again. */
+void rest_jobs_ready(struct rest *rest);
+/* Answers the claims that wait, and ends what goes on after its request was answered. Before the
+ * committer is stopped; requests are still served, but none waits any more. */
+void rest_quiesce(struct rest *rest);
+/* Ends the reader threads; what they have not come to is answered with 503. After the HTTP server
+ * has been stopped, so that nobody asks any more, and before the committer is: a reader may have an
+ * operation for it, and jobs whose claim came too late are given back. NULL does nothing. */
+void rest_stop(struct rest *rest);
+/* After the committer has been stopped: every operation has been answered. NULL does nothing. */
+void rest_free(struct rest *rest);
+
+struct committer *rest_committer(const struct rest_call *call);
+/* The time that jobs go by: the store's, where it has a clock. */
+int64_t rest_now_ms(const struct rest_call *call);
+const struct log *rest_log(const struct rest_call *call);
+bool rest_is_ready(const struct rest_call *call);
+/* The claims that wait, and the redrives that go on at a rate. */
+struct claim_waits *rest_claims(const struct rest_call *call);
+struct bulk_runs *rest_bulk_runs(const struct rest_call *call);
+/* Those who claim here; may be NULL. */
+struct remote_workers *rest_remote(const struct rest_call *call);
+struct held_jobs *rest_held(const struct rest_call *call);
+
+/* Whether the configuration in force still lets a client do what it was let in for. Any thread. */
+bool rest_still_admits(struct rest *rest, const struct principal *principal,
+                       enum config_scope scope);
+
+/* ---- For rest_*.c -----------------------------------------------------------------------------
+ */
+
+/* The reader thread's store handle; only in a route that `reads`. */
+struct store *rest_store(const struct rest_call *call);
+
+/* Answers with JSON: fill what this gives, then rest_send. That is false when nobody will get what
+ * was written: the client has gone, a stop has answered in its place, or it was too long. */
+struct json_writer *rest_json(struct rest_call *call);
+bool rest_send(struct rest_call *call, int status);
+/* 204, or another status without a body. */
+void rest_send_empty(struct rest_call *call, int status);
+/* A header of the answer; both strings live at least as long as the request. At most
+ * REST_MAX_HEADERS. */
+void rest_header(struct rest_call *call, const char *name, const char *value);
+
+/* Answers with a problem document (http/problem.h); what has been written so far is dropped.
+ * `field` is the parameter or member that is at fault, or NULL. The status is the code's, or
+ * `status`. */
+void rest_fail(struct rest_call *call, const struct redrive_err *err, const char *field);
+void rest_fail_as(struct rest_call *call, int status, const struct redrive_err *err,
+                  const char *field);
+
+/* Hands an operation to the committer; `then` is called with it on the committer's thread, and
+ * answers. The operation must live until then (http_arena). While the store is known to be away
+ * (engine/store_status.h) the operation has failed at once, and `then` is called on this thread. */
+void rest_commit(struct rest_call *call, struct op *op,
+                 void (*then)(struct rest_call *call, struct op *op));
+/* In `then`: whether the operation as a whole was refused or failed; then it has been answered. */
+bool rest_refused(struct rest_call *call, const struct op *op);
+
+#endif

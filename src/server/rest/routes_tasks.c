@@ -1,0 +1,185 @@
+/* routes_tasks.c - tasks: how each is configured, what its policy will do, how many jobs it has. */
+#include "server/rest/routes.h"
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "core/explain.h"
+#include "core/vocabulary.h"
+#include "engine/report/stats.h"
+#include "server/rest/body/body.h"
+#include "server/rest/resource.h"
+#include "store/job_json.h"
+
+/* Of tasks that no configuration names, at most so many are listed: a client that may submit jobs
+ * can make any number of them. */
+#define UNDECLARED_MAX 500
+
+/* Retries of a schedule that are listed; a policy may allow a hundred thousand. */
+#define ROWS_IN_LIST 20
+#define ROWS_OF_ONE  200
+
+/* ---- One task -------------------------------------------------------------------------------- */
+
+static const char *run_name(enum config_run_kind kind)
+{
+    switch (kind) {
+    case CONFIG_RUN_EXEC: return "exec";
+    case CONFIG_RUN_STREAM: return "stream";
+    case CONFIG_RUN_HTTP: return "http";
+    case CONFIG_RUN_NONE: break;
+    }
+    return NULL;
+}
+
+static void write_limits(struct json_writer *w, const struct config_limits *limits)
+{
+    char rate[32];
+    (void)snprintf(rate, sizeof rate, "%u/%s", (unsigned)limits->rate.count,
+                   limits->rate.count > 0 ? rate_unit(&limits->rate) : "");
+    json_key(w, "limits");
+    json_begin_object(w);
+    json_field_cstr(w, "rate", limits->rate.count > 0 ? rate : NULL);
+    json_key(w, "concurrency");
+    if (limits->concurrency > 0)
+        json_put_int(w, limits->concurrency);
+    else
+        json_put_null(w);
+    json_end_object(w);
+}
+
+static void write_definition(struct json_writer *w, const struct config_task *task)
+{
+    const bool is_declared = task->name[0] != '\0';
+    json_field_bool(w, "declared", is_declared);
+    json_field_cstr(w, "queue", is_declared ? task->queue : NULL);
+    json_field_cstr(w, "run", run_name(task->run.kind));
+    json_field_double(w, "lease", (double)task->lease_ms / 1000);
+    write_limits(w, &task->limits);
+}
+
+static void write_schedule(struct json_writer *w, const struct config_task *task,
+                           enum redrive_class class_, uint32_t rows)
+{
+    struct explain e;
+    explain_init(&e, &task->retry, class_);
+    json_key(w, "schedule");
+    json_begin_object(w);
+    explain_write_members(&e, rows, w);
+    json_field_int(w, "attempts", e.row.n + 1);
+    json_end_object(w);
+}
+
+/* ---- Figures --------------------------------------------------------------------------------- */
+
+static const uint64_t NO_SIZES[REDRIVE_STATE_COUNT];
+static const uint64_t NO_COUNTS[ENGINE_EVENT_COUNT];
+
+static const uint64_t *sizes_of(const struct stats *stats, struct str task)
+{
+    for (size_t i = 0; i < stats->n_tasks; i++)
+        if (str_eq(stats->tasks[i].task, task))
+            return stats->tasks[i].by_state;
+    return NO_SIZES;
+}
+
+static const uint64_t *counters_of(const struct stats *stats, struct str task)
+{
+    for (size_t i = 0; i < stats->by[STATS_TASK].n; i++)
+        if (str_eq(stats->by[STATS_TASK].rows[i].name, task))
+            return stats->by[STATS_TASK].rows[i].counts;
+    return NO_COUNTS;
+}
+
+static void write_figures(struct json_writer *w, const uint64_t *sizes, const uint64_t *counts)
+{
+    json_key(w, "sizes");
+    json_begin_object(w);
+    for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
+        json_field_int(w, redrive_state_name((enum redrive_state)state), (int64_t)sizes[state]);
+    json_end_object(w);
+    json_key(w, "counters");
+    json_begin_object(w);
+    for (int kind = 0; kind < ENGINE_EVENT_COUNT; kind++) {
+        const char *name = engine_event_counter((enum engine_event_kind)kind);
+        if (*name)
+            json_field_int(w, name, (int64_t)counts[kind]);
+    }
+    json_end_object(w);
+}
+
+/* ---- Resources ------------------------------------------------------------------------------- */
+
+static void write_task(struct json_writer *w, const struct config *config, struct str name,
+                       const struct stats *stats)
+{
+    const struct config_task *task = config_task(config, name);
+    json_begin_object(w);
+    json_field_string(w, "task", name);
+    write_definition(w, task);
+    write_figures(w, sizes_of(stats, name), counters_of(stats, name));
+    write_schedule(w, task, REDRIVE_CLASS_TRANSIENT, ROWS_IN_LIST);
+    json_end_object(w);
+}
+
+/* Those of the configuration in its order, then others that have or had jobs. A task without a
+ * counter has never had one. */
+static void get_tasks(struct rest_call *call)
+{
+    const struct config *config = call->config;
+    struct stats stats = {0};
+    struct redrive_err err = {0};
+    if (stats_read(rest_store(call), call->principal.tenant, &config->health, rest_now_ms(call),
+                   &stats, &err) < 0) {
+        rest_fail(call, &err, NULL);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    kit_begin_items(w);
+    for (size_t i = 0; i < config->n_tasks; i++)
+        write_task(w, config, str_of(config->tasks[i].name), &stats);
+    size_t n_undeclared = 0;
+    for (size_t i = 0; i < stats.by[STATS_TASK].n && n_undeclared < UNDECLARED_MAX; i++) {
+        const struct str name = stats.by[STATS_TASK].rows[i].name;
+        if (config_task(config, name)->name[0] != '\0')
+            continue;
+        write_task(w, config, name, &stats);
+        n_undeclared++;
+    }
+    kit_end_items(w);
+    stats_release(&stats);
+    rest_send(call, 200);
+}
+
+/* Without figures: it reads nothing of the store. */
+static void get_task(struct rest_call *call)
+{
+    const struct config_task *task = config_task(call->config, call->params[0]);
+    const struct str word = http_query(call->request, "class");
+    const int class_ = word.ptr ? vocabulary_find(VOCABULARY_CLASS, word) : REDRIVE_CLASS_TRANSIENT;
+    struct redrive_err err = {0};
+    if (class_ <= REDRIVE_CLASS_SUCCESS) {
+        size_t n;
+        const char *const *words = vocabulary_words(VOCABULARY_CLASS, &n);
+        (void)err_set(&err, REDRIVE_E_INVALID, "class: there is no '%.*s'",
+                      (int)(word.len < 60 ? word.len : 60), word.ptr);
+        body_suggest(&err, word, words + 1, n - 1);
+        rest_fail(call, &err, "class");
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_field_string(w, "task", call->params[0]);
+    job_write_time(w, "at", rest_now_ms(call));
+    write_definition(w, task);
+    json_field_cstr(w, "breaker", task->breaker.key);
+    write_schedule(w, task, (enum redrive_class)class_, ROWS_OF_ONE);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
+const struct rest_route REST_TASKS[] = {
+    {HTTP_GET, "/tasks", CONFIG_SCOPE_READ, true, get_tasks},
+    {HTTP_GET, "/tasks/{task}", CONFIG_SCOPE_READ, true, get_task},
+    {0},
+};

@@ -1,0 +1,347 @@
+/* routes_work.c - remote workers: POST /claim, /settle, /extend. */
+#include "server/rest/routes.h"
+
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/time/clock.h"
+#include "engine/engine.h"
+#include "server/claim_waits.h"
+#include "server/held_jobs.h"
+#include "server/remote_workers.h"
+#include "server/rest/body/views.h"
+#include "server/rest/body/work.h"
+#include "server/rest/resource.h"
+
+/* Of the jobs of one answer; more than the first ones are left to the next claim. */
+#define CLAIM_MAX_BYTES ((size_t)16 * 1024 * 1024)
+
+/* ---- Claims ---------------------------------------------------------------------------------- */
+
+/* In the request's arena, which is there until both the answer has been given and the connection is
+ * through with the request. */
+struct polling {
+    struct claim_wait wait; /* first */
+    struct rest_call *call;
+    bool is_named; /* the worker has a name of its own */
+};
+
+/* ---- Jobs that nobody came for: they are given back, and the attempt does not count ---------- */
+
+struct giving_back {
+    struct settle_op settle; /* first */
+    struct settlement items[];
+};
+
+static void given_back(struct op *op, void *ctx)
+{
+    (void)ctx;
+    free(op);
+}
+
+/* When there is no memory even for this, their leases end by themselves. */
+static void give_back(struct committer *committer, const struct claim_op *claim)
+{
+    struct giving_back *g = calloc(1, sizeof *g + claim->n * sizeof g->items[0]);
+    if (!g)
+        return;
+    for (size_t i = 0; i < claim->n; i++)
+        g->items[i] = (struct settlement){
+            .seq = claim->jobs[i].status.seq,
+            .token = claim->jobs[i].status.token,
+            .outcome = {.ending = ENDING_RELEASED},
+        };
+    settle_op_init(&g->settle, g->items, claim->n);
+    g->settle.op.done = given_back;
+    committer_submit(committer, &g->settle.op);
+}
+
+/* ---- What workers with a name have in hand --------------------------------------------------- */
+
+static struct job_name name_of(const struct job *job)
+{
+    return (struct job_name){job->spec.tenant, job->spec.id};
+}
+
+/* Before the answer, so that a settlement never comes first. */
+static void hold(struct held_jobs *held, const struct claim_op *claim, int64_t now_ms)
+{
+    for (size_t i = 0; i < claim->n; i++) {
+        const struct job_status *s = &claim->jobs[i].status;
+        const struct lease lease = {name_of(&claim->jobs[i]), s->token, s->lease_until_ms};
+        held_jobs_add(held, &lease, now_ms);
+    }
+}
+
+static void let_go(struct held_jobs *held, const struct claim_op *claim)
+{
+    for (size_t i = 0; i < claim->n; i++) {
+        const struct job_name name = name_of(&claim->jobs[i]);
+        held_jobs_drop(held, &name, claim->jobs[i].status.token);
+    }
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+/* Whether somebody will get the jobs. */
+static bool send_jobs(struct rest_call *call, const struct claim_op *claim)
+{
+    struct json_writer *w = rest_json(call);
+    json_begin_object(w);
+    json_key(w, "jobs");
+    json_begin_array(w);
+    for (size_t i = 0; i < claim->n; i++)
+        view_claimed(w, &claim->jobs[i]);
+    json_end_array(w);
+    json_end_object(w);
+    return rest_send(call, 200);
+}
+
+/* Who has closed its sending side has most likely gone, and its jobs would wait for their leases to
+ * end. It may still be listening, so that it must not be shown what is given back. */
+static void refuse_half_closed(struct rest_call *call)
+{
+    struct redrive_err err = {0};
+    err_set(&err, REDRIVE_E_IO, "no jobs for a connection that is being closed");
+    err_hint(&err, "keep the sending side open until the answer has come");
+    rest_fail(call, &err, NULL);
+}
+
+/* The configuration has been reloaded while it waited. */
+static void refuse_former(struct rest_call *call)
+{
+    struct redrive_err err = {0};
+    err_set(&err, REDRIVE_E_DENIED, "the token is not valid for this any more");
+    err_detail(&err, "the server's configuration has changed meanwhile");
+    rest_header(call, "WWW-Authenticate", "Bearer realm=\"redrive\", error=\"invalid_token\"");
+    rest_fail_as(call, 401, &err, NULL);
+}
+
+static bool is_still_admitted(const struct claim_wait *wait)
+{
+    const struct rest_call *call = ((const struct polling *)(const void *)wait)->call;
+    return rest_still_admits(call->rest, &call->principal, call->route->scope);
+}
+
+static void claimed(struct claim_wait *wait)
+{
+    struct polling *p = (struct polling *)(void *)wait;
+    struct rest_call *call = p->call;
+    struct claim_op claim = wait->claim;
+    struct committer *committer = rest_committer(call);
+    struct held_jobs *held = p->is_named ? rest_held(call) : NULL;
+    bool is_taken = true;
+    if (claim.op.code < 0) {
+        rest_fail(call, &claim.op.err, NULL);
+    } else if (!is_still_admitted(wait)) {
+        refuse_former(call);
+        is_taken = false;
+    } else if (claim.n > 0 && http_gone(call->request)) {
+        refuse_half_closed(call);
+        is_taken = false;
+    } else {
+        hold(held, &claim, rest_now_ms(call));
+        is_taken = send_jobs(call, &claim);
+    }
+    if (!is_taken && claim.n > 0) {
+        let_go(held, &claim);
+        give_back(committer, &claim);
+    }
+    claim_op_release(&claim);
+}
+
+static void gone(struct http_request *request, void *ctx)
+{
+    (void)request;
+    claim_waits_end(ctx);
+}
+
+/* ---- The question ---------------------------------------------------------------------------- */
+
+static void add_names(struct buf *key, const struct names *names)
+{
+    buf_putc(key, '\n');
+    for (size_t i = 0; i < names->n; i++) {
+        buf_add_str(key, names->items[i]);
+        buf_putc(key, '\t');
+    }
+}
+
+/* Names have no control characters, so that no two questions have the same key. */
+static struct str line_key(struct str tenant, const struct claim_body *body, struct arena *arena)
+{
+    struct buf key;
+    buf_init(&key, 64u * 1024);
+    buf_add_str(&key, tenant);
+    add_names(&key, &body->queues);
+    add_names(&key, &body->tasks);
+    struct str text = arena_str(arena, buf_str(&key));
+    buf_release(&key);
+    return text;
+}
+
+/* Before the claim, so that its jobs are counted. */
+static void tell_of_worker(const struct rest_call *call, const struct claim_body *body)
+{
+    const int64_t now_ms = rest_now_ms(call);
+    if (body->worker.len > 0)
+        remote_workers_seen(rest_remote(call), call->principal.tenant, body->worker, now_ms,
+                            now_ms + body->wait_ms);
+}
+
+static void post_claim(struct rest_call *call)
+{
+    struct arena *arena = http_arena(call->request);
+    struct redrive_err err = {0};
+    struct claim_body body;
+    if (!rest_is_ready(call)) {
+        err_set(&err, REDRIVE_E_STOPPING, "takes no work now");
+        err_hint(&err, "settle what is in hand, and claim at another server");
+        rest_fail(call, &err, NULL);
+        return;
+    }
+    if (claim_body_read(http_body(call->request), arena, &body, &err) < 0) {
+        kit_fail(call, &err, body.field);
+        return;
+    }
+    struct polling *p = arena_alloc(arena, sizeof *p);
+    if (!p) {
+        kit_nomem(call);
+        return;
+    }
+    p->call = call;
+    p->is_named = body.worker.len > 0;
+    const struct claim_filter filter = {
+        .tenant = call->principal.tenant,
+        .queues = body.queues.items,
+        .n_queues = body.queues.n,
+        .tasks = body.tasks.items,
+        .n_tasks = body.tasks.n,
+        .limit = (size_t)body.n,
+        .max_bytes = CLAIM_MAX_BYTES,
+    };
+    const char *name = call->principal.name ? call->principal.name : "remote";
+    claim_op_init(&p->wait.claim, &filter, body.worker.len > 0 ? body.worker : str_of(name),
+                  body.lease_ms);
+    p->wait.key = line_key(call->principal.tenant, &body, arena);
+    p->wait.until_ms = clock_monotonic_ms() + body.wait_ms;
+    p->wait.done = claimed;
+    p->wait.may_wait = is_still_admitted;
+    claim_wait_init(rest_claims(call), &p->wait);
+    tell_of_worker(call, &body);
+    if (body.wait_ms > 0)
+        http_on_end(call->request, gone, &p->wait);
+    claim_waits_add(&p->wait);
+}
+
+/* ---- Settlements ----------------------------------------------------------------------------- */
+
+struct settling {
+    struct settle_op settle; /* first */
+    struct settle_body body;
+};
+
+static void settled(struct rest_call *call, struct op *op)
+{
+    const struct settle_body *body = &((const struct settling *)(const void *)op)->body;
+    if (op->code < 0) {
+        rest_fail(call, &op->err, NULL);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    const int64_t now_ms = engine_now_ms(committer_engine(rest_committer(call)));
+    json_begin_object(w);
+    json_key(w, "items");
+    json_begin_array(w);
+    for (size_t i = 0, good = 0; i < body->n_sent; i++) {
+        if (body->faults[i]) {
+            view_bad_item(w, body->faults[i]->id, &body->faults[i]->err, body->faults[i]->field);
+            continue;
+        }
+        const struct settlement *item = &body->items[good++];
+        view_item(w, item->id, &item->ret, &item->decision, now_ms);
+    }
+    json_end_array(w);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
+static void post_settle(struct rest_call *call)
+{
+    struct arena *arena = http_arena(call->request);
+    struct redrive_err err = {0};
+    struct settling *s = arena_alloc(arena, sizeof *s);
+    if (!s) {
+        kit_nomem(call);
+        return;
+    }
+    int rc =
+        settle_body_read(http_body(call->request), call->principal.tenant, arena, &s->body, &err);
+    if (rc < 0) {
+        kit_fail(call, &err, s->body.field);
+        return;
+    }
+    settle_op_init(&s->settle, s->body.items, s->body.n);
+    rest_commit(call, &s->settle.op, settled);
+}
+
+/* ---- Heartbeats ------------------------------------------------------------------------------ */
+
+struct extending {
+    struct extend_op extend; /* first */
+    struct extend_body body;
+};
+
+static void extended(struct rest_call *call, struct op *op)
+{
+    const struct extend_body *body = &((const struct extending *)(const void *)op)->body;
+    if (op->code < 0) {
+        rest_fail(call, &op->err, NULL);
+        return;
+    }
+    struct json_writer *w = rest_json(call);
+    const int64_t now_ms = rest_now_ms(call);
+    json_begin_object(w);
+    json_key(w, "items");
+    json_begin_array(w);
+    for (size_t i = 0, good = 0; i < body->n_sent; i++) {
+        if (body->faults[i]) {
+            view_bad_item(w, body->faults[i]->id, &body->faults[i]->err, body->faults[i]->field);
+            continue;
+        }
+        const struct extension *item = &body->items[good++];
+        const struct job_name name = {item->tenant, item->id};
+        if (item->ret.code == 0)
+            held_jobs_extend(rest_held(call), &name, item->token, item->lease_ms, now_ms);
+        view_item(w, item->id, &item->ret, NULL, 0);
+    }
+    json_end_array(w);
+    json_end_object(w);
+    rest_send(call, 200);
+}
+
+static void post_extend(struct rest_call *call)
+{
+    struct arena *arena = http_arena(call->request);
+    struct redrive_err err = {0};
+    struct extending *x = arena_alloc(arena, sizeof *x);
+    if (!x) {
+        kit_nomem(call);
+        return;
+    }
+    int rc =
+        extend_body_read(http_body(call->request), call->principal.tenant, arena, &x->body, &err);
+    if (rc < 0) {
+        kit_fail(call, &err, x->body.field);
+        return;
+    }
+    extend_op_init(&x->extend, x->body.items, x->body.n);
+    rest_commit(call, &x->extend.op, extended);
+}
+
+const struct rest_route REST_WORK[] = {
+    {HTTP_POST, "/claim", CONFIG_SCOPE_WORK, false, post_claim},
+    {HTTP_POST, "/settle", CONFIG_SCOPE_WORK, false, post_settle},
+    {HTTP_POST, "/extend", CONFIG_SCOPE_WORK, false, post_extend},
+    {0},
+};

@@ -1,0 +1,70 @@
+#include "check.h"
+
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "server/health_check.h"
+
+#define PATIENCE_S 30
+#define GRACE_MS   200
+
+static sem_t go_on;   /* lets the read go on */
+static sem_t ringing; /* an answer has begun */
+static atomic_bool is_freed;
+static atomic_bool was_freed_early;
+
+static int64_t read_late(void *ctx)
+{
+    (void)ctx;
+    while (sem_wait(&go_on) != 0)
+        ;
+    return 0;
+}
+
+/* Takes its time, so that a stop that does not wait for it is over before. */
+static void answer_slowly(struct checkup_wait *wait, const struct checkup_facts *facts)
+{
+    const struct timespec grace = {.tv_nsec = GRACE_MS * 1000000L};
+    (void)wait, (void)facts;
+    sem_post(&ringing);
+    (void)nanosleep(&grace, NULL);
+    was_freed_early = is_freed;
+}
+
+static void stop_waits_for_the_answer_that_a_bell_gives(void **state)
+{
+    struct checkup_wait wait = {.done = answer_slowly};
+    struct pulse *pulse = pulse_new(NULL, false);
+    struct checkup *checkup;
+    struct bells *bells;
+    struct timespec end;
+    (void)state;
+    sem_init(&go_on, 0, 0);
+    sem_init(&ringing, 0, 0);
+    assert_non_null(pulse);
+    assert_int_equal(bells_new(&bells, NULL), 0);
+    assert_int_equal(checkup_new("memory:", bells, pulse, read_late, NULL, &checkup, NULL), 0);
+
+    checkup_ask(checkup, &wait);
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += PATIENCE_S;
+    assert_int_equal(sem_timedwait(&ringing, &end), 0);
+    sem_post(&go_on);
+    checkup_free(checkup);
+    is_freed = true;
+
+    bells_free(bells);
+    assert_false(was_freed_early);
+    pulse_free(pulse);
+    sem_destroy(&go_on);
+    sem_destroy(&ringing);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(stop_waits_for_the_answer_that_a_bell_gives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,439 @@
+#include "check.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/text/buf.h"
+#include "base/time/clock.h"
+#include "server/events.h"
+
+#define NOW_MS   INT64_C(1767225600000)
+#define FIRST_ID "1767225600000000"
+#define LIMIT_MS 20000
+
+/* A client that keeps what it gets. */
+struct ear {
+    pthread_mutex_t mutex;
+    pthread_cond_t heard;
+    struct buf text;
+    bool is_gone;   /* says so at the next write */
+    bool is_closed; /* by the hub */
+    bool is_held;   /* does not return from a write */
+};
+
+static bool ear_write(struct str bytes, void *ctx)
+{
+    struct ear *ear = ctx;
+    pthread_mutex_lock(&ear->mutex);
+    (void)buf_add_str(&ear->text, bytes);
+    pthread_cond_broadcast(&ear->heard);
+    while (ear->is_held)
+        pthread_cond_wait(&ear->heard, &ear->mutex);
+    bool is_there = !ear->is_gone;
+    pthread_mutex_unlock(&ear->mutex);
+    return is_there;
+}
+
+static void ear_close(void *ctx)
+{
+    struct ear *ear = ctx;
+    pthread_mutex_lock(&ear->mutex);
+    ear->is_closed = true;
+    pthread_cond_broadcast(&ear->heard);
+    pthread_mutex_unlock(&ear->mutex);
+}
+
+static void ear_init(struct ear *ear)
+{
+    *ear = (struct ear){0};
+    pthread_mutex_init(&ear->mutex, NULL);
+    pthread_cond_init(&ear->heard, NULL);
+    buf_init(&ear->text, 16u * 1024 * 1024);
+}
+
+static void ear_release(struct ear *ear)
+{
+    buf_release(&ear->text);
+    pthread_cond_destroy(&ear->heard);
+    pthread_mutex_destroy(&ear->mutex);
+}
+
+/* Waits until it has been closed, or has heard the words. */
+static void ear_wait(struct ear *ear, const char *words)
+{
+    const int64_t until_ms = clock_monotonic_ms() + LIMIT_MS;
+    pthread_mutex_lock(&ear->mutex);
+    while (words ? !strstr(buf_cstr(&ear->text), words) : !ear->is_closed) {
+        struct timespec at;
+        clock_gettime(CLOCK_REALTIME, &at);
+        at.tv_sec++;
+        (void)pthread_cond_timedwait(&ear->heard, &ear->mutex, &at);
+        if (clock_monotonic_ms() > until_ms)
+            fail_msg("not heard: %s; but: %s", words ? words : "(the end)", buf_cstr(&ear->text));
+    }
+    pthread_mutex_unlock(&ear->mutex);
+}
+
+static bool ear_has(struct ear *ear, const char *words)
+{
+    pthread_mutex_lock(&ear->mutex);
+    bool has = strstr(buf_cstr(&ear->text), words) != NULL;
+    pthread_mutex_unlock(&ear->mutex);
+    return has;
+}
+
+static void ear_hold(struct ear *ear, bool is_held)
+{
+    pthread_mutex_lock(&ear->mutex);
+    ear->is_held = is_held;
+    pthread_cond_broadcast(&ear->heard);
+    pthread_mutex_unlock(&ear->mutex);
+}
+
+static struct event_hub *hub_of(size_t capacity, int64_t keep_alive_ms)
+{
+    const struct event_hub_options options = {
+        .capacity = capacity, .keep_alive_ms = keep_alive_ms, .now_ms = NOW_MS};
+    struct event_hub *hub;
+    assert_int_equal(event_hub_new(&options, &hub, NULL), 0);
+    return hub;
+}
+
+static int join(struct event_hub *hub, const struct event_filter *filter, const char *last_id,
+                struct ear *ear)
+{
+    const struct event_sink sink = {.write = ear_write, .close = ear_close, .ctx = ear};
+    return event_hub_join(hub, filter, str_of(last_id), &sink, NULL);
+}
+
+static const struct event_filter ALL = {.tenant = {"default", 7}};
+
+static void tell(struct event_hub *hub, enum engine_event_kind kind, const char *task,
+                 const char *id)
+{
+    const struct engine_event event = {
+        .kind = kind,
+        .at_ms = NOW_MS,
+        .tenant = STR("default"),
+        .id = str_of(id),
+        .task = str_of(task),
+        .queue = STR("main"),
+        .attempt = 1,
+        .max_attempts = 6,
+    };
+    event_hub_event(&event, hub);
+}
+
+static void a_client_hears_what_happens_after_it_came(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 0);
+    struct ear ear;
+    ear_init(&ear);
+    tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "before");
+    assert_int_equal(join(hub, &ALL, NULL, &ear), 0);
+    tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "after");
+    ear_wait(&ear, "after");
+    ear_wait(&ear, "retry: 2000\n\n"
+                   "id: 1767225600000001\n"
+                   "event: submitted\n"
+                   "data: {\"type\":\"submitted\",\"at\":\"2026-01-01T00:00:00.000Z\","
+                   "\"job_id\":\"after\",\"task\":\"mail\",\"queue\":\"main\",\"attempt\":1,"
+                   "\"max_attempts\":6}\n\n");
+    assert_false(ear_has(&ear, "before"));
+    event_hub_free(hub);
+    assert_true(ear.is_closed);
+    ear_release(&ear);
+}
+
+static void a_failure_says_why(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 0);
+    struct ear ear;
+    const struct engine_event event = {
+        .kind = ENGINE_EVENT_RETRYING,
+        .tenant = STR("default"),
+        .id = STR("a"),
+        .task = STR("mail"),
+        .queue = STR("main"),
+        .worker = STR("w1"),
+        .ran = true,
+        .run_ms = 1500,
+        .delay_ms = 4000,
+        .class_ = REDRIVE_CLASS_NETWORK,
+        .message = STR("line one\nline \"two\""),
+    };
+    ear_init(&ear);
+    assert_int_equal(join(hub, &ALL, NULL, &ear), 0);
+    event_hub_event(&event, hub);
+    ear_wait(&ear, "\"worker\":\"w1\",");
+    ear_wait(&ear, "\"duration_ms\":1500,\"delay_ms\":4000,\"class\":\"network\","
+                   "\"error\":\"line one\\nline \\\"two\\\"\"}\n\n");
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
+static void a_breaker_that_changes_is_told_of_as_such(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 0);
+    struct ear ear;
+    const struct event_filter filter = {.tenant = STR("default"),
+                                        .kinds = 1u << ENGINE_EVENT_BREAKER};
+    const struct engine_event event = {
+        .kind = ENGINE_EVENT_BREAKER,
+        .at_ms = NOW_MS,
+        .tenant = STR("default"),
+        .breaker = STR("mail:example.org"),
+        .was = REDRIVE_BREAKER_CLOSED,
+        .state = REDRIVE_BREAKER_OPEN,
+        .failures = 5,
+        .rate = -1,
+        .next_probe_ms = NOW_MS + 30000,
+    };
+    ear_init(&ear);
+    assert_int_equal(join(hub, &filter, NULL, &ear), 0);
+    tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "a");
+    event_hub_event(&event, hub);
+    ear_wait(&ear, "event: breaker\n"
+                   "data: {\"type\":\"breaker\",\"at\":\"2026-01-01T00:00:00.000Z\","
+                   "\"key\":\"mail:example.org\",\"state\":\"open\",\"previous_state\":\"closed\","
+                   "\"failure_count\":5,\"failure_rate\":null,"
+                   "\"next_probe_at\":\"2026-01-01T00:00:30.000Z\"}\n\n");
+    assert_false(ear_has(&ear, "submitted"));
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
+static void a_client_hears_of_its_own_tenant_only(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 0);
+    const struct event_filter zoo = {.tenant = STR("zoo")};
+    struct ear ear, other;
+    ear_init(&ear);
+    ear_init(&other);
+    assert_int_equal(join(hub, &zoo, NULL, &ear), 0);
+    assert_int_equal(join(hub, &ALL, NULL, &other), 0);
+    tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "secret");
+    ear_wait(&other, "secret");
+    const struct engine_event own = {.tenant = STR("zoo"), .id = STR("own")};
+    event_hub_event(&own, hub);
+    ear_wait(&ear, "own");
+    assert_false(ear_has(&ear, "secret"));
+    event_hub_free(hub);
+    ear_release(&ear);
+    ear_release(&other);
+}
+
+static void filters_let_through_what_they_name(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 0);
+    struct event_filter filter = {.tenant = STR("default"), .task = STR("mail")};
+    struct ear ear;
+    ear_init(&ear);
+    assert_int_equal(event_kinds_parse(STR("completed, dead_letter"), &filter.kinds, NULL), 0);
+    assert_int_equal(join(hub, &filter, NULL, &ear), 0);
+    tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "wrong-type");
+    tell(hub, ENGINE_EVENT_COMPLETED, "sms", "wrong-task");
+    tell(hub, ENGINE_EVENT_DEAD, "mail", "right");
+    ear_wait(&ear, "right");
+    assert_false(ear_has(&ear, "wrong"));
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
+static void an_unknown_type_is_refused_with_the_nearest(void **state)
+{
+    (void)state;
+    struct redrive_err err = {0};
+    uint32_t kinds;
+    assert_int_equal(event_kinds_parse(STR("complete"), &kinds, &err), REDRIVE_E_UNKNOWN);
+    assert_string_equal(err.message, "there is no type of event 'complete'");
+    assert_string_equal(err.hint, "did you mean 'completed'?");
+    assert_int_equal(event_kinds_parse(STR(""), &kinds, NULL), 0);
+    assert_int_equal(kinds, 0);
+}
+
+static void a_client_that_comes_back_misses_nothing(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 0);
+    struct ear ear;
+    ear_init(&ear);
+    tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "seen");
+    tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "missed-1");
+    tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "missed-2");
+    assert_int_equal(join(hub, &ALL, FIRST_ID, &ear), 0);
+    ear_wait(&ear, "missed-2");
+    assert_true(ear_has(&ear, "missed-1"));
+    assert_false(ear_has(&ear, "\"seen\""));
+    assert_false(ear_has(&ear, "reset"));
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
+static void a_gap_is_told_once(void **state)
+{
+    (void)state;
+    static const char *const IDS[] = {
+        FIRST_ID,              /* no longer kept */
+        "17",                  /* of a former process */
+        "1999999999999999999", /* of nobody */
+        "99999999999999999999999",
+        "not a number",
+    };
+    for (size_t i = 0; i < sizeof IDS / sizeof IDS[0]; i++) {
+        struct event_hub *hub = hub_of(4, 0);
+        struct ear ear;
+        ear_init(&ear);
+        for (int j = 0; j < 8; j++)
+            tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "old");
+        assert_int_equal(join(hub, &ALL, IDS[i], &ear), 0);
+        ear_wait(&ear, "id: 1767225600000007\nevent: reset\ndata: {\"type\":\"reset\"}\n\n");
+        tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "new");
+        ear_wait(&ear, "new");
+        assert_false(ear_has(&ear, "old"));
+        event_hub_free(hub);
+        ear_release(&ear);
+    }
+}
+
+static void one_that_is_too_slow_gets_a_reset_and_holds_up_nobody(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(8, 0);
+    struct ear ear;
+    ear_init(&ear);
+    ear_hold(&ear, true);
+    assert_int_equal(join(hub, &ALL, NULL, &ear), 0);
+    ear_wait(&ear, "retry");
+    for (int i = 0; i < 100; i++)
+        tell(hub, ENGINE_EVENT_SUBMITTED, "mail", "many");
+    ear_hold(&ear, false);
+    ear_wait(&ear, "id: 1767225600000099\nevent: reset");
+    assert_false(ear_has(&ear, "many"));
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
+static void one_that_has_gone_is_closed(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 20);
+    struct ear ear;
+    ear_init(&ear);
+    ear.is_gone = true;
+    assert_int_equal(join(hub, &ALL, NULL, &ear), 0);
+    ear_wait(&ear, NULL);
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
+/* Joins another one at the moment at which it is dropped itself. */
+struct successor {
+    struct ear ear;
+    struct event_hub *hub;
+};
+
+static bool leave_at_once(struct str bytes, void *ctx)
+{
+    (void)bytes, (void)ctx;
+    return false;
+}
+
+static void join_successor(void *ctx)
+{
+    struct successor *s = ctx;
+    assert_int_equal(join(s->hub, &ALL, NULL, &s->ear), 0);
+}
+
+static void one_that_comes_as_another_goes_is_greeted_at_once(void **state)
+{
+    (void)state;
+    /* Without being woken the hub sleeps for longer than a test waits. */
+    struct successor s = {.hub = hub_of(0, 10 * LIMIT_MS)};
+    const struct event_sink sink = {.write = leave_at_once, .close = join_successor, .ctx = &s};
+    ear_init(&s.ear);
+    assert_int_equal(event_hub_join(s.hub, &ALL, (struct str){0}, &sink, NULL), 0);
+    ear_wait(&s.ear, "retry: 2000");
+    event_hub_free(s.hub);
+    ear_release(&s.ear);
+}
+
+static void silence_is_filled_with_comments(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 20);
+    struct ear ear;
+    ear_init(&ear);
+    assert_int_equal(join(hub, &ALL, NULL, &ear), 0);
+    ear_wait(&ear, ": still here\n\n: still here\n\n");
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
+static void a_crowd_is_bounded(void **state)
+{
+    (void)state;
+    struct event_hub *hub = hub_of(0, 0);
+    struct ear ear;
+    ear_init(&ear);
+    for (int i = 0; i < EVENT_HUB_MAX_CLIENTS; i++)
+        assert_int_equal(join(hub, &ALL, NULL, &ear), 0);
+    assert_int_equal(join(hub, &ALL, NULL, &ear), REDRIVE_E_STOPPING);
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
+static void many_events_arrive_in_order(void **state)
+{
+    (void)state;
+    enum {
+        N = 5000
+    };
+    struct event_hub *hub = hub_of(2 * N, 0);
+    struct ear ear;
+    char id[32];
+    ear_init(&ear);
+    assert_int_equal(join(hub, &ALL, NULL, &ear), 0);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(id, sizeof id, "job-%d", i);
+        tell(hub, ENGINE_EVENT_COMPLETED, "mail", id);
+    }
+    (void)snprintf(id, sizeof id, "\"job-%d\"", N - 1);
+    ear_wait(&ear, id);
+    const char *at = buf_cstr(&ear.text);
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(id, sizeof id, "\"job-%d\"", i);
+        at = strstr(at, id);
+        assert_non_null(at);
+    }
+    event_hub_free(hub);
+    ear_release(&ear);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_client_hears_what_happens_after_it_came),
+        T(a_failure_says_why),
+        T(a_breaker_that_changes_is_told_of_as_such),
+        T(a_client_hears_of_its_own_tenant_only),
+        T(filters_let_through_what_they_name),
+        T(an_unknown_type_is_refused_with_the_nearest),
+        T(a_client_that_comes_back_misses_nothing),
+        T(a_gap_is_told_once),
+        T(one_that_is_too_slow_gets_a_reset_and_holds_up_nobody),
+        T(one_that_has_gone_is_closed),
+        T(one_that_comes_as_another_goes_is_greeted_at_once),
+        T(silence_is_filled_with_comments),
+        T(a_crowd_is_bounded),
+        T(many_events_arrive_in_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,313 @@
+/* Answers that go on, and how a server stops. */
+#include "bench.h"
+
+#include <dlfcn.h>
+#include <microhttpd.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/time/clock.h"
+
+/* Which threads run libmicrohttpd and make it quiet; called in its place, and calls it. */
+static _Atomic(pthread_t) run_by, quieted_by;
+static atomic_uint n_quieted;
+
+enum MHD_Result MHD_run(struct MHD_Daemon *daemon)
+{
+    enum MHD_Result (*real)(struct MHD_Daemon *);
+    *(void **)&real = dlsym(RTLD_NEXT, "MHD_run");
+    run_by = pthread_self();
+    return real(daemon);
+}
+
+MHD_socket MHD_quiesce_daemon(struct MHD_Daemon *daemon)
+{
+    MHD_socket (*real)(struct MHD_Daemon *);
+    *(void **)&real = dlsym(RTLD_NEXT, "MHD_quiesce_daemon");
+    quieted_by = pthread_self();
+    n_quieted++;
+    return real(daemon);
+}
+
+static struct http_stream *open_stream(struct bench *bench, struct client *client,
+                                       const char *version)
+{
+    client_connect(client, bench->port);
+    client_say(client, "GET /stream HTTP/");
+    client_say(client, version);
+    client_say(client, "\r\nHost: x\r\n\r\n");
+    return bench_wait_stream(bench);
+}
+
+static void what_is_written_arrives_at_once(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    struct http_stream *stream = open_stream(&bench, &client, "1.1");
+    assert_true(client_wait_text(&client, "\r\n\r\n"));
+    assert_non_null(strstr(client.in.data, "text/event-stream"));
+    for (int i = 0; i < 3; i++) {
+        assert_true(http_stream_write(stream, STR("data: tick\n\n")));
+        assert_true(client_wait_text(&client, "data: tick\n\n\r\n"));
+        buf_reset(&client.in);
+    }
+    http_stream_close(stream);
+    assert_true(client_wait_text(&client, "0\r\n\r\n"));
+    buf_reset(&client.in);
+    assert_int_equal(client_get(&client, "/echo"), 200);
+    bench_wait_ended(&bench, 1);
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void everything_written_before_the_close_is_sent(void **state)
+{
+    static char text[100000];
+    struct bench bench;
+    struct client client;
+    (void)state;
+    memset(text, 'x', sizeof text);
+    bench_start(&bench, (struct http_server_options){0});
+    struct http_stream *stream = open_stream(&bench, &client, "1.1");
+    for (int i = 0; i < 5; i++)
+        assert_true(http_stream_write(stream, (struct str){text, sizeof text}));
+    http_stream_close(stream);
+    assert_int_equal(client_read(&client, false), 200);
+    assert_int_equal(client.body.len, 5 * sizeof text);
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void an_old_client_gets_a_stream_without_chunks(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    struct http_stream *stream = open_stream(&bench, &client, "1.0");
+    assert_true(http_stream_write(stream, STR("hello")));
+    http_stream_close(stream);
+    client_wait_close(&client);
+    assert_non_null(strstr(client.in.data, "\r\n\r\nhello"));
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void a_reader_that_does_not_read_is_closed(void **state)
+{
+    static char text[65536];
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){.stream_max_bytes = 100000});
+    struct http_stream *stream = open_stream(&bench, &client, "1.1");
+    int64_t deadline_ms = clock_monotonic_ms() + CLIENT_WAIT_MS;
+    while (http_stream_write(stream, (struct str){text, sizeof text}))
+        assert_true(clock_monotonic_ms() < deadline_ms);
+    bench_wait_ended(&bench, 1);
+    http_stream_close(stream);
+    client_wait_close(&client);
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+static void a_reader_that_has_gone_is_noticed(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    struct http_stream *stream = open_stream(&bench, &client, "1.1");
+    assert_true(client_wait_text(&client, "\r\n\r\n"));
+    client_close(&client);
+    bench_wait_ended(&bench, 1);
+    assert_false(http_stream_write(stream, STR("x")));
+    http_stream_close(stream);
+    bench_stop(&bench);
+}
+
+static void head_of_a_stream_is_only_its_head(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    client_say(&client, "HEAD /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_int_equal(client_read(&client, true), 200);
+    http_stream_close(bench_wait_stream(&bench));
+    client_wait_close(&client);
+    assert_int_equal(client.in.len, 0);
+    client_close(&client);
+    bench_stop(&bench);
+}
+
+/* ---- Stopping ------------------------------------------------------------------------------- */
+
+static void a_stop_answers_what_is_in_hand(void **state)
+{
+    struct bench bench;
+    struct client waiting[3], reader;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    for (int i = 0; i < 3; i++) {
+        client_connect(&waiting[i], bench.port);
+        client_say(&waiting[i], i ? "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"
+                                  : "GET /watched HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    bench_wait_kept(&bench, 3);
+    struct http_stream *stream = open_stream(&bench, &reader, "1.1");
+    assert_true(http_stream_write(stream, STR("last words")));
+    http_server_stop(bench.server);
+    bench.server = NULL;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(client_read(&waiting[i], false), 503);
+        check_str(client_header(&waiting[i], "Connection"), "close");
+        client_wait_close(&waiting[i]);
+        client_close(&waiting[i]);
+    }
+    assert_int_equal(client_read(&reader, false), 200);
+    check_str(buf_str(&reader.body), "last words");
+    client_close(&reader);
+    assert_int_equal(bench.n_ended, 2);
+    /* The handler's side, late. */
+    assert_false(http_stream_write(stream, STR("x")));
+    http_stream_close(stream);
+    check_str(http_path(bench.kept[1]), "/later");
+    assert_int_equal(bench_release(&bench), 0);
+    bench_stop(&bench);
+}
+
+static void a_quiet_server_finishes_and_takes_no_more(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){0});
+    client_connect(&client, bench.port);
+    client_say(&client, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+    bench_wait_kept(&bench, 1);
+    http_server_quiesce(bench.server);
+    http_server_quiesce(bench.server);
+    assert_int_equal(bench_release(&bench), 1);
+    assert_int_equal(client_read(&client, false), 200);
+    check_str(client_header(&client, "Connection"), "close");
+    client_wait_close(&client);
+    client_close(&client);
+    assert_int_equal(client_try_connect(bench.port), -1);
+    bench_stop(&bench);
+}
+
+/* Neither of libmicrohttpd's two looks at what the other one is doing: when both take the socket
+ * out of the epoll set, it aborts. */
+static void the_thread_that_runs_the_server_also_makes_it_quiet(void **state)
+{
+    (void)state;
+    for (int ask_first = 0; ask_first < 2; ask_first++) {
+        struct bench bench;
+        n_quieted = 0;
+        bench_start(&bench, (struct http_server_options){0});
+        if (ask_first)
+            http_server_quiesce(bench.server);
+        bench_stop(&bench);
+        assert_int_equal(n_quieted, 1);
+        assert_true(pthread_equal(quieted_by, run_by));
+    }
+}
+
+static void *connect_on_and_on(void *ctx)
+{
+    const struct bench *bench = ctx;
+    int fd;
+    while ((fd = client_try_connect(bench->port)) >= 0)
+        close(fd);
+    return NULL;
+}
+
+static void clients_may_race_with_a_quiesce(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        struct bench bench;
+        pthread_t thread;
+        bench_start(&bench, (struct http_server_options){.max_connections = 2});
+        assert_int_equal(pthread_create(&thread, NULL, connect_on_and_on, &bench), 0);
+        (void)usleep((unsigned)round * 100);
+        http_server_quiesce(bench.server);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        bench_stop(&bench);
+    }
+}
+
+/* Answers race with the stop. */
+static void *release_all(void *ctx)
+{
+    bench_release(ctx);
+    return NULL;
+}
+
+static void answers_may_race_with_a_stop(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        struct bench bench;
+        struct client clients[8];
+        pthread_t thread;
+        bench_start(&bench, (struct http_server_options){0});
+        for (int i = 0; i < 8; i++) {
+            client_connect(&clients[i], bench.port);
+            client_say(&clients[i], "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+        }
+        bench_wait_kept(&bench, 8);
+        assert_int_equal(pthread_create(&thread, NULL, release_all, &bench), 0);
+        http_server_stop(bench.server);
+        bench.server = NULL;
+        pthread_join(thread, NULL);
+        for (int i = 0; i < 8; i++) {
+            int status = client_read(&clients[i], false);
+            assert_true(status == 200 || status == 503);
+            client_close(&clients[i]);
+        }
+        bench_stop(&bench);
+    }
+}
+
+static void a_stop_does_not_wait_for_who_does_not_read(void **state)
+{
+    struct bench bench;
+    struct client client;
+    (void)state;
+    bench_start(&bench, (struct http_server_options){.max_body_bytes = 64u << 20});
+    client_connect(&client, bench.port);
+    client_say(&client, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 33554432\r\n\r\n");
+    char *body = calloc(1, 33554432);
+    client_send(&client, body, 33554432);
+    free(body);
+    bench_wait_requests(&bench, 1);
+    int64_t start_ms = clock_monotonic_ms();
+    bench_stop(&bench);
+    assert_true(clock_monotonic_ms() - start_ms < CLIENT_WAIT_MS / 2);
+    client_close(&client);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(what_is_written_arrives_at_once),
+        T(everything_written_before_the_close_is_sent),
+        T(an_old_client_gets_a_stream_without_chunks),
+        T(a_reader_that_does_not_read_is_closed),
+        T(a_reader_that_has_gone_is_noticed),
+        T(head_of_a_stream_is_only_its_head),
+        T(a_stop_answers_what_is_in_hand),
+        T(a_quiet_server_finishes_and_takes_no_more),
+        T(the_thread_that_runs_the_server_also_makes_it_quiet),
+        T(clients_may_race_with_a_quiesce),
+        T(answers_may_race_with_a_stop),
+        T(a_stop_does_not_wait_for_who_does_not_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

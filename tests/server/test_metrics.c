@@ -1,0 +1,382 @@
+#include "check.h"
+
+#include <stdio.h>
+
+#include "engine/clock/tick.h"
+#include "engine/engine.h"
+#include "engine/verbs/claim.h"
+#include "engine/verbs/settle.h"
+#include "engine/verbs/submit.h"
+#include "server/exposition.h"
+#include "server/metrics/metrics.h"
+
+#define NOW_MS INT64_C(1767225600000)
+
+/* An engine in memory, with what it tells. */
+struct rig {
+    int64_t now_ms;
+    struct engine *engine;
+    struct run_times *times;
+    struct buf text;
+};
+
+static int64_t rig_clock(void *ctx)
+{
+    return ((struct rig *)ctx)->now_ms;
+}
+
+static void hear(const struct engine_event *event, void *ctx)
+{
+    run_times_event(((struct rig *)ctx)->times, event);
+}
+
+static void rig_init(struct rig *rig)
+{
+    static int number;
+    char url[32];
+    const struct store_options store_options = {.create = true};
+    struct engine_options options = {
+        .clock = rig_clock, .clock_ctx = rig, .seed = 7, .on_event = hear, .event_ctx = rig};
+    *rig = (struct rig){.now_ms = NOW_MS, .times = run_times_new()};
+    assert_non_null(rig->times);
+    buf_init(&rig->text, 1024 * 1024);
+    (void)snprintf(url, sizeof url, "memory:metrics%d", number++);
+    assert_int_equal(store_open(url, &store_options, &options.store, NULL), 0);
+    assert_int_equal(engine_open(&options, &rig->engine, NULL), 0);
+}
+
+static void rig_release(struct rig *rig)
+{
+    engine_close(rig->engine);
+    run_times_free(rig->times);
+    buf_release(&rig->text);
+}
+
+static void submit_spec(struct rig *rig, const struct job_spec *spec)
+{
+    struct submit_op op;
+    assert_int_equal(submit_op_init(&op, rig->engine, spec, 1, NULL), 0);
+    assert_int_equal(engine_apply_one(rig->engine, &op.op, NULL), 0);
+    assert_int_equal(op.answers[0].code, 0);
+    submit_op_release(&op);
+}
+
+static void submit(struct rig *rig, const char *tenant, const char *task)
+{
+    submit_spec(rig, &(struct job_spec){
+                         .tenant = str_of(tenant), .task = str_of(task), .payload = STR("{}")});
+}
+
+static void submit_later(struct rig *rig, const char *task, int64_t process_after_ms)
+{
+    submit_spec(rig, &(struct job_spec){.task = str_of(task),
+                                        .payload = STR("{}"),
+                                        .process_after_ms = process_after_ms});
+}
+
+/* Claims one job and ends it after `run_ms`; a NULL status is success. */
+static void run(struct rig *rig, int64_t run_ms, const char *status)
+{
+    const struct claim_filter filter = {.limit = 1};
+    struct claim_op claim;
+    struct settlement s = {.outcome = {.ending = ENDING_RAN, .failure = {.status = status}}};
+    struct settle_op settle;
+    claim_op_init(&claim, &filter, STR("w1"), 60000);
+    assert_int_equal(engine_apply_one(rig->engine, &claim.op, NULL), 0);
+    assert_int_equal(claim.n, 1);
+    rig->now_ms += run_ms;
+    s.seq = claim.jobs[0].status.seq;
+    s.token = claim.jobs[0].status.token;
+    settle_op_init(&settle, &s, 1);
+    assert_int_equal(engine_apply_one(rig->engine, &settle.op, NULL), 0);
+    claim_op_release(&claim);
+}
+
+static const char *metrics_of(struct rig *rig, const char *tenant)
+{
+    struct stats stats = {0};
+    struct run_time *rows;
+    struct pulse_state pulse;
+    struct redrive_err err = {0};
+    struct arena arena;
+    arena_init(&arena);
+    if (stats_read(engine_store(rig->engine), str_of(tenant), NULL, rig->now_ms, &stats, &err) < 0)
+        fail_msg("%s", err.message);
+    size_t n = run_times_read(rig->times, str_of(tenant), &arena, &rows);
+    const struct metrics_process process = {
+        .pulse = &pulse,
+        .store_is_read = true,
+        .n_run_times = n,
+        .run_times = rows,
+        .facts = process_facts(NOW_MS),
+    };
+    pulse_read(engine_pulse(rig->engine), &pulse);
+    buf_reset(&rig->text);
+    assert_int_equal(metrics_write_store(&stats, &rig->text), 0);
+    metrics_write_process(&process, &rig->text);
+    assert_int_equal(buf_failed(&rig->text), 0);
+    stats_release(&stats);
+    arena_release(&arena);
+    exposition_check(buf_cstr(&rig->text));
+    return buf_cstr(&rig->text);
+}
+
+static void check_value(const char *text, const char *series, double value)
+{
+    const double found = exposition_value(text, series);
+    if (found != value)
+        fail_msg("%s is %g, not %g", series, found, value);
+}
+
+static void an_empty_store_is_well_formed(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    const char *text = metrics_of(&rig, "default");
+    check_value(text, "redrive_build_info{version=\"" REDRIVE_VERSION "\"}", 1);
+    check_value(text, "redrive_oldest_ready_seconds", 0);
+    check_value(text, "redrive_health_score", 1);
+    check_value(text, "redrive_store_up", 1);
+    check_value(text, "redrive_store_errors_total{kind=\"io\"}", 0);
+    check_value(text, "redrive_breakers{state=\"open\"}", 0);
+    rig_release(&rig);
+}
+
+static void the_process_is_told_of_as_prometheus_is_used_to(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    const char *text = metrics_of(&rig, "default");
+    check_value(text, "process_start_time_seconds", (double)NOW_MS / 1000);
+    assert_true(exposition_value(text, "process_cpu_seconds_total") >= 0);
+    const double resident = exposition_value(text, "process_resident_memory_bytes");
+    assert_true(resident > 100000 &&
+                resident < exposition_value(text, "process_virtual_memory_bytes"));
+    const double open = exposition_value(text, "process_open_fds");
+    assert_true(open >= 3 && open < exposition_value(text, "process_max_fds"));
+    FILE *file = fopen("/dev/null", "r");
+    check_value(metrics_of(&rig, "default"), "process_open_fds", open + 1);
+    (void)fclose(file);
+    rig_release(&rig);
+}
+
+static void what_the_process_knows_is_told_without_the_store(void **state)
+{
+    (void)state;
+    struct pulse_state pulse = {.is_failing = true};
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    pulse.errors[-REDRIVE_E_IO] = 31;
+    pulse.errors[-REDRIVE_E_CORRUPT] = 2;
+    metrics_write_process(&(struct metrics_process){.pulse = &pulse}, &text);
+    exposition_check(buf_cstr(&text));
+    assert_true(exposition_value(buf_cstr(&text), "redrive_store_up") == 0);
+    assert_true(exposition_value(buf_cstr(&text), "redrive_store_errors_total{kind=\"io\"}") == 31);
+    assert_true(exposition_value(buf_cstr(&text), "redrive_store_errors_total{kind=\"corrupt\"}") ==
+                2);
+    assert_null(strstr(buf_cstr(&text), "redrive_health_score"));
+    buf_release(&text);
+}
+
+static void jobs_are_counted_by_what_became_of_them(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    submit(&rig, NULL, "mail");
+    run(&rig, 20, NULL);
+    submit(&rig, NULL, "mail");
+    run(&rig, 700, "PERMANENT_FAIL");
+    submit(&rig, NULL, "mail");
+    rig.now_ms += 5000;
+    const char *text = metrics_of(&rig, "default");
+#define MAIL "queue=\"default\",task=\"mail\""
+    check_value(text, "redrive_jobs_submitted_total{" MAIL "}", 3);
+    check_value(text, "redrive_attempts_started_total{" MAIL "}", 2);
+    check_value(text, "redrive_attempts_retried_total{" MAIL "}", 0);
+    check_value(text, "redrive_jobs_finished_total{" MAIL ",outcome=\"completed\"}", 1);
+    check_value(text, "redrive_jobs_finished_total{" MAIL ",outcome=\"dead_letter\"}", 1);
+    check_value(text, "redrive_failures_total{class=\"permanent\"}", 1);
+    check_value(text, "redrive_jobs{" MAIL ",state=\"queued\"}", 1);
+    check_value(text, "redrive_jobs{" MAIL ",state=\"dead_letter\"}", 1);
+    check_value(text, "redrive_oldest_ready_seconds", 5);
+    check_value(text, "redrive_breaker_state{breaker=\"mail\"}", 0);
+    check_value(text, "redrive_breakers{state=\"closed\"}", 1);
+    check_value(text, "redrive_attempt_duration_seconds_sum{" MAIL ",outcome=\"dead_letter\"}",
+                0.7);
+    rig_release(&rig);
+}
+
+static void run_times_are_a_histogram(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    const int64_t times_ms[] = {0, 5, 6, 2500, 4000000};
+    for (size_t i = 0; i < 5; i++) {
+        submit(&rig, NULL, "mail");
+        /* Longer than its lease, which nobody ends here: no tick is made. */
+        run(&rig, times_ms[i], NULL);
+    }
+#define DURATION(part, le) \
+    "redrive_attempt_duration_seconds_" part "{" MAIL ",outcome=\"completed\"" le "}"
+    const char *text = metrics_of(&rig, "default");
+    check_value(text, DURATION("bucket", ",le=\"0.005\""), 2);
+    check_value(text, DURATION("bucket", ",le=\"0.01\""), 3);
+    check_value(text, DURATION("bucket", ",le=\"1\""), 3);
+    check_value(text, DURATION("bucket", ",le=\"2.5\""), 4);
+    check_value(text, DURATION("bucket", ",le=\"1800\""), 4);
+    check_value(text, DURATION("bucket", ",le=\"+Inf\""), 5);
+    check_value(text, DURATION("sum", ""), 4002.511);
+    check_value(text, DURATION("count", ""), 5);
+    rig_release(&rig);
+}
+
+/* From when it was due, not from when it was submitted. */
+static void waiting_times_are_a_histogram(void **state)
+{
+    (void)state;
+    struct rig rig;
+    int64_t next_ms;
+    rig_init(&rig);
+    submit(&rig, NULL, "mail");
+    rig.now_ms += 40;
+    run(&rig, 1, NULL);
+    submit_later(&rig, "mail", rig.now_ms + 60000);
+    rig.now_ms += 60200;
+    assert_int_equal(engine_tick(rig.engine, &next_ms, NULL), 0);
+    run(&rig, 1, NULL);
+    const char *text = metrics_of(&rig, "default");
+    check_value(text, "redrive_queue_wait_seconds_bucket{" MAIL ",le=\"0.025\"}", 0);
+    check_value(text, "redrive_queue_wait_seconds_bucket{" MAIL ",le=\"0.05\"}", 1);
+    check_value(text, "redrive_queue_wait_seconds_sum{" MAIL "}", 0.24);
+    check_value(text, "redrive_queue_wait_seconds_count{" MAIL "}", 2);
+    rig_release(&rig);
+}
+
+static void names_are_escaped(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    submit(&rig, NULL, "a\"b\\c{d} e=\"1\"");
+    run(&rig, 1, NULL);
+    const char *text = metrics_of(&rig, "default");
+    check_value(text,
+                "redrive_jobs_submitted_total{queue=\"default\",task=\"a\\\"b\\\\c{d} "
+                "e=\\\"1\\\"\"}",
+                1);
+    rig_release(&rig);
+}
+
+static void a_tenant_sees_its_own(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_init(&rig);
+    submit(&rig, "zoo", "feed");
+    run(&rig, 1, NULL);
+    submit(&rig, NULL, "mail");
+    run(&rig, 1, NULL);
+    assert_null(strstr(metrics_of(&rig, "default"), "feed"));
+    const char *text = metrics_of(&rig, "zoo");
+    assert_null(strstr(text, "mail"));
+    check_value(text,
+                "redrive_attempt_duration_seconds_count{queue=\"default\",task=\"feed\","
+                "outcome=\"completed\"}",
+                1);
+    rig_release(&rig);
+}
+
+static void tasks_without_end_share_one_histogram(void **state)
+{
+    (void)state;
+    struct run_times *times = run_times_new();
+    struct run_time *rows;
+    struct arena arena;
+    char task[32];
+    struct engine_event event = {
+        .kind = ENGINE_EVENT_COMPLETED, .tenant = STR("default"), .ran = true, .run_ms = 1};
+    assert_non_null(times);
+    arena_init(&arena);
+    for (int i = 0; i < RUN_TIMES_MAX + 100; i++) {
+        (void)snprintf(task, sizeof task, "t%d", i);
+        event.task = str_of(task);
+        run_times_event(times, &event);
+    }
+    size_t n = run_times_read(times, STR("default"), &arena, &rows);
+    assert_int_equal(n, RUN_TIMES_MAX + 1);
+    check_str(rows[0].task, "");
+    assert_int_equal(rows[0].counts[0], 100);
+    arena_release(&arena);
+    run_times_free(times);
+}
+
+/* The open one would come last by its name. */
+static void breakers_without_end_are_counted_but_not_all_shown(void **state)
+{
+    (void)state;
+    enum {
+        N = METRICS_MAX_BREAKERS + 50
+    };
+    static struct breaker_info breakers[N];
+    static char keys[N][16];
+    struct buf text;
+    for (size_t i = 0; i < N; i++) {
+        (void)snprintf(keys[i], sizeof keys[i], "host%04zu", i);
+        breakers[i] = (struct breaker_info){.key = str_of(keys[i])};
+    }
+    breakers[N - 1].status.state = REDRIVE_BREAKER_OPEN;
+    const struct stats stats = {.breakers = {.breakers = breakers, .n = N}};
+    buf_init(&text, 1 << 20);
+    assert_int_equal(metrics_write_store(&stats, &text), 0);
+    exposition_check(buf_cstr(&text));
+    size_t shown = 0;
+    for (const char *at = buf_cstr(&text); (at = strstr(at, "redrive_breaker_state{")); at++)
+        shown++;
+    assert_int_equal(shown, METRICS_MAX_BREAKERS);
+    check_value(buf_cstr(&text), "redrive_breaker_state{breaker=\"host0249\"}", 2);
+    check_value(buf_cstr(&text), "redrive_breakers{state=\"closed\"}", N - 1);
+    check_value(buf_cstr(&text), "redrive_breakers{state=\"open\"}", 1);
+    buf_release(&text);
+}
+
+static void tenants_are_added_up_where_none_is_named(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct run_time *rows;
+    struct arena arena;
+    rig_init(&rig);
+    arena_init(&arena);
+    submit(&rig, "zoo", "mail");
+    run(&rig, 1, NULL);
+    submit(&rig, NULL, "mail");
+    run(&rig, 1, NULL);
+    assert_int_equal(run_times_read(rig.times, (struct str){0}, &arena, &rows), 2);
+    assert_int_equal(rows[0].kind, ENGINE_EVENT_STARTED);
+    assert_int_equal(rows[1].counts[0], 2);
+    assert_int_equal(rows[1].sum_ms, 2);
+    arena_release(&arena);
+    rig_release(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(an_empty_store_is_well_formed),
+        T(what_the_process_knows_is_told_without_the_store),
+        T(jobs_are_counted_by_what_became_of_them),
+        T(the_process_is_told_of_as_prometheus_is_used_to),
+        T(run_times_are_a_histogram),
+        T(waiting_times_are_a_histogram),
+        T(breakers_without_end_are_counted_but_not_all_shown),
+        T(tenants_are_added_up_where_none_is_named),
+        T(names_are_escaped),
+        T(a_tenant_sees_its_own),
+        T(tasks_without_end_share_one_histogram),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
