@@ -112,7 +112,7 @@ class Store:
         self.bench = bench
         self.server = server
         self.peers = {}  # by name, the command
-        self.n_places = 0
+        self.n_slots = 0
 
     def tool(self, name):
         return str(self.bench / "bench" / name)
@@ -228,12 +228,12 @@ class OnPostgres(Store):
     find_peers = staticmethod(peers.on_postgres)
 
     def place(self):
-        if self.n_places:
-            self.server.sql(f"DROP DATABASE bench{self.n_places} WITH (FORCE)")
-        self.n_places += 1
-        self.server.sql(f"CREATE DATABASE bench{self.n_places}")
+        if self.n_slots:
+            self.server.sql(f"DROP DATABASE bench{self.n_slots} WITH (FORCE)")
+        self.n_slots += 1
+        self.server.sql(f"CREATE DATABASE bench{self.n_slots}")
         self.server.sql("CHECKPOINT")
-        return f"bench{self.n_places}"
+        return f"bench{self.n_slots}"
 
     def url(self, place):
         return f"postgres://{self.server.superuser}@127.0.0.1:{self.server.port}/{place}"
@@ -293,8 +293,8 @@ class OnRedis(Store):
 
     def place(self):
         self.server.call("FLUSHALL")
-        self.n_places += 1
-        return f"bench{self.n_places}"
+        self.n_slots += 1
+        return f"bench{self.n_slots}"
 
     def url(self, place):
         return f"{self.server.url}?prefix={place}"

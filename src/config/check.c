@@ -81,7 +81,7 @@ void check_cron(struct binder *b, const struct config *whole, const struct node 
         bind_lack(b, map, "payload", "task '%.60s' requires a payload", task->name);
 }
 
-static void check_timetable(struct binder *b, const struct node *section)
+static void check_cron_entries(struct binder *b, const struct node *section)
 {
     const struct node *child = section ? section->first : NULL;
     for (size_t i = 0; child && i < b->config->n_cron; i++, child = child->next)
@@ -168,7 +168,7 @@ void check_whole(struct binder *b, const struct node *root)
     index_tasks(b);
     if (b->arena->failed)
         return;
-    check_timetable(b, node_find(root, STR("cron")));
+    check_cron_entries(b, node_find(root, STR("cron")));
     check_tasks_of(b, node_find(root, STR("alerts")), config->n_alerts, task_of_alert);
     check_tasks_of(b, node_find(root, STR("classify")), config->n_classify, task_of_row);
     check_names_of(b, node_find(root, STR("tokens")), config->n_tokens, name_of_token, "token");

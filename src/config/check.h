@@ -8,7 +8,7 @@
  * that nobody declared, and the index by name. Then looks at what sections say of each other. */
 void check_whole(struct binder *b, const struct node *root);
 
-/* Looks at an entry of the timetable as a part of `whole`: whether its task is declared, where
+/* Looks at a cron entry as a part of `whole`: whether its task is declared, where
  * strict_tasks asks for it, and whether it has the payload that the task requires. */
 void check_cron(struct binder *b, const struct config *whole, const struct node *map,
                 const struct config_cron *entry);

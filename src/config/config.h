@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/json/writer.h"
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "base/text/str.h"
 #include "core/breaker/health.h"
 #include "core/cron/cron.h"
@@ -334,30 +334,30 @@ bool config_flag_enumerate(size_t index, struct config_flag *ret);
 /* ---- Parts on their own ------------------------------------------------------------------ */
 
 /* A policy together with what it points to. */
-struct policy_box;
+struct parsed_policy;
 
 /* Reads a policy in the form of the file's `retry` section, which here may also have `on`, on top
  * of `defaults` (NULL: the built-in ones), of which it keeps no reference. An error names the
  * first thing that is wrong. */
 int policy_parse_json(struct str json, const struct redrive_policy *defaults,
-                      struct policy_box **ret, struct redrive_err *err);
-const struct redrive_policy *policy_box_get(const struct policy_box *box);
-void policy_box_free(struct policy_box *box);
+                      struct parsed_policy **ret, struct redrive_err *err);
+const struct redrive_policy *parsed_policy_get(const struct parsed_policy *box);
+void parsed_policy_free(struct parsed_policy *box);
 
 /* A task together with what it points to. */
-struct task_box;
+struct parsed_task;
 
 /* Writes the definition of a task as one object in the form of the file, complete, so that it
  * depends on no defaults; all but `run`, which is the business of whoever runs it. Reading it gives
  * the same task, without a way to run it. */
 void task_write_json(const struct config_task *task, struct json_writer *w);
-int task_parse_json(struct str name, struct str json, struct task_box **ret,
+int task_parse_json(struct str name, struct str json, struct parsed_task **ret,
                     struct redrive_err *err);
-const struct config_task *task_box_get(const struct task_box *box);
-void task_box_free(struct task_box *box);
+const struct config_task *parsed_task_get(const struct parsed_task *box);
+void parsed_task_free(struct parsed_task *box);
 
-/* An entry of the timetable together with what it points to. */
-struct cron_box;
+/* A cron entry together with what it points to. */
+struct parsed_cron;
 
 /* Writes an entry as one object in the form of the file's `cron` section, complete. Reading it
  * gives the same entry. */
@@ -368,10 +368,10 @@ void cron_write_json(const struct config_cron *entry, struct json_writer *w);
  * first thing that is wrong; `ret_field` (may be NULL) then names the key, "": the whole. */
 #define CONFIG_FIELD_MAX 96
 int cron_parse_json(const struct config *config, bool among, struct str name, struct str json,
-                    struct cron_box **ret, char ret_field[CONFIG_FIELD_MAX],
+                    struct parsed_cron **ret, char ret_field[CONFIG_FIELD_MAX],
                     struct redrive_err *err);
-const struct config_cron *cron_box_get(const struct cron_box *box);
-void cron_box_free(struct cron_box *box);
+const struct config_cron *parsed_cron_get(const struct parsed_cron *box);
+void parsed_cron_free(struct parsed_cron *box);
 
 /* The same for a breaker: the keys of the file's `breaker` section but for `key`. */
 int breaker_parse_json(struct str json, const struct redrive_breaker_config *defaults,

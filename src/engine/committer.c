@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/err.h"
-#include "base/sys/thread.h"
+#include "base/os/thread.h"
 #include "base/time/clock.h"
 #include "engine/clock/tick.h"
 #include "engine/linger.h"

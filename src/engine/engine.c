@@ -39,8 +39,8 @@ static int build(struct engine *e, struct redrive_err *err)
     const struct config *config = e->options.config;
     uint64_t seed = e->options.seed ? e->options.seed : rng_system_seed();
     e->ops = store_ops(e->store);
-    e->pulse = pulse_new(e->options.log, e->ops->capabilities & STORE_SERVER_TIME);
-    if (!e->pulse)
+    e->store_status = store_status_new(e->options.log, e->ops->capabilities & STORE_SERVER_TIME);
+    if (!e->store_status)
         return err_nomem(err);
     arena_init(&e->arena);
     rng_seed(&e->rng, seed);
@@ -98,11 +98,11 @@ void engine_close(struct engine *e)
     lanes_release(&e->lanes);
     running_release(&e->running);
     published_release(&e->published);
-    timetable_release(&e->timetable);
+    cron_entries_release(&e->cron_entries);
     arena_release(&e->arena);
     classifier_free(e->classifier);
     store_close(e->store);
-    pulse_free(e->pulse);
+    store_status_free(e->store_status);
     config_free((struct config *)e->options.config);
     pthread_mutex_destroy(&e->config_mutex);
     free(e->events);
@@ -115,9 +115,14 @@ struct store *engine_store(struct engine *e)
     return e->store;
 }
 
-struct pulse *engine_pulse(const struct engine *e)
+struct store_status *engine_store_status(const struct engine *e)
 {
-    return e->pulse;
+    return e->store_status;
+}
+
+int64_t engine_next_ms(const struct engine *e)
+{
+    return e->wake_ms < e->own_ms ? e->wake_ms : e->own_ms;
 }
 
 int64_t engine_clock_ms(const struct engine *e)
@@ -200,7 +205,7 @@ int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err 
     e->shared_seen = -1;
     int rc = lanes_load(e, err);
     if (rc == 0)
-        rc = timetable_load(e, err);
+        rc = cron_entries_load(e, err);
     if (rc == 0)
         rc = published_load(e, err);
     if (rc == 0)
@@ -211,7 +216,7 @@ int engine_refresh(struct engine *e, int64_t shared_version, struct redrive_err 
 void engine_forget(struct engine *e)
 {
     lanes_rollback(&e->lanes);
-    timetable_forget(&e->timetable);
+    cron_entries_forget(&e->cron_entries);
     retention_undo(e);
     e->shared_seen = -1;
     e->n_events = 0;

@@ -20,7 +20,7 @@
 
 #include <stdint.h>
 
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "config/config.h"
 #include "core/breaker/health.h"
 #include "engine/clock/alert.h"
@@ -58,6 +58,9 @@ void engine_close(struct engine *engine);
 struct store *engine_store(struct engine *engine);
 int64_t engine_now_ms(const struct engine *engine);
 
+/* When a tick (clock/tick.h) is wanted, as of all that was applied since the last one. */
+int64_t engine_next_ms(const struct engine *engine);
+
 /* Whether anybody has ever claimed jobs through it, with success or in vain. */
 bool engine_has_claimed(const struct engine *engine);
 
@@ -66,7 +69,7 @@ bool engine_has_claimed(const struct engine *engine);
 void engine_expect(struct engine *engine, bool come_back);
 
 /* How the store is doing (store_status.h). Any thread. */
-struct pulse *engine_pulse(const struct engine *engine);
+struct store_status *engine_store_status(const struct engine *engine);
 
 /* Whether anything has been applied since the last time of asking that put a job into the queue. */
 bool engine_made_ready(struct engine *engine);

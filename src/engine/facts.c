@@ -21,7 +21,7 @@ struct decision facts_decide(struct engine *e, const struct job *job, const stru
 {
     const struct job_spec *spec = &job->spec;
     const struct config_task *task = task_in_force(e, spec->task);
-    struct policy_box *box = NULL;
+    struct parsed_policy *box = NULL;
     const struct job_facts facts = {
         .attempts = job->status.attempts,
         .crashes = job->status.crashes,
@@ -41,10 +41,10 @@ struct decision facts_decide(struct engine *e, const struct job *job, const stru
     /* It was checked when the job came in; if the rules have changed since, the task's hold. */
     const int rc = policy_parse_json(spec->policy, &task->retry, &box, NULL);
     if (rc == 0)
-        decision = decide(&facts, outcome, policy_box_get(box), e->classifier);
+        decision = decide(&facts, outcome, parsed_policy_get(box), e->classifier);
     else if (rc == REDRIVE_E_NOMEM)
         e->arena.failed = true; /* the unit fails: this decision is not the job's own */
-    policy_box_free(box);
+    parsed_policy_free(box);
     return decision;
 }
 

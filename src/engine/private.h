@@ -23,7 +23,7 @@ struct engine {
     pthread_mutex_t config_mutex; /* guards options.config against the threads that ask for it */
     struct store *store;
     const struct store_ops *ops;
-    struct pulse *pulse;
+    struct store_status *store_status;
     struct config_task builtin; /* without a configuration, every task */
     struct classifier *classifier;
     struct rng rng;
@@ -46,7 +46,7 @@ struct engine {
     /* What is cached of the store, as of this shared version; -1: nothing. */
     int64_t shared_seen;
     struct lanes lanes;
-    struct timetable timetable;
+    struct cron_entries cron_entries;
     struct published_tasks published;
 
     uint64_t conflicts; /* units that were made again because others were in the way */

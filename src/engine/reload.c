@@ -12,7 +12,7 @@ static void exchange(struct engine *e, struct reload_op *op)
     pthread_mutex_unlock(&e->config_mutex);
     e->classifier = op->classifier;
     /* It points into the former configuration. */
-    timetable_release(&e->timetable);
+    cron_entries_release(&e->cron_entries);
     op->config = config;
     op->classifier = classifier;
     op->in_force = true;
@@ -29,7 +29,7 @@ static int apply_reload(struct engine *e, struct op *base, struct redrive_err *e
     struct publish_op publish;
     if (!op->in_force)
         exchange(e, op);
-    int rc = timetable_load(e, err);
+    int rc = cron_entries_load(e, err);
     if (rc == 0)
         rc = published_load(e, err);
     publish_op_init(&publish);

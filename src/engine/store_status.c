@@ -10,11 +10,11 @@
 /* When the log is told of it again. */
 #define TELL_AGAIN_MS 30000
 
-struct pulse {
+struct store_status {
     const struct log *log;
     bool has_server;
     pthread_mutex_t mutex; /* guards what follows */
-    struct pulse_state state;
+    struct store_status_view state;
     int64_t begun_ms;  /* monotonic, as all below; 0: no unit is in hand */
     int64_t failed_ms; /* the last failure */
     int64_t told_ms;
@@ -22,9 +22,9 @@ struct pulse {
     bool needs_commit; /* what failed was a write */
 };
 
-struct pulse *pulse_new(const struct log *log, bool has_server)
+struct store_status *store_status_new(const struct log *log, bool has_server)
 {
-    struct pulse *p = calloc(1, sizeof *p);
+    struct store_status *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     p->log = log;
@@ -33,7 +33,7 @@ struct pulse *pulse_new(const struct log *log, bool has_server)
     return p;
 }
 
-void pulse_free(struct pulse *p)
+void store_status_free(struct store_status *p)
 {
     if (!p)
         return;
@@ -41,19 +41,19 @@ void pulse_free(struct pulse *p)
     free(p);
 }
 
-void pulse_begins(struct pulse *p)
+void store_status_begins(struct store_status *p)
 {
     pthread_mutex_lock(&p->mutex);
     p->begun_ms = clock_monotonic_ms();
     pthread_mutex_unlock(&p->mutex);
 }
 
-static bool is_well_again(const struct pulse *p, bool wrote, int64_t now_ms)
+static bool is_well_again(const struct store_status *p, bool wrote, int64_t now_ms)
 {
     return wrote || !p->needs_commit || now_ms - p->failed_ms >= PULSE_QUIET_MS;
 }
 
-void pulse_worked(struct pulse *p, bool wrote)
+void store_status_worked(struct store_status *p, bool wrote)
 {
     const int64_t now_ms = clock_monotonic_ms(), wall_ms = clock_wall_ms();
     pthread_mutex_lock(&p->mutex);
@@ -73,7 +73,7 @@ void pulse_worked(struct pulse *p, bool wrote)
 }
 
 /* The first of a row, and then one in a while. */
-static bool is_to_be_told(const struct pulse *p, int64_t now_ms)
+static bool is_to_be_told(const struct store_status *p, int64_t now_ms)
 {
     return !p->state.is_failing || now_ms - p->told_ms >= TELL_AGAIN_MS;
 }
@@ -85,8 +85,8 @@ static bool is_the_callers(int code)
 }
 
 /* The mutex is held. */
-static void note_failure(struct pulse *p, bool began, const struct redrive_err *err, int64_t now_ms,
-                         int64_t wall_ms)
+static void note_failure(struct store_status *p, bool began, const struct redrive_err *err,
+                         int64_t now_ms, int64_t wall_ms)
 {
     if (!p->state.is_failing) {
         p->state.since_ms = wall_ms;
@@ -100,7 +100,7 @@ static void note_failure(struct pulse *p, bool began, const struct redrive_err *
     p->state.err = *err;
 }
 
-void pulse_failed(struct pulse *p, bool began, const struct redrive_err *err)
+void store_status_failed(struct store_status *p, bool began, const struct redrive_err *err)
 {
     const int64_t now_ms = clock_monotonic_ms(), wall_ms = clock_wall_ms();
     const int code = err->code < 0 && err->code > -PULSE_KINDS ? err->code : REDRIVE_E_INTERNAL;
@@ -118,7 +118,7 @@ void pulse_failed(struct pulse *p, bool began, const struct redrive_err *err)
                   LOG_S("detail", err->detail), LOG_I("failure_count", (int64_t)n));
 }
 
-void pulse_read(struct pulse *p, struct pulse_state *ret)
+void store_status_read(struct store_status *p, struct store_status_view *ret)
 {
     pthread_mutex_lock(&p->mutex);
     *ret = p->state;
@@ -127,7 +127,7 @@ void pulse_read(struct pulse *p, struct pulse_state *ret)
     pthread_mutex_unlock(&p->mutex);
 }
 
-bool pulse_is_away(struct pulse *p, struct redrive_err *err)
+bool store_status_is_away(struct store_status *p, struct redrive_err *err)
 {
     pthread_mutex_lock(&p->mutex);
     const bool is_away = p->state.is_away;
@@ -137,7 +137,7 @@ bool pulse_is_away(struct pulse *p, struct redrive_err *err)
     return is_away;
 }
 
-const char *pulse_kind_name(int code, char out[32])
+const char *store_status_kind_name(int code, char out[32])
 {
     (void)snprintf(out, 32, "%s", redrive_err_name(code));
     for (char *c = out; *c; c++)

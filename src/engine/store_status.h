@@ -14,17 +14,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "redrive.h"
 
 #define PULSE_QUIET_MS 60000
 /* Error codes are -1 … -(PULSE_KINDS - 1); what is beyond counts as REDRIVE_E_INTERNAL. */
 #define PULSE_KINDS 32
 
-struct pulse;
+struct store_status;
 
 /* What is known of the store. */
-struct pulse_state {
+struct store_status_view {
     bool is_failing;
     bool is_away;           /* a server that no unit can reach: who needs it waits in vain */
     int64_t since_ms;       /* wall time of the first failure in a row; 0: it is not failing */
@@ -36,24 +36,25 @@ struct pulse_state {
 
 /* NULL when there is no memory. `log` is borrowed and may be NULL. Only of a store behind a server
  * is it said that it is away: one that others lock can still be read. */
-struct pulse *pulse_new(const struct log *log, bool has_server);
-void pulse_free(struct pulse *pulse);
+struct store_status *store_status_new(const struct log *log, bool has_server);
+void store_status_free(struct store_status *store_status);
 
 /* ---- For the engine -------------------------------------------------------------------------- */
 
-void pulse_begins(struct pulse *pulse);
+void store_status_begins(struct store_status *store_status);
 /* `wrote`: it has committed something. */
-void pulse_worked(struct pulse *pulse, bool wrote);
+void store_status_worked(struct store_status *store_status, bool wrote);
 /* `began`: the store had answered before it failed. */
-void pulse_failed(struct pulse *pulse, bool began, const struct redrive_err *err);
+void store_status_failed(struct store_status *store_status, bool began,
+                         const struct redrive_err *err);
 
 /* ---- For everybody --------------------------------------------------------------------------- */
 
-void pulse_read(struct pulse *pulse, struct pulse_state *ret);
+void store_status_read(struct store_status *store_status, struct store_status_view *ret);
 /* Whether the store is known to be away; then `err` says why. */
-bool pulse_is_away(struct pulse *pulse, struct redrive_err *err);
+bool store_status_is_away(struct store_status *store_status, struct redrive_err *err);
 
 /* "io", "denied": a short word for an error code, as metrics have it. */
-const char *pulse_kind_name(int code, char out[32]);
+const char *store_status_kind_name(int code, char out[32]);
 
 #endif

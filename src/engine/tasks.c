@@ -14,14 +14,14 @@ static const struct str TASK_TENANT = {ENGINE_TENANT_DEFAULT, sizeof ENGINE_TENA
 struct published_task {
     int64_t version; /* of the row */
     bool seen;       /* in this load */
-    struct task_box *box;
+    struct parsed_task *box;
 };
 
 static void task_free(struct published_task *task)
 {
     if (!task)
         return;
-    task_box_free(task->box);
+    parsed_task_free(task->box);
     free(task);
 }
 
@@ -58,7 +58,7 @@ static int take_row(struct engine *e, const struct shared_row *row, struct redri
         return 0;
     struct redrive_err why = {0};
     retention_forget(e);
-    task_box_free(task->box);
+    parsed_task_free(task->box);
     task->box = NULL;
     task->version = row->version;
     if (task_parse_json(row->key, row->value, &task->box, &why) < 0)
@@ -75,7 +75,7 @@ static void forget_unseen(struct engine *e)
         if (!task->seen) {
             if (task->box)
                 retention_forget(e);
-            task_box_free(task->box);
+            parsed_task_free(task->box);
             *task = (struct published_task){0};
         }
         task->seen = false;
@@ -101,7 +101,7 @@ const struct config_task *task_in_force(const struct engine *e, struct str name)
     if (*own->name || e->published.by_name.count == 0)
         return own;
     const struct published_task *task = map_get(&e->published.by_name, name);
-    return task && task->box ? task_box_get(task->box) : own;
+    return task && task->box ? parsed_task_get(task->box) : own;
 }
 
 const struct config_task **tasks_in_force(struct engine *e, size_t *ret_n)
@@ -116,7 +116,7 @@ const struct config_task **tasks_in_force(struct engine *e, size_t *ret_n)
     MAP_FOREACH (&e->published.by_name, slot) {
         const struct published_task *task = slot->value;
         if (tasks && task->box)
-            tasks[n++] = task_box_get(task->box);
+            tasks[n++] = parsed_task_get(task->box);
     }
     *ret_n = n;
     return tasks;

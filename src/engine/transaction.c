@@ -226,17 +226,17 @@ static bool nobody_can(enum stage stage, int code)
 static int run_or_tell(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
                        struct redrive_err *err)
 {
-    pulse_begins(e->pulse);
+    store_status_begins(e->store_status);
     int rc = run_until_alone(e, batch, ret_stage, err);
     if (rc == 0) {
-        pulse_worked(e->pulse, e->touched);
+        store_status_worked(e->store_status, e->touched);
         return 0;
     }
     err->code = rc;
     if (*ret_stage == STAGE_COMMIT && rc == REDRIVE_E_IO && !store_base(e->store)->is_undone)
         err_hint(err, "it may or may not have happened: look before you repeat it");
     if (batch->n <= 1 || nobody_can(*ret_stage, rc)) {
-        pulse_failed(e->pulse, *ret_stage != STAGE_BEGIN, err);
+        store_status_failed(e->store_status, *ret_stage != STAGE_BEGIN, err);
         fail_all(batch->ops, batch->n, err);
     }
     return rc;

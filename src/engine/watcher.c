@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/rng.h"
-#include "base/sys/thread.h"
+#include "base/os/thread.h"
 #include "base/time/clock.h"
 
 /* How long it waits before it looks whether it should end, and before it tries again what has

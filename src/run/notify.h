@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "config/config.h"
 #include "engine/clock/alert.h"
 

@@ -20,7 +20,7 @@
 #include <uv.h>
 
 #include "base/mem/list.h"
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "base/text/str.h"
 #include "core/decide.h"
 #include "redrive.h"

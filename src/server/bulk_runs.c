@@ -15,7 +15,7 @@ struct bulk_run {
     struct bulk bulk;
     struct bulk_pace pace;
     struct bulk_op op;
-    struct bell bell;
+    struct timer timer;
     struct arena arena; /* the strings of the filter */
     int64_t id;
     struct rate rate;
@@ -27,7 +27,7 @@ struct bulk_run {
 
 struct bulk_runs {
     struct committer *committer;
-    struct bells *bells;
+    struct timers *timers;
     const struct log *log;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t ended;
@@ -52,7 +52,7 @@ static void go_on(struct bulk_run *run)
     struct bulk_runs *all = run->all;
     int64_t now_ms = clock_monotonic_ms(), wait_ms;
     (void)bulk_pace_due(&run->pace, now_ms, &wait_ms);
-    bell_set(all->bells, &run->bell, now_ms + wait_ms);
+    timer_set(all->timers, &run->timer, now_ms + wait_ms);
 }
 
 static void tell(const struct bulk_run *run)
@@ -88,13 +88,13 @@ static void on_chunk(struct op *op, void *ctx)
         return;
     if (has_ended)
         tell(run);
-    bell_unset(all->bells, &run->bell);
+    timer_unset(all->timers, &run->timer);
     run_free(run);
 }
 
-static void on_bell(struct bell *bell)
+static void on_timer(struct timer *timer)
 {
-    struct bulk_run *run = LIST_ENTRY(bell, struct bulk_run, bell);
+    struct bulk_run *run = LIST_ENTRY(timer, struct bulk_run, timer);
     struct bulk_runs *all = run->all;
     int64_t wait_ms;
     pthread_mutex_lock(&all->mutex);
@@ -145,7 +145,7 @@ int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int
         return err_nomem(err);
     }
     bulk_pace_init(&run->pace, spec->rate, clock_monotonic_ms());
-    bell_init(&run->bell, on_bell);
+    timer_init(&run->timer, on_timer);
     pthread_mutex_lock(&all->mutex);
     const bool refused = all->stopped || all->n == BULK_RUNS_MAX;
     if (!refused) {
@@ -218,7 +218,7 @@ bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id)
     }
     pthread_mutex_unlock(&all->mutex);
     if (is_ours) {
-        bell_unset(all->bells, &run->bell);
+        timer_unset(all->timers, &run->timer);
         run_free(run);
     }
     return run != NULL;
@@ -240,12 +240,12 @@ void bulk_runs_stop(struct bulk_runs *all)
     pthread_mutex_unlock(&all->mutex);
     LIST_FOREACH (&rest, link) {
         struct bulk_run *run = LIST_ENTRY(link, struct bulk_run, link);
-        bell_unset(all->bells, &run->bell);
+        timer_unset(all->timers, &run->timer);
         run_free(run);
     }
 }
 
-int bulk_runs_new(struct committer *committer, struct bells *bells, const struct log *log,
+int bulk_runs_new(struct committer *committer, struct timers *timers, const struct log *log,
                   struct bulk_runs **ret, struct redrive_err *err)
 {
     struct bulk_runs *all = calloc(1, sizeof *all);
@@ -253,7 +253,7 @@ int bulk_runs_new(struct committer *committer, struct bells *bells, const struct
     if (!all)
         return err_nomem(err);
     all->committer = committer;
-    all->bells = bells;
+    all->timers = timers;
     all->log = log;
     all->last_id = clock_wall_ms();
     list_init(&all->list);

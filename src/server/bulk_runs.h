@@ -1,6 +1,6 @@
 /* bulk_runs.h - dead letters that are redriven at a rate, long after the request was answered.
  *
- * A run is a bulk (engine/verbs/bulk.h) whose chunks a bell paces. It holds no thread. When it is
+ * A run is a bulk (engine/verbs/bulk.h) whose chunks a timer paces. It holds no thread. When it is
  * stopped between two chunks nothing is half done: what has not come back is still dead. Each has a
  * number; numbers go on rising when the process is restarted, so that none means two runs.
  */
@@ -8,7 +8,7 @@
 #define SERVER_BULK_RUNS_H
 
 #include "base/json/writer.h"
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "engine/committer.h"
 #include "engine/verbs/bulk.h"
 #include "server/timer.h"
@@ -18,7 +18,7 @@
 
 struct bulk_runs;
 
-int bulk_runs_new(struct committer *committer, struct bells *bells, const struct log *log,
+int bulk_runs_new(struct committer *committer, struct timers *timers, const struct log *log,
                   struct bulk_runs **ret, struct redrive_err *err);
 
 /* What was asked for; copied. */
@@ -44,7 +44,7 @@ bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id);
  * started. */
 void bulk_runs_stop(struct bulk_runs *all);
 
-/* After the bells are gone. NULL does nothing. */
+/* After the timers are gone. NULL does nothing. */
 void bulk_runs_free(struct bulk_runs *all);
 
 #endif

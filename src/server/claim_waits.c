@@ -17,7 +17,7 @@ struct claim_line {
 
 struct claim_waits {
     struct committer *committer;
-    struct bells *bells;
+    struct timers *timers;
     pthread_mutex_t mutex; /* guards what follows, and the claims' own parts */
     struct map lines;
     bool closed;
@@ -108,7 +108,7 @@ static bool may_sleep(struct claim_waits *all, struct claim_wait *wait, bool was
 
 static void finish(struct claim_waits *all, struct claim_wait *wait)
 {
-    bell_unset(all->bells, &wait->bell);
+    timer_unset(all->timers, &wait->timer);
     wait->done(wait);
 }
 
@@ -137,7 +137,7 @@ static void on_answer(struct op *op, void *ctx)
         sleeps = may_sleep(all, wait, line != NULL);
     if (sleeps) {
         if (!line)
-            bell_set(all->bells, &wait->bell, wait->until_ms);
+            timer_set(all->timers, &wait->timer, wait->until_ms);
         ask_on(wait, &asking);
     } else {
         /* Whoever was given jobs, or goes, leaves the rest to the next one; when everything ends
@@ -168,9 +168,9 @@ static bool end_sleep(struct claim_wait *wait)
     return slept;
 }
 
-static void on_bell(struct bell *bell)
+static void on_timer(struct timer *timer)
 {
-    struct claim_wait *wait = LIST_ENTRY(bell, struct claim_wait, bell);
+    struct claim_wait *wait = LIST_ENTRY(timer, struct claim_wait, timer);
     if (end_sleep(wait))
         wait->done(wait);
 }
@@ -187,7 +187,7 @@ void claim_wait_init(struct claim_waits *all, struct claim_wait *wait)
     wait->line = NULL;
     wait->sleeps = wait->is_late = false;
     list_init(&wait->link);
-    bell_init(&wait->bell, on_bell);
+    timer_init(&wait->timer, on_timer);
     wait->claim.op.done = on_answer;
     wait->claim.op.done_ctx = wait;
 }
@@ -251,7 +251,7 @@ void claim_waits_close(struct claim_waits *all)
     end_sleepers(all, true);
 }
 
-int claim_waits_new(struct committer *committer, struct bells *bells, struct claim_waits **ret,
+int claim_waits_new(struct committer *committer, struct timers *timers, struct claim_waits **ret,
                     struct redrive_err *err)
 {
     struct claim_waits *all = calloc(1, sizeof *all);
@@ -259,7 +259,7 @@ int claim_waits_new(struct committer *committer, struct bells *bells, struct cla
     if (!all)
         return err_nomem(err);
     all->committer = committer;
-    all->bells = bells;
+    all->timers = timers;
     pthread_mutex_init(&all->mutex, NULL);
     map_init(&all->lines, (uint64_t)clock_monotonic_ns());
     return 0;

@@ -33,12 +33,12 @@ struct claim_wait {
     struct claim_waits *all;
     struct claim_line *line;
     struct list link; /* in its line while it sleeps, else among those that ask */
-    struct bell bell;
+    struct timer timer;
     bool sleeps;
     bool is_late; /* its time was over while it asked */
 };
 
-int claim_waits_new(struct committer *committer, struct bells *bells, struct claim_waits **ret,
+int claim_waits_new(struct committer *committer, struct timers *timers, struct claim_waits **ret,
                     struct redrive_err *err);
 
 /* Of a claim whose public members are set. */

@@ -8,10 +8,10 @@
 #include "engine/report/stats.h"
 #include "store/store.h"
 
-struct checkup {
+struct health_check {
     struct store *store;
-    struct bells *bells;
-    struct pulse *pulse;
+    struct timers *timers;
+    struct store_status *store_status;
     int64_t (*now_ms)(void *ctx);
     void *now_ctx;
     pthread_t thread;
@@ -20,20 +20,20 @@ struct checkup {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t wake;   /* for the thread, and after its end for whoever ended it */
     struct list waiting;
-    size_t ringing; /* those that a bell answers at the moment, and that are no longer waiting */
+    size_t ringing; /* those that a timer answers at the moment, and that are no longer waiting */
     bool stopping;
-    int64_t asked_ms;          /* monotonic: when the read in hand began; 0: there is none */
-    int64_t asked_wall_ms;     /* the same moment */
-    struct checkup_facts last; /* of the last read, its failure included */
+    int64_t asked_ms;               /* monotonic: when the read in hand began; 0: there is none */
+    int64_t asked_wall_ms;          /* the same moment */
+    struct health_check_facts last; /* of the last read, its failure included */
 };
 
-const char *checkup_store_name(const struct checkup_facts *facts)
+const char *health_check_store_name(const struct health_check_facts *facts)
 {
     switch (facts->store) {
-    case CHECKUP_FAILING: return "failing";
-    case CHECKUP_SILENT: return "silent";
-    case CHECKUP_UNREACHABLE: return "unreachable";
-    case CHECKUP_OK:
+    case HEALTH_CHECK_FAILING: return "failing";
+    case HEALTH_CHECK_SILENT: return "silent";
+    case HEALTH_CHECK_UNREACHABLE: return "unreachable";
+    case HEALTH_CHECK_OK:
     default: return "ok";
     }
 }
@@ -42,36 +42,37 @@ const char *checkup_store_name(const struct checkup_facts *facts)
  */
 
 /* The mutex is held. */
-static bool is_silent(const struct checkup *c)
+static bool is_silent(const struct health_check *c)
 {
-    return c->asked_ms != 0 && clock_monotonic_ms() - c->asked_ms >= CHECKUP_PATIENCE_MS;
+    return c->asked_ms != 0 && clock_monotonic_ms() - c->asked_ms >= HEALTH_CHECK_PATIENCE_MS;
 }
 
 /* What units have shown counts for more than what a read has, which may be old. */
-static struct checkup_facts facts_now(struct checkup *c)
+static struct health_check_facts facts_now(struct health_check *c)
 {
-    struct pulse_state pulse;
-    pulse_read(c->pulse, &pulse);
+    struct store_status_view store_status;
+    store_status_read(c->store_status, &store_status);
     pthread_mutex_lock(&c->mutex);
-    struct checkup_facts facts = c->last;
+    struct health_check_facts facts = c->last;
     const bool silent = is_silent(c);
     const int64_t asked_wall_ms = c->asked_wall_ms;
     pthread_mutex_unlock(&c->mutex);
-    if (pulse.is_away || (pulse.is_failing && facts.store == CHECKUP_OK && !silent)) {
-        facts.store = pulse.is_away ? CHECKUP_UNREACHABLE : CHECKUP_FAILING;
-        facts.since_ms = pulse.since_ms;
-        facts.err = pulse.err;
+    if (store_status.is_away ||
+        (store_status.is_failing && facts.store == HEALTH_CHECK_OK && !silent)) {
+        facts.store = store_status.is_away ? HEALTH_CHECK_UNREACHABLE : HEALTH_CHECK_FAILING;
+        facts.since_ms = store_status.since_ms;
+        facts.err = store_status.err;
     } else if (silent) {
-        facts.store = CHECKUP_SILENT;
+        facts.store = HEALTH_CHECK_SILENT;
         facts.since_ms = asked_wall_ms;
         err_set(&facts.err, REDRIVE_E_IO, "the store has not answered yet");
     }
     return facts;
 }
 
-static void answer(struct checkup *c, struct checkup_wait *wait)
+static void answer(struct health_check *c, struct health_check_wait *wait)
 {
-    const struct checkup_facts facts = facts_now(c);
+    const struct health_check_facts facts = facts_now(c);
     wait->done(wait, &facts);
 }
 
@@ -79,21 +80,21 @@ static void answer(struct checkup *c, struct checkup_wait *wait)
  */
 
 /* A failure leaves the figures as they were. */
-static void note(struct checkup *c, int rc, const struct checkup_facts *read)
+static void note(struct health_check *c, int rc, const struct health_check_facts *read)
 {
-    struct checkup_facts *last = &c->last;
+    struct health_check_facts *last = &c->last;
     if (rc == 0) {
         *last = *read;
         return;
     }
-    if (last->store != CHECKUP_UNREACHABLE)
+    if (last->store != HEALTH_CHECK_UNREACHABLE)
         last->since_ms = c->asked_wall_ms;
-    last->store = CHECKUP_UNREACHABLE;
+    last->store = HEALTH_CHECK_UNREACHABLE;
     last->err = read->err;
 }
 
-static int read_figures(struct checkup *c, const struct health_thresholds *thresholds,
-                        struct checkup_facts *ret)
+static int read_figures(struct health_check *c, const struct health_thresholds *thresholds,
+                        struct health_check_facts *ret)
 {
     struct worker_page workers = {0};
     int rc = stats_health(c->store, thresholds, c->now_ms(c->now_ctx), &ret->health, &workers,
@@ -105,30 +106,30 @@ static int read_figures(struct checkup *c, const struct health_thresholds *thres
 }
 
 /* Takes all who wait; nobody else answers them from then on. The mutex is held. */
-static void take_all(struct checkup *c, struct list *ret)
+static void take_all(struct health_check *c, struct list *ret)
 {
     list_init(ret);
     LIST_FOREACH (&c->waiting, link) {
-        struct checkup_wait *wait = LIST_ENTRY(link, struct checkup_wait, link);
+        struct health_check_wait *wait = LIST_ENTRY(link, struct health_check_wait, link);
         list_remove(link);
         list_insert(ret, link);
         wait->is_taken = true;
     }
 }
 
-static void answer_all(struct checkup *c, struct list *waits)
+static void answer_all(struct health_check *c, struct list *waits)
 {
     LIST_FOREACH (waits, link) {
-        struct checkup_wait *wait = LIST_ENTRY(link, struct checkup_wait, link);
+        struct health_check_wait *wait = LIST_ENTRY(link, struct health_check_wait, link);
         list_remove(link);
-        bell_unset(c->bells, &wait->bell);
+        timer_unset(c->timers, &wait->timer);
         answer(c, wait);
     }
 }
 
 static void *run(void *arg)
 {
-    struct checkup *c = arg;
+    struct health_check *c = arg;
     struct list waits;
     pthread_mutex_lock(&c->mutex);
     while (!c->stopping) {
@@ -137,11 +138,11 @@ static void *run(void *arg)
             continue;
         }
         const struct health_thresholds thresholds =
-            LIST_ENTRY(c->waiting.next, struct checkup_wait, link)->thresholds;
+            LIST_ENTRY(c->waiting.next, struct health_check_wait, link)->thresholds;
         c->asked_ms = clock_monotonic_ms();
         c->asked_wall_ms = clock_wall_ms();
         pthread_mutex_unlock(&c->mutex);
-        struct checkup_facts read = {0};
+        struct health_check_facts read = {0};
         int rc = read_figures(c, &thresholds, &read);
         pthread_mutex_lock(&c->mutex);
         note(c, rc, &read);
@@ -158,11 +159,12 @@ static void *run(void *arg)
 /* ---- Whoever asks ------------------------------------------------------------------------------
  */
 
-static void on_patience_over(struct bell *bell)
+static void on_patience_over(struct timer *timer)
 {
-    struct checkup_wait *wait =
-        (struct checkup_wait *)(void *)((char *)bell - offsetof(struct checkup_wait, bell));
-    struct checkup *c = wait->checkup;
+    struct health_check_wait *wait =
+        (struct health_check_wait *)(void *)((char *)timer -
+                                             offsetof(struct health_check_wait, timer));
+    struct health_check *c = wait->health_check;
     pthread_mutex_lock(&c->mutex);
     const bool is_ours = !wait->is_taken;
     if (is_ours) {
@@ -180,16 +182,16 @@ static void on_patience_over(struct bell *bell)
     pthread_mutex_unlock(&c->mutex);
 }
 
-void checkup_ask(struct checkup *c, struct checkup_wait *wait)
+void health_check_ask(struct health_check *c, struct health_check_wait *wait)
 {
-    const bool is_away = pulse_is_away(c->pulse, NULL);
-    wait->checkup = c;
-    bell_init(&wait->bell, on_patience_over);
+    const bool is_away = store_status_is_away(c->store_status, NULL);
+    wait->health_check = c;
+    timer_init(&wait->timer, on_patience_over);
     pthread_mutex_lock(&c->mutex);
     wait->is_taken = is_away || c->stopping || is_silent(c);
     if (!wait->is_taken) {
         list_insert(&c->waiting, &wait->link);
-        bell_set(c->bells, &wait->bell, clock_monotonic_ms() + CHECKUP_PATIENCE_MS);
+        timer_set(c->timers, &wait->timer, clock_monotonic_ms() + HEALTH_CHECK_PATIENCE_MS);
         pthread_cond_signal(&c->wake);
     }
     const bool is_ours = wait->is_taken;
@@ -201,17 +203,17 @@ void checkup_ask(struct checkup *c, struct checkup_wait *wait)
 /* ---- Life cycle --------------------------------------------------------------------------------
  */
 
-int checkup_new(const char *store_url, struct bells *bells, struct pulse *pulse,
-                int64_t (*now_ms)(void *ctx), void *ctx, struct checkup **ret,
-                struct redrive_err *err)
+int health_check_new(const char *store_url, struct timers *timers,
+                     struct store_status *store_status, int64_t (*now_ms)(void *ctx), void *ctx,
+                     struct health_check **ret, struct redrive_err *err)
 {
     const struct store_options options = {.create = true};
     *ret = NULL;
-    struct checkup *c = calloc(1, sizeof *c);
+    struct health_check *c = calloc(1, sizeof *c);
     if (!c)
         return err_nomem(err);
-    c->bells = bells;
-    c->pulse = pulse;
+    c->timers = timers;
+    c->store_status = store_status;
     c->now_ms = now_ms;
     c->now_ctx = ctx;
     list_init(&c->waiting);
@@ -222,14 +224,14 @@ int checkup_new(const char *store_url, struct bells *bells, struct pulse *pulse,
         rc = err_set(err, REDRIVE_E_IO, "cannot start a thread");
     c->is_started = rc == 0;
     if (rc < 0) {
-        checkup_free(c);
+        health_check_free(c);
         return rc;
     }
     *ret = c;
     return 0;
 }
 
-static void await_bells(struct checkup *c)
+static void await_timers(struct health_check *c)
 {
     pthread_mutex_lock(&c->mutex);
     while (c->ringing > 0)
@@ -237,7 +239,7 @@ static void await_bells(struct checkup *c)
     pthread_mutex_unlock(&c->mutex);
 }
 
-void checkup_free(struct checkup *c)
+void health_check_free(struct health_check *c)
 {
     struct list waits;
     if (!c)
@@ -252,7 +254,7 @@ void checkup_free(struct checkup *c)
     take_all(c, &waits);
     pthread_mutex_unlock(&c->mutex);
     answer_all(c, &waits);
-    await_bells(c);
+    await_timers(c);
     store_close(c->store);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->mutex);

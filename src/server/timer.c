@@ -7,17 +7,17 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 
-struct bells {
+struct timers {
     pthread_t thread;
     pthread_mutex_t mutex;
-    pthread_cond_t changed; /* for the thread: another first bell, or the end */
-    pthread_cond_t silent;  /* for those who wait until a bell has rung */
+    pthread_cond_t changed; /* for the thread: another first timer, or the end */
+    pthread_cond_t silent;  /* for those who wait until a timer has rung */
     struct list set;        /* the earliest first */
-    struct bell *ringing;
+    struct timer *ringing;
     bool ending;
 };
 
-static void wait_until_ms(struct bells *b, int64_t at_ms)
+static void wait_until_ms(struct timers *b, int64_t at_ms)
 {
     struct timespec at = {.tv_sec = at_ms / 1000, .tv_nsec = (long)(at_ms % 1000) * 1000000};
     (void)pthread_cond_timedwait(&b->changed, &b->mutex, &at);
@@ -25,14 +25,14 @@ static void wait_until_ms(struct bells *b, int64_t at_ms)
 
 static void *run(void *arg)
 {
-    struct bells *b = arg;
+    struct timers *b = arg;
     pthread_mutex_lock(&b->mutex);
     while (!b->ending) {
         if (list_empty(&b->set)) {
             pthread_cond_wait(&b->changed, &b->mutex);
             continue;
         }
-        struct bell *first = LIST_ENTRY(b->set.next, struct bell, link);
+        struct timer *first = LIST_ENTRY(b->set.next, struct timer, link);
         if (first->at_ms > clock_monotonic_ms()) {
             wait_until_ms(b, first->at_ms);
             continue;
@@ -50,30 +50,30 @@ static void *run(void *arg)
     return NULL;
 }
 
-void bell_set(struct bells *b, struct bell *bell, int64_t at_ms)
+void timer_set(struct timers *b, struct timer *timer, int64_t at_ms)
 {
     pthread_mutex_lock(&b->mutex);
-    list_remove(&bell->link);
-    bell->at_ms = at_ms;
+    list_remove(&timer->link);
+    timer->at_ms = at_ms;
     struct list *after = b->set.prev;
-    while (after != &b->set && LIST_ENTRY(after, struct bell, link)->at_ms > at_ms)
+    while (after != &b->set && LIST_ENTRY(after, struct timer, link)->at_ms > at_ms)
         after = after->prev;
-    list_insert(after->next, &bell->link);
-    if (b->set.next == &bell->link)
+    list_insert(after->next, &timer->link);
+    if (b->set.next == &timer->link)
         pthread_cond_signal(&b->changed);
     pthread_mutex_unlock(&b->mutex);
 }
 
-void bell_unset(struct bells *b, struct bell *bell)
+void timer_unset(struct timers *b, struct timer *timer)
 {
     pthread_mutex_lock(&b->mutex);
-    while (b->ringing == bell && !pthread_equal(pthread_self(), b->thread))
+    while (b->ringing == timer && !pthread_equal(pthread_self(), b->thread))
         pthread_cond_wait(&b->silent, &b->mutex);
-    list_remove(&bell->link);
+    list_remove(&timer->link);
     pthread_mutex_unlock(&b->mutex);
 }
 
-static void destroy(struct bells *b)
+static void destroy(struct timers *b)
 {
     pthread_cond_destroy(&b->changed);
     pthread_cond_destroy(&b->silent);
@@ -81,10 +81,10 @@ static void destroy(struct bells *b)
     free(b);
 }
 
-int bells_new(struct bells **ret, struct redrive_err *err)
+int timers_new(struct timers **ret, struct redrive_err *err)
 {
     pthread_condattr_t monotonic;
-    struct bells *b = calloc(1, sizeof *b);
+    struct timers *b = calloc(1, sizeof *b);
     *ret = NULL;
     if (!b)
         return err_nomem(err);
@@ -103,7 +103,7 @@ int bells_new(struct bells **ret, struct redrive_err *err)
     return 0;
 }
 
-void bells_free(struct bells *b)
+void timers_free(struct timers *b)
 {
     if (!b)
         return;

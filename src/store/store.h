@@ -46,10 +46,11 @@
  * history, and computes it for all stores.
  *
  * The shared version is a number that rises whenever anything changes that processes cache: a
- * breaker, a pause, a limit, a task definition, the timetable. An engine that sees another number
- * than last time reads those again before it decides anything in this unit. STORE_VERSION_UNKNOWN
- * is never the number of last time: the connection is a new one, perhaps to a server that took over
- * and has lost the latest commits, so that nothing that was seen before may be relied upon.
+ * breaker, a pause, a limit, a task definition, the cron entries. An engine that sees another
+ * number than last time reads those again before it decides anything in this unit.
+ * STORE_VERSION_UNKNOWN is never the number of last time: the connection is a new one, perhaps to a
+ * server that took over and has lost the latest commits, so that nothing that was seen before may
+ * be relied upon.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -317,7 +318,7 @@ enum shared_kind {
     SHARED_BUCKET,  /* struct bucket of a rate limit */
     SHARED_PAUSE,   /* a queue that is paused: the row says it all, its value since when */
     SHARED_TASK,    /* the definition of a task, as JSON */
-    SHARED_CRON,    /* an entry of the timetable, as JSON, and its last tick */
+    SHARED_CRON,    /* a cron entry, as JSON, and its last tick */
     SHARED_WORKER,  /* a worker that is alive, as JSON */
     SHARED_ALERT,   /* what is known of an alert's episode, as JSON */
     SHARED_CANCEL,  /* a job that is to be cancelled, as JSON; see engine/verbs/cancels.h */

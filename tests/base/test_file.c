@@ -1,4 +1,4 @@
-#include "base/sys/file.h"
+#include "base/os/file.h"
 
 #include "check.h"
 

@@ -1,4 +1,4 @@
-#include "base/sys/log.h"
+#include "base/os/log.h"
 
 #include "check.h"
 

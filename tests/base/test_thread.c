@@ -1,4 +1,4 @@
-#include "base/sys/thread.h"
+#include "base/os/thread.h"
 
 #include "check.h"
 

@@ -1,4 +1,4 @@
-"""`redrive cron list`, `run`, `set` and `remove`: the timetable of a configuration and its store."""
+"""`redrive cron list`, `run`, `set` and `remove`: the cron entries of a configuration and its store."""
 
 import json
 import sqlite3
@@ -6,10 +6,10 @@ import sqlite3
 import pytest
 
 CONFIG = """
-tasks: {pulse: {}}
+tasks: {store_status: {}}
 cron:
-  beat: {task: pulse, schedule: "*/2 * * * *", timezone: Europe/Berlin, overlap: OVERLAP, payload: {"a": 1}}
-  daily: {task: pulse, schedule: "@daily"}
+  beat: {task: store_status, schedule: "*/2 * * * *", timezone: Europe/Berlin, overlap: OVERLAP, payload: {"a": 1}}
+  daily: {task: store_status, schedule: "@daily"}
 """
 
 
@@ -28,7 +28,7 @@ def items(redrive, path):
 
 def set_last_tick(path, at_ms):
     with sqlite3.connect(path / "redrive.db") as db:
-        row = json.dumps({"task": "pulse", "last_tick_ms": at_ms})
+        row = json.dumps({"task": "store_status", "last_tick_ms": at_ms})
         db.execute("INSERT INTO shared (kind, tenant, key, version, value) VALUES (4, 'default', 'beat', 1, ?)", (row.encode(),))
 
 
@@ -40,7 +40,7 @@ def test_list_shows_the_entries_and_their_next_tick(redrive, place, is_there):
         redrive.output("migrate", cwd=path)
     beat = items(redrive, path)["beat"]
     assert (path / "redrive.db").exists() == is_there
-    assert (beat["task"], beat["schedule"], beat["timezone"]) == ("pulse", "*/2 * * * *", "Europe/Berlin")
+    assert (beat["task"], beat["schedule"], beat["timezone"]) == ("store_status", "*/2 * * * *", "Europe/Berlin")
     assert (beat["overlap"], beat["last_tick"]) == ("skip", None)
     assert beat["next_tick"].endswith(":00.000Z")
 
@@ -72,7 +72,7 @@ def test_run_submits_the_job_of_the_entry(redrive, place):
     with sqlite3.connect(path / "redrive.db") as db:
         rows = db.execute("SELECT s.id, l.task, s.payload FROM job_states j JOIN lines l USING (line_id) JOIN specs s USING (seq)").fetchall()
         marks = db.execute("SELECT count(*) FROM shared WHERE kind = 4").fetchone()
-    assert rows == [(answer, "pulse", '{"a":1}')]
+    assert rows == [(answer, "store_status", '{"a":1}')]
     assert marks == (0,)
 
 
@@ -106,7 +106,7 @@ def test_an_unknown_entry_is_explained(redrive, place):
 
 def test_set_stores_an_entry_that_list_and_run_know(redrive, place):
     path = place()
-    words = ("--task", "pulse", "-s", "0 9 * * mon", "-z", "Asia/Tokyo", "--payload", '{"b": "ü"}', "--overlap", "allow")
+    words = ("--task", "store_status", "-s", "0 9 * * mon", "-z", "Asia/Tokyo", "--payload", '{"b": "ü"}', "--overlap", "allow")
     first = redrive("cron", "set", "weekly", *words, cwd=path)
     assert (first.returncode, first.stdout) == (0, "")
     assert first.stderr.startswith("weekly is set; next tick ") and "T09:00:00+09:00" in first.stderr
@@ -120,7 +120,7 @@ def test_set_stores_an_entry_that_list_and_run_know(redrive, place):
 
 def test_remove_takes_a_stored_entry_away(redrive, place):
     path = place()
-    assert redrive("cron", "set", "tidy", "-t", "pulse", "-s", "@daily", cwd=path).returncode == 0
+    assert redrive("cron", "set", "tidy", "-t", "store_status", "-s", "@daily", cwd=path).returncode == 0
     assert "did you mean 'tidy'?" in redrive("cron", "remove", "tdiy", cwd=path).stderr
     assert redrive("cron", "remove", "tidy", cwd=path).returncode == 0
     assert sorted(items(redrive, path)) == ["beat", "daily"]
@@ -129,7 +129,7 @@ def test_remove_takes_a_stored_entry_away(redrive, place):
 
 def test_an_entry_of_the_configuration_is_left_alone(redrive, place):
     path = place()
-    for words in (("set", "beat", "-t", "pulse", "-s", "@daily"), ("remove", "beat")):
+    for words in (("set", "beat", "-t", "store_status", "-s", "@daily"), ("remove", "beat")):
         refused = redrive("cron", *words, cwd=path)
         assert refused.returncode == 1
         assert "hint: change it in redrive.yaml" in refused.stderr
@@ -137,11 +137,11 @@ def test_an_entry_of_the_configuration_is_left_alone(redrive, place):
 
 @pytest.mark.parametrize("words, message", [
     (("-s", "@daily"), "key 'task' is missing"),
-    (("-t", "pulse"), "key 'schedule' is missing"),
-    (("-t", "pulse", "-s", "* * *"), "schedule: "),
-    (("-t", "pulse", "-s", "@daily", "-z", "Mars"), "timezone: unknown time zone 'Mars'"),
-    (("-t", "pulse", "-s", "@daily", "--payload", "{a}"), "quote --payload"),
-    (("-t", "pulse", "-s", "@daily", "--overlap", "skipp"), "skip"),
+    (("-t", "store_status"), "key 'schedule' is missing"),
+    (("-t", "store_status", "-s", "* * *"), "schedule: "),
+    (("-t", "store_status", "-s", "@daily", "-z", "Mars"), "timezone: unknown time zone 'Mars'"),
+    (("-t", "store_status", "-s", "@daily", "--payload", "{a}"), "quote --payload"),
+    (("-t", "store_status", "-s", "@daily", "--overlap", "skipp"), "skip"),
 ])
 def test_a_bad_entry_is_explained(redrive, place, words, message):
     path = place()
@@ -153,7 +153,7 @@ def test_a_bad_entry_is_explained(redrive, place, words, message):
 
 def test_tenants_have_timetables_of_their_own(redrive, place):
     path = place()
-    own = redrive("cron", "set", "beat", "-t", "pulse", "-s", "@daily", "--tenant", "acme", cwd=path)
+    own = redrive("cron", "set", "beat", "-t", "store_status", "-s", "@daily", "--tenant", "acme", cwd=path)
     assert own.returncode == 0
     listed = json.loads(redrive.output("cron", "list", "--tenant", "acme", "--json", cwd=path))["items"]
     assert [(i["name"], i["source"]) for i in listed] == [("beat", "stored")]

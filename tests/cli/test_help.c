@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "cli/frame/cli.h"
 #include "cli/frame/describe.h"
 #include "cli/frame/help.h"

@@ -2,7 +2,7 @@
  * loads. The argument is the root of the sources. */
 #include "sandbox.h"
 
-#include "base/sys/file.h"
+#include "base/os/file.h"
 #include "config/schema/schema.h"
 #include "core/retry/policy.h"
 

@@ -77,7 +77,7 @@ static void a_policy_survives_every_failure_to_allocate(void **state)
 {
     (void)state;
     struct redrive_err err;
-    struct policy_box *box = NULL;
+    struct parsed_policy *box = NULL;
     for (long n = 0;; n++) {
         until_failure = n;
         has_failed = false;
@@ -93,14 +93,14 @@ static void a_policy_survives_every_failure_to_allocate(void **state)
         assert_int_equal(err.code, REDRIVE_E_NOMEM);
         assert_null(box);
     }
-    policy_box_free(box);
+    parsed_policy_free(box);
 }
 
 static void an_entry_survives_every_failure_to_allocate(void **state)
 {
     (void)state;
     struct redrive_err err;
-    struct cron_box *box = NULL;
+    struct parsed_cron *box = NULL;
     for (long n = 0;; n++) {
         until_failure = n;
         has_failed = false;
@@ -117,7 +117,7 @@ static void an_entry_survives_every_failure_to_allocate(void **state)
         assert_int_equal(err.code, REDRIVE_E_NOMEM);
         assert_null(box);
     }
-    cron_box_free(box);
+    parsed_cron_free(box);
 }
 
 int main(void)

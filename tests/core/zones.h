@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/sys/file.h"
+#include "base/os/file.h"
 #include "check.h"
 #include "core/time/tz.h"
 

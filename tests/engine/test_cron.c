@@ -4,8 +4,9 @@
 #include "engine/clock/cron.h"
 
 #define EVERY_MINUTE(overlap)                                                                   \
-    "cron: {beat: {task: pulse, schedule: \"* * * * *\", payload: {}, overlap: " overlap "}}\n" \
-    "tasks: {pulse: {lease: 1h}}\n"
+    "cron: {beat: {task: store_status, schedule: \"* * * * *\", payload: {}, overlap: " overlap \
+    "}}\n"                                                                                      \
+    "tasks: {store_status: {lease: 1h}}\n"
 
 static void tick_engine(struct bed *bed, struct engine *engine)
 {
@@ -50,8 +51,9 @@ static void of_missed_ticks_the_last_is_made_up_for(void **state)
 {
     (void)state;
     struct bed bed;
-    bed_init(&bed, "cron: {yearly: {task: pulse, schedule: \"0 0 1 3 *\", overlap: allow}, beat: "
-                   "{task: pulse, schedule: \"* * * * *\", overlap: allow}}\n");
+    bed_init(&bed,
+             "cron: {yearly: {task: store_status, schedule: \"0 0 1 3 *\", overlap: allow}, beat: "
+             "{task: store_status, schedule: \"* * * * *\", overlap: allow}}\n");
     bed_pass(&bed, INT64_C(400) * 86400000);
     assert_int_equal(bed_count(&bed, REDRIVE_STATE_QUEUED), 2);
     bed_release(&bed);
@@ -102,7 +104,7 @@ static int by_hand(struct bed *bed, const char *name)
     return rc;
 }
 
-static void tick_by_hand_keeps_to_the_overlap_and_the_timetable(void **state)
+static void tick_by_hand_keeps_to_the_overlap_and_the_cron_entries(void **state)
 {
     (void)state;
     struct bed bed;
@@ -127,7 +129,7 @@ int main(void)
         T(of_missed_ticks_the_last_is_made_up_for),
         T(skip_makes_none_while_one_lives),
         T(queue_one_lets_one_wait_for_the_one_that_runs),
-        T(tick_by_hand_keeps_to_the_overlap_and_the_timetable),
+        T(tick_by_hand_keeps_to_the_overlap_and_the_cron_entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

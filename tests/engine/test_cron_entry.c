@@ -9,8 +9,8 @@
 #include "engine/clock/cron_entries.h"
 #include "engine/reload.h"
 
-#define BEAT   "{\"task\":\"pulse\",\"schedule\":\"* * * * *\",\"overlap\":\"allow\"}"
-#define HOURLY "{\"task\":\"pulse\",\"schedule\":\"0 * * * *\",\"overlap\":\"allow\"}"
+#define BEAT   "{\"task\":\"store_status\",\"schedule\":\"* * * * *\",\"overlap\":\"allow\"}"
+#define HOURLY "{\"task\":\"store_status\",\"schedule\":\"0 * * * *\",\"overlap\":\"allow\"}"
 
 static const struct str TENANT = {ENGINE_TENANT_DEFAULT, sizeof ENGINE_TENANT_DEFAULT - 1};
 
@@ -214,10 +214,11 @@ static void another_payload_loses_no_tick_that_is_due(void **state)
     bed_init(&bed, NULL);
     assert_int_equal(put(&bed, "beat", BEAT), 1);
     bed.now_ms += 60000;
-    assert_int_equal(put(&bed, "beat",
-                         "{\"task\":\"pulse\",\"schedule\":\"* * * * *\",\"overlap\":\"allow\","
-                         "\"payload\":{\"a\":1}}"),
-                     0);
+    assert_int_equal(
+        put(&bed, "beat",
+            "{\"task\":\"store_status\",\"schedule\":\"* * * * *\",\"overlap\":\"allow\","
+            "\"payload\":{\"a\":1}}"),
+        0);
     bed_tick(&bed);
     check_str(bed_claim_one(&bed)->spec.payload, "{\"a\":1}");
     bed_release(&bed);
@@ -231,10 +232,11 @@ static void the_same_entry_again_changes_nothing(void **state)
     assert_int_equal(put(&bed, "beat", BEAT), 1);
     const int64_t before = versions(&bed);
     bed.now_ms += 1000;
-    assert_int_equal(put(&bed, "beat",
-                         "{\"overlap\": \"allow\", \"timezone\": \"UTC\", \"task\": \"pulse\", "
-                         "\"payload\": null, \"schedule\": \"* * * * *\"}"),
-                     0);
+    assert_int_equal(
+        put(&bed, "beat",
+            "{\"overlap\": \"allow\", \"timezone\": \"UTC\", \"task\": \"store_status\", "
+            "\"payload\": null, \"schedule\": \"* * * * *\"}"),
+        0);
     assert_int_equal(versions(&bed), before);
     bed_release(&bed);
 }
@@ -245,7 +247,8 @@ static void overlap_and_hand_hold_for_stored_entries(void **state)
     struct bed bed;
     struct cron_op op;
     bed_init(&bed, NULL);
-    assert_int_equal(put(&bed, "beat", "{\"task\":\"pulse\",\"schedule\":\"* * * * *\"}"), 1);
+    assert_int_equal(put(&bed, "beat", "{\"task\":\"store_status\",\"schedule\":\"* * * * *\"}"),
+                     1);
     bed_pass(&bed, 60000);
     bed_pass(&bed, 60000);
     assert_int_equal(queued(&bed), 1);
@@ -412,7 +415,8 @@ static void what_a_failed_unit_has_set_is_not_believed(void **state)
     cron_put_op_release(&op);
     /* The row of the other gets the version that the failed one had. */
     bed.engine = second;
-    assert_int_equal(put(&bed, "beat", "{\"task\":\"pulse\",\"schedule\":\"30 * * * *\"}"), 0);
+    assert_int_equal(put(&bed, "beat", "{\"task\":\"store_status\",\"schedule\":\"30 * * * *\"}"),
+                     0);
     bed.engine = first;
     bed_pass(&bed, 60000);
     assert_int_equal(queued(&bed), 0);
@@ -434,20 +438,21 @@ static void entries_are_checked_by_the_rules_of_the_configuration(void **state)
         {"", "", NULL},
         {"[1]", "", "found a list"},
         {"{}", "task", "key 'task' is missing"},
-        {"{\"task\":\"pulse\",\"shedule\":\"@daily\"}", "shedule", "unknown key 'shedule'"},
-        {"{\"task\":\"pulse\"}", "schedule", "key 'schedule' is missing"},
+        {"{\"task\":\"store_status\",\"shedule\":\"@daily\"}", "shedule", "unknown key 'shedule'"},
+        {"{\"task\":\"store_status\"}", "schedule", "key 'schedule' is missing"},
         {"{\"task\":5,\"schedule\":\"@daily\"}", "task", "task: '5' is not understood"},
-        {"{\"task\":\"pulse\",\"schedule\":\"61 * * * *\"}", "schedule",
+        {"{\"task\":\"store_status\",\"schedule\":\"61 * * * *\"}", "schedule",
          "schedule: invalid cron expression: minute 61 is out of range"},
-        {"{\"task\":\"pulse\",\"schedule\":\"@daily\",\"timezone\":\"Europe/Berln\"}", "timezone",
-         "timezone: unknown time zone 'Europe/Berln'"},
-        {"{\"task\":\"pulse\",\"schedule\":\"@daily\",\"overlap\":\"skipp\"}", "overlap", NULL},
+        {"{\"task\":\"store_status\",\"schedule\":\"@daily\",\"timezone\":\"Europe/Berln\"}",
+         "timezone", "timezone: unknown time zone 'Europe/Berln'"},
+        {"{\"task\":\"store_status\",\"schedule\":\"@daily\",\"overlap\":\"skipp\"}", "overlap",
+         NULL},
         {"{\"task\":\"plse\",\"schedule\":\"@daily\"}", "task",
          "task: task 'plse' is not declared"},
         {"{\"task\":\"picky\",\"schedule\":\"@daily\"}", "payload",
          "task 'picky' requires a payload"},
     };
-    bed_init(&bed, "tasks: {pulse: {}, picky: {payload: required}}\nstrict_tasks: true\n");
+    bed_init(&bed, "tasks: {store_status: {}, picky: {payload: required}}\nstrict_tasks: true\n");
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         struct redrive_err err = {0};
         struct cron_put_op op;
@@ -472,7 +477,7 @@ static void entries_are_bounded_in_size_and_number(void **state)
     char name[32];
     bed_init(&bed, NULL);
     buf_init(&json, 1u << 20);
-    buf_puts(&json, "{\"task\":\"pulse\",\"schedule\":\"@daily\",\"payload\":\"");
+    buf_puts(&json, "{\"task\":\"store_status\",\"schedule\":\"@daily\",\"payload\":\"");
     for (int i = 0; i < 64 * 1024; i++)
         buf_putc(&json, 'x');
     buf_puts(&json, "\"}");

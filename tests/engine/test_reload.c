@@ -120,7 +120,7 @@ static void periodic_tasks_come_and_go(void **state)
     bed_release(&bed);
 }
 
-static void a_timetable_keeps_its_marks(void **state)
+static void a_cron_entries_keeps_its_marks(void **state)
 {
     (void)state;
     struct bed bed;
@@ -230,7 +230,7 @@ int main(void)
         T(shown_attempts_are_never_less_than_there_were),
         T(classification_is_the_new_one),
         T(periodic_tasks_come_and_go),
-        T(a_timetable_keeps_its_marks),
+        T(a_cron_entries_keeps_its_marks),
         T(new_tasks_are_published),
         T(a_submit_under_way_keeps_what_it_began_with),
         T(submits_go_on_while_configurations_change),

@@ -511,17 +511,18 @@ static int submit_task(struct bed *bed, const char *task)
     return rc;
 }
 
-static void pulse_tells_of_writes_that_fail_until_one_goes_well(void **state)
+static void store_status_tells_of_writes_that_fail_until_one_goes_well(void **state)
 {
     (void)state;
     struct bed bed;
-    struct pulse_state pulse;
+    struct store_status_view store_status;
     int64_t next_ms;
     make_fragile(&bed);
     assert_int_equal(submit_task(&bed, "a"), 0);
-    pulse_read(engine_pulse(bed.engine), &pulse);
-    assert_false(pulse.is_failing);
-    assert_true(pulse.heard_ms > 0 && pulse.since_ms == 0 && pulse.busy_ms == 0);
+    store_status_read(engine_store_status(bed.engine), &store_status);
+    assert_false(store_status.is_failing);
+    assert_true(store_status.heard_ms > 0 && store_status.since_ms == 0 &&
+                store_status.busy_ms == 0);
     fail_commit = REDRIVE_E_IO;
     fail_times = 31;
     for (int i = 0; i < 31; i++)
@@ -530,15 +531,15 @@ static void pulse_tells_of_writes_that_fail_until_one_goes_well(void **state)
     assert_non_null(strstr(buf_cstr(&lines), "ERROR"));
     /* A tick that has nothing to write proves nothing. */
     assert_int_equal(engine_tick(bed.engine, &next_ms, NULL), 0);
-    pulse_read(engine_pulse(bed.engine), &pulse);
-    assert_true(pulse.is_failing && pulse.since_ms > 0);
-    assert_false(pulse.is_away);
-    assert_string_equal(pulse.err.message, "the commit failed");
-    assert_int_equal(pulse.errors[-REDRIVE_E_IO], 31);
+    store_status_read(engine_store_status(bed.engine), &store_status);
+    assert_true(store_status.is_failing && store_status.since_ms > 0);
+    assert_false(store_status.is_away);
+    assert_string_equal(store_status.err.message, "the commit failed");
+    assert_int_equal(store_status.errors[-REDRIVE_E_IO], 31);
     assert_int_equal(submit_task(&bed, "a"), 0);
-    pulse_read(engine_pulse(bed.engine), &pulse);
-    assert_false(pulse.is_failing);
-    assert_int_equal(pulse.errors[-REDRIVE_E_IO], 31);
+    store_status_read(engine_store_status(bed.engine), &store_status);
+    assert_false(store_status.is_failing);
+    assert_int_equal(store_status.errors[-REDRIVE_E_IO], 31);
     assert_int_equal(count_lines("store_works_again"), 1);
     bed_release(&bed);
 }
@@ -547,14 +548,14 @@ static void store_of_one_file_is_never_away(void **state)
 {
     (void)state;
     struct bed bed;
-    struct pulse_state pulse;
+    struct store_status_view store_status;
     make_fragile(&bed);
     begins_left = 0;
     begins = 0;
     assert_int_equal(submit_task(&bed, "a"), REDRIVE_E_IO);
-    pulse_read(engine_pulse(bed.engine), &pulse);
-    assert_true(pulse.is_failing);
-    assert_false(pulse_is_away(engine_pulse(bed.engine), NULL));
+    store_status_read(engine_store_status(bed.engine), &store_status);
+    assert_true(store_status.is_failing);
+    assert_false(store_status_is_away(engine_store_status(bed.engine), NULL));
     begins_left = UINT_MAX;
     bed_release(&bed);
 }
@@ -563,26 +564,26 @@ static void server_that_no_unit_reaches_is_away_until_one_does(void **state)
 {
     (void)state;
     struct redrive_err err = {0}, why = {0};
-    struct pulse *pulse = pulse_new(NULL, true);
+    struct store_status *store_status = store_status_new(NULL, true);
     (void)err_set(&err, REDRIVE_E_IO, "refused");
-    assert_false(pulse_is_away(pulse, &why));
-    pulse_begins(pulse);
-    pulse_failed(pulse, false, &err);
-    assert_true(pulse_is_away(pulse, &why));
+    assert_false(store_status_is_away(store_status, &why));
+    store_status_begins(store_status);
+    store_status_failed(store_status, false, &err);
+    assert_true(store_status_is_away(store_status, &why));
     assert_string_equal(why.message, "refused");
-    pulse_worked(pulse, false);
-    assert_false(pulse_is_away(pulse, &why));
-    struct pulse_state seen;
-    pulse_read(pulse, &seen);
+    store_status_worked(store_status, false);
+    assert_false(store_status_is_away(store_status, &why));
+    struct store_status_view seen;
+    store_status_read(store_status, &seen);
     assert_false(seen.is_failing);
     (void)err_set(&err, REDRIVE_E_TOO_BIG, "too big");
-    pulse_failed(pulse, true, &err);
-    pulse_read(pulse, &seen);
+    store_status_failed(store_status, true, &err);
+    store_status_read(store_status, &seen);
     assert_false(seen.is_failing); /* it is the fault of whoever asked */
     assert_int_equal(seen.errors[-REDRIVE_E_TOO_BIG], 1);
     char name[32];
-    assert_string_equal(pulse_kind_name(REDRIVE_E_TOO_BIG, name), "too_big");
-    pulse_free(pulse);
+    assert_string_equal(store_status_kind_name(REDRIVE_E_TOO_BIG, name), "too_big");
+    store_status_free(store_status);
 }
 
 static void unit_that_moves_nothing_is_not_committed(void **state)
@@ -615,7 +616,7 @@ int main(void)
         T(a_cancel_says_whether_the_job_was_seen_to_run),
         T(store_that_is_away_is_logged_once_and_so_is_its_return),
         T(failed_commit_that_did_nothing_is_not_called_unclear),
-        T(pulse_tells_of_writes_that_fail_until_one_goes_well),
+        T(store_status_tells_of_writes_that_fail_until_one_goes_well),
         T(store_of_one_file_is_never_away),
         T(server_that_no_unit_reaches_is_away_until_one_does),
         T(unit_that_moves_nothing_is_not_committed),

@@ -12,7 +12,7 @@
 #define PATIENCE_MS 10000
 #define MANY        200
 
-static struct bells *bells;
+static struct timers *timers;
 static struct claim_waits *_Atomic waits;
 static struct committer *committer;
 static atomic_int n_asked;
@@ -39,8 +39,8 @@ static int setup(void **state)
     assert_int_equal(store_open("memory:", &store_options, &engine_options.store, NULL), 0);
     assert_int_equal(engine_open(&engine_options, &options.engine, NULL), 0);
     assert_int_equal(committer_start(&options, &committer, NULL), 0);
-    assert_int_equal(bells_new(&bells, NULL), 0);
-    assert_int_equal(claim_waits_new(committer, bells, &all, NULL), 0);
+    assert_int_equal(timers_new(&timers, NULL), 0);
+    assert_int_equal(claim_waits_new(committer, timers, &all, NULL), 0);
     waits = all;
     return 0;
 }
@@ -50,7 +50,7 @@ static int teardown(void **state)
     (void)state;
     claim_waits_close(waits);
     committer_stop(committer);
-    bells_free(bells);
+    timers_free(timers);
     claim_waits_free(waits);
     waits = NULL;
     return 0;

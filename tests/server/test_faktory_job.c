@@ -98,9 +98,9 @@ static void wrong_jobs_are_refused_in_faktorys_words(void **state)
 }
 
 /* The policy of a job whose task nobody declared. */
-static struct policy_box *policy_of(const char *json)
+static struct parsed_policy *policy_of(const char *json)
 {
-    struct policy_box *box = NULL;
+    struct parsed_policy *box = NULL;
     struct redrive_err err = {0};
     struct job_spec spec = spec_of(json, false);
     if (policy_parse_json(spec.policy, NULL, &box, &err) < 0)
@@ -111,14 +111,14 @@ static struct policy_box *policy_of(const char *json)
 static void an_undeclared_task_follows_faktorys_schedule(void **state)
 {
     (void)state;
-    struct policy_box *box = policy_of(PLAIN "}");
-    const struct redrive_policy *policy = policy_box_get(box);
+    struct parsed_policy *box = policy_of(PLAIN "}");
+    const struct redrive_policy *policy = parsed_policy_get(box);
     assert_int_equal(policy->max_retries, 25);
     assert_int_equal(policy->backoff.strategy, REDRIVE_STRATEGY_POLYNOMIAL);
     assert_int_equal(policy->total_timeout_ms, 0);
     assert_int_equal(policy->dlq_retention_days, 180);
     assert_true(policy->enable_dlq);
-    policy_box_free(box);
+    parsed_policy_free(box);
 }
 
 static void retry_says_how_often(void **state)
@@ -136,10 +136,10 @@ static void retry_says_how_often(void **state)
         {PLAIN ",\"retry\":9000000}", REDRIVE_MAX_RETRIES, true},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        struct policy_box *box = policy_of(CASES[i].json);
-        assert_int_equal(policy_box_get(box)->max_retries, CASES[i].retries);
-        assert_int_equal(policy_box_get(box)->enable_dlq, CASES[i].dlq);
-        policy_box_free(box);
+        struct parsed_policy *box = policy_of(CASES[i].json);
+        assert_int_equal(parsed_policy_get(box)->max_retries, CASES[i].retries);
+        assert_int_equal(parsed_policy_get(box)->enable_dlq, CASES[i].dlq);
+        parsed_policy_free(box);
     }
 }
 

@@ -96,7 +96,7 @@ static const char *metrics_of(struct rig *rig, const char *tenant)
 {
     struct stats stats = {0};
     struct run_time *rows;
-    struct pulse_state pulse;
+    struct store_status_view store_status;
     struct redrive_err err = {0};
     struct arena arena;
     arena_init(&arena);
@@ -104,13 +104,13 @@ static const char *metrics_of(struct rig *rig, const char *tenant)
         fail_msg("%s", err.message);
     size_t n = run_times_read(rig->times, str_of(tenant), &arena, &rows);
     const struct metrics_process process = {
-        .pulse = &pulse,
+        .store_status = &store_status,
         .store_is_read = true,
         .n_run_times = n,
         .run_times = rows,
         .facts = process_facts(NOW_MS),
     };
-    pulse_read(engine_pulse(rig->engine), &pulse);
+    store_status_read(engine_store_status(rig->engine), &store_status);
     buf_reset(&rig->text);
     assert_int_equal(metrics_write_store(&stats, &rig->text), 0);
     metrics_write_process(&process, &rig->text);
@@ -165,12 +165,12 @@ static void the_process_is_told_of_as_prometheus_is_used_to(void **state)
 static void what_the_process_knows_is_told_without_the_store(void **state)
 {
     (void)state;
-    struct pulse_state pulse = {.is_failing = true};
+    struct store_status_view store_status = {.is_failing = true};
     struct buf text;
     buf_init(&text, 1 << 20);
-    pulse.errors[-REDRIVE_E_IO] = 31;
-    pulse.errors[-REDRIVE_E_CORRUPT] = 2;
-    metrics_write_process(&(struct metrics_process){.pulse = &pulse}, &text);
+    store_status.errors[-REDRIVE_E_IO] = 31;
+    store_status.errors[-REDRIVE_E_CORRUPT] = 2;
+    metrics_write_process(&(struct metrics_process){.store_status = &store_status}, &text);
     exposition_check(buf_cstr(&text));
     assert_true(exposition_value(buf_cstr(&text), "redrive_store_up") == 0);
     assert_true(exposition_value(buf_cstr(&text), "redrive_store_errors_total{kind=\"io\"}") == 31);

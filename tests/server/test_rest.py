@@ -663,7 +663,7 @@ def test_a_purge_needs_an_age(api):
     assert api.ok("GET", "/jobs")["items"] == []
 
 
-# -- Figures, queues, the timetable ----------------------------------------------------------------
+# -- Figures, queues, the cron entries ----------------------------------------------------------------
 
 
 def test_retry_stats_have_the_names_that_are_known(api):
@@ -692,7 +692,7 @@ def test_a_paused_queue_starts_nothing(api):
     assert [j["id"] for j in json.loads(waiting.getresponse().read())["jobs"]] == [job_id]
 
 
-def test_the_timetable_and_the_workers_are_shown(start):
+def test_the_cron_entries_and_the_workers_are_shown(start):
     api = start('cron:\n  joke: {task: mail, schedule: "*/2 * * * *", payload: {a: 1}}\n').api
     (entry,) = api.ok("GET", "/cron")["items"]
     assert (entry["name"], entry["task"], entry["schedule"]) == ("joke", "mail", "*/2 * * * *")
@@ -701,7 +701,7 @@ def test_the_timetable_and_the_workers_are_shown(start):
     assert api.ok("GET", "/workers") == {"items": [], "next": None}
 
 
-def test_an_entry_of_the_timetable_is_set_replaced_and_removed(api):
+def test_an_entry_of_the_cron_entries_is_set_replaced_and_removed(api):
     body = {"task": "mail", "schedule": "30 7 * * mon-fri", "timezone": "Europe/Berlin", "payload": {"a": [1.50]}}
     entry = api.ok("PUT", "/cron/wake", body, status=201)
     assert {key: entry[key] for key in body} == body
@@ -746,7 +746,7 @@ def test_a_bad_entry_is_refused_and_its_member_named(api):
     assert api.ok("GET", "/cron")["items"] == []
 
 
-def test_strict_tasks_hold_for_the_timetable(start):
+def test_strict_tasks_hold_for_the_cron_entries(start):
     api = start("strict_tasks: true\n").api
     problem = api.problem(400, "PUT", "/cron/beat", {"task": "mial", "schedule": "@daily"})
     assert (problem["field"], problem["hint"]) == ("task", "did you mean 'mail'?")

@@ -51,7 +51,7 @@ def test_empty_store_is_set_up_by_many_at_once(fleet):
         assert server.stop() == 0
 
 
-# ---- The timetable -------------------------------------------------------------------------------
+# ---- The cron_entries -------------------------------------------------------------------------------
 
 
 ENTRIES = 8
@@ -80,7 +80,7 @@ def move_marks(fleet, quick, to_ms):
 
 
 def ticks(fleet):
-    jobs = [job for job in fleet.jobs() if job["task"] == "pulse"]
+    jobs = [job for job in fleet.jobs() if job["task"] == "store_status"]
     return sorted(json.loads(job["payload"])["entry"] if isinstance(job["payload"], str) else job["payload"]["entry"]
                   for job in jobs)
 
@@ -89,8 +89,8 @@ def test_each_tick_is_made_once_by_three_servers(fleet, quick):
     now = datetime.datetime.now(datetime.timezone.utc)
     minute = (now.minute - 5) % 60  # the next one is most of an hour away
     entries = [f"entry-{i}" for i in range(ENTRIES)]
-    fleet.configure("tasks: {pulse: {}, wake: {}}\ncron:\n" + "".join(
-        f"  {name}: {{task: pulse, schedule: '{minute} * * * *', overlap: allow, payload: {{entry: {name}}}}}\n" for name in entries))
+    fleet.configure("tasks: {store_status: {}, wake: {}}\ncron:\n" + "".join(
+        f"  {name}: {{task: store_status, schedule: '{minute} * * * *', overlap: allow, payload: {{entry: {name}}}}}\n" for name in entries))
     for _ in range(3):
         fleet.serve().ready()
     for done in range(1, ROUNDS + 1):

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/json/json.h"
-#include "base/sys/file.h"
+#include "base/os/file.h"
 #include "base/text/buf.h"
 
 struct vectors {

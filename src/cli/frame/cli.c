@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/json/writer.h"
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "cli/frame/describe.h"
 #include "cli/frame/help.h"
 #include "cli/frame/report.h"

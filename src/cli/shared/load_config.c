@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/sys/log.h"
+#include "base/os/log.h"
 
 #define FLAGS_MAX 64
 

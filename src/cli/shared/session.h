@@ -14,7 +14,7 @@
 #ifndef CLI_SHARED_SESSION_H
 #define CLI_SHARED_SESSION_H
 
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "cli/frame/cli.h"
 #include "config/config.h"
 #include "engine/committer.h"

@@ -55,7 +55,7 @@ static const struct variable *find_same(const struct variables *variables,
  * so many names, so the list stays short whatever it is fed. */
 static void gather(struct layers *layers, const struct variable *given, struct variables *variables)
 {
-    if (!key_find_variable(given->name) && !foreign_known(given->name)) {
+    if (!key_find_variable(given->name) && !env_compat_known(given->name)) {
         if (!is_not_a_setting(given->name))
             warn_unknown(layers, given);
         return;
@@ -81,7 +81,7 @@ static void gather(struct layers *layers, const struct variable *given, struct v
 
 static bool may_matter(struct str name, struct str value)
 {
-    return value.len > 0 && (str_starts_with(name, STR(PREFIX)) || foreign_known(name));
+    return value.len > 0 && (str_starts_with(name, STR(PREFIX)) || env_compat_known(name));
 }
 
 /* For messages, and as short as they are. */

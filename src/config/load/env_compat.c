@@ -9,7 +9,7 @@
 #include "core/retry/policy.h"
 
 /* Fills keys from a variable; false when its value makes no sense. */
-typedef bool foreign_fn(struct layers *layers, const struct variable *variable);
+typedef bool env_compat_fn(struct layers *layers, const struct variable *variable);
 
 static bool fill(struct layers *layers, const char *key, const char *value,
                  const struct variable *variable)
@@ -108,7 +108,7 @@ static bool store_url(struct layers *layers, const struct variable *variable)
 /* In the order in which they are asked: the first that fills a key has it. */
 static const struct {
     const char *name;
-    foreign_fn *apply;
+    env_compat_fn *apply;
 } FOREIGN[] = {
     {"MAX_RETRIES", attempts},
     {"MAX_RETRY_ATTEMPTS", attempts},
@@ -120,7 +120,7 @@ static const struct {
 };
 #define N_FOREIGN (sizeof FOREIGN / sizeof FOREIGN[0])
 
-bool foreign_known(struct str name)
+bool env_compat_known(struct str name)
 {
     for (size_t i = 0; i < N_FOREIGN; i++)
         if (str_is(name, FOREIGN[i].name))
@@ -141,7 +141,7 @@ static void fill_store_by_path(struct layers *layers)
         layer_fill(layers, key_find(STR("store")), url, node->source);
 }
 
-void foreign_apply(struct layers *layers, const struct variables *variables)
+void env_compat_apply(struct layers *layers, const struct variables *variables)
 {
     fill_store_by_path(layers);
     for (size_t i = 0; i < N_FOREIGN; i++) {

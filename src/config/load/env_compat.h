@@ -17,9 +17,9 @@
 
 struct variables;
 
-bool foreign_known(struct str name);
+bool env_compat_known(struct str name);
 
 /* After all other settings are in the document. */
-void foreign_apply(struct layers *layers, const struct variables *variables);
+void env_compat_apply(struct layers *layers, const struct variables *variables);
 
 #endif

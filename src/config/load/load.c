@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/sys/file.h"
+#include "base/os/file.h"
 #include "base/text/suggest.h"
 #include "config/document/dotenv.h"
 #include "config/load/env.h"
@@ -127,7 +127,7 @@ static void apply_settings(struct loading *l)
     layer_short_forms(&l->layers);
     env_apply(&l->layers, &l->variables);
     apply_flags(l);
-    foreign_apply(&l->layers, &l->variables);
+    env_compat_apply(&l->layers, &l->variables);
 }
 
 /* ---- Secrets --------------------------------------------------------------------------------

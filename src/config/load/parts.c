@@ -1,4 +1,4 @@
-/* Policies, tasks, breakers and entries of the timetable that come on their own, as JSON. */
+/* Policies, tasks, breakers and cron entries that come on their own, as JSON. */
 #include "config/config.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static int bind_json(struct arena *arena, struct str json, const struct table *t
 
 /* ---- Policies ------------------------------------------------------------------------------- */
 
-struct policy_box {
+struct parsed_policy {
     struct arena arena;
     struct redrive_policy policy;
 };
@@ -81,7 +81,7 @@ static void copy_delays(struct arena *arena, struct redrive_backoff *backoff)
 }
 
 /* Makes what a copied policy points to its own. */
-static void copy_parts(struct policy_box *box)
+static void copy_parts(struct parsed_policy *box)
 {
     struct redrive_policy *policy = &box->policy;
     copy_match(&box->arena, &policy->retry_on);
@@ -104,9 +104,9 @@ static void finish_rules(struct binder *b, const struct node *root, void *object
 }
 
 int policy_parse_json(struct str json, const struct redrive_policy *defaults,
-                      struct policy_box **ret, struct redrive_err *err)
+                      struct parsed_policy **ret, struct redrive_err *err)
 {
-    struct policy_box *box = calloc(1, sizeof *box);
+    struct parsed_policy *box = calloc(1, sizeof *box);
     if (!box)
         return err_nomem(err);
     arena_init(&box->arena);
@@ -117,19 +117,19 @@ int policy_parse_json(struct str json, const struct redrive_policy *defaults,
     copy_parts(box);
     int rc = bind_json(&box->arena, json, &TABLE_POLICY_JSON, &box->policy, finish_rules, err);
     if (rc < 0) {
-        policy_box_free(box);
+        parsed_policy_free(box);
         return rc;
     }
     *ret = box;
     return 0;
 }
 
-const struct redrive_policy *policy_box_get(const struct policy_box *box)
+const struct redrive_policy *parsed_policy_get(const struct parsed_policy *box)
 {
     return &box->policy;
 }
 
-void policy_box_free(struct policy_box *box)
+void parsed_policy_free(struct parsed_policy *box)
 {
     if (!box)
         return;
@@ -139,7 +139,7 @@ void policy_box_free(struct policy_box *box)
 
 /* ---- Tasks ---------------------------------------------------------------------------------- */
 
-struct task_box {
+struct parsed_task {
     struct arena arena;
     struct config_task task;
 };
@@ -153,10 +153,10 @@ void task_write_json(const struct config_task *task, struct json_writer *w)
     json_end_object(w);
 }
 
-int task_parse_json(struct str name, struct str json, struct task_box **ret,
+int task_parse_json(struct str name, struct str json, struct parsed_task **ret,
                     struct redrive_err *err)
 {
-    struct task_box *box = calloc(1, sizeof *box);
+    struct parsed_task *box = calloc(1, sizeof *box);
     if (!box)
         return err_nomem(err);
     arena_init(&box->arena);
@@ -170,19 +170,19 @@ int task_parse_json(struct str name, struct str json, struct task_box **ret,
     redrive_breaker_config_init(&box->task.breaker.config);
     int rc = bind_json(&box->arena, json, &TABLE_TASK, &box->task, NULL, err);
     if (rc < 0) {
-        task_box_free(box);
+        parsed_task_free(box);
         return rc;
     }
     *ret = box;
     return 0;
 }
 
-const struct config_task *task_box_get(const struct task_box *box)
+const struct config_task *parsed_task_get(const struct parsed_task *box)
 {
     return &box->task;
 }
 
-void task_box_free(struct task_box *box)
+void parsed_task_free(struct parsed_task *box)
 {
     if (!box)
         return;
@@ -210,9 +210,9 @@ int breaker_parse_json(struct str json, const struct redrive_breaker_config *def
     return rc;
 }
 
-/* ---- Entries of the timetable --------------------------------------------------------------- */
+/* ---- Cron entries ---------------------------------------------------------------------------- */
 
-struct cron_box {
+struct parsed_cron {
     struct arena arena;
     struct zone *zones;
     struct config_cron entry;
@@ -245,7 +245,7 @@ static int check_entry_name(struct str name, char *ret_field, struct redrive_err
 }
 
 static int parse_entry(const struct config *config, bool among, struct str name, struct str json,
-                       struct cron_box *box, char *ret_field, struct redrive_err *err)
+                       struct parsed_cron *box, char *ret_field, struct redrive_err *err)
 {
     const char *zone_dir = config && config->owned ? config->owned->zone_dir : NULL;
     struct binder binder = {
@@ -264,11 +264,11 @@ static int parse_entry(const struct config *config, bool among, struct str name,
 }
 
 int cron_parse_json(const struct config *config, bool among, struct str name, struct str json,
-                    struct cron_box **ret, char ret_field[CONFIG_FIELD_MAX],
+                    struct parsed_cron **ret, char ret_field[CONFIG_FIELD_MAX],
                     struct redrive_err *err)
 {
     char field[CONFIG_FIELD_MAX] = "";
-    struct cron_box *box = calloc(1, sizeof *box);
+    struct parsed_cron *box = calloc(1, sizeof *box);
     if (!box)
         return err_nomem(err);
     arena_init(&box->arena);
@@ -276,19 +276,19 @@ int cron_parse_json(const struct config *config, bool among, struct str name, st
     if (ret_field)
         memcpy(ret_field, field, sizeof field);
     if (rc < 0) {
-        cron_box_free(box);
+        parsed_cron_free(box);
         return rc;
     }
     *ret = box;
     return 0;
 }
 
-const struct config_cron *cron_box_get(const struct cron_box *box)
+const struct config_cron *parsed_cron_get(const struct parsed_cron *box)
 {
     return &box->entry;
 }
 
-void cron_box_free(struct cron_box *box)
+void parsed_cron_free(struct parsed_cron *box)
 {
     if (!box)
         return;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/sys/file.h"
+#include "base/os/file.h"
 #include "config/document/node.h"
 
 static int unknown_zone(struct str name, const char *dir, const struct redrive_err *why,

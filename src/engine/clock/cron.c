@@ -17,10 +17,10 @@ struct made {
     enum redrive_state state;
 };
 
-static int submit_tick(struct engine *e, const struct timetable_slot *slot, const char *unique_key,
+static int submit_tick(struct engine *e, const struct cron_entry *slot, const char *unique_key,
                        const char *limit_key, struct made *ret, struct redrive_err *err)
 {
-    const struct config_cron *entry = timetable_entry(slot);
+    const struct config_cron *entry = cron_entry_config(slot);
     const struct job_spec spec = {
         .tenant = str_of(slot->tenant),
         .task = str_of(entry->task),
@@ -43,7 +43,7 @@ static int submit_tick(struct engine *e, const struct timetable_slot *slot, cons
     return rc;
 }
 
-static int find_waiting(struct engine *e, const struct timetable_slot *slot, const char *unique_key,
+static int find_waiting(struct engine *e, const struct cron_entry *slot, const char *unique_key,
                         bool *ret_found, struct made *ret, struct redrive_err *err)
 {
     const struct job_filter filter = {
@@ -65,7 +65,7 @@ static int find_waiting(struct engine *e, const struct timetable_slot *slot, con
 }
 
 /* One runs and one waits: two keys are enough for the two. */
-static int queue_one(struct engine *e, const struct timetable_slot *slot, const char *key,
+static int queue_one(struct engine *e, const struct cron_entry *slot, const char *key,
                      struct made *ret, struct redrive_err *err)
 {
     char other[300], limit[300];
@@ -83,13 +83,13 @@ static int queue_one(struct engine *e, const struct timetable_slot *slot, const 
     return rc;
 }
 
-static int make_job(struct engine *e, const struct timetable_slot *slot, struct made *ret,
+static int make_job(struct engine *e, const struct cron_entry *slot, struct made *ret,
                     struct redrive_err *err)
 {
     char key[270];
     *ret = (struct made){0};
     (void)snprintf(key, sizeof key, "cron:%.240s", slot->name);
-    switch (timetable_entry(slot)->overlap) {
+    switch (cron_entry_config(slot)->overlap) {
     case CONFIG_OVERLAP_SKIP: return submit_tick(e, slot, key, NULL, ret, err);
     case CONFIG_OVERLAP_QUEUE_ONE: return queue_one(e, slot, key, ret, err);
     case CONFIG_OVERLAP_ALLOW:
@@ -119,7 +119,7 @@ static int64_t last_tick(const struct config_cron *entry, int64_t after_ms, int6
 }
 
 /* Nobody waits for an answer: that a tick was for nothing is told in the log. */
-static void log_refusal(const struct engine *e, const struct timetable_slot *slot,
+static void log_refusal(const struct engine *e, const struct cron_entry *slot,
                         const struct redrive_err *why)
 {
     log_event(e->options.log, LOG_LEVEL_WARNING, engine_now_ms(e), "cron_tick_refused",
@@ -128,14 +128,14 @@ static void log_refusal(const struct engine *e, const struct timetable_slot *slo
 }
 
 /* The time of the next tick has come, or the entry is seen for the first time. */
-static int tick_slot(struct engine *e, struct timetable_slot *slot, struct redrive_err *err)
+static int tick_slot(struct engine *e, struct cron_entry *slot, struct redrive_err *err)
 {
-    const struct config_cron *entry = timetable_entry(slot);
+    const struct config_cron *entry = cron_entry_config(slot);
     const bool is_new = slot->version == 0;
     struct made made;
     bool won;
     int64_t at_ms = is_new ? e->now_ms : last_tick(entry, slot->last_ms, e->now_ms);
-    int rc = timetable_mark(e, slot, at_ms, &won, err);
+    int rc = cron_entries_mark(e, slot, at_ms, &won, err);
     if (rc == 0 && won && !is_new) {
         rc = make_job(e, slot, &made, err);
         if (rc == 0 && made.refusal.code < 0)
@@ -150,8 +150,8 @@ static int tick_slot(struct engine *e, struct timetable_slot *slot, struct redri
 int cron_ticks(struct engine *e, struct redrive_err *err)
 {
     int rc = 0;
-    for (size_t i = 0; i < e->timetable.n && rc == 0; i++) {
-        struct timetable_slot *slot = &e->timetable.slots[i];
+    for (size_t i = 0; i < e->cron_entries.n && rc == 0; i++) {
+        struct cron_entry *slot = &e->cron_entries.slots[i];
         if (slot->next_ms > e->now_ms) {
             engine_want_own(e, slot->next_ms);
             continue;
@@ -168,9 +168,9 @@ int cron_ticks(struct engine *e, struct redrive_err *err)
 static int apply_by_hand(struct engine *e, struct op *base, struct redrive_err *err)
 {
     struct cron_op *op = (struct cron_op *)base;
-    const struct timetable_slot *slot = timetable_find(&e->timetable, op->tenant, op->name);
+    const struct cron_entry *slot = cron_entries_find(&e->cron_entries, op->tenant, op->name);
     struct made made;
-    if (!slot || !timetable_entry(slot)) {
+    if (!slot || !cron_entry_config(slot)) {
         base->code = err_set(&base->err, REDRIVE_E_NOT_FOUND, "there is no periodic task '%.*s'",
                              (int)op->name.len, op->name.ptr);
         return 0;

@@ -21,10 +21,10 @@ struct engine;
 /* Makes the ticks that are due and asks to be woken for the next. */
 int cron_ticks(struct engine *e, struct redrive_err *err);
 
-/* A tick by hand: the job of an entry, now, under its rule of overlap. The timetable goes on as if
- * nothing had been. REDRIVE_E_NOT_FOUND: there is no such entry; REDRIVE_E_STATE: the rule allows
- * no further job; `id` and `state` are then those of the job that is in the way. Any other refusal
- * is that of the job. */
+/* A tick by hand: the job of an entry, now, under its rule of overlap. The cron_entries goes on as
+ * if nothing had been. REDRIVE_E_NOT_FOUND: there is no such entry; REDRIVE_E_STATE: the rule
+ * allows no further job; `id` and `state` are then those of the job that is in the way. Any other
+ * refusal is that of the job. */
 #define CRON_ID_MAX 256
 struct cron_op {
     struct op op;

@@ -34,10 +34,10 @@ static void add_own(const struct config *config, const struct shared_page *rows,
 {
     for (size_t i = 0; i < config->n_cron; i++) {
         const struct config_cron *entry = &config->cron[i];
-        struct timetable_row says = {0};
+        struct cron_entry_row says = {0};
         for (size_t j = 0; j < rows->n; j++)
             if (str_is(rows->rows[j].key, entry->name) &&
-                !timetable_row_read(rows->rows[j].value, &says))
+                !cron_entry_row_read(rows->rows[j].value, &says))
                 says.last_ms = 0;
         page->items[page->n++] = item_of(entry, false, says.last_ms, now_ms);
     }
@@ -46,16 +46,16 @@ static void add_own(const struct config *config, const struct shared_page *rows,
 static int add_stored(const struct config *config, const struct shared_row *row, int64_t now_ms,
                       struct cron_page *page, struct redrive_err *err)
 {
-    struct timetable_row says;
-    struct cron_box *box = NULL;
-    if (timetable_own(config, row->tenant, row->key) || !timetable_row_read(row->value, &says) ||
-        says.definition.len == 0)
+    struct cron_entry_row says;
+    struct parsed_cron *box = NULL;
+    if (cron_entries_own(config, row->tenant, row->key) ||
+        !cron_entry_row_read(row->value, &says) || says.definition.len == 0)
         return 0;
     int rc = cron_parse_json(config, false, row->key, says.definition, &box, NULL, NULL);
     if (rc < 0)
         return rc == REDRIVE_E_NOMEM ? err_nomem(err) : 0;
     page->boxes[page->n_boxes++] = box;
-    page->items[page->n++] = item_of(cron_box_get(box), true, says.last_ms, now_ms);
+    page->items[page->n++] = item_of(parsed_cron_get(box), true, says.last_ms, now_ms);
     return 0;
 }
 
@@ -69,7 +69,7 @@ int cron_page_read(struct store *store, const struct config *config, struct str 
     if (rc < 0)
         return rc;
     ret->items = calloc(rows.n + (has_own ? config->n_cron : 0) + 1, sizeof *ret->items);
-    ret->boxes = calloc(rows.n + 1, sizeof(struct cron_box *));
+    ret->boxes = calloc(rows.n + 1, sizeof(struct parsed_cron *));
     if (!ret->items || !ret->boxes) {
         shared_page_release(&rows);
         cron_page_release(ret);
@@ -88,7 +88,7 @@ int cron_page_read(struct store *store, const struct config *config, struct str 
 void cron_page_release(struct cron_page *page)
 {
     for (size_t i = 0; page->boxes && i < page->n_boxes; i++)
-        cron_box_free(page->boxes[i]);
+        parsed_cron_free(page->boxes[i]);
     free(page->boxes);
     free(page->items);
     *page = (struct cron_page){0};
@@ -114,7 +114,7 @@ void cron_item_write_json(struct json_writer *w, const struct cron_item *item)
 /* The row of an entry, and what it says. */
 struct found {
     const struct shared_row *row; /* NULL: there is none */
-    struct timetable_row says;    /* without a definition: nobody has stored an entry */
+    struct cron_entry_row says;   /* without a definition: nobody has stored an entry */
     size_t n_stored;              /* entries of the tenant */
 };
 
@@ -122,9 +122,9 @@ static void find_row(const struct shared_page *page, struct str name, struct fou
 {
     *ret = (struct found){0};
     for (size_t i = 0; i < page->n; i++) {
-        struct timetable_row says;
-        if (!timetable_row_read(page->rows[i].value, &says))
-            says = (struct timetable_row){0};
+        struct cron_entry_row says;
+        if (!cron_entry_row_read(page->rows[i].value, &says))
+            says = (struct cron_entry_row){0};
         ret->n_stored += says.definition.len > 0;
         if (str_eq(page->rows[i].key, name)) {
             ret->row = &page->rows[i];
@@ -137,7 +137,7 @@ static void find_row(const struct shared_page *page, struct str name, struct fou
 static bool is_configured(const struct engine *e, struct op *op, struct str tenant, struct str name)
 {
     const struct config *config = e->options.config;
-    if (!timetable_own(config, tenant, name))
+    if (!cron_entries_own(config, tenant, name))
         return false;
     op->code = err_set(&op->err, REDRIVE_E_STATE, "'%.*s' is an entry of the configuration",
                        (int)name.len, name.ptr);
@@ -155,19 +155,19 @@ static void answer_beaten(struct op *op)
 
 /* Which tick is the last one that need not be made. */
 static int64_t first_mark(const struct engine *e, const struct cron_put_op *op,
-                          const struct timetable_row *before)
+                          const struct cron_entry_row *before)
 {
-    const struct config_cron *entry = cron_box_get(op->box);
-    struct cron_box *box = NULL;
+    const struct config_cron *entry = parsed_cron_get(op->box);
+    struct parsed_cron *box = NULL;
     int64_t mark_ms = e->now_ms;
     if (before->definition.len > 0 &&
         cron_parse_json(op->config, false, op->name, before->definition, &box, NULL, NULL) == 0) {
-        const struct config_cron *former = cron_box_get(box);
+        const struct config_cron *former = parsed_cron_get(box);
         if (strcmp(former->schedule, entry->schedule) == 0 &&
             strcmp(former->timezone, entry->timezone) == 0)
             mark_ms = before->last_ms;
     }
-    cron_box_free(box);
+    parsed_cron_free(box);
     return mark_ms;
 }
 
@@ -175,7 +175,7 @@ static int put(struct engine *e, struct cron_put_op *op, const struct found *fou
                struct redrive_err *err)
 {
     const struct str definition = buf_str(&op->definition);
-    struct timetable_row row = found->says;
+    struct cron_entry_row row = found->says;
     bool won = true;
     int rc = 0;
     op->created = row.definition.len == 0;
@@ -186,15 +186,15 @@ static int put(struct engine *e, struct cron_put_op *op, const struct found *fou
         return 0;
     }
     if (!str_eq(row.definition, definition)) {
-        row = (struct timetable_row){first_mark(e, op, &row), definition};
-        rc = timetable_row_put(e, op->tenant, op->name, found->row ? found->row->version : 0, &row,
-                               NULL, &won, err);
+        row = (struct cron_entry_row){first_mark(e, op, &row), definition};
+        rc = cron_entry_row_put(e, op->tenant, op->name, found->row ? found->row->version : 0, &row,
+                                NULL, &won, err);
         if (rc == 0)
-            rc = timetable_load(e, err);
+            rc = cron_entries_load(e, err);
     }
     if (rc == 0 && !won)
         answer_beaten(&op->op);
-    op->shown = item_of(cron_box_get(op->box), true, row.last_ms, e->now_ms);
+    op->shown = item_of(parsed_cron_get(op->box), true, row.last_ms, e->now_ms);
     return rc;
 }
 
@@ -226,7 +226,7 @@ int cron_put_op_init(struct cron_put_op *op, const struct engine *e, struct str 
         return rc;
     struct json_writer w;
     json_writer_init(&w, &op->definition);
-    cron_write_json(cron_box_get(op->box), &w);
+    cron_write_json(parsed_cron_get(op->box), &w);
     rc = buf_failed(&op->definition);
     if (rc == REDRIVE_E_TOO_BIG) {
         (void)str_copy(op->field, sizeof op->field, STR("payload"));
@@ -239,7 +239,7 @@ int cron_put_op_init(struct cron_put_op *op, const struct engine *e, struct str 
 
 void cron_put_op_release(struct cron_put_op *op)
 {
-    cron_box_free(op->box);
+    parsed_cron_free(op->box);
     buf_release(&op->definition);
     config_free(op->config);
     op->box = NULL;
@@ -251,13 +251,13 @@ void cron_put_op_release(struct cron_put_op *op)
 static void answer_unknown(const struct engine *e, struct op *op, struct str tenant,
                            struct str name)
 {
-    const char **names = calloc(e->timetable.n + 1, sizeof *names);
+    const char **names = calloc(e->cron_entries.n + 1, sizeof *names);
     size_t n = 0;
     op->code = err_set(&op->err, REDRIVE_E_NOT_FOUND, "there is no periodic task '%.*s'",
                        (int)(name.len < 128 ? name.len : 128), name.ptr);
-    for (size_t i = 0; names && i < e->timetable.n; i++)
-        if (str_is(tenant, e->timetable.slots[i].tenant))
-            names[n++] = e->timetable.slots[i].name;
+    for (size_t i = 0; names && i < e->cron_entries.n; i++)
+        if (str_is(tenant, e->cron_entries.slots[i].tenant))
+            names[n++] = e->cron_entries.slots[i].name;
     const char *nearest = names ? suggest(name, names, n) : NULL;
     if (nearest)
         err_hint(&op->err, "did you mean '%s'?", nearest);
@@ -278,11 +278,11 @@ static int apply_remove(struct engine *e, struct op *base, struct redrive_err *e
     if (rc == 0 && found.says.definition.len == 0) {
         answer_unknown(e, base, op->tenant, op->name);
     } else if (rc == 0) {
-        rc = timetable_row_put(e, op->tenant, op->name, found.row->version, NULL, NULL, &won, err);
+        rc = cron_entry_row_put(e, op->tenant, op->name, found.row->version, NULL, NULL, &won, err);
         if (rc == 0 && !won)
             answer_beaten(base);
         else if (rc == 0)
-            rc = timetable_load(e, err);
+            rc = cron_entries_load(e, err);
     }
     shared_page_release(&page);
     return rc;

@@ -1,4 +1,4 @@
-/* cron_edit.h - what people do to the timetable: set an entry, remove one, look at them all.
+/* cron_edit.h - sets, removes and lists cron entries.
  *
  *     struct cron_put_op op;
  *     rc = cron_put_op_init(&op, engine, tenant, name, json, err);   op.field: what is at fault
@@ -33,7 +33,7 @@ struct cron_item {
 struct cron_page {
     struct cron_item *items; /* the configuration's in its order, then the stored ones by name */
     size_t n;
-    struct cron_box **boxes; /* what stored items point to */
+    struct parsed_cron **boxes; /* what stored items point to */
     size_t n_boxes;
 };
 
@@ -55,7 +55,7 @@ struct cron_put_op {
     struct str name;
     char field[CONFIG_FIELD_MAX]; /* of a definition that was refused: what is at fault, or "" */
     struct config *config;        /* what it was checked by */
-    struct cron_box *box;
+    struct parsed_cron *box;
     struct buf definition;
     /* The answer. */
     bool created;

@@ -13,12 +13,12 @@ static const struct str OWN_TENANT = {ENGINE_TENANT_DEFAULT, sizeof ENGINE_TENAN
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-bool timetable_row_read(struct str json, struct timetable_row *ret)
+bool cron_entry_row_read(struct str json, struct cron_entry_row *ret)
 {
     struct json_reader r;
     struct json_string key;
     bool found = false;
-    *ret = (struct timetable_row){0};
+    *ret = (struct cron_entry_row){0};
     json_reader_init(&r, json, NULL);
     if (json_enter_object(&r) == 0) {
         while (json_next_key(&r, &key) > 0) {
@@ -32,7 +32,7 @@ bool timetable_row_read(struct str json, struct timetable_row *ret)
     return found;
 }
 
-static void write_row(const struct timetable_row *row, const struct config_cron *own,
+static void write_row(const struct cron_entry_row *row, const struct config_cron *own,
                       struct buf *out)
 {
     struct json_writer w;
@@ -51,9 +51,9 @@ static void write_row(const struct timetable_row *row, const struct config_cron 
     json_end_object(&w);
 }
 
-int timetable_row_put(struct engine *e, struct str tenant, struct str name, int64_t version,
-                      const struct timetable_row *row, const struct config_cron *own, bool *ret_won,
-                      struct redrive_err *err)
+int cron_entry_row_put(struct engine *e, struct str tenant, struct str name, int64_t version,
+                       const struct cron_entry_row *row, const struct config_cron *own,
+                       bool *ret_won, struct redrive_err *err)
 {
     struct move_result result = {0};
     struct buf value;
@@ -81,25 +81,25 @@ int timetable_row_put(struct engine *e, struct str tenant, struct str name, int6
 
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
-static void slot_release(struct timetable_slot *slot)
+static void slot_release(struct cron_entry *slot)
 {
     free(slot->tenant);
     free(slot->name);
     free(slot->definition);
-    cron_box_free(slot->box);
-    *slot = (struct timetable_slot){0};
+    parsed_cron_free(slot->box);
+    *slot = (struct cron_entry){0};
 }
 
-void timetable_release(struct timetable *table)
+void cron_entries_release(struct cron_entries *table)
 {
     for (size_t i = 0; i < table->n; i++)
         if (!table->slots[i].has_moved)
             slot_release(&table->slots[i]);
     free(table->slots);
-    *table = (struct timetable){0};
+    *table = (struct cron_entries){0};
 }
 
-void timetable_forget(struct timetable *table)
+void cron_entries_forget(struct cron_entries *table)
 {
     for (size_t i = 0; i < table->n; i++)
         table->slots[i].version = -1;
@@ -107,18 +107,18 @@ void timetable_forget(struct timetable *table)
 
 static int compare_slots(const void *a, const void *b)
 {
-    const struct timetable_slot *left = a, *right = b;
+    const struct cron_entry *left = a, *right = b;
     int order = str_compare(str_of(left->tenant), str_of(right->tenant));
     return order ? order : str_compare(str_of(left->name), str_of(right->name));
 }
 
-struct timetable_slot *timetable_find(const struct timetable *table, struct str tenant,
-                                      struct str name)
+struct cron_entry *cron_entries_find(const struct cron_entries *table, struct str tenant,
+                                     struct str name)
 {
     size_t from = 0, to = table->n;
     while (from < to) {
         const size_t at = from + (to - from) / 2;
-        struct timetable_slot *slot = &table->slots[at];
+        struct cron_entry *slot = &table->slots[at];
         int order = str_compare(tenant, str_of(slot->tenant));
         if (order == 0)
             order = str_compare(name, str_of(slot->name));
@@ -132,13 +132,13 @@ struct timetable_slot *timetable_find(const struct timetable *table, struct str 
     return NULL;
 }
 
-const struct config_cron *timetable_entry(const struct timetable_slot *slot)
+const struct config_cron *cron_entry_config(const struct cron_entry *slot)
 {
-    return slot->own ? slot->own : slot->box ? cron_box_get(slot->box) : NULL;
+    return slot->own ? slot->own : slot->box ? parsed_cron_get(slot->box) : NULL;
 }
 
-const struct config_cron *timetable_own(const struct config *config, struct str tenant,
-                                        struct str name)
+const struct config_cron *cron_entries_own(const struct config *config, struct str tenant,
+                                           struct str name)
 {
     if (!config || !str_eq(tenant, OWN_TENANT))
         return NULL;
@@ -148,9 +148,9 @@ const struct config_cron *timetable_own(const struct config *config, struct str 
     return NULL;
 }
 
-static void find_next(struct timetable_slot *slot)
+static void find_next(struct cron_entry *slot)
 {
-    const struct config_cron *entry = timetable_entry(slot);
+    const struct config_cron *entry = cron_entry_config(slot);
     if (!entry)
         slot->next_ms = INT64_MAX;
     else if (slot->version == 0)
@@ -159,12 +159,12 @@ static void find_next(struct timetable_slot *slot)
         slot->next_ms = INT64_MAX;
 }
 
-int timetable_mark(struct engine *e, struct timetable_slot *slot, int64_t last_ms, bool *ret_won,
-                   struct redrive_err *err)
+int cron_entries_mark(struct engine *e, struct cron_entry *slot, int64_t last_ms, bool *ret_won,
+                      struct redrive_err *err)
 {
-    const struct timetable_row row = {last_ms, str_of(slot->definition)};
-    int rc = timetable_row_put(e, str_of(slot->tenant), str_of(slot->name), slot->version, &row,
-                               slot->own, ret_won, err);
+    const struct cron_entry_row row = {last_ms, str_of(slot->definition)};
+    int rc = cron_entry_row_put(e, str_of(slot->tenant), str_of(slot->name), slot->version, &row,
+                                slot->own, ret_won, err);
     if (*ret_won) {
         slot->version++;
         slot->last_ms = last_ms;
@@ -176,7 +176,7 @@ int timetable_mark(struct engine *e, struct timetable_slot *slot, int64_t last_m
 /* ---- Loading --------------------------------------------------------------------------------- */
 
 /* A zone that this machine lacks, or keys of a later version: others may know them. */
-static void read_definition(struct engine *e, struct timetable_slot *slot)
+static void read_definition(struct engine *e, struct cron_entry *slot)
 {
     struct redrive_err why = {0};
     if (cron_parse_json(e->options.config, false, str_of(slot->name), str_of(slot->definition),
@@ -186,30 +186,30 @@ static void read_definition(struct engine *e, struct timetable_slot *slot)
                   LOG_S("error", why.message), LOG_S("detail", why.detail));
 }
 
-static int slot_init(struct timetable_slot *slot, struct str tenant, struct str name,
+static int slot_init(struct cron_entry *slot, struct str tenant, struct str name,
                      struct redrive_err *err)
 {
-    *slot = (struct timetable_slot){.tenant = str_dup(tenant), .name = str_dup(name)};
+    *slot = (struct cron_entry){.tenant = str_dup(tenant), .name = str_dup(name)};
     return slot->tenant && slot->name ? 0 : err_nomem(err);
 }
 
 /* The version alone does not tell: a row that was removed and put again starts at the first. */
-static bool is_as_known(const struct timetable_slot *known, const struct shared_row *row,
-                        const struct timetable_row *says)
+static bool is_as_known(const struct cron_entry *known, const struct shared_row *row,
+                        const struct cron_entry_row *says)
 {
     return known->version == row->version && known->last_ms == says->last_ms &&
            str_eq(str_of(known->definition), says->definition);
 }
 
 /* One entry at the end of `table`, or none if the row is a mark that nobody needs. */
-static int take_row(struct engine *e, struct timetable *table, const struct shared_row *row,
+static int take_row(struct engine *e, struct cron_entries *table, const struct shared_row *row,
                     struct redrive_err *err)
 {
-    const struct config_cron *own = timetable_own(e->options.config, row->tenant, row->key);
-    struct timetable_slot *known = timetable_find(&e->timetable, row->tenant, row->key);
-    struct timetable_slot *slot = &table->slots[table->n];
-    struct timetable_row says;
-    if (!timetable_row_read(row->value, &says))
+    const struct config_cron *own = cron_entries_own(e->options.config, row->tenant, row->key);
+    struct cron_entry *known = cron_entries_find(&e->cron_entries, row->tenant, row->key);
+    struct cron_entry *slot = &table->slots[table->n];
+    struct cron_entry_row says;
+    if (!cron_entry_row_read(row->value, &says))
         return own ? err_set(err, REDRIVE_E_CORRUPT, "the row of the periodic task '%s' is damaged",
                              own->name)
                    : 0;
@@ -236,22 +236,23 @@ static int take_row(struct engine *e, struct timetable *table, const struct shar
     return rc;
 }
 
-static void sort(struct timetable *table)
+static void sort(struct cron_entries *table)
 {
     if (table->n > 1)
         qsort(table->slots, table->n, sizeof table->slots[0], compare_slots);
 }
 
 /* The entries of the configuration that have no row yet. */
-static int take_own(const struct config *config, struct timetable *table, struct redrive_err *err)
+static int take_own(const struct config *config, struct cron_entries *table,
+                    struct redrive_err *err)
 {
-    const struct timetable with_rows = *table;
+    const struct cron_entries with_rows = *table;
     int rc = 0;
     for (size_t i = 0; config && i < config->n_cron && rc == 0; i++) {
         const struct config_cron *own = &config->cron[i];
-        if (timetable_find(&with_rows, OWN_TENANT, str_of(own->name)))
+        if (cron_entries_find(&with_rows, OWN_TENANT, str_of(own->name)))
             continue;
-        struct timetable_slot *slot = &table->slots[table->n++];
+        struct cron_entry *slot = &table->slots[table->n++];
         rc = slot_init(slot, OWN_TENANT, str_of(own->name), err);
         slot->own = own;
         find_next(slot);
@@ -259,10 +260,10 @@ static int take_own(const struct config *config, struct timetable *table, struct
     return rc;
 }
 
-int timetable_load(struct engine *e, struct redrive_err *err)
+int cron_entries_load(struct engine *e, struct redrive_err *err)
 {
     const struct config *config = e->options.config;
-    struct timetable table = {0};
+    struct cron_entries table = {0};
     struct shared_page page = {0};
     int rc = e->ops->shared_list(e->store, SHARED_CRON, (struct str){0}, &page, err);
     if (rc < 0)
@@ -279,10 +280,10 @@ int timetable_load(struct engine *e, struct redrive_err *err)
         rc = take_own(config, &table, err);
     sort(&table);
     shared_page_release(&page);
-    timetable_release(&e->timetable);
+    cron_entries_release(&e->cron_entries);
     if (rc < 0)
-        timetable_release(&table);
-    e->timetable = table;
+        cron_entries_release(&table);
+    e->cron_entries = table;
     for (size_t i = 0; i < table.n; i++)
         engine_want_own(e, table.slots[i].next_ms);
     return rc;

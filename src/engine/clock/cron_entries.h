@@ -22,11 +22,11 @@ struct engine;
 #define CRON_ENTRY_MAX_BYTES (64u * 1024) /* of a stored definition */
 #define CRON_STORED_MAX      1000         /* entries of a tenant: every process holds them all */
 
-struct timetable_slot {
+struct cron_entry {
     char *tenant; /* owned, as all that follows but `own` */
     char *name;
     const struct config_cron *own; /* the configuration's entry */
-    struct cron_box *box;          /* the stored one where there is no `own` */
+    struct parsed_cron *box;       /* the stored one where there is no `own` */
     char *definition;              /* as the row has it; NULL: none */
     int64_t version;               /* of the row; 0: there is none yet */
     int64_t last_ms; /* the last tick that was made, or when the entry was first seen */
@@ -34,44 +34,44 @@ struct timetable_slot {
     bool has_moved;  /* while a table is loaded: into the new one */
 };
 
-struct timetable {
-    struct timetable_slot *slots; /* by tenant, then name, as bytes */
+struct cron_entries {
+    struct cron_entry *slots; /* by tenant, then name, as bytes */
     size_t n;
 };
 
-void timetable_release(struct timetable *table);
+void cron_entries_release(struct cron_entries *table);
 
 /* Reads the rows that have changed and puts the entries of the configuration in. */
-int timetable_load(struct engine *e, struct redrive_err *err);
+int cron_entries_load(struct engine *e, struct redrive_err *err);
 /* What is known of rows may not have been so: all of them are read at the next load. */
-void timetable_forget(struct timetable *table);
+void cron_entries_forget(struct cron_entries *table);
 
 /* NULL: there is no such entry. It holds until the next load. */
-struct timetable_slot *timetable_find(const struct timetable *table, struct str tenant,
-                                      struct str name);
+struct cron_entry *cron_entries_find(const struct cron_entries *table, struct str tenant,
+                                     struct str name);
 /* The definition that is in force; NULL: it is not understood here. */
-const struct config_cron *timetable_entry(const struct timetable_slot *slot);
+const struct config_cron *cron_entry_config(const struct cron_entry *slot);
 /* The configuration's entry of that name, if it is a matter of this tenant. */
-const struct config_cron *timetable_own(const struct config *config, struct str tenant,
-                                        struct str name);
+const struct config_cron *cron_entries_own(const struct config *config, struct str tenant,
+                                           struct str name);
 
 /* Moves the mark of an entry. False in `ret_won`: another process was faster. */
-int timetable_mark(struct engine *e, struct timetable_slot *slot, int64_t last_ms, bool *ret_won,
-                   struct redrive_err *err);
+int cron_entries_mark(struct engine *e, struct cron_entry *slot, int64_t last_ms, bool *ret_won,
+                      struct redrive_err *err);
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* What a row says; `definition` is absent in a mark. False: it is damaged. */
-struct timetable_row {
+struct cron_entry_row {
     int64_t last_ms;
     struct str definition;
 };
-bool timetable_row_read(struct str json, struct timetable_row *ret);
+bool cron_entry_row_read(struct str json, struct cron_entry_row *ret);
 
 /* Puts a row, or takes it away when `row` is NULL. False in `ret_won`: it is no longer at
  * `version`. */
-int timetable_row_put(struct engine *e, struct str tenant, struct str name, int64_t version,
-                      const struct timetable_row *row, const struct config_cron *own, bool *ret_won,
-                      struct redrive_err *err);
+int cron_entry_row_put(struct engine *e, struct str tenant, struct str name, int64_t version,
+                       const struct cron_entry_row *row, const struct config_cron *own,
+                       bool *ret_won, struct redrive_err *err);
 
 #endif

@@ -178,13 +178,13 @@ static int32_t own_length(const struct own_policies *own, const struct job_spec 
 {
     const struct config_task *task = task_in_force(own->e, spec->task);
     struct redrive_policy policy = task->retry;
-    struct policy_box *box = NULL;
+    struct parsed_policy *box = NULL;
     if (!*task->name)
         policy.dlq_retention_days = own->longest == FOR_EVER ? 0 : own->longest;
     int32_t days = policy.dlq_retention_days;
     if (policy_parse_json(spec->policy, &policy, &box, NULL) == 0)
-        days = policy_box_get(box)->dlq_retention_days;
-    policy_box_free(box);
+        days = parsed_policy_get(box)->dlq_retention_days;
+    parsed_policy_free(box);
     return days == 0 ? FOR_EVER : days;
 }
 

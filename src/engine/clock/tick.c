@@ -139,11 +139,6 @@ int engine_tick(struct engine *e, int64_t *ret_next_ms, struct redrive_err *err)
     return rc;
 }
 
-int64_t engine_next_ms(const struct engine *e)
-{
-    return e->wake_ms < e->own_ms ? e->wake_ms : e->own_ms;
-}
-
 void engine_flush(struct engine *e)
 {
     if (e->lanes.flush_ms == INT64_MAX)

@@ -24,9 +24,6 @@ struct engine;
  * fails the others are still done, the first failure is returned, and the next tick is soon. */
 int engine_tick(struct engine *engine, int64_t *ret_next_ms, struct redrive_err *err);
 
-/* When a tick is wanted, as of all that was applied since the last one. */
-int64_t engine_next_ms(const struct engine *engine);
-
 /* Writes what the store may lag behind with: successes that breakers count (gates/gates.h). Due at
  * engine_flush_ms, INT64_MAX: never, unless a unit does it before, and before the process ends. */
 void engine_flush(struct engine *engine);

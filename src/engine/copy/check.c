@@ -10,7 +10,7 @@ static void differ(struct transfer *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static void differ(struct transfer *t, const char *format, ...)
 {
-    struct transfer_report *r = t->report;
+    struct copy_report *r = t->report;
     va_list args;
     if (r->difference[0])
         return;
@@ -56,7 +56,7 @@ static int sum_jobs(struct transfer *t, struct store *store, struct content_sum 
         }
         rc = failed(&t->a, err);
         if (rc == 0)
-            rc = transfer_progress(t, "check", done + walk.done, total, err);
+            rc = copy_progress(t, "check", done + walk.done, total, err);
     }
     job_walk_release(&walk);
     return rc;
@@ -117,7 +117,7 @@ static int compare_jobs(struct transfer *t, bool is_first, struct content_sum *f
         if (rc == 0)
             rc = compare_page(t, walk.set, there, from, to, err);
         if (rc == 0)
-            rc = transfer_progress(t, phase, walk.done, t->total, err);
+            rc = copy_progress(t, phase, walk.done, t->total, err);
     }
     job_set_free(there);
     job_walk_release(&walk);
@@ -128,10 +128,10 @@ static int compare_jobs(struct transfer *t, bool is_first, struct content_sum *f
 static int compare_all(struct transfer *t, struct content_sum *from, struct content_sum *to,
                        struct redrive_err *err)
 {
-    const struct transfer_options *o = t->options;
+    const struct copy_options *o = t->options;
     struct content_sum unused[2] = {0};
     uint64_t there = 0;
-    int rc = transfer_count(o->to, &there, err);
+    int rc = copy_count(o->to, &there, err);
     if (rc == 0)
         rc = sum_jobs(t, o->from, from, 0, t->total + there, err);
     if (rc == 0)
@@ -139,7 +139,7 @@ static int compare_all(struct transfer *t, struct content_sum *from, struct cont
     if (rc < 0 || content_same(from, to))
         return rc;
     rc = compare_jobs(t, false, &unused[0], &unused[1], err);
-    if (rc == 0 && transfer_is_same(t->report)) {
+    if (rc == 0 && copy_is_same(t->report)) {
         t->report->others++;
         differ(t, "%" PRIu64 " jobs in the destination, %" PRIu64 " in the source", to->rows,
                from->rows);
@@ -188,7 +188,7 @@ static void compare_line(struct transfer *t, const struct line_count *here,
 /* The counts that a store keeps are its own work: equal jobs must be counted alike. */
 static int check_counts(struct transfer *t, struct redrive_err *err)
 {
-    const struct transfer_options *o = t->options;
+    const struct copy_options *o = t->options;
     static const struct line_count NONE = {0};
     struct line_page here = {0}, there = {0};
     int rc = store_ops(o->from)->lines(o->from, (struct str){0}, &here, err);
@@ -209,10 +209,10 @@ static int check_counts(struct transfer *t, struct redrive_err *err)
  */
 
 static const char *const KINDS[] = {
-    [SHARED_BREAKER] = "breaker",        [SHARED_BUCKET] = "limit",
-    [SHARED_PAUSE] = "pause of queue",   [SHARED_TASK] = "definition of task",
-    [SHARED_CRON] = "timetable entry",   [SHARED_WORKER] = "worker",
-    [SHARED_ALERT] = "episode of alert", [SHARED_CANCEL] = "cancel of job",
+    [SHARED_BREAKER] = "breaker",         [SHARED_BUCKET] = "limit",
+    [SHARED_PAUSE] = "pause of queue",    [SHARED_TASK] = "definition of task",
+    [SHARED_CRON] = "cron_entries entry", [SHARED_WORKER] = "worker",
+    [SHARED_ALERT] = "episode of alert",  [SHARED_CANCEL] = "cancel of job",
 };
 
 /* A destination with rows of its own keeps them: theirs are not ours to compare. */
@@ -234,7 +234,7 @@ static void compare_row(struct transfer *t, const struct shared_row *row,
 
 static int check_kind(struct transfer *t, enum shared_kind kind, struct redrive_err *err)
 {
-    const struct transfer_options *o = t->options;
+    const struct copy_options *o = t->options;
     struct shared_page here = {0}, there = {0};
     int rc = store_ops(o->from)->shared_list(o->from, kind, (struct str){0}, &here, err);
     if (rc == 0 && is_checked(t))
@@ -244,7 +244,7 @@ static int check_kind(struct transfer *t, enum shared_kind kind, struct redrive_
         content_of_row(row, &t->a);
         content_add(&t->report->from, buf_str(&t->a));
         if (is_checked(t))
-            compare_row(t, row, transfer_find_row(&there, row, &at), &t->report->to);
+            compare_row(t, row, copy_find_row(&there, row, &at), &t->report->to);
     }
     t->report->rows[kind] = here.n;
     shared_page_release(&here);
@@ -254,7 +254,7 @@ static int check_kind(struct transfer *t, enum shared_kind kind, struct redrive_
 
 static int check_counters(struct transfer *t, struct redrive_err *err)
 {
-    const struct transfer_options *o = t->options;
+    const struct copy_options *o = t->options;
     struct counter_page here = {0}, there = {0};
     int rc = store_ops(o->from)->counters_list(o->from, (struct str){0}, &here, err);
     /* Those of a destination that has its own are sums of both. */
@@ -272,7 +272,7 @@ static int check_counters(struct transfer *t, struct redrive_err *err)
             content_add(&t->report->to, buf_str(&t->a));
         if (!is_compared)
             continue;
-        const struct counter *found = transfer_find_counter(&there, c, &at);
+        const struct counter *found = copy_find_counter(&there, c, &at);
         if (found) {
             content_of_counter(found, &t->b);
             content_add(&t->report->to, buf_str(&t->b));
@@ -332,7 +332,7 @@ static int check_keys(struct transfer *t, struct redrive_err *err)
     return rc;
 }
 
-int transfer_check(struct transfer *t, struct redrive_err *err)
+int copy_check(struct transfer *t, struct redrive_err *err)
 {
     int rc = check_jobs(t, err);
     if (rc == 0 && is_checked(t) && !t->options->into_existing)

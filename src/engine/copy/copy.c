@@ -46,8 +46,7 @@ static int refuse_workers(const struct worker_page *workers, const char *side,
     return REDRIVE_E_STATE;
 }
 
-int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
-                        struct redrive_err *err)
+int copy_check_idle(struct store *store, const char *side, int64_t now_ms, struct redrive_err *err)
 {
     struct worker_page workers = {0};
     int rc = workers_read(store, (struct str){0}, store_time_ms(store, now_ms), &workers, err);
@@ -57,7 +56,7 @@ int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
     return rc;
 }
 
-int transfer_count(struct store *store, uint64_t *ret, struct redrive_err *err)
+int copy_count(struct store *store, uint64_t *ret, struct redrive_err *err)
 {
     struct line_page lines = {0};
     int rc = store_ops(store)->lines(store, (struct str){0}, &lines, err);
@@ -92,7 +91,7 @@ static int was_done(const struct transfer *t, bool *ret, struct redrive_err *err
     const struct counter mark = mark_of(t);
     struct counter_page there = {0};
     int rc = store_ops(to)->counters_list(to, (struct str){0}, &there, err);
-    *ret = rc == 0 && transfer_find_counter(&there, &mark, &(size_t){0});
+    *ret = rc == 0 && copy_find_counter(&there, &mark, &(size_t){0});
     counter_page_release(&there);
     return rc;
 }
@@ -132,7 +131,7 @@ static int check_all_ours(const struct transfer *t, uint64_t total, struct redri
         filter.after_seq = page.jobs[page.n - 1].status.seq;
         done += page.n;
         if (rc == 0)
-            rc = transfer_progress(t, "look", done, total, err);
+            rc = copy_progress(t, "look", done, total, err);
     } while (rc == 0 && page.more);
     job_page_release(&found);
     job_page_release(&page);
@@ -145,7 +144,7 @@ static int check_destination(struct transfer *t, struct redrive_err *err)
     bool was_filled = false;
     int rc = was_done(t, &was_filled, err);
     if (rc == 0)
-        rc = transfer_count(t->options->to, &there, err);
+        rc = copy_count(t->options->to, &there, err);
     t->starts_empty = !was_filled && there == 0;
     if (rc == 0 && !t->options->into_existing)
         rc = check_all_ours(t, there, err);
@@ -154,24 +153,24 @@ static int check_destination(struct transfer *t, struct redrive_err *err)
 
 static int look(struct transfer *t, struct redrive_err *err)
 {
-    const struct transfer_options *o = t->options;
+    const struct copy_options *o = t->options;
     int rc = 0;
     if (!o->despite_workers) {
-        rc = transfer_check_idle(o->from, "source", o->now_ms, err);
+        rc = copy_check_idle(o->from, "source", o->now_ms, err);
         if (rc == 0 && o->to)
-            rc = transfer_check_idle(o->to, "destination", o->now_ms, err);
+            rc = copy_check_idle(o->to, "destination", o->now_ms, err);
     }
     if (rc == 0)
-        rc = transfer_count(o->from, &t->total, err);
+        rc = copy_count(o->from, &t->total, err);
     if (rc == 0 && o->to)
         rc = check_destination(t, err);
     return rc;
 }
 
-int transfer_progress(const struct transfer *t, const char *phase, uint64_t done, uint64_t total,
-                      struct redrive_err *err)
+int copy_progress(const struct transfer *t, const char *phase, uint64_t done, uint64_t total,
+                  struct redrive_err *err)
 {
-    const struct transfer_options *o = t->options;
+    const struct copy_options *o = t->options;
     if (!o->progress || o->progress(o->ctx, phase, done, total))
         return 0;
     err_set(err, REDRIVE_E_CANCELLED, "interrupted");
@@ -189,7 +188,7 @@ static size_t choose_rows(const struct transfer *t, const struct shared_page *he
 {
     size_t n = 0, at = 0;
     for (size_t i = 0; i < here->n; i++) {
-        const struct shared_row *found = transfer_find_row(there, &here->rows[i], &at);
+        const struct shared_row *found = copy_find_row(there, &here->rows[i], &at);
         const struct gate_sums sums = here->rows[i].sums;
         const struct gate_sums known = found ? found->sums : (struct gate_sums){0};
         const struct gate_sums add = {sums.used - known.used, sums.sent - known.sent};
@@ -224,7 +223,7 @@ static int put_kind(const struct transfer *t, const struct shared_page *here,
 
 static int put_rows(struct transfer *t, struct redrive_err *err)
 {
-    const struct transfer_options *o = t->options;
+    const struct copy_options *o = t->options;
     struct shared_page here = {0}, there = {0};
     int rc = 0;
     for (int kind = SHARED_BREAKER; rc == 0 && kind < SHARED_KIND_COUNT; kind++) {
@@ -258,7 +257,7 @@ static int adopt(const struct transfer *t, const struct job_set *set, uint64_t *
 static int64_t growth(const struct transfer *t, const struct counter *source,
                       const struct counter_page *there, size_t *at, bool is_done)
 {
-    const struct counter *found = transfer_find_counter(there, source, at);
+    const struct counter *found = copy_find_counter(there, source, at);
     if (t->options->into_existing && !is_mark(source))
         return is_done ? 0 : source->value;
     const int64_t value = found ? found->value : 0;
@@ -268,13 +267,13 @@ static int64_t growth(const struct transfer *t, const struct counter *source,
 static int add_counters(void *ctx, struct redrive_err *err)
 {
     const struct transfer *t = ctx;
-    const struct transfer_options *o = t->options;
+    const struct copy_options *o = t->options;
     const struct counter mark = mark_of(t);
     struct counter_page here = {0}, there = {0};
     int rc = store_ops(o->from)->counters_list(o->from, (struct str){0}, &here, err);
     if (rc == 0)
         rc = store_ops(o->to)->counters_list(o->to, (struct str){0}, &there, err);
-    const bool is_done = rc == 0 && transfer_find_counter(&there, &mark, &(size_t){0});
+    const bool is_done = rc == 0 && copy_find_counter(&there, &mark, &(size_t){0});
     for (size_t i = 0, at = 0; rc == 0 && i < here.n; i++) {
         struct counter counter = here.counters[i];
         counter.value = growth(t, &here.counters[i], &there, &at, is_done);
@@ -314,11 +313,11 @@ static int copy_jobs(struct transfer *t, struct redrive_err *err)
     struct page_to_copy page = {.t = t, .jobs = walk.set, .is_first = true};
     /* The first unit is made even when there is no job, for the shared rows. */
     while (rc > 0 || (rc == 0 && page.is_first)) {
-        rc = transfer_unit(t->options->to, t->options->now_ms, copy_page, &page, err);
+        rc = copy_unit(t->options->to, t->options->now_ms, copy_page, &page, err);
         page.is_first = false;
         t->report->copied += rc == 0 ? page.copied : 0;
         if (rc == 0)
-            rc = transfer_progress(t, "copy", walk.done, t->total, err);
+            rc = copy_progress(t, "copy", walk.done, t->total, err);
         if (rc == 0)
             rc = job_walk_next(&walk, err);
     }
@@ -349,7 +348,7 @@ static int copy_keys(struct transfer *t, struct redrive_err *err)
         /* Before the page that they stand in is gone. */
         if (some.n < KEYS_A_UNIT && walk.i < walk.pages[walk.current].n)
             continue;
-        rc = transfer_unit(some.to, t->options->now_ms, copy_some_keys, &some, err);
+        rc = copy_unit(some.to, t->options->now_ms, copy_some_keys, &some, err);
         some.n = 0;
         if (rc < 0)
             break;
@@ -364,25 +363,24 @@ static int copy(struct transfer *t, struct redrive_err *err)
     if (rc == 0)
         rc = copy_keys(t, err);
     if (rc == 0)
-        rc = transfer_unit(t->options->to, t->options->now_ms, add_counters, t, err);
+        rc = copy_unit(t->options->to, t->options->now_ms, add_counters, t, err);
     /* What a store says of the unit that failed is not all: earlier ones stay. */
     if (rc < 0 && err && (t->report->copied > 0 || err->hint[0] == '\0'))
         err_hint(err, TRANSFER_GOES_ON);
     return rc;
 }
 
-int transfer_run(const struct transfer_options *options, struct transfer_report *ret,
-                 struct redrive_err *err)
+int copy_run(const struct copy_options *options, struct copy_report *ret, struct redrive_err *err)
 {
     struct transfer t = {.options = options, .report = ret};
-    *ret = (struct transfer_report){0};
+    *ret = (struct copy_report){0};
     buf_init(&t.a, CONTENT_MAX);
     buf_init(&t.b, CONTENT_MAX);
     int rc = look(&t, err);
     if (rc == 0 && !options->dry_run)
         rc = copy(&t, err);
     if (rc == 0) {
-        rc = transfer_check(&t, err);
+        rc = copy_check(&t, err);
         if (rc < 0 && !options->dry_run)
             err_hint(err, "everything was copied: the same command checks it again");
     }

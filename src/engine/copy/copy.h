@@ -1,8 +1,8 @@
 /* copy.h - copies everything from one store into another.
  *
- * Jobs with their history, breakers, limits, pauses, definitions of tasks, the timetable, alerts,
- * cancels that are asked for, counters, and the keys that are held by no job. Not the rows of
- * workers: those are processes.
+ * Jobs with their history, breakers, limits, pauses, definitions of tasks, the cron entries,
+ * alerts, cancels that are asked for, counters, and the keys that are held by no job. Not the rows
+ * of workers: those are processes.
  *
  * The source is only read. Jobs go over in the order of their seq, some hundred a unit, each unit
  * whole: a transfer that is interrupted, however hard, has lost nothing, and the next one passes
@@ -30,7 +30,7 @@
 
 #define TRANSFER_COUNTER "moved_from"
 
-struct transfer_options {
+struct copy_options {
     struct store *from;
     struct store *to;     /* NULL with dry_run: there is none yet */
     const char *name;     /* of the source, the same each time; no secrets in it */
@@ -46,7 +46,7 @@ struct transfer_options {
 };
 
 /* What there was, and how it went. */
-struct transfer_report {
+struct copy_report {
     /* In the source. */
     uint64_t jobs;
     uint64_t attempts;
@@ -65,26 +65,24 @@ struct transfer_report {
     char difference[256];  /* the first one; "" when there is none */
 };
 
-static inline bool transfer_is_same(const struct transfer_report *report)
+static inline bool copy_is_same(const struct copy_report *report)
 {
     return report->difference[0] == '\0';
 }
 
 /* Nobody should change anything under a transfer: REDRIVE_E_STATE when workers are alive on a
  * store, which is called the `side` in the error. */
-int transfer_check_idle(struct store *store, const char *side, int64_t now_ms,
-                        struct redrive_err *err);
+int copy_check_idle(struct store *store, const char *side, int64_t now_ms, struct redrive_err *err);
 
 /* Whether both are the same store, whatever they are called: a row is put through `b`, looked for
  * through `a`, and taken away again. Should a crash leave it behind: it is that of a worker that
  * has gone, which whoever ticks removes. */
-int transfer_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *ret,
-                           struct redrive_err *err);
+int copy_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *ret,
+                       struct redrive_err *err);
 
 /* Looks, copies and checks; a unit that others were in the way of is tried again for a while. 0
  * when it came to an end, whether the stores are then the same or not; REDRIVE_E_STATE when it was
  * refused before anything was written. */
-int transfer_run(const struct transfer_options *options, struct transfer_report *ret,
-                 struct redrive_err *err);
+int copy_run(const struct copy_options *options, struct copy_report *ret, struct redrive_err *err);
 
 #endif

@@ -47,10 +47,10 @@ static inline bool is_same_job(const struct job *a, const struct job *b)
 
 /* The row of the same name, or counter, in a page; NULL: there is none. *at is where the last one
  * was found, 0 at first: who asks in the order of the page finds each at once. */
-const struct shared_row *transfer_find_row(const struct shared_page *page,
-                                           const struct shared_row *row, size_t *at);
-const struct counter *transfer_find_counter(const struct counter_page *page,
-                                            const struct counter *counter, size_t *at);
+const struct shared_row *copy_find_row(const struct shared_page *page, const struct shared_row *row,
+                                       size_t *at);
+const struct counter *copy_find_counter(const struct counter_page *page,
+                                        const struct counter *counter, size_t *at);
 
 /* A walk over held keys. */
 struct key_walk {
@@ -74,8 +74,8 @@ int held_key_compare(const struct held_key *a, const struct held_key *b);
  */
 
 struct transfer {
-    const struct transfer_options *options;
-    struct transfer_report *report;
+    const struct copy_options *options;
+    struct copy_report *report;
     uint64_t total;    /* jobs of the source */
     bool starts_empty; /* the destination had no job */
     struct buf a, b;   /* contents that are compared */
@@ -83,9 +83,9 @@ struct transfer {
 
 /* copy/transaction.c: makes a unit in a store; again for a while, when others are in the way:
  * `moves` starts from the beginning each time. */
-typedef int (*transfer_moves_fn)(void *ctx, struct redrive_err *err);
-int transfer_unit(struct store *store, int64_t now_ms, transfer_moves_fn moves, void *ctx,
-                  struct redrive_err *err);
+typedef int (*copy_moves_fn)(void *ctx, struct redrive_err *err);
+int copy_unit(struct store *store, int64_t now_ms, copy_moves_fn moves, void *ctx,
+              struct redrive_err *err);
 
 /* A counter that says what has been moved: no part of the content of a store. */
 static inline bool is_mark(const struct counter *counter)
@@ -94,14 +94,14 @@ static inline bool is_mark(const struct counter *counter)
 }
 
 /* How many jobs a store counts. */
-int transfer_count(struct store *store, uint64_t *ret, struct redrive_err *err);
+int copy_count(struct store *store, uint64_t *ret, struct redrive_err *err);
 
 /* REDRIVE_E_CANCELLED when the caller wants no more. */
-int transfer_progress(const struct transfer *t, const char *phase, uint64_t done, uint64_t total,
-                      struct redrive_err *err);
+int copy_progress(const struct transfer *t, const char *phase, uint64_t done, uint64_t total,
+                  struct redrive_err *err);
 
 /* copy/check.c: fills in all that the report says of the source, and, unless it is a dry run,
  * of the comparison. */
-int transfer_check(struct transfer *t, struct redrive_err *err);
+int copy_check(struct transfer *t, struct redrive_err *err);
 
 #endif

@@ -144,8 +144,8 @@ int held_key_compare(const struct held_key *a, const struct held_key *b)
     return order != 0 ? order : compare(a->key, b->key);
 }
 
-const struct shared_row *transfer_find_row(const struct shared_page *page,
-                                           const struct shared_row *row, size_t *at)
+const struct shared_row *copy_find_row(const struct shared_page *page, const struct shared_row *row,
+                                       size_t *at)
 {
     for (size_t k = 0; k < page->n; k++) {
         const struct shared_row *other = &page->rows[(*at + k) % page->n];
@@ -157,8 +157,8 @@ const struct shared_row *transfer_find_row(const struct shared_page *page,
     return NULL;
 }
 
-const struct counter *transfer_find_counter(const struct counter_page *page,
-                                            const struct counter *counter, size_t *at)
+const struct counter *copy_find_counter(const struct counter_page *page,
+                                        const struct counter *counter, size_t *at)
 {
     for (size_t k = 0; k < page->n; k++) {
         const struct counter *other = &page->counters[(*at + k) % page->n];

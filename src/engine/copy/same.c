@@ -30,8 +30,8 @@ static int look_for(struct store *store, struct str name, bool *ret, struct redr
     return rc;
 }
 
-int transfer_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *ret,
-                           struct redrive_err *err)
+int copy_is_same_store(struct store *a, struct store *b, int64_t now_ms, bool *ret,
+                       struct redrive_err *err)
 {
     struct probe probe = {.store = b};
     *ret = false;
@@ -40,12 +40,12 @@ int transfer_is_same_store(struct store *a, struct store *b, int64_t now_ms, boo
     (void)snprintf(probe.name, sizeof probe.name, "move-%016" PRIx64, rng_system_seed());
     probe.row =
         (struct shared_row){.kind = SHARED_WORKER, .key = str_of(probe.name), .value = STR("{}")};
-    int rc = transfer_unit(b, now_ms, put_probe, &probe, err);
+    int rc = copy_unit(b, now_ms, put_probe, &probe, err);
     if (rc < 0)
         return rc;
     rc = look_for(a, probe.row.key, ret, err);
     probe.row.version = 1;
     probe.row.removed = true;
-    int removed = transfer_unit(b, now_ms, put_probe, &probe, rc < 0 ? NULL : err);
+    int removed = copy_unit(b, now_ms, put_probe, &probe, rc < 0 ? NULL : err);
     return rc < 0 ? rc : removed;
 }

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "engine/conflict.h"
 
-static int try_once(struct store *store, int64_t now_ms, transfer_moves_fn moves, void *ctx,
+static int try_once(struct store *store, int64_t now_ms, copy_moves_fn moves, void *ctx,
                     struct redrive_err *err)
 {
     int64_t unit_ms, version;
@@ -18,8 +18,8 @@ static int try_once(struct store *store, int64_t now_ms, transfer_moves_fn moves
     return rc;
 }
 
-int transfer_unit(struct store *store, int64_t now_ms, transfer_moves_fn moves, void *ctx,
-                  struct redrive_err *err)
+int copy_unit(struct store *store, int64_t now_ms, copy_moves_fn moves, void *ctx,
+              struct redrive_err *err)
 {
     struct conflict conflict;
     struct rng rng;

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/rng.h"
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "base/text/buf.h"
 #include "engine/private.h"
 

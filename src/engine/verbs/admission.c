@@ -9,7 +9,7 @@
 #include "store/job_json.h"
 #include "store/transition.h"
 
-/* A job that ticks of a timetable may not run twice at a time has a limit of its own. */
+/* A job that ticks of cron entries may not run twice at a time has a limit of its own. */
 static const struct str CRON_LANE = {"limit:cron:", 11};
 
 int engine_end_waiting(struct engine *e, const struct job *job, int ending,

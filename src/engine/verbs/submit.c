@@ -81,7 +81,7 @@ static int check_numbers(const struct job_spec *spec, struct redrive_err *err)
 static int read_policy(const struct config_task *task, struct job_spec *spec,
                        struct redrive_err *err)
 {
-    struct policy_box *box = NULL;
+    struct parsed_policy *box = NULL;
     struct redrive_err why = {0};
     const struct redrive_policy *policy = &task->retry;
     if (spec->policy.len > 0) {
@@ -92,10 +92,10 @@ static int read_policy(const struct config_task *task, struct job_spec *spec,
             err_hint(err, "%s", why.hint);
             return rc;
         }
-        policy = policy_box_get(box);
+        policy = parsed_policy_get(box);
     }
     spec->max_attempts = (int32_t)policy_max_attempts(policy);
-    policy_box_free(box);
+    parsed_policy_free(box);
     return 0;
 }
 

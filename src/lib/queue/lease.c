@@ -16,7 +16,7 @@ struct beat {
 static void gather(const struct queue_handler *h, struct beat *beat)
 {
     beat->n = 0;
-    for (size_t i = 0; i < h->n_places; i++) {
+    for (size_t i = 0; i < h->n_slots; i++) {
         for (int k = 0; k < 2; k++) {
             struct redrive_task_run *run = &h->places[i].runs[k];
             if (!run->is_held || atomic_load(&run->is_lost))
@@ -74,8 +74,8 @@ static void beat_handler(struct queue_handler *h)
 {
     struct redrive_queue *q = h->queue;
     struct beat beat = {
-        .items = calloc(h->n_places * 2, sizeof *beat.items),
-        .runs = calloc(h->n_places * 2, sizeof(struct redrive_task_run *)),
+        .items = calloc(h->n_slots * 2, sizeof *beat.items),
+        .runs = calloc(h->n_slots * 2, sizeof(struct redrive_task_run *)),
     };
     if (beat.items && beat.runs) {
         pthread_mutex_lock(&q->mutex);

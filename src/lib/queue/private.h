@@ -25,7 +25,7 @@
 #include <stdatomic.h>
 
 #include "base/mem/list.h"
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "config/config.h"
 #include "engine/committer.h"
 #include "engine/verbs/settle.h"
@@ -37,11 +37,11 @@
 
 #define QUEUE_NEVER INT64_MAX
 
-struct queue_place;
+struct queue_slot;
 
 /* One run of a job. What is not said to be guarded belongs to the place's thread. */
 struct redrive_task_run {
-    struct queue_place *place;
+    struct queue_slot *place;
     bool is_held;     /* guarded, like seq and token while it is true */
     bool is_settling; /* guarded; it is the settlement's to find out whether the lease is lost */
     int64_t seq;
@@ -69,7 +69,7 @@ struct redrive_task_run {
     struct outcome outcome;
 };
 
-struct queue_place {
+struct queue_slot {
     struct queue_handler *handler;
     pthread_t thread;
     int64_t pause_ms; /* of the latest trouble; 0: none */
@@ -88,8 +88,8 @@ struct queue_handler {
     int64_t next_beat_ms;             /* of the thread that called work */
     bool wants;                       /* guarded */
     pthread_cond_t wake;
-    struct queue_place *places;
-    size_t n_places;
+    struct queue_slot *places;
+    size_t n_slots;
     char task[];
 };
 
@@ -102,7 +102,7 @@ struct redrive_queue {
     char *tenant; /* NULL: not said */
     struct committer *committer;
     struct queue_handler *handlers;
-    size_t n_places;
+    size_t n_slots;
 
     int wake_fd;                   /* an eventfd: whoever has called work is to look around */
     _Atomic int64_t stop_at_ms;    /* monotonic end of the grace; QUEUE_NEVER: no stop */
@@ -147,12 +147,12 @@ void queue_begin_stop(struct redrive_queue *q);
 /* ---- Places (queue/slot.c) ----------------------------------------------------------------- */
 
 /* The thread of a place, which is its argument. */
-void *queue_place_main(void *arg);
+void *queue_slot_main(void *arg);
 
 /* ---- Runs (queue/run.c) --------------------------------------------------------------------- */
 
 /* Copies the job of a claim. False when there is no memory; it can be settled all the same. */
-bool queue_run_init(struct redrive_task_run *run, struct queue_place *place, const struct job *job);
+bool queue_run_init(struct redrive_task_run *run, struct queue_slot *place, const struct job *job);
 /* Calls the function and sets the outcome. */
 void queue_run_call(struct redrive_task_run *run);
 void queue_run_release(struct redrive_task_run *run);

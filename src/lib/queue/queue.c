@@ -249,23 +249,23 @@ static int check_handler(const struct redrive_queue *q, const char *task, redriv
 }
 
 static struct queue_handler *handler_new(struct redrive_queue *q, const char *task,
-                                         uint32_t n_places)
+                                         uint32_t n_slots)
 {
     const size_t size = strlen(task) + 1;
     struct queue_handler *h = calloc(1, sizeof *h + size);
     if (!h)
         return NULL;
-    h->places = calloc(n_places, sizeof *h->places);
+    h->places = calloc(n_slots, sizeof *h->places);
     if (!h->places) {
         free(h);
         return NULL;
     }
     memcpy(h->task, task, size);
     h->queue = q;
-    h->n_places = n_places;
+    h->n_slots = n_slots;
     h->config = config_task(q->config, str_of(h->task));
     queue_cond_init(&h->wake);
-    for (uint32_t i = 0; i < n_places; i++)
+    for (uint32_t i = 0; i < n_slots; i++)
         h->places[i].handler = h;
     return h;
 }
@@ -280,7 +280,7 @@ static int add_handler(struct redrive_queue *q, struct queue_handler *h, struct 
         if (strcmp((*at)->task, h->task) == 0)
             return err_set(err, REDRIVE_E_EXISTS, "task '%s' has a function", h->task);
     *at = h;
-    q->n_places += h->n_places;
+    q->n_slots += h->n_slots;
     return 0;
 }
 

@@ -10,7 +10,7 @@
 
 /* ---- Its life ------------------------------------------------------------------------------- */
 
-bool queue_run_init(struct redrive_task_run *run, struct queue_place *place, const struct job *job)
+bool queue_run_init(struct redrive_task_run *run, struct queue_slot *place, const struct job *job)
 {
     const struct job_spec *spec = &job->spec;
     run->place = place;

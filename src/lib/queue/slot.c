@@ -49,7 +49,7 @@ static void hand_in(struct redrive_queue *q, struct list *ops, struct answers *a
 /* ---- Trouble -------------------------------------------------------------------------------- */
 
 /* Waits before another try, longer each time. */
-static void pause_place(struct queue_place *place, const char *what, const struct redrive_err *err)
+static void pause_place(struct queue_slot *place, const char *what, const struct redrive_err *err)
 {
     struct redrive_queue *q = place->handler->queue;
     struct timespec until;
@@ -99,7 +99,7 @@ static bool gives_up(const struct redrive_queue *q, int code)
 /* A settlement has been tried, and is tried again until the store takes or refuses it. */
 static void see_through(struct redrive_task_run *run, struct settlement *item, struct settle_op *op)
 {
-    struct queue_place *place = run->place;
+    struct queue_slot *place = run->place;
     struct redrive_queue *q = place->handler->queue;
     while (op->op.code < 0) {
         const int code = op->op.code;
@@ -148,7 +148,7 @@ static void prepare_claim(struct queue_handler *h, struct str *task, struct clai
 }
 
 /* Takes the job of a claim that was answered; NULL: there was none. */
-static struct redrive_task_run *take(struct queue_place *place, struct redrive_task_run *run,
+static struct redrive_task_run *take(struct queue_slot *place, struct redrive_task_run *run,
                                      struct claim_op *claim)
 {
     struct queue_handler *h = place->handler;
@@ -169,7 +169,7 @@ static struct redrive_task_run *take(struct queue_place *place, struct redrive_t
     return has_job ? run : NULL;
 }
 
-static void try_again_later(struct queue_place *place, const struct redrive_err *err)
+static void try_again_later(struct queue_slot *place, const struct redrive_err *err)
 {
     struct redrive_queue *q = place->handler->queue;
     pause_place(place, "claim_failed", err);
@@ -231,7 +231,7 @@ static void end_run(struct redrive_task_run *done, struct turn *turn)
     let_go(done);
 }
 
-static void end_claim(struct queue_place *place, struct claim_op *claim)
+static void end_claim(struct queue_slot *place, struct claim_op *claim)
 {
     if (claim->op.code < 0)
         try_again_later(place, &claim->op.err);
@@ -241,7 +241,7 @@ static void end_claim(struct queue_place *place, struct claim_op *claim)
 }
 
 /* Settles `done`, if there is one, and claims into `next`, unless the queue is stopping. */
-static struct redrive_task_run *take_turn(struct queue_place *place, struct redrive_task_run *done,
+static struct redrive_task_run *take_turn(struct queue_slot *place, struct redrive_task_run *done,
                                           struct redrive_task_run *next)
 {
     const bool claims = begin_turn(place->handler, done);
@@ -269,7 +269,7 @@ static bool is_idle(const struct redrive_queue *q)
 }
 
 /* Sleeps until there may be a job. False: the queue is stopping. */
-static bool wait_for_work(struct queue_place *place)
+static bool wait_for_work(struct queue_slot *place)
 {
     struct queue_handler *h = place->handler;
     struct redrive_queue *q = h->queue;
@@ -294,16 +294,16 @@ static void leave(struct redrive_queue *q)
 }
 
 /* A job that there was no room for is given back, but not to be taken again at once. */
-static void wait_for_memory(struct queue_place *place)
+static void wait_for_memory(struct queue_slot *place)
 {
     struct redrive_err err;
     (void)err_nomem(&err);
     pause_place(place, "job_not_taken", &err);
 }
 
-void *queue_place_main(void *arg)
+void *queue_slot_main(void *arg)
 {
-    struct queue_place *place = arg;
+    struct queue_slot *place = arg;
     struct redrive_task_run *done = NULL, *next = &place->runs[0];
     while (done || wait_for_work(place)) {
         struct redrive_task_run *run = take_turn(place, done, next);

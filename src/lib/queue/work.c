@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/sys/thread.h"
+#include "base/os/thread.h"
 #include "base/time/clock.h"
 #include "engine/report/worker_row.h"
 #include "engine/tasks.h"
@@ -32,7 +32,7 @@ static void tell_all(struct redrive_queue *q)
 {
     atomic_store(&q->is_told, true);
     for (struct queue_handler *h = q->handlers; h; h = h->next)
-        for (size_t i = 0; i < h->n_places; i++)
+        for (size_t i = 0; i < h->n_slots; i++)
             for (int k = 0; k < 2; k++)
                 atomic_store(&h->places[i].runs[k].is_cancelled, true);
 }
@@ -61,7 +61,7 @@ static uint32_t count_running(const struct redrive_queue *q)
 {
     uint32_t n = 0;
     for (const struct queue_handler *h = q->handlers; h; h = h->next)
-        for (size_t i = 0; i < h->n_places; i++)
+        for (size_t i = 0; i < h->n_slots; i++)
             n += (uint32_t)h->places[i].runs[0].is_held + (uint32_t)h->places[i].runs[1].is_held;
     return n;
 }
@@ -74,7 +74,7 @@ static void tell_row(struct redrive_queue *q, bool leaving)
     pthread_mutex_lock(&q->mutex);
     op.running = count_running(q);
     pthread_mutex_unlock(&q->mutex);
-    op.places = (uint32_t)q->n_places;
+    op.places = (uint32_t)q->n_slots;
     op.leaving = leaving;
     (void)committer_run(q->committer, &op.op, NULL);
 }
@@ -125,13 +125,13 @@ static void look_after(struct redrive_queue *q)
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-static bool start_place(struct redrive_queue *q, struct queue_place *place)
+static bool start_place(struct redrive_queue *q, struct queue_slot *place)
 {
     pthread_mutex_lock(&q->mutex);
     q->n_alive++;
     q->n_busy++;
     pthread_mutex_unlock(&q->mutex);
-    if (thread_start(&place->thread, queue_place_main, place))
+    if (thread_start(&place->thread, queue_slot_main, place))
         return true;
     pthread_mutex_lock(&q->mutex);
     q->n_alive--;
@@ -146,7 +146,7 @@ static size_t start_places(struct redrive_queue *q)
 {
     size_t n = 0;
     for (struct queue_handler *h = q->handlers; h; h = h->next)
-        for (size_t i = 0; i < h->n_places; i++, n++)
+        for (size_t i = 0; i < h->n_slots; i++, n++)
             if (!start_place(q, &h->places[i]))
                 return n;
     return n;
@@ -155,7 +155,7 @@ static size_t start_places(struct redrive_queue *q)
 static void join_places(struct redrive_queue *q, size_t n)
 {
     for (struct queue_handler *h = q->handlers; h; h = h->next)
-        for (size_t i = 0; i < h->n_places && n > 0; i++, n--)
+        for (size_t i = 0; i < h->n_slots && n > 0; i++, n--)
             pthread_join(h->places[i].thread, NULL);
 }
 
@@ -205,9 +205,8 @@ int redrive_queue_work(struct redrive_queue *q, unsigned flags, struct redrive_e
     rc = committer_run(q->committer, &publish.op, err);
     if (rc == 0) {
         size_t n = start_places(q);
-        if (n < q->n_places)
-            rc =
-                err_set(err, REDRIVE_E_NOMEM, "cannot start thread %zu of %zu", n + 1, q->n_places);
+        if (n < q->n_slots)
+            rc = err_set(err, REDRIVE_E_NOMEM, "cannot start thread %zu of %zu", n + 1, q->n_slots);
         look_after(q);
         join_places(q, n);
     }

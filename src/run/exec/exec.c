@@ -72,14 +72,14 @@ static void on_ended(struct child *child)
         .result = result_of(run),
         .dropped_bytes = run->dropped_bytes,
     };
-    struct last_words words = {0};
+    struct failure_from_stderr words = {0};
     if (child->exit_code != 0 || child->signal != 0 || run->base.stop != RUN_GOES_ON)
-        last_words_read(&words, child, &outcome.outcome.failure);
+        failure_from_stderr_read(&words, child, &outcome.outcome.failure);
     if (load_fault_is_likely(&outcome.outcome.failure))
         outcome.fault = RUN_FAULT_LIKELY;
     note_dropped(run);
     run_finish(&run->base, &outcome);
-    last_words_release(&words);
+    failure_from_stderr_release(&words);
     release(run);
 }
 

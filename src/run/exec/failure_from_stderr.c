@@ -22,10 +22,10 @@ static char *how_it_ended(const struct child *child)
     return strdup(text);
 }
 
-void last_words_read(struct last_words *words, const struct child *child,
-                     struct redrive_failure *failure)
+void failure_from_stderr_read(struct failure_from_stderr *words, const struct child *child,
+                              struct redrive_failure *failure)
 {
-    *words = (struct last_words){.stacktrace = tail_text(&child->tail)};
+    *words = (struct failure_from_stderr){.stacktrace = tail_text(&child->tail)};
     struct trace trace = trace_read(str_of(words->stacktrace));
     words->message = trace.message.len > 0 ? str_dup(trace.message) : how_it_ended(child);
     if (trace.error_type.len > 0)
@@ -40,7 +40,7 @@ void last_words_read(struct last_words *words, const struct child *child,
     };
 }
 
-void last_words_release(struct last_words *words)
+void failure_from_stderr_release(struct failure_from_stderr *words)
 {
     free(words->stacktrace);
     free(words->message);

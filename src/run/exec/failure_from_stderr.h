@@ -5,7 +5,7 @@
 #include "run/exec/child.h"
 
 /* The strings that a failure points to. */
-struct last_words {
+struct failure_from_stderr {
     char *stacktrace;
     char *message;
     char *error_type;
@@ -13,8 +13,8 @@ struct last_words {
 
 /* Sets exit code, signal and what standard error says. Without a word the message says how it
  * ended: "exited with code 3", "killed by SIGSEGV". */
-void last_words_read(struct last_words *words, const struct child *child,
-                     struct redrive_failure *failure);
-void last_words_release(struct last_words *words);
+void failure_from_stderr_read(struct failure_from_stderr *words, const struct child *child,
+                              struct redrive_failure *failure);
+void failure_from_stderr_release(struct failure_from_stderr *words);
 
 #endif

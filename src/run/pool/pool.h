@@ -33,7 +33,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "base/text/str.h"
 #include "config/config.h"
 #include "engine/committer.h"

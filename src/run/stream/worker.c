@@ -207,9 +207,9 @@ static void release_waiting(struct stream_runner *runner, const struct redrive_f
 
 static void fail_jobs(struct stream_worker *worker)
 {
-    struct last_words words;
+    struct failure_from_stderr words;
     struct redrive_failure facts;
-    last_words_read(&words, &worker->child, &facts);
+    failure_from_stderr_read(&words, &worker->child, &facts);
     struct run_outcome outcome = {
         .outcome = {.failure = failure_of(worker, &facts),
                     .was_killed = worker->cause == DIED_FOR_A_JOB},
@@ -223,7 +223,7 @@ static void fail_jobs(struct stream_worker *worker)
     while (!list_empty(&worker->jobs))
         finish(worker, LIST_ENTRY(worker->jobs.next, struct stream_run, place), &outcome);
     buf_release(&shared);
-    last_words_release(&words);
+    failure_from_stderr_release(&words);
 }
 
 static void on_timer_closed(uv_handle_t *timer)

@@ -11,8 +11,8 @@
 #ifndef SERVER_AUTH_AUDIT_H
 #define SERVER_AUTH_AUDIT_H
 
-#include "base/sys/log.h"
-#include "base/sys/log_pace.h"
+#include "base/os/log.h"
+#include "base/os/log_pace.h"
 #include "base/text/str.h"
 
 struct audit {

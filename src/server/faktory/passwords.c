@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "base/sha256.h"
-#include "base/sys/file.h"
+#include "base/os/file.h"
 #include "config/document/dotenv.h"
 #include "engine/engine.h"
 #include "server/faktory/format/request.h"

@@ -16,7 +16,7 @@
 #include "base/mem/list.h"
 #include "base/mem/map.h"
 #include "base/rng.h"
-#include "base/sys/log_pace.h"
+#include "base/os/log_pace.h"
 #include "base/text/buf.h"
 #include "core/name.h"
 #include "engine/transaction.h"

@@ -20,7 +20,7 @@
 #include <pthread.h>
 
 #include "base/mem/list.h"
-#include "base/sys/log_pace.h"
+#include "base/os/log_pace.h"
 #include "base/text/buf.h"
 #include "server/http/head.h"
 #include "server/http/server.h"

@@ -36,7 +36,7 @@
 #include <sys/types.h>
 
 #include "base/mem/arena.h"
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "base/text/str.h"
 #include "redrive.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/sys/file.h"
+#include "base/os/file.h"
 
 #define FILE_MAX_BYTES (1024u * 1024)
 

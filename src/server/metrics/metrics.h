@@ -26,7 +26,7 @@
 #define METRICS_MAX_BREAKERS 200
 
 struct metrics_process {
-    const struct pulse_state *pulse;
+    const struct store_status_view *store_status;
     bool store_is_read; /* the store could be read just now */
     const struct run_time *run_times;
     size_t n_run_times;

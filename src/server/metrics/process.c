@@ -61,13 +61,14 @@ static void write_store(const struct metrics_process *p, struct buf *out)
     char name[32];
     metrics_gauge(out, "redrive_store_up",
                   "1 while this process can read the store and its transactions succeed.",
-                  p->store_is_read && !p->pulse->is_failing);
+                  p->store_is_read && !p->store_status->is_failing);
     metrics_family(out, "redrive_store_errors_total", "counter",
                    "Transactions of this process that the store failed, by kind of error.");
     for (int i = 1; i < PULSE_KINDS; i++)
-        if (p->pulse->errors[i] > 0 || -i == REDRIVE_E_IO)
+        if (p->store_status->errors[i] > 0 || -i == REDRIVE_E_IO)
             metrics_count(out, "redrive_store_errors_total",
-                          LABELS({"kind", str_of(pulse_kind_name(-i, name))}), p->pulse->errors[i]);
+                          LABELS({"kind", str_of(store_status_kind_name(-i, name))}),
+                          p->store_status->errors[i]);
 }
 
 /* ---- The process ----------------------------------------------------------------------------- */

@@ -62,13 +62,13 @@ static void reply_metrics(struct metrics_server *server, struct http_request *re
 {
     struct arena *arena = http_arena(request);
     struct run_time *rows;
-    struct pulse_state pulse;
+    struct store_status_view store_status;
     struct buf text;
-    pulse_read(server->options.pulse, &pulse);
+    store_status_read(server->options.store_status, &store_status);
     const size_t n = run_times_read(server->options.times, tenant, arena, &rows);
     const struct metrics_process process = {
-        .pulse = &pulse,
-        .store_is_read = !pulse_is_away(server->options.pulse, NULL),
+        .store_status = &store_status,
+        .store_is_read = !store_status_is_away(server->options.store_status, NULL),
         .run_times = rows,
         .n_run_times = n,
         .facts = process_facts(run_times_since_ms(server->options.times)),

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "base/sys/log.h"
+#include "base/os/log.h"
 #include "config/config.h"
 #include "engine/store_status.h"
 #include "server/metrics/run_times.h"
@@ -20,7 +20,7 @@ struct metrics_server;
 struct metrics_server_options {
     const struct config *config; /* listen.metrics must be set */
     struct run_times *times;
-    struct pulse *pulse;
+    struct store_status *store_status;
     const struct log *log;
 };
 

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/sys/log_pace.h"
+#include "base/os/log_pace.h"
 #include "server/rest/rest.h"
 #include "server/timer.h"
 
@@ -29,12 +29,12 @@ struct rest {
     atomic_bool ready;
     struct log_pace refusals; /* of the server's thread */
 
-    struct bells *bells;
-    struct checkup *checkup;
+    struct timers *timers;
+    struct health_check *health_check;
     struct claim_waits *claims;
     struct bulk_runs *bulk_runs;
     struct rate_samples *rates;
-    struct bell rates_bell; /* rings when a reader should note the counters */
+    struct timer rates_timer; /* rings when a reader should note the counters */
 
     struct rest_reader *readers;
     unsigned n_readers;
@@ -55,8 +55,8 @@ bool rest_is_away(const struct rest_call *call, struct redrive_err *err);
 int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err);
 /* Ends them; what they have not come to is answered with 503. Accepts those half started. */
 void rest_readers_stop(struct rest *rest);
-/* For the bell of rates: the next reader that is free notes the counters. */
-void rest_readers_note_rates(struct bell *bell);
+/* For the timer of rates: the next reader that is free notes the counters. */
+void rest_readers_note_rates(struct timer *timer);
 void rest_readers_take(struct rest *rest, struct rest_call *call);
 
 #endif

@@ -31,14 +31,14 @@ static void note_rates(struct rest_reader *reader)
     struct rest *rest = reader->rest;
     const struct engine *engine = committer_engine(rest->committer);
     int64_t wait_ms = RATE_STEP_MS;
-    if (!pulse_is_away(engine_pulse(engine), NULL))
+    if (!store_status_is_away(engine_store_status(engine), NULL))
         wait_ms = rate_samples_take(rest->rates, reader->store, engine_now_ms(engine));
-    bell_set(rest->bells, &rest->rates_bell, clock_monotonic_ms() + wait_ms);
+    timer_set(rest->timers, &rest->rates_timer, clock_monotonic_ms() + wait_ms);
 }
 
-void rest_readers_note_rates(struct bell *bell)
+void rest_readers_note_rates(struct timer *timer)
 {
-    struct rest *rest = (struct rest *)(void *)((char *)bell - offsetof(struct rest, rates_bell));
+    struct rest *rest = (struct rest *)(void *)((char *)timer - offsetof(struct rest, rates_timer));
     pthread_mutex_lock(&rest->lock);
     rest->rates_due = true;
     pthread_cond_signal(&rest->wake);

@@ -344,7 +344,7 @@ void rest_handle(struct http_request *request, void *ctx)
  * it all the time, and whoever comes when it is back is served. */
 bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
 {
-    if (!pulse_is_away(engine_pulse(committer_engine(call->rest->committer)), err))
+    if (!store_status_is_away(engine_store_status(committer_engine(call->rest->committer)), err))
         return false;
     err->code = REDRIVE_E_IO;
     return true;
@@ -355,11 +355,11 @@ bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
 /* For what goes on between requests. */
 static int start_waiting_room(struct rest *rest, struct redrive_err *err)
 {
-    int rc = bells_new(&rest->bells, err);
+    int rc = timers_new(&rest->timers, err);
     if (rc == 0)
-        rc = claim_waits_new(rest->committer, rest->bells, &rest->claims, err);
+        rc = claim_waits_new(rest->committer, rest->timers, &rest->claims, err);
     if (rc == 0)
-        rc = bulk_runs_new(rest->committer, rest->bells, rest->log, &rest->bulk_runs, err);
+        rc = bulk_runs_new(rest->committer, rest->timers, rest->log, &rest->bulk_runs, err);
     if (rc == 0)
         rc = rate_samples_new(&rest->rates, err);
     return rc;
@@ -387,7 +387,7 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     rest->ready = true;
     rest->n_readers = options->n_readers ? options->n_readers : 2;
     rest->rates_due = true;
-    bell_init(&rest->rates_bell, rest_readers_note_rates);
+    timer_init(&rest->rates_timer, rest_readers_note_rates);
     list_init(&rest->waiting);
     pthread_mutex_init(&rest->lock, NULL);
     pthread_mutex_init(&rest->config_lock, NULL);
@@ -395,8 +395,9 @@ int rest_new(const struct rest_options *options, struct rest **ret, struct redri
     const char *url = options->store_url ? options->store_url : options->config->store;
     int rc = start_waiting_room(rest, err);
     if (rc == 0)
-        rc = checkup_new(url, rest->bells, engine_pulse(committer_engine(rest->committer)),
-                         time_of_jobs, rest, &rest->checkup, err);
+        rc = health_check_new(url, rest->timers,
+                              engine_store_status(committer_engine(rest->committer)), time_of_jobs,
+                              rest, &rest->health_check, err);
     if (rc == 0)
         rc = rest_readers_start(rest, url, err);
     if (rc < 0) {
@@ -463,8 +464,8 @@ void rest_stop(struct rest *rest)
     if (!rest)
         return;
     rest_readers_stop(rest);
-    checkup_free(rest->checkup);
-    rest->checkup = NULL;
+    health_check_free(rest->health_check);
+    rest->health_check = NULL;
     await_claims(rest);
 }
 
@@ -473,8 +474,8 @@ void rest_free(struct rest *rest)
     if (!rest)
         return;
     rest_readers_stop(rest);
-    checkup_free(rest->checkup);
-    bells_free(rest->bells);
+    health_check_free(rest->health_check);
+    timers_free(rest->timers);
     claim_waits_free(rest->claims);
     bulk_runs_free(rest->bulk_runs);
     rate_samples_free(rest->rates);

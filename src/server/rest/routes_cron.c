@@ -1,4 +1,4 @@
-/* routes_cron.c - the timetable: look at it, set an entry, remove one. */
+/* routes_cron.c - cron entries: list them, set one, remove one. */
 #include "server/rest/routes.h"
 
 #include "engine/clock/cron_edit.h"

@@ -12,16 +12,16 @@
 /* ---- /health -------------------------------------------------------------------------------- */
 
 struct health_call {
-    struct checkup_wait wait; /* first */
+    struct health_check_wait wait; /* first */
     struct rest_call *call;
 };
 
-static void write_store(struct json_writer *w, const struct checkup_facts *facts)
+static void write_store(struct json_writer *w, const struct health_check_facts *facts)
 {
     json_key(w, "store");
     json_begin_object(w);
-    json_field_cstr(w, "status", checkup_store_name(facts));
-    if (facts->store != CHECKUP_OK) {
+    json_field_cstr(w, "status", health_check_store_name(facts));
+    if (facts->store != HEALTH_CHECK_OK) {
         job_write_time(w, "since", facts->since_ms);
         json_field_cstr(w, "error", facts->err.message);
     }
@@ -29,7 +29,7 @@ static void write_store(struct json_writer *w, const struct checkup_facts *facts
 }
 
 /* Figures that are old say nothing about now: a store that cannot be read is bad health. */
-static void write_unreadable(struct json_writer *w, const struct checkup_facts *facts)
+static void write_unreadable(struct json_writer *w, const struct health_check_facts *facts)
 {
     json_begin_object(w);
     json_field_cstr(w, "status", "unhealthy");
@@ -41,10 +41,10 @@ static void write_unreadable(struct json_writer *w, const struct checkup_facts *
     json_end_object(w);
 }
 
-static void write_health(struct json_writer *w, const struct checkup_facts *facts)
+static void write_health(struct json_writer *w, const struct health_check_facts *facts)
 {
     struct redrive_health health = facts->health;
-    if (facts->store != CHECKUP_OK && strcmp(health.status, "healthy") == 0)
+    if (facts->store != HEALTH_CHECK_OK && strcmp(health.status, "healthy") == 0)
         health.status = "degraded";
     json_begin_object(w);
     health_write_members(w, &health, facts->workers);
@@ -52,11 +52,11 @@ static void write_health(struct json_writer *w, const struct checkup_facts *fact
     json_end_object(w);
 }
 
-static void tell_health(struct checkup_wait *wait, const struct checkup_facts *facts)
+static void tell_health(struct health_check_wait *wait, const struct health_check_facts *facts)
 {
     struct rest_call *call = ((struct health_call *)(void *)wait)->call;
-    if (facts->read_ms == 0 || facts->store == CHECKUP_UNREACHABLE ||
-        facts->store == CHECKUP_SILENT)
+    if (facts->read_ms == 0 || facts->store == HEALTH_CHECK_UNREACHABLE ||
+        facts->store == HEALTH_CHECK_SILENT)
         write_unreadable(rest_json(call), facts);
     else
         write_health(rest_json(call), facts);
@@ -75,7 +75,7 @@ static void get_health(struct rest_call *call)
     health->call = call;
     health->wait.thresholds = call->config->health;
     health->wait.done = tell_health;
-    checkup_ask(call->rest->checkup, &health->wait);
+    health_check_ask(call->rest->health_check, &health->wait);
 }
 
 /* ---- /ready --------------------------------------------------------------------------------- */

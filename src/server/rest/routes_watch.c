@@ -18,21 +18,22 @@ static int write_metrics(struct rest_call *call, struct buf *out, struct redrive
 {
     struct run_times *times = call->rest->run_times;
     struct arena *arena = http_arena(call->request);
-    struct pulse *pulse = engine_pulse(committer_engine(call->rest->committer));
+    struct store_status *store_status =
+        engine_store_status(committer_engine(call->rest->committer));
     struct stats stats = {0};
     struct run_time *rows = NULL;
-    struct pulse_state state;
+    struct store_status_view state;
     int rc = 0;
-    const bool is_read = !pulse_is_away(pulse, NULL) &&
+    const bool is_read = !store_status_is_away(store_status, NULL) &&
                          stats_read(rest_store(call), call->principal.tenant, &call->config->health,
                                     rest_now_ms(call), &stats, err) == 0;
-    pulse_read(pulse, &state);
+    store_status_read(store_status, &state);
     if (is_read)
         rc = metrics_write_store(&stats, out);
     stats_release(&stats);
     const size_t n = times ? run_times_read(times, call->principal.tenant, arena, &rows) : 0;
     const struct metrics_process process = {
-        .pulse = &state,
+        .store_status = &state,
         .store_is_read = is_read,
         .run_times = rows,
         .n_run_times = n,

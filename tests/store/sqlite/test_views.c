@@ -4,7 +4,7 @@
 
 #include <sqlite3.h>
 
-#include "base/sys/file.h"
+#include "base/os/file.h"
 #include "base/text/buf.h"
 #include "core/vocabulary.h"
 #include "kit.h"

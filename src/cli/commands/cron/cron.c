@@ -147,11 +147,11 @@ static const struct command CMD_NEXT = {
 
 const struct command cmd_cron = {
     .name = "cron",
-    .summary = "look at the timetable of periodic tasks, and change it",
+    .summary = "look at cron entries, and change them",
     .examples =
         (const struct example[]){
             {"redrive cron next '0 9 * * mon-fri' -z Asia/Tokyo", "nine o'clock on working days"},
-            {"redrive cron list", "the timetable"},
+            {"redrive cron list", "all of them"},
             {0},
         },
     .commands = (const struct command *const[]){&CMD_NEXT, &cmd_cron_list, &cmd_cron_run,

@@ -1,4 +1,4 @@
-/* list.c - `redrive cron list` and `cron run`: the timetable. */
+/* list.c - `redrive cron list` and `cron run`: the cron entries. */
 #include "cli/commands/commands.h"
 
 #include "base/err.h"
@@ -11,16 +11,16 @@
 
 #define OUTPUT_MAX (128u * 1024 * 1024)
 
-struct timetable_options {
+struct cron_entries_options {
     const char *tenant;
 };
 
 static const struct option OPTIONS[] = {
     {.name = "tenant",
-     INTO_STRING(struct timetable_options, tenant),
+     INTO_STRING(struct cron_entries_options, tenant),
      .placeholder = "TENANT",
      .default_text = ENGINE_TENANT_DEFAULT,
-     .help = "whose timetable it is"},
+     .help = "whose cron entries they are"},
     {0},
 };
 
@@ -80,7 +80,7 @@ static int open_for_list(struct cli *cli, struct session *ret, struct redrive_er
 
 static int run_list(struct cli *cli, struct redrive_err *err)
 {
-    const struct timetable_options *options = invocation_options(&cli->invocation);
+    const struct cron_entries_options *options = invocation_options(&cli->invocation);
     struct session session;
     struct cron_page page = {0};
     struct buf out;
@@ -119,7 +119,7 @@ static void add_hint(const struct session *session, const char *tenant, const ch
 
 static int run_by_hand(struct cli *cli, struct redrive_err *err)
 {
-    const struct timetable_options *options = invocation_options(&cli->invocation);
+    const struct cron_entries_options *options = invocation_options(&cli->invocation);
     const char *name = cli->invocation.args[0];
     struct session session;
     struct cron_op op;
@@ -159,7 +159,7 @@ const struct command cmd_cron_list = {
                    "remembers it, "
                    "and the next one, both on the clocks of its time zone.",
     .options = OPTIONS,
-    .options_size = sizeof(struct timetable_options),
+    .options_size = sizeof(struct cron_entries_options),
     .examples =
         (const struct example[]){
             {"redrive cron list", "what runs when"},
@@ -173,11 +173,11 @@ const struct command cmd_cron_run = {
     .name = "run",
     .summary = "submit the job of a periodic task now",
     .arguments = "NAME",
-    .description = "A tick by hand: prints the id of the new job, and leaves the timetable as it "
+    .description = "A tick by hand: prints the id of the new job, and leaves the cron entry as it "
                    "is. The entry's rule of overlap holds: where it allows no further job, none is "
                    "made, and the exit code is 1.",
     .options = OPTIONS,
-    .options_size = sizeof(struct timetable_options),
+    .options_size = sizeof(struct cron_entries_options),
     .examples =
         (const struct example[]){
             {"redrive cron run fetch-joke", "do not wait for the next tick"},

@@ -1,4 +1,4 @@
-/* set.c - `redrive cron set` and `cron remove`: entries of the timetable that live in the
+/* set.c - `redrive cron set` and `cron remove`: cron entries that live in the
  * store. */
 #include "cli/commands/commands.h"
 
@@ -113,9 +113,9 @@ static int say_set(struct cli *cli, const struct cron_put_op *op, struct redrive
 static int check_definition(const struct config *config, const char *name, struct str definition,
                             struct redrive_err *err)
 {
-    struct cron_box *box = NULL;
+    struct parsed_cron *box = NULL;
     int rc = cron_parse_json(config, true, str_of(name), definition, &box, NULL, err);
-    cron_box_free(box);
+    parsed_cron_free(box);
     return rc;
 }
 

@@ -8,7 +8,7 @@
 #include "base/json/json.h"
 #include "base/json/layout.h"
 #include "base/json/writer.h"
-#include "base/sys/file.h"
+#include "base/os/file.h"
 #include "cli/commands/dlq/edit_text.h"
 #include "cli/jobs/change.h"
 #include "cli/jobs/find.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/sys/file.h"
+#include "base/os/file.h"
 
 static const char *editor_name(void)
 {

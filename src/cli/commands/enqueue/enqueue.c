@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/json/json.h"
-#include "base/sys/file.h"
+#include "base/os/file.h"
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 #include "cli/commands/enqueue/private.h"

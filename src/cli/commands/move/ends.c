@@ -155,7 +155,7 @@ static int check_servers(const struct move_end *from, const struct move_end *to,
     bool is_same = false;
     if (from->inode != 0 || !to->is_there)
         return 0;
-    int rc = transfer_is_same_store(from->store, to->store, clock_wall_ms(), &is_same, err);
+    int rc = copy_is_same_store(from->store, to->store, clock_wall_ms(), &is_same, err);
     return is_same ? same_store(from, to, err) : rc;
 }
 
@@ -177,7 +177,7 @@ int move_ends_open(struct move_end *from, struct move_end *to, bool dry_run, boo
     const struct store_options as_it_is = {0}, set_up = {.create = true};
     int rc = store_open(from->url, &as_it_is, &from->store, err);
     if (rc == 0 && !force)
-        rc = transfer_check_idle(from->store, from->side, clock_wall_ms(), err);
+        rc = copy_check_idle(from->store, from->side, clock_wall_ms(), err);
     if (rc == 0 && (to->is_there || !dry_run))
         rc = store_open(to->url, dry_run ? &as_it_is : &set_up, &to->store, err);
     if (rc == 0 && !to->is_there && !dry_run)

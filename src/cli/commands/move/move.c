@@ -53,7 +53,7 @@ struct store_move {
     const struct move_options *options;
     const struct move_end *from;
     const struct move_end *to;
-    struct transfer_report report;
+    struct copy_report report;
     int64_t took_ms;
 };
 
@@ -76,7 +76,7 @@ static void put_number(struct json_writer *w, const char *name, uint64_t value)
 
 static void put_json(const struct store_move *o, struct buf *out)
 {
-    const struct transfer_report *r = &o->report;
+    const struct copy_report *r = &o->report;
     char hash[CONTENT_TEXT_MAX];
     struct json_writer w;
     json_writer_init(&w, out);
@@ -110,7 +110,7 @@ static void put_json(const struct store_move *o, struct buf *out)
 
 static void put_text(const struct store_move *o, struct buf *out)
 {
-    const struct transfer_report *r = &o->report;
+    const struct copy_report *r = &o->report;
     char span[FIGURE_MAX], hash[CONTENT_TEXT_MAX];
     const bool dry_run = o->options->dry_run;
     buf_printf(out, "%s %" PRIu64 " job%s", dry_run ? "would move" : "moved",
@@ -130,13 +130,13 @@ static void put_text(const struct store_move *o, struct buf *out)
     buf_printf(out, " counters %" PRIu64 ", held keys %" PRIu64 "\n", r->counters, r->held_keys);
     buf_printf(out, "  hash %s", content_text(&r->from, hash));
     if (!dry_run)
-        buf_puts(out, transfer_is_same(r) ? ", checked in both" : ", not the same in both");
+        buf_puts(out, copy_is_same(r) ? ", checked in both" : ", not the same in both");
     buf_putc(out, '\n');
 }
 
 static int print_move(struct cli *cli, const struct store_move *o, struct redrive_err *err)
 {
-    const struct transfer_report *r = &o->report;
+    const struct copy_report *r = &o->report;
     struct buf out;
     buf_init(&out, OUTPUT_MAX);
     if (cli->globals->json)
@@ -144,7 +144,7 @@ static int print_move(struct cli *cli, const struct store_move *o, struct redriv
     else
         put_text(o, &out);
     int rc = cli_print(cli, &out, err);
-    if (rc < 0 || transfer_is_same(r))
+    if (rc < 0 || copy_is_same(r))
         return rc;
     err_set(err, REDRIVE_E_STATE,
             "the destination is not as the source: %" PRIu64 " jobs differ, %" PRIu64
@@ -175,7 +175,7 @@ static int transfer(struct cli *cli, struct store_move *o, struct redrive_err *e
     struct bar bar = {.cli = cli};
     struct interrupt interrupt;
     const int64_t started_ms = clock_monotonic_ms();
-    const struct transfer_options options = {
+    const struct copy_options options = {
         .from = o->from->store,
         .to = o->to->store,
         .name = buf_cstr(&o->from->name),
@@ -187,7 +187,7 @@ static int transfer(struct cli *cli, struct store_move *o, struct redrive_err *e
         .ctx = &bar,
     };
     interrupt_catch(&interrupt);
-    int rc = transfer_run(&options, &o->report, err);
+    int rc = copy_run(&options, &o->report, err);
     interrupt_release(&interrupt);
     progress_clear(&bar.progress);
     o->took_ms = clock_monotonic_ms() - started_ms;
@@ -223,7 +223,7 @@ const struct command cmd_move = {
     .summary = "copy everything from one store into another, and check it",
     .description =
         "Copies every job with its history, dead letters, breakers, limits, pauses, definitions "
-        "of tasks, the timetable, counters and the keys that are unique for ever. The source is "
+        "of tasks, the cron entries, counters and the keys that are unique for ever. The source is "
         "only read: remove it when the new store is in use.\n"
         "\n"
         "Stop every process that uses one of the two stores first: a worker that is alive is a "

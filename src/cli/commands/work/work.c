@@ -251,7 +251,7 @@ static int start_metrics(struct work *work, struct redrive_err *err)
     const struct metrics_server_options options = {
         .config = work->session.config,
         .times = work->times,
-        .pulse = engine_pulse(committer_engine(work->committer)),
+        .store_status = engine_store_status(committer_engine(work->committer)),
         .log = &work->session.log,
     };
     if (!work->times)

@@ -138,7 +138,7 @@ void view_bad_item(struct json_writer *w, struct str id, const struct redrive_er
     json_end_object(w);
 }
 
-/* ---- Queues, groups, the timetable ----------------------------------------------------------- */
+/* ---- Queues, groups, cron entries ------------------------------------------------------------ */
 
 void view_queue(struct json_writer *w, const struct queue_count *queue)
 {

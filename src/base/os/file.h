@@ -1,6 +1,6 @@
 /* file.h - reading a whole file that must not be larger than somebody says. */
-#ifndef BASE_SYS_FILE_H
-#define BASE_SYS_FILE_H
+#ifndef BASE_OS_FILE_H
+#define BASE_OS_FILE_H
 
 #include <stddef.h>
 

@@ -6,8 +6,8 @@
  * So all threads of the libraries are started here, and none with pthread_create. The program is
  * its own host: what only it has, as its doors, may start threads as it likes.
  */
-#ifndef BASE_SYS_THREAD_H
-#define BASE_SYS_THREAD_H
+#ifndef BASE_OS_THREAD_H
+#define BASE_OS_THREAD_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * The lines in between are counted, and the next one that is written says how many there were. The
  * caller sees to it that one thread at a time uses it.
  */
-#ifndef BASE_SYS_LOG_PACE_H
-#define BASE_SYS_LOG_PACE_H
+#ifndef BASE_OS_LOG_PACE_H
+#define BASE_OS_LOG_PACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -23,7 +23,7 @@ static int64_t read_late(void *ctx)
 }
 
 /* Takes its time, so that a stop that does not wait for it is over before. */
-static void answer_slowly(struct checkup_wait *wait, const struct checkup_facts *facts)
+static void answer_slowly(struct health_check_wait *wait, const struct health_check_facts *facts)
 {
     const struct timespec grace = {.tv_nsec = GRACE_MS * 1000000L};
     (void)wait, (void)facts;
@@ -32,31 +32,32 @@ static void answer_slowly(struct checkup_wait *wait, const struct checkup_facts 
     was_freed_early = is_freed;
 }
 
-static void stop_waits_for_the_answer_that_a_bell_gives(void **state)
+static void stop_waits_for_the_answer_that_a_timer_gives(void **state)
 {
-    struct checkup_wait wait = {.done = answer_slowly};
-    struct pulse *pulse = pulse_new(NULL, false);
-    struct checkup *checkup;
-    struct bells *bells;
+    struct health_check_wait wait = {.done = answer_slowly};
+    struct store_status *store_status = store_status_new(NULL, false);
+    struct health_check *health_check;
+    struct timers *timers;
     struct timespec end;
     (void)state;
     sem_init(&go_on, 0, 0);
     sem_init(&ringing, 0, 0);
-    assert_non_null(pulse);
-    assert_int_equal(bells_new(&bells, NULL), 0);
-    assert_int_equal(checkup_new("memory:", bells, pulse, read_late, NULL, &checkup, NULL), 0);
+    assert_non_null(store_status);
+    assert_int_equal(timers_new(&timers, NULL), 0);
+    assert_int_equal(
+        health_check_new("memory:", timers, store_status, read_late, NULL, &health_check, NULL), 0);
 
-    checkup_ask(checkup, &wait);
+    health_check_ask(health_check, &wait);
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += PATIENCE_S;
     assert_int_equal(sem_timedwait(&ringing, &end), 0);
     sem_post(&go_on);
-    checkup_free(checkup);
+    health_check_free(health_check);
     is_freed = true;
 
-    bells_free(bells);
+    timers_free(timers);
     assert_false(was_freed_early);
-    pulse_free(pulse);
+    store_status_free(store_status);
     sem_destroy(&go_on);
     sem_destroy(&ringing);
 }
@@ -64,7 +65,7 @@ static void stop_waits_for_the_answer_that_a_bell_gives(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(stop_waits_for_the_answer_that_a_bell_gives),
+        T(stop_waits_for_the_answer_that_a_timer_gives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,8 @@
 struct pair {
     struct kit from;
     struct kit to;
-    struct transfer_options options;
-    struct transfer_report report;
+    struct copy_options options;
+    struct copy_report report;
     struct redrive_err err;
 };
 
@@ -30,7 +30,7 @@ static void pair_open(struct pair *p, const char *from)
     *p = (struct pair){0};
     kit_open(&p->from, from);
     kit_open(&p->to, stores_name());
-    p->options = (struct transfer_options){
+    p->options = (struct copy_options){
         .from = p->from.store, .to = p->to.store, .name = "the source", .now_ms = KIT_START_MS};
 }
 
@@ -42,7 +42,7 @@ static void pair_close(struct pair *p)
 
 static int pair_try(struct pair *p)
 {
-    return transfer_run(&p->options, &p->report, &p->err);
+    return copy_run(&p->options, &p->report, &p->err);
 }
 
 /* Runs, and finds both to be the same. */
@@ -268,7 +268,7 @@ static void a_dry_run_counts_and_writes_nothing(void **state)
         assert_int_equal(pair_try(&p), 0);
         assert_int_equal(p.report.jobs, LIST(&p.from)->n);
         assert_int_equal(p.report.copied, 0);
-        assert_true(transfer_is_same(&p.report) && p.report.from.rows > p.report.jobs);
+        assert_true(copy_is_same(&p.report) && p.report.from.rows > p.report.jobs);
     }
     assert_int_equal(LIST(&p.to)->n, 0);
     assert_int_equal(counter_of(&p.to, TRANSFER_COUNTER), 0);
@@ -444,7 +444,7 @@ static void a_destination_that_is_never_free_is_given_up(void **state)
 static void check_sameness(struct store *a, struct store *b, bool expected)
 {
     bool is_same = !expected;
-    assert_int_equal(transfer_is_same_store(a, b, KIT_START_MS, &is_same, NULL), 0);
+    assert_int_equal(copy_is_same_store(a, b, KIT_START_MS, &is_same, NULL), 0);
     assert_int_equal(is_same, expected);
 }
 
@@ -475,7 +475,7 @@ static void two_handles_on_one_store_are_found_out(void **state)
 static void check_difference(struct pair *p, const char *text)
 {
     assert_int_equal(pair_try(p), 0);
-    assert_false(transfer_is_same(&p->report));
+    assert_false(copy_is_same(&p->report));
     if (!strstr(p->report.difference, text))
         fail_msg("'%s' does not say '%s'", p->report.difference, text);
 }

@@ -9,8 +9,8 @@
  * always one line, whatever a job's error message contains. Lines go to a sink in one call each;
  * sinks are called from the logging thread.
  */
-#ifndef BASE_SYS_LOG_H
-#define BASE_SYS_LOG_H
+#ifndef BASE_OS_LOG_H
+#define BASE_OS_LOG_H
 
 #include <stdbool.h>
 #include <stdint.h>
