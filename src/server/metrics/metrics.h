@@ -7,7 +7,7 @@
  *     values, so that they are aggregated with max, never with sum.
  *   - of this process: what it alone has done since it started. They are aggregated with sum.
  *
- * docs/operations.md lists them with their kind. Each family has its HELP and TYPE and stands in
+ * docs/monitoring.md lists them with their kind. Each family has its HELP and TYPE and stands in
  * one piece.
  */
 #ifndef SERVER_METRICS_METRICS_H
