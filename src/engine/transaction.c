@@ -146,6 +146,15 @@ static int begin_batch(struct engine *e, struct op_batch *batch, int64_t *ret_ve
     return begin(e, true, ret_version, err);
 }
 
+static void tell_committed(const struct engine *e, const struct op_batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++) {
+        struct op *op = batch->ops[i];
+        if (op->kind && op->kind->committed)
+            op->kind->committed(e, op);
+    }
+}
+
 static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_stage,
                     struct redrive_err *err)
 {
@@ -181,6 +190,7 @@ static int run_unit(struct engine *e, struct op_batch *batch, enum stage *ret_st
     e->shared_seen = is_unknown ? -1 : version + e->puts;
     events_publish(e);
     alerts_publish(e);
+    tell_committed(e, batch);
     return 0;
 }
 

@@ -28,6 +28,9 @@ typedef int (*op_apply_fn)(struct engine *engine, struct op *op, struct redrive_
 struct op_kind {
     int rank; /* 0 … OP_RANKS - 1 */
     int (*apply)(struct engine *engine, struct op *const *ops, size_t n, struct redrive_err *err);
+    /* Called for each of them once the unit is committed, before the answer is given. NULL: nothing
+     * is left to do. */
+    void (*committed)(const struct engine *engine, struct op *op);
 };
 #define OP_RANKS 4
 

@@ -48,6 +48,52 @@ static void one_slot_takes_the_highest_priority_of_all_tasks(void **state)
     bed_release(&bed);
 }
 
+/* An operation during which the time passes: stands for a commit that takes long. */
+struct slow_op {
+    struct op op;
+    struct bed *bed;
+    int64_t ms;
+};
+
+static int pass_time(struct engine *e, struct op *base, struct redrive_err *err)
+{
+    (void)e, (void)err;
+    struct slow_op *op = (struct slow_op *)base;
+    op->bed->now_ms += op->ms;
+    return 0;
+}
+
+static void claim_that_takes(struct bed *bed, int64_t ms)
+{
+    struct slow_op slow = {{.apply = pass_time}, bed, ms};
+    claim_op_release(&bed->claim);
+    claim_op_init(&bed->claim, &(struct claim_filter){.limit = 1}, STR("w"), 1000);
+    engine_apply(bed->engine, (struct op *[]){&bed->claim.op, &slow.op}, 2);
+    assert_int_equal(bed->claim.op.code, 0);
+}
+
+static void a_job_whose_lease_ends_before_the_answer_is_not_handed_out(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    put(&bed, "a", 0);
+    claim_that_takes(&bed, 1500);
+    assert_int_equal(bed.claim.n, 0);
+    bed_release(&bed);
+}
+
+static void a_job_whose_lease_still_holds_is_handed_out_late(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_init(&bed, NULL);
+    const int64_t seq = put(&bed, "a", 0);
+    claim_that_takes(&bed, 500);
+    CHECK_CLAIMED(&bed, seq);
+    bed_release(&bed);
+}
+
 static void queues_are_drained_in_their_order(void **state)
 {
     (void)state;
@@ -164,6 +210,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(one_slot_takes_the_highest_priority_of_all_tasks),
+        T(a_job_whose_lease_ends_before_the_answer_is_not_handed_out),
+        T(a_job_whose_lease_still_holds_is_handed_out_late),
         T(queues_are_drained_in_their_order),
         T(a_full_task_leaves_the_slots_to_others),
         T(parked_jobs_do_not_use_up_the_slots_of_their_task),

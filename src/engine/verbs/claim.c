@@ -244,7 +244,20 @@ static int apply_claim(struct engine *e, struct op *base, struct redrive_err *er
     return claim_ops(e, &base, 1, err);
 }
 
-static const struct op_kind CLAIM = {.rank = 3, .apply = claim_ops};
+/* A commit can take longer than a lease: its outcome may have to be asked for after a fail-over. A
+ * job whose lease is over may have started elsewhere, and is not handed out. */
+static void drop_late(const struct engine *e, struct op *base)
+{
+    struct claim_op *op = (struct claim_op *)base;
+    const int64_t now_ms = engine_now_ms(e);
+    size_t n = 0;
+    for (size_t i = 0; i < op->n; i++)
+        if (op->jobs[i].status.lease_until_ms > now_ms)
+            op->jobs[n++] = op->jobs[i];
+    op->n = n;
+}
+
+static const struct op_kind CLAIM = {.rank = 3, .apply = claim_ops, .committed = drop_late};
 
 void claim_op_init(struct claim_op *op, const struct claim_filter *filter, struct str worker,
                    int64_t lease_ms)

@@ -2,7 +2,8 @@
  *
  * The best ready jobs are looked at in turn. One whose deadline has passed ends; one whose breaker
  * does not let it through, or whose limit is reached, is parked, and uses no attempt; the others
- * start, each under a token and a lease.
+ * start, each under a token and a lease. A job whose lease is over by the time that the commit has
+ * been answered is not handed out: it is taken back like that of a worker that died.
  *
  * Claims of one unit that look for the same are made as one, so that many workers who ask for a job
  * each cost the store little more than one who asks for many; who came first is served first.
