@@ -1,3 +1,4 @@
+/* err.c - the table of error codes, and errors as text. */
 #include "base/err.h"
 
 #include <stdarg.h>
@@ -23,7 +24,7 @@ static const struct error_row ROWS[] = {
 
 static const struct error_row OK = {0, "OK", "no error", false, 200, 0};
 
-/* Rows stand in the order of their numbers, from -1 down. */
+/* Rows are in the order of their numbers, from -1 down. */
 static const struct error_row *row_of(int code)
 {
     const int n = (int)(sizeof ROWS / sizeof ROWS[0]);
@@ -59,7 +60,7 @@ int redrive_err_exit_code(int code)
     return row_of(code)->exit_code;
 }
 
-/* Messages quote what strangers wrote, down to its line breaks. */
+/* Messages quote text from outside, which may contain line breaks. */
 static void write_text(char *text, size_t size, const char *format, va_list args)
 {
     vsnprintf(text, size, format, args);

@@ -1,4 +1,4 @@
-/* err.h - filling in a struct redrive_err (include/redrive.h), for whoever reports a failure.
+/* err.h - functions that fill in a struct redrive_err (include/redrive.h).
  *
  * Each function returns the code it was given, so that `return err_set(err, …)` both records and
  * returns. A NULL err is allowed everywhere: the caller wants the code only. Texts are one line

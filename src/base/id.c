@@ -1,3 +1,4 @@
+/* id.c - generates UUIDv7 ids. */
 #include "base/id.h"
 
 #define HIGH_MAX UINT64_C(0xfff)

@@ -1,3 +1,4 @@
+/* rng.c - splitmix64, xoshiro256** and seeds from the system. */
 #include "base/rng.h"
 
 #include <endian.h>

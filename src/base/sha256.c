@@ -1,3 +1,4 @@
+/* sha256.c - SHA-256, HMAC, and a comparison in constant time. */
 #include "base/sha256.h"
 
 #include <string.h>
@@ -134,7 +135,7 @@ bool mem_equal_ct(const void *a, const void *b, size_t len)
 {
     const volatile uint8_t *x = a;
     const volatile uint8_t *y = b;
-    /* Volatile, that no compiler may leave the loop early. */
+    /* Volatile, so that no compiler leaves the loop early. */
     volatile uint8_t difference = 0;
     for (size_t i = 0; i < len; i++)
         difference |= (uint8_t)(x[i] ^ y[i]);

@@ -1,5 +1,5 @@
 /* sha256.h - SHA-256 (FIPS 180-4) for passwords and tokens, HMAC (RFC 2104) with it for signatures,
- * and a comparison of secrets that tells nothing by the time it takes. */
+ * and a comparison of secrets in constant time. */
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H
 

@@ -1,3 +1,4 @@
+/* decide.c - the decision: retry, give up, or another state. */
 #include "core/decide.h"
 
 #include <signal.h>
@@ -106,7 +107,7 @@ static bool begins_too_late(const struct job_facts *job, const struct redrive_po
     return passes_timeout || delay_ms > job->deadline_in_ms;
 }
 
-/* Retry, or the end: in the order in which the reasons say the most about the job. */
+/* Retry or give up. The reasons are checked in the order of how much they say about the job. */
 static void decide_failure(struct decision *d, const struct job_facts *job,
                            const struct outcome *outcome, const struct redrive_policy *policy)
 {

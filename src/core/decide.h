@@ -1,8 +1,8 @@
 /* decide.h - what happens to a job now that it has run, or could not.
  *
- * The one decision of the whole program: engine, in-process handler, simulator and
- * `redrive policy explain` call this function and no other. It is pure, allocates nothing, and
- * returns a delay, never a time: whoever stores the job adds its own clock.
+ * The one decision of the whole program: engine, in-process handler, simulator and `redrive policy
+ * explain` call this function and no other. It is pure, allocates nothing, and returns a delay,
+ * never a time: the store that keeps the job adds its own clock.
  */
 #ifndef CORE_DECIDE_H
 #define CORE_DECIDE_H
@@ -29,7 +29,7 @@ struct job_facts {
 
 enum ending {
     ENDING_RAN,          /* it returned; `failure` says how */
-    ENDING_LEASE_LOST,   /* its worker was not heard of in time */
+    ENDING_LEASE_LOST,   /* its worker did not report in time */
     ENDING_RELEASED,     /* given back unfinished: a graceful stop */
     ENDING_SNOOZED,      /* asked to be run later, without blame */
     ENDING_CANCELLED,    /* by hand */
@@ -60,7 +60,7 @@ enum delay_why {
 };
 const char *delay_why_name(enum delay_why why);
 
-/* The retry that there was no time for, so that people can be told. */
+/* The retry that there was no time for, to be shown to people. */
 struct too_late {
     int64_t delay_ms;         /* before it */
     bool was_asked;           /* the failing side wanted that long */

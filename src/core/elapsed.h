@@ -2,10 +2,10 @@
  *
  * A wall clock can be set back, and two threads may hand in their readings in the wrong order.
  * Neither may pay out the same stretch of time twice, nor stop the clock for long. So a step back
- * counts as no time at all. Up to ELAPSED_SLACK_MS it is taken for readings out of order: the
- * mark stays where it is, and time goes on once it is reached again. Further back, the clock has
- * been set: the mark follows it, and time goes on at once. All who share a mark must read the same
- * clock; two clocks a minute apart would earn that minute with every change of hands.
+ * counts as no time at all. Up to ELAPSED_SLACK_MS it is taken for readings out of order: the mark
+ * stays where it is, and time goes on once it is reached again. Further back, the clock has been
+ * set: the mark follows it, and time goes on at once. All callers that share a mark must read the
+ * same clock: two clocks a minute apart would add that minute each time the callers alternate.
  */
 #ifndef CORE_ELAPSED_H
 #define CORE_ELAPSED_H

@@ -1,3 +1,5 @@
+/* explain.c - walks over the retries of a policy with the least, the middle and the longest
+ * delays. */
 #include "core/explain.h"
 
 #include "core/retry/backoff.h"
@@ -44,7 +46,7 @@ static struct decision decide_with_delay(const struct explain *e, uint32_t n, in
     return decide(&job, &outcome, &policy, e->classifier);
 }
 
-/* A schedule that nobody waits for is not gone through to its end. */
+/* A schedule that goes on for longer than this is not followed to its end. */
 #define FITS_MAX 10000
 
 static void follow_usual(struct explain *e, uint32_t n, int64_t delay_ms)

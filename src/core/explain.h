@@ -59,9 +59,9 @@ bool explain_next(struct explain *e);
  * attempts_usual and attempts_max that jitter decides how many there are. */
 void explain_write_members(struct explain *e, uint32_t max_rows, struct json_writer *w);
 
-/* Whether the total time-out leaves room for all retries of a job that fails as some class that
- * the policy tries again, each time after `run_ms`; if not, how many attempts fit for that class,
- * of how many. */
+/* Whether the total time-out leaves time for all retries of a job that fails as some class that the
+ * policy tries again, each time after `run_ms`; if not, how many attempts fit for that class, of
+ * how many. */
 bool explain_fits(const struct redrive_policy *policy, int64_t run_ms, uint32_t *ret_attempts,
                   uint32_t *ret_of);
 

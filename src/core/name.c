@@ -1,3 +1,4 @@
+/* name.c - checks names. */
 #include "core/name.h"
 
 #include "base/err.h"

@@ -14,13 +14,13 @@
  * REDRIVE_E_INVALID or REDRIVE_E_TOO_BIG; the message begins with `what`. */
 int name_check(const char *what, struct str name, struct redrive_err *err);
 
-/* The same of a queue, whose name has letters, digits, '.', '_' and '-' only: it stands between
- * blanks in commands and in paths as it is. */
+/* The same of a queue, whose name has letters, digits, '.', '_' and '-' only: it is written
+ * unescaped in commands and paths. */
 int name_check_queue(struct str name, struct redrive_err *err);
 
 /* What the names of workers that claim through the Faktory protocol begin with, in leases and lists
- * of workers; a worker of another kind may not be called so. Whether a Faktory client may settle a
- * job is seen by it. */
+ * of workers; a worker of another kind may not be called so. It decides whether a Faktory client
+ * may settle a job. */
 #define NAME_FAKTORY_WORKER "faktory:"
 
 #endif

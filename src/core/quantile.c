@@ -1,3 +1,4 @@
+/* quantile.c - the histogram: buckets, fading and quantiles. */
 #include "core/quantile.h"
 
 #include <math.h>
@@ -55,7 +56,7 @@ static double growth(const struct quantile *q, int64_t elapsed_ms)
     return exp2((double)elapsed_ms / (double)q->half_life_ms);
 }
 
-/* Brings the weights back to where a new value weighs 1, and sweeps out the dust. */
+/* Brings the weights back to where a new value weighs 1, and drops the remains of old ones. */
 static void rescale(struct quantile *q)
 {
     double factor = 1 / q->unit;

@@ -1,3 +1,4 @@
+/* range.c - checks numbers against their limits. */
 #include "core/range.h"
 
 #include "base/err.h"

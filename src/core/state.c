@@ -1,3 +1,4 @@
+/* state.c - the table of allowed moves. */
 #include "core/state.h"
 
 #define TO(state) (1u << REDRIVE_STATE_##state)

@@ -1,3 +1,4 @@
+/* vocabulary.c - the tables of words. */
 #include "core/vocabulary.h"
 
 #define WORD2(name, text)                  text,

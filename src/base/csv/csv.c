@@ -1,3 +1,4 @@
+/* csv.c - the CSV reader: a state machine over bytes that fills cells and checks records. */
 #include "base/csv/csv.h"
 
 #include <stdlib.h>

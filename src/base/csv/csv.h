@@ -8,15 +8,15 @@
  *             else … err names the line; the next call goes on after the bad record …
  *     rc = csv_end(&csv, &err)                 the last record, if no line break follows it
  *
- * Fields are separated by commas and may stand in quotes, in which commas and line breaks are text
+ * Fields are separated by commas and may be quoted; inside quotes commas and line breaks are text
  * and a quote is written twice. Lines end with LF or CRLF. The first record is the header: its
- * names are neither empty nor twice there, and every later record has as many fields. A byte order
+ * names are neither empty nor repeated, and every later record has as many fields. A byte order
  * mark at the very start and lines with nothing in them are passed over. Spaces are text.
  *
  * Refused, with the line: a quote inside a field that does not start with one, text after a closing
  * quote, a quote that is never closed, a CR without LF, another number of fields, bytes that are
- * not UTF-8, and records over the limits. What one record has wrong does not touch the next, except
- * for a quote that is never closed: nobody can tell where it should have ended.
+ * not UTF-8, and records over the limits. An error in one record does not affect the next, except
+ * for a quote that is never closed: where it should have ended is unknown.
  */
 #ifndef BASE_CSV_CSV_H
 #define BASE_CSV_CSV_H

@@ -1,3 +1,4 @@
+/* writer.c - quotes cells where they need it and ends rows. */
 #include "base/csv/writer.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* writer.h - writes CSV into a struct buf, as RFC 4180 has it.
+/* writer.h - writes CSV into a struct buf, by RFC 4180.
  *
  *     struct csv_writer w;
  *     csv_writer_init(&w, &out);
@@ -6,13 +6,14 @@
  *     csv_put_str(&w, payload);
  *     csv_end_row(&w);
  *
- * Cells stand between commas and rows end with CR LF. A cell with a comma, a quote or a line break
- * in it is quoted, and its quotes are doubled; so is the only cell of a row when it is empty, which
- * would otherwise read as no row at all. Nothing else is touched: a reader gets every byte back.
+ * Cells are separated by commas and rows end with CR LF. A cell with a comma, a quote or a line
+ * break in it is quoted, and its quotes are doubled; so is the only cell of a row when it is empty,
+ * which would otherwise read as no row at all. Nothing else is touched: a reader gets every byte
+ * back.
  *
  * That holds for cells that a spreadsheet takes for a formula (they start with =, +, - or @) as
- * well. Whoever opens such a file in a spreadsheet should import its columns as text: a quote put
- * before each of them here would change the data for every other reader.
+ * well. A user who opens such a file in a spreadsheet should import its columns as text: a quote
+ * put before each of them here would change the data for every other reader.
  *
  * Failures are the buffer's: check buf_failed() once at the end.
  */

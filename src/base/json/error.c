@@ -1,4 +1,4 @@
-/* error.c - what the JSON reader says when it stops. */
+/* error.c - the error messages of the JSON reader. */
 #include "base/json/private.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* json.c - the reader's way through a text: values, containers and what stands between them.
+/* json.c - reads values and containers, and the punctuation between them.
  *
  * json_skip is built on the same two steps, json_next_key and json_next_item, as a walk by the
  * caller, so that both hold a text to the same rules.
@@ -23,7 +23,7 @@ void json_reader_init(struct json_reader *r, struct str text, const struct json_
     r->in_object = 0;
     r->due = JSON_DUE_VALUE;
     r->error = 0;
-    /* Whoever wrote the text knows neither address. */
+    /* The hash seed: the author of the text knows neither address. */
     r->key_seed = rng_mix((uintptr_t)text.ptr ^ rng_mix((uintptr_t)r));
     r->n_slots = 0;
 

@@ -57,7 +57,7 @@ struct json_string {
     bool escaped; /* raw contains a backslash */
 };
 
-/* Where a key stands in the text, and 32 bits of its hash. */
+/* Where a key is in the text, and 32 bits of its hash. */
 struct json_key_slot {
     uint32_t at; /* offset of its first byte; never 0, which marks a free slot */
     uint32_t hash;

@@ -1,3 +1,4 @@
+/* layout.c - copies JSON token by token, with or without the white space between. */
 #include "base/json/layout.h"
 
 static bool is_space(char c)
@@ -55,7 +56,7 @@ void json_indent(struct str text, size_t indent, struct buf *out)
         bool closes = mark == '}' || mark == ']';
         bool after_open = before == '{' || before == '[';
         depth -= closes;
-        /* Nothing stands between the brackets of an empty container. */
+        /* There is nothing between the brackets of an empty container. */
         if (before == ',' || closes != after_open)
             new_line(out, indent + 2 * depth);
         buf_add_str(out, t);

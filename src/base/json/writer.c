@@ -1,3 +1,4 @@
+/* writer.c - commas, strings and numbers of the JSON writer. */
 #include "base/json/writer.h"
 
 #include <assert.h>
@@ -14,7 +15,7 @@ void json_writer_init(struct json_writer *w, struct buf *out)
     *w = (struct json_writer){.out = out};
 }
 
-/* ---- What stands between values ---- */
+/* ---- Commas and colons between values ---- */
 
 static uint64_t level_bit(const struct json_writer *w)
 {

@@ -2,8 +2,8 @@
  *
  * Misuse (a value where a key is due, an unbalanced end, more than 64 levels) is a bug of the
  * caller and asserts. Failures are the buffer's: check buf_failed() once at the end. Values at the
- * outermost level follow each other with nothing between them: whoever writes JSON lines adds the
- * newline to the buffer. The output does not depend on the locale.
+ * outermost level follow each other with nothing between them: a caller that writes JSON lines adds
+ * the newline to the buffer itself. The output does not depend on the locale.
  */
 #ifndef BASE_JSON_WRITER_H
 #define BASE_JSON_WRITER_H

@@ -1,3 +1,4 @@
+/* arena.c - allocates from chunks that double in size. */
 #include "base/mem/arena.h"
 
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* arena.h - memory that is given back all at once.
  *
- * For what is built of many small pieces that live exactly as long as each other: a configuration,
- * a page of jobs. Running out of memory sticks in `failed`, so that a long row of allocations needs
- * one check at its end; each single result may still be NULL.
+ * For many small objects with the same lifetime: a configuration, a page of jobs. Running out of
+ * memory sticks in `failed`, so that a long row of allocations needs one check at its end; each
+ * single result may still be NULL.
  */
 #ifndef BASE_MEM_ARENA_H
 #define BASE_MEM_ARENA_H

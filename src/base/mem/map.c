@@ -1,3 +1,4 @@
+/* map.c - a hash table with open addressing and linear probing. */
 #include "base/mem/map.h"
 
 #include <stdlib.h>

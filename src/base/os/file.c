@@ -1,3 +1,4 @@
+/* file.c - reads a whole file within a limit. */
 #include "base/os/file.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 #define STEP_BYTES 16384
 
-/* The code that the surfaces speak, for what the system said. */
+/* The error code for an errno value. */
 static int code_of(int error)
 {
     switch (error) {

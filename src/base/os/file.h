@@ -1,4 +1,4 @@
-/* file.h - reading a whole file that must not be larger than somebody says. */
+/* file.h - reads a whole file up to a size that the caller gives. */
 #ifndef BASE_OS_FILE_H
 #define BASE_OS_FILE_H
 
@@ -11,8 +11,8 @@
  * hold at most `max_bytes`; the buffer's own maximum applies as well. Pipes and devices are read
  * to their end under the same limit; a pipe without a writer blocks as it would any reader.
  *
- * Fails with REDRIVE_E_NOT_FOUND, _DENIED, _TOO_BIG, _NOMEM, or _IO for all else (a directory,
- * a broken disk); the path stands in the error's detail, and `ret` is empty. */
+ * Fails with REDRIVE_E_NOT_FOUND, _DENIED, _TOO_BIG, _NOMEM, or _IO for all else (a directory, a
+ * broken disk); the error's detail has the path, and `ret` is empty. */
 int file_read(const char *path, size_t max_bytes, struct buf *ret, struct redrive_err *err);
 
 #endif

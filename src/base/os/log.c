@@ -1,3 +1,4 @@
+/* log.c - formats log lines as text and as JSON. */
 #include "base/os/log.h"
 
 #include <unistd.h>

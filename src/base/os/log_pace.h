@@ -1,4 +1,4 @@
-/* log_pace.h - lines that a client can cause at will are written at most every so often.
+/* log_pace.h - limits how often a log line is written that a client can cause at will.
  *
  * The lines in between are counted, and the next one that is written says how many there were. The
  * caller sees to it that one thread at a time uses it.

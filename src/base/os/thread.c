@@ -1,3 +1,4 @@
+/* thread.c - starts threads that block signals. */
 #include "base/os/thread.h"
 
 #include <signal.h>
@@ -10,7 +11,7 @@ bool thread_start(pthread_t *ret, void *(*run)(void *arg), void *arg)
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++)
         sigdelset(&blocked, FAULTS[i]);
-    /* A thread is born with the mask of the one that starts it; what that blocks stays blocked. */
+    /* A new thread inherits the signal mask of the thread that starts it. */
     pthread_sigmask(SIG_BLOCK, &blocked, &before);
     const int error = pthread_create(ret, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,3 +1,4 @@
+/* buf.c - grows the buffer by doubling and records its first failure. */
 #include "base/text/buf.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* percent.c - encodes text for a URL. */
 #include "base/text/percent.h"
 
 static bool is_plain(unsigned char c)

@@ -1,3 +1,4 @@
+/* str.c - compares, copies and matches slices. */
 #include "base/text/str.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* str.h - slices of text that somebody else owns.
+/* str.h - slices of text that another object owns.
  *
  * A struct str points into a buffer and has a length; it is not terminated and never freed. An
  * absent string is {NULL, 0}; an empty one has a pointer. All comparisons are of bytes.

@@ -1,3 +1,4 @@
+/* suggest.c - edit distance, and the nearest of a list of words. */
 #include "base/text/suggest.h"
 
 #define WORD_MAX 64

@@ -1,3 +1,4 @@
+/* url_mask.c - finds the password and the query of a URL and hides them. */
 #include "base/text/url_mask.h"
 
 #define HIDDEN "***"
@@ -28,8 +29,8 @@ static struct str put_scheme(struct buf *out, struct str url)
     return after(url, scheme.len);
 }
 
-/* The name and the password: up to the last at sign before the query, whatever stands before the
- * first one. On the web an at sign after the first slash is part of the path, for all clients. */
+/* The name and the password: up to the last at sign before the query, even if there is another one
+ * before it. On the web an at sign after the first slash is part of the path, for all clients. */
 static struct str login_of(struct str rest, bool is_web)
 {
     rest = is_web ? until(rest, "/?#") : rest;

@@ -9,14 +9,14 @@
 #include "base/text/buf.h"
 
 /* scheme://user:***@host/path?prefix=a&password=***: the password, and the values of all settings
- * but those that are known to be harmless. On the web (http, https) settings are anybody's, and
- * the query is hidden whole: https://user:***@host/path?*** . In doubt more is hidden: a password
- * of a database in which somebody did not escape a slash ends at the at sign too, and of a URL in
- * which an at sign may end a login or stand in the query only the scheme is shown.
+ * but those that are known to be harmless. For http and https a parameter may mean anything, so the
+ * whole query is hidden: https://user:***@host/path?*** . In doubt more is hidden: a database
+ * password with a slash that was not escaped also ends at the at sign. Where an at sign may either
+ * end the login or belong to the query, only the scheme is shown.
  */
 void url_mask(struct buf *out, struct str url);
 
-/* The same of URLs whose path is the secret, as that of a webhook: host and three stars. */
+/* The same for URLs whose path is the secret, such as a webhook: host and three stars. */
 void url_mask_path(struct buf *out, struct str url);
 
 #endif

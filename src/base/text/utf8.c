@@ -1,3 +1,4 @@
+/* utf8.c - checks, counts and writes UTF-8 sequences. */
 #include "base/text/utf8.h"
 
 /* Only the second byte has limits that depend on the first; they are what shuts out overlong

@@ -22,9 +22,9 @@ bool utf8_valid(struct str s);
 /* Writes a code point, which must not be a surrogate, and returns its length. */
 size_t utf8_encode(uint32_t code_point, char out[4]);
 
-/* Makes text that strangers wrote fit for one line of a terminal or a log: line breaks and tabs
- * become spaces; each byte of another control character (C0, DEL, C1) and of what is not UTF-8,
- * such as a character that was cut, becomes '?'. */
+/* Makes text from outside fit for one line of a terminal or a log: line breaks and tabs become
+ * spaces; each byte of another control character (C0, DEL, C1) and of what is not UTF-8, such as a
+ * character that was cut, becomes '?'. */
 void utf8_make_printable(char *text);
 
 #endif

@@ -1,3 +1,4 @@
+/* clock.c - reads the system's clocks and writes timestamps. */
 #include "base/time/clock.h"
 
 #include <stdio.h>

@@ -12,7 +12,7 @@ int64_t clock_wall_ms(void);
 int64_t clock_monotonic_ms(void);
 int64_t clock_monotonic_ns(void);
 
-/* A wall time as every door shows it: 2026-05-01T12:00:00.000Z. */
+/* A wall time as every interface shows it: 2026-05-01T12:00:00.000Z. */
 #define CLOCK_TEXT_MAX 40
 const char *clock_format(int64_t wall_ms, char out[CLOCK_TEXT_MAX]);
 

@@ -1,3 +1,4 @@
+/* duration.c - parses and writes durations. */
 #include "base/time/duration.h"
 
 #include <inttypes.h>

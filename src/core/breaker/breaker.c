@@ -1,3 +1,4 @@
+/* breaker.c - the state machine of the breaker: permits, results, probes and leases. */
 #include "core/breaker/breaker.h"
 
 #include <string.h>
@@ -135,8 +136,8 @@ static uint32_t probes_max(const struct redrive_breaker_config *config)
     return config->half_open_max < REDRIVE_MAX_PROBES ? config->half_open_max : REDRIVE_MAX_PROBES;
 }
 
-/* With half_open_rate: all together once all have been heard of. What opens it again stands in the
- * window. */
+/* With half_open_rate: all together once all have answered. The window holds the calls that opened
+ * it again. */
 static void judge_probes(struct breaker *b, const struct redrive_breaker_config *config,
                          int64_t at_ms)
 {
@@ -351,9 +352,8 @@ void breaker_simulate_failure(struct breaker *b, const struct redrive_breaker_co
         breaker_record(b, config, permit, BREAKER_FAILURE, 0, now_ms);
 }
 
-/* While closed the window is read as it would stand now, without changing it; after that, as it
- * stood when it opened. Nothing is known of too few calls, unless they are all the probes there
- * were. */
+/* While closed the window is read as it would be now, without changing it; after that, as it was
+ * when it opened. Nothing is known of too few calls, unless they are all the probes there were. */
 static struct breaker_counts current_counts(const struct breaker *b,
                                             const struct redrive_breaker_config *config,
                                             int64_t now_ms)

@@ -1,7 +1,7 @@
 /* breaker.h - a circuit breaker as plain data and pure functions.
  *
- * The struct has no pointers and no locks: whoever owns it (a handler under its mutex, a store in
- * a transaction) calls these functions with the time and keeps what comes out.
+ * The struct has no pointers and no locks: its owner (a handler under its mutex, a store in a
+ * transaction) calls these functions with the time and keeps the result.
  *
  *   closed     everything passes; failure_threshold counted failures in a row open it, and so does
  *              a share of failure_rate failures, or of slow_rate slow calls, among at least
@@ -73,7 +73,7 @@ void breaker_init(struct breaker *b, uint64_t seed);
 bool breaker_admit(struct breaker *b, const struct redrive_breaker_config *config, int64_t now_ms,
                    struct breaker_permit *ret);
 
-/* May a call go now? If so fills the permit, which must come back through breaker_record. An open
+/* May a call go now? If so fills the permit, which must be passed to breaker_record later. An open
  * breaker answers from one comparison. */
 static inline bool breaker_allow(struct breaker *b, const struct redrive_breaker_config *config,
                                  int64_t now_ms, struct breaker_permit *ret)
@@ -121,7 +121,7 @@ void breaker_reset(struct breaker *b);
 void breaker_trip(struct breaker *b, int64_t now_ms);
 void breaker_disable(struct breaker *b);
 
-/* One counted failure that no call stands behind, to try the breaker out. */
+/* One counted failure without a call, to try the breaker out. */
 void breaker_simulate_failure(struct breaker *b, const struct redrive_breaker_config *config,
                               int64_t now_ms);
 

@@ -1,3 +1,4 @@
+/* health.c - the health score of one process, and of several together. */
 #include "core/breaker/health.h"
 
 #include <math.h>

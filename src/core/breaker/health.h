@@ -53,9 +53,9 @@ void health_read(const struct health *h, const struct health_thresholds *thresho
 
 /* ---- Several processes ------------------------------------------------------------------------
  *
- * What one process tells of its own health, small enough to be written down, and what several such
- * say together: as if all their events had been recorded in one place. Latency factors weigh as
- * much as the events behind them.
+ * The health of one process in a form small enough to be stored, and the sum of several such
+ * values: as if all their events had been recorded in one place. Latency factors weigh as much as
+ * the events behind them.
  */
 struct health_share {
     double events; /* faded up to at_ms */
@@ -66,7 +66,7 @@ struct health_share {
 
 void health_share(const struct health *h, int64_t now_ms, struct health_share *ret);
 
-/* Adds what another one tells, both faded to now. A zeroed sum is an empty one. */
+/* Adds the values of another process, both faded to now. A zeroed sum is an empty one. */
 void health_share_add(struct health_share *sum, const struct health_share *other, int64_t now_ms);
 
 /* As health_read. */

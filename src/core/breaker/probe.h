@@ -6,11 +6,11 @@
  * attempts left goes, the oldest of these first: failed probes spread over all that wait, and a
  * job dies of them only when every other one is as close to its end.
  *
- * Jobs may be to blame themselves: a run of bad ones that stands before the good ones would be
- * probed to its last job before the first good one is, at one recovery time each. So after a probe
- * that has failed the next one comes from the other end: among those with the most attempts left
- * the oldest and the newest go in turn. Whichever end the good ones stand at, the second probe
- * meets one; and whatever order is taken, a job is not sent twice before all others have been once.
+ * Jobs may be to blame themselves: a run of bad ones in front of the good ones would be probed to
+ * its last job before the first good one is, at one recovery time each. So after a probe that has
+ * failed the next one comes from the other end: among those with the most attempts left the oldest
+ * and the newest go in turn. Whichever end the good ones are at, the second probe reaches one; and
+ * whatever order is taken, a job is not sent twice before all others have been once.
  */
 #ifndef CORE_BREAKER_PROBE_H
 #define CORE_BREAKER_PROBE_H

@@ -1,3 +1,4 @@
+/* release.c - credit for the jobs that may be released, second by second. */
 #include "core/breaker/release.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* window.c - counts calls in buckets of time, or the last N calls in bits. */
 #include "core/breaker/window.h"
 
 #include <string.h>

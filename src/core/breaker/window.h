@@ -1,4 +1,4 @@
-/* window.h - what a breaker looks back on: how the calls of the last while went.
+/* window.h - what a breaker looks back on: how its recent calls went.
  *
  * Ten buckets, each a tenth of the time window wide. They begin at multiples of their width, so
  * that the counts of two processes can be added up bucket by bucket. A clock that goes back counts

@@ -1,3 +1,4 @@
+/* classify.c - the order in which the sources of a failure are asked for its class. */
 #include "core/classify/classify.h"
 
 #include "core/classify/failure.h"
@@ -5,7 +6,7 @@
 #include "core/classify/table.h"
 #include "core/vocabulary.h"
 
-/* Does anything speak of failure? A message alone does not. */
+/* Does anything indicate a failure? A message alone does not. */
 static bool has_failed(const struct redrive_failure *f)
 {
     return f->failed || failure_type(f) || f->sqlstate || f->curl_code != 0 || f->errnum != 0 ||
@@ -68,7 +69,7 @@ struct verdict classify(const struct classifier *classifier, const struct redriv
         if (own_word >= 0 && own_word < CLASSIFY_FAIL)
             return verdict_of((enum redrive_class)own_word);
     }
-    /* A word that nobody knows is not SUCCESS. */
+    /* An unknown word is not SUCCESS. */
     if (!f->status && !has_failed(f))
         return verdict_of(REDRIVE_CLASS_SUCCESS);
     struct verdict verdict;

@@ -2,15 +2,15 @@
  *
  * The answer comes from an ordered table; the first match wins:
  *   1. the handler's own word: SUCCESS, TRANSIENT_FAIL, PERMANENT_FAIL, or a class by name; FAIL
- *      and words that nobody knows only say that it failed;
- *   2. an outcome in which nothing speaks of failure is a success;
+ *      and unknown words only say that it failed;
+ *   2. an outcome in which nothing indicates a failure is a success;
  *   3. the user's rows, in their order (one of them may call a failure a success); a row of an
  *      error type matches if any of the failure's types does;
  *   4. special cases: 503 with Retry-After and 403 with a rate-limit reason are rate_limited;
  *   5. built-in rows, by source in the order of enum redrive_source. The types that the error's
  *      own derives from come, most derived first, after all numbers but the exit code: an
  *      HTTPError with status 404 is what 404 says;
- *   6. nothing: transient, and `unclassified` is set so that somebody can count it.
+ *   6. nothing: transient, and `unclassified` is set so that the caller can count it.
  */
 #ifndef CORE_CLASSIFY_CLASSIFY_H
 #define CORE_CLASSIFY_CLASSIFY_H
@@ -51,7 +51,7 @@ struct verdict classify(const struct classifier *classifier, const struct redriv
                         const struct classify_context *context);
 
 /* What a handler's own word means, upper or lower case: the class, CLASSIFY_FAIL for a failure of
- * which the rest of the table is to find the class, or -1 for a word that nobody knows. */
+ * which the rest of the table is to find the class, or -1 for an unknown word. */
 #define CLASSIFY_FAIL REDRIVE_CLASS_COUNT
 int classify_status(struct str word);
 

@@ -1,4 +1,4 @@
-/* Names, numbers and classes of errno values and signals. */
+/* errno.c - names, numbers and classes of errno values and signals. */
 #include "core/classify/table.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* failure.c - copies a failure with its strings into one block. */
 #include "core/classify/failure.h"
 
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 static const struct failure_limits UNLIMITED = {SIZE_MAX - 1, SIZE_MAX - 1, SIZE_MAX - 1};
 
-/* Room for a copy of `s` and its terminator. */
+/* Space for a copy of `s` and its terminator. */
 static size_t room_for(const char *s, size_t max)
 {
     return s ? strnlen(s, max) + 1 : 0;

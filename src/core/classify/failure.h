@@ -31,9 +31,9 @@ struct failure_limits {
     size_t stacktrace;
 };
 
-/* Copies a failure with all that it points at. Returns the block that the copy lives in, which the
- * caller frees. NULL when there is nothing to point at, or no memory: then the numbers are kept.
- * `ret` may be what `failure` points at. NULL limits: nothing is cut. */
+/* Copies a failure with all that it points at. Returns the block that holds the copy; the caller
+ * frees it. NULL when there is nothing to point at, or no memory: then the numbers are kept. `ret`
+ * may be what `failure` points at. NULL limits: nothing is cut. */
 void *failure_copy(const struct redrive_failure *failure, const struct failure_limits *limits,
                    struct redrive_failure *ret);
 

@@ -1,3 +1,4 @@
+/* fingerprint.c - the normal form of a message, and its hash. */
 #include "core/classify/fingerprint.h"
 
 #include <string.h>

@@ -25,10 +25,9 @@
  *        in all others, each run of 0–9 becomes #.
  *   7. any other byte stays.
  *
- * Where only blanks and , ; : . / - _ stand between one # and the next, both and what is between
- * them become one #: dotted addresses, dates, lists of any length. The form is cut after 256
- * bytes, so that a tail that moves with the length of an id does not matter, and loses a blank at
- * its end.
+ * Where only blanks and , ; : . / - _ are between one # and the next, both and what is between them
+ * become one #: dotted addresses, dates, lists of any length. The form is cut after 256 bytes, so
+ * that a tail that moves with the length of an id does not matter, and loses a blank at its end.
  *
  *     connect to 10.0.0.7:5432 failed after 3 tries      connect to # failed after # tries
  *     no row 'a42' in table "jobs" (id 7, 8, 9)          no row # in table # (id #)

@@ -1,3 +1,4 @@
+/* rows.c - compiles the user's rows and matches failures against them. */
 #include "core/classify/rows.h"
 
 #include <regex.h>
@@ -85,7 +86,7 @@ static int compile_name(struct row *row, int (*number_of)(struct str), const cha
     return number > 0 ? 0 : bad_pattern(row, expected, err);
 }
 
-/* The larger number of `{m,n}`; `p` stands behind the brace. */
+/* The larger number of `{m,n}`; `p` is behind the brace. */
 static long most_repeats(const char *p)
 {
     long most = 1;
@@ -257,8 +258,8 @@ static bool pattern_matches(const struct row *row, const struct redrive_failure 
 bool classifier_match(const struct classifier *c, const struct redrive_failure *failure,
                       const struct classify_context *context, struct verdict *ret)
 {
-    static const struct classify_context nobody;
-    const struct classify_context *who = context ? context : &nobody;
+    static const struct classify_context no_names;
+    const struct classify_context *who = context ? context : &no_names;
 
     for (size_t i = 0; i < c->n_rows; i++) {
         const struct row *row = &c->rows[i];

@@ -1,3 +1,4 @@
+/* table.c - the built-in rows: HTTP status, SQLSTATE, curl and exit codes, messages. */
 #include "core/classify/table.h"
 
 #include <errno.h>
@@ -58,7 +59,7 @@ int table_http_status(int status)
     return NONE;
 }
 
-/* The longest prefix stands first. */
+/* The longest prefix comes first. */
 static const struct {
     const char *prefix;
     enum redrive_class class_;
@@ -190,7 +191,7 @@ static bool contains_phrase(struct str text, const char *phrase)
     return false;
 }
 
-/* The reason stands at the start of a message; the rest may be anything, of any length. */
+/* The reason is at the start of a message; the rest may be anything, of any length. */
 static struct str beginning(struct str message)
 {
     return (struct str){message.ptr, message.len < 512 ? message.len : 512};

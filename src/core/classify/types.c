@@ -1,5 +1,5 @@
-/* Error type names that Python, Java, Ruby, Go and JavaScript programs report, by their last
- * component, and the class of each. Sorted by byte order: they are searched by halves. */
+/* types.c - error type names that Python, Java, Ruby, Go and JavaScript programs report, by their
+ * last component, and the class of each. Sorted by byte order: they are searched by halves. */
 #include "core/classify/table.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* cron.c - the next tick of an expression, over the changes of a time zone. */
 #include "core/cron/cron.h"
 
 #define ALL_HOURS 0xFFFFFFu

@@ -11,8 +11,8 @@
  *     5/15     every fifteenth from 5 to the end; after `*`, from the first
  *
  * Case is ignored. A range of weekdays may end on Sunday (`fri-sun`) but not go on into the next
- * week. @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly stand for the
- * expressions that everybody expects.
+ * week. @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly stand for the usual
+ * expressions.
  *
  * Days. When both day fields are restricted, that is when neither starts with `*`, a day that
  * matches either of them matches: `0 0 13 * fri` is every 13th and every Friday. Else both must

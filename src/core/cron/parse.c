@@ -1,3 +1,4 @@
+/* parse.c - reads cron expressions. */
 #include "core/cron/cron.h"
 
 #include <stdio.h>

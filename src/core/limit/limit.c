@@ -1,3 +1,4 @@
+/* limit.c - reads rates; token buckets and slots. */
 #include "core/limit/limit.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* backoff.c - the formulas of the strategies and of jitter. */
 #include "core/retry/backoff.h"
 
 #include <math.h>

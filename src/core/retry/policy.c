@@ -1,3 +1,4 @@
+/* policy.c - defaults and checks of retry policies. */
 #include "core/retry/policy.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The named profiles: retry schedules of well-known kinds of work, to start from. */
+/* profile.c - the named profiles: retry schedules of well-known kinds of work, to start from. */
 #include "core/retry/policy.h"
 
 #include "base/err.h"

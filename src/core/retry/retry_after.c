@@ -1,3 +1,4 @@
+/* retry_after.c - parses the Retry-After header. */
 #include "core/retry/retry_after.h"
 
 #include "core/time/civil.h"

@@ -1,3 +1,4 @@
+/* civil.c - days from dates and dates from days. */
 #include "core/time/civil.h"
 
 /* Years are counted from March, so that the leap day is the last of its year and every month's

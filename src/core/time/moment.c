@@ -1,3 +1,4 @@
+/* moment.c - parses RFC 3339 times. */
 #include "core/time/moment.h"
 
 /* Reads exactly `digits` digits from the front. */

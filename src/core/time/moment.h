@@ -27,8 +27,8 @@ struct moment {
 /* Reads what may lack its offset, or its time of day and offset. False: it is no time. */
 bool moment_read(struct str text, struct moment *ret);
 
-/* Reads what is whole, in milliseconds since 1970: whoever asks over a network may be anywhere, so
- * a time without Z or an offset is refused. False: it is no such time, or one before 1970. */
+/* Reads what is whole, in milliseconds since 1970: a client on the network may be in any time zone,
+ * so a time without Z or an offset is refused. False: it is no such time, or one before 1970. */
 bool moment_parse(struct str text, int64_t *ret_ms);
 
 /* Whether the text begins as a date does, and not as a duration. */

@@ -1,3 +1,4 @@
+/* tz.c - parses TZif files and looks up offsets. */
 #include "core/time/tz.h"
 
 #include <stdlib.h>

@@ -40,7 +40,7 @@ struct tz {
     struct tz_rule rule; /* from the last transition on; always, if there is none */
 };
 
-/* UTC: no transitions, offset 0. Lives for ever and must not be released. */
+/* UTC: no transitions, offset 0. Static: it must not be released. */
 const struct tz *tz_utc(void);
 
 /* Reads a zone out of a TZif file's bytes, which are not kept. Allocates. Bytes after the footer

@@ -1,3 +1,4 @@
+/* tz_rule.c - parses POSIX TZ strings and computes their changes. */
 #include "core/time/tz_rule.h"
 
 #include "base/err.h"
