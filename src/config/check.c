@@ -1,3 +1,4 @@
+/* check.c - tasks that are named but not declared, and servers that other machines can reach. */
 #include "config/check.h"
 
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static const char *task_of_row(const struct config *config, size_t i)
     return config->classify[i].task;
 }
 
-/* One that nobody declared is worth a warning, or with strict_tasks an error. */
+/* An undeclared task is a warning, or with strict_tasks an error. */
 static void check_task(struct binder *b, const struct config *config, const struct node *at,
                        const char *task)
 {
@@ -58,7 +59,7 @@ static void check_task(struct binder *b, const struct config *config, const stru
         err_hint(err, "did you mean '%s'?", nearest);
 }
 
-/* Elements stand in the order of their nodes. */
+/* Elements are in the order of their nodes. */
 static void check_tasks_of(struct binder *b, const struct node *section, size_t n,
                            task_of_fn *task_of)
 {
@@ -88,7 +89,8 @@ static void check_cron_entries(struct binder *b, const struct node *section)
         check_cron(b, b->config, child, &b->config->cron[i]);
 }
 
-/* ---- Tokens and doors ----------------------------------------------------------------------- */
+/* ---- Tokens and listen
+ * addresses------------------------------------------------------------------- */
 
 struct named {
     const char *name;

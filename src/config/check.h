@@ -1,11 +1,11 @@
-/* check.h - what only the whole of a configuration can tell. */
+/* check.h - checks that need the whole configuration. */
 #ifndef CONFIG_CHECK_H
 #define CONFIG_CHECK_H
 
 #include "config/schema/bind.h"
 
-/* Completes b->config, all keys of which are bound from `root`: the task that stands for those
- * that nobody declared, and the index by name. Then looks at what sections say of each other. */
+/* Completes b->config, all keys of which are bound from `root`: the task that is used for
+ * undeclared ones, and the index by name. Then checks the references between sections. */
 void check_whole(struct binder *b, const struct node *root);
 
 /* Looks at a cron entry as a part of `whole`: whether its task is declared, where

@@ -1,9 +1,9 @@
 /* config.h - the whole configuration as one typed struct.
  *
- * Four sources speak, each louder than the one before: the file (`redrive.yaml`), the `.env` file
- * beside it, the environment, the flags. One rule names a setting in all of them:
+ * There are four sources, and a later one overrides an earlier one: the file (`redrive.yaml`), the
+ * `.env` file beside it, the environment, the flags. One rule names a setting in all of them:
  * `retry.max_delay`, REDRIVE_RETRY_MAX_DELAY, --retry-max-delay. A loaded configuration has passed
- * every check, is complete (what nobody set has its default) and never changes, so threads may
+ * every check, is complete (what was not set has its default) and never changes, so threads may
  * share it. Everything in it belongs to it.
  */
 #ifndef CONFIG_CONFIG_H
@@ -30,7 +30,7 @@ struct config_strings {
 /* ---- Tasks ------------------------------------------------------------------------------- */
 
 enum config_run_kind {
-    CONFIG_RUN_NONE, /* nobody here runs it: it waits for remote workers */
+    CONFIG_RUN_NONE, /* not run by this process: it waits for remote workers */
     CONFIG_RUN_EXEC,
     CONFIG_RUN_STREAM,
     CONFIG_RUN_HTTP,
@@ -188,7 +188,7 @@ const char *config_condition_text(const struct config_condition *when,
 struct config_alert {
     struct config_condition when;
     const char *task;  /* NULL: all of them together */
-    uint32_t min_runs; /* without which there is no rate to speak of */
+    uint32_t min_runs; /* with fewer the rate means nothing */
     const char *webhook;
     struct config_strings command; /* argv */
 };
@@ -221,7 +221,7 @@ struct config {
         uint32_t max_per_address;            /* connections of one address, of each; 0: not said */
         enum config_socket_mode socket_mode; /* of the file of a Unix socket */
         struct config_tls tls;
-        bool insecure; /* other machines may come in without TLS */
+        bool insecure; /* other machines may connect without TLS */
     } listen;
     struct {
         enum log_level level;
@@ -258,7 +258,7 @@ struct config {
     struct redrive_err *warnings; /* worth telling, but nothing is wrong */
     size_t n_warnings;
 
-    struct config_task undeclared;            /* stands for every task that is not in `tasks` */
+    struct config_task undeclared;            /* used for every task that is not in `tasks` */
     const struct config_task **tasks_by_name; /* sorted */
     struct config_owned *owned;               /* memory, time zones */
 };
@@ -273,7 +273,7 @@ struct config_report {
     struct redrive_err errors[CONFIG_MAX_ERRORS];
     uint32_t lines[CONFIG_MAX_ERRORS]; /* of the file; 0: a setting */
     size_t n_errors;                   /* of `errors` */
-    size_t n_omitted;                  /* further ones, which had no room */
+    size_t n_omitted;                  /* further ones, which did not fit */
 };
 
 /* A flag: `--NAME VALUE`. */
@@ -299,11 +299,11 @@ int config_load(const struct config_sources *sources, struct config **ret,
 /* Another holder of the same configuration; gives it back. The last config_free of as many as there
  * are holders, the loader included, frees it. Any thread. NULL does nothing. */
 struct config *config_hold(const struct config *config);
-/* How many holders there are, for tests and for curiosity: others come and go meanwhile. */
+/* How many holders there are, for tests: other threads may change it meanwhile. */
 unsigned config_holders(const struct config *config);
 void config_free(struct config *config);
 
-/* The task of that name or, for one that nobody declared, the defaults, whose name is "". */
+/* The task of that name or, for an undeclared one, the defaults, whose name is "". */
 const struct config_task *config_task(const struct config *config, struct str name);
 
 /* The declared task whose name looks most like this one, or NULL: for hints about slips. */
@@ -316,7 +316,7 @@ void config_write(const struct config *config, struct json_writer *w);
 
 /* ---- Flags and variables ----------------------------------------------------------------- */
 
-/* A key that can be set by a variable and by a flag. All strings live for ever. */
+/* A key that can be set by a variable and by a flag. All strings are static. */
 struct config_flag {
     const char *name;     /* retry-max-delay */
     const char *key;      /* retry.max_delay */
@@ -348,8 +348,8 @@ void parsed_policy_free(struct parsed_policy *box);
 struct parsed_task;
 
 /* Writes the definition of a task as one object in the form of the file, complete, so that it
- * depends on no defaults; all but `run`, which is the business of whoever runs it. Reading it gives
- * the same task, without a way to run it. */
+ * depends on no defaults; all but `run`, which each worker takes from its own configuration.
+ * Reading it gives the same task, without a way to run it. */
 void task_write_json(const struct config_task *task, struct json_writer *w);
 int task_parse_json(struct str name, struct str json, struct parsed_task **ret,
                     struct redrive_err *err);

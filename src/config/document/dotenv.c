@@ -1,3 +1,4 @@
+/* dotenv.c - parses `.env` files line by line. */
 #include "config/document/dotenv.h"
 
 #include <ctype.h>

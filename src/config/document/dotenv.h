@@ -3,7 +3,7 @@
  * A line is empty, a comment, or NAME=VALUE, optionally after `export`. A value is
  *
  *     plain            up to the end of the line or a ` #` comment, without space around it
- *     'in quotes'      as it stands
+ *     'in quotes' as written
  *     "in quotes"      with \n, \t, \r, \", \\ and \$
  *
  * and a quoted one may be followed by a comment only. Nothing is expanded: a `$` is a `$`.

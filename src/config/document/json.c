@@ -1,3 +1,4 @@
+/* json.c - reads a JSON value into a tree of nodes. */
 #include "config/document/node.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* node.c - makes, searches and shows nodes. */
 #include "config/document/node.h"
 
 #include <stdio.h>

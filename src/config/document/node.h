@@ -1,8 +1,8 @@
 /* node.h - a configuration document as a small tree: scalars, lists and maps.
  *
- * YAML and JSON both become this tree, and what environment and flags have to say is put into it
- * at the place of the key that they name, so that everything behind it reads one form. Each node
- * knows where it was written.
+ * YAML and JSON both become this tree, and values from the environment and from flags are put into
+ * it at the place of the key that they name, so that all later steps read one form. Each node knows
+ * where it was written.
  *
  * Invariants: text and keys are UTF-8, hold no NUL and are terminated; the keys of a map differ;
  * a tree is at most NODE_MAX_DEPTH deep and has at most NODE_MAX_COUNT nodes. There are no
@@ -43,7 +43,7 @@ struct node {
     const char *source;    /* file, or for a setting where it comes from; "" when unknown */
     uint32_t line;         /* from 1; 0: not in a file */
     uint32_t key_line;
-    uint8_t layer; /* how loud its source speaks: 0 for a file */
+    uint8_t layer; /* the rank of its source, an enum layer: 0 for a file */
     size_t n_children;
     size_t place;        /* among its siblings when it was added, from 1 */
     struct node *parent; /* NULL for the root */

@@ -1,3 +1,4 @@
+/* write.c - writes a tree as JSON. */
 #include "config/document/node.h"
 
 #include "base/json/json.h"

@@ -1,3 +1,4 @@
+/* yaml.c - reads a YAML document into a tree of nodes, with libyaml. */
 #include "config/document/node.h"
 
 #include <yaml.h>

@@ -1,3 +1,4 @@
+/* env.c - reads settings from the environment and from `.env`. */
 #include "config/load/env.h"
 
 #include "base/err.h"
@@ -6,7 +7,7 @@
 
 #define PREFIX "REDRIVE_"
 
-/* Names that begin as settings do, but are none: the file itself, and what a handler is told
+/* Names that begin like settings but are none: the file itself, and the facts that a handler gets
  * about its job. */
 static const char *const NOT_SETTINGS[] = {
     "CONFIG", "JOB_ID",   "TASK", "ATTEMPT", "MAX_ATTEMPTS", "QUEUE",
@@ -24,11 +25,11 @@ static bool is_not_a_setting(struct str name)
 
 const struct variable *env_find(const struct variables *variables, const char *name)
 {
-    const struct variable *loudest = NULL;
+    const struct variable *best = NULL;
     for (const struct variable *v = variables->first; v; v = v->next)
-        if (str_is(v->name, name) && (!loudest || v->layer > loudest->layer))
-            loudest = v;
-    return loudest;
+        if (str_is(v->name, name) && (!best || v->layer > best->layer))
+            best = v;
+    return best;
 }
 
 /* ---- Gathering ------------------------------------------------------------------------------ */

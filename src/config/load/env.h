@@ -1,6 +1,6 @@
 /* env.h - settings from variables: of the environment and of a `.env` file.
  *
- * Variables are gathered first, so that an error in the `.env` file is told once, and applied
+ * Variables are gathered first, so that an error in the `.env` file is reported once, and applied
  * afterwards: REDRIVE_* here, those of other programs in load/env_compat.h.
  */
 #ifndef CONFIG_LOAD_ENV_H
@@ -30,7 +30,7 @@ void env_gather_dotenv(struct layers *layers, struct str text, const char *name,
 /* Puts REDRIVE_* into the document. */
 void env_apply(struct layers *layers, const struct variables *variables);
 
-/* The loudest of that name, or NULL. */
+/* The variable of that name from the last source that has one, or NULL. */
 const struct variable *env_find(const struct variables *variables, const char *name);
 
 #endif

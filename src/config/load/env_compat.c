@@ -1,3 +1,4 @@
+/* env_compat.c - the variables of other retry systems, one function for each. */
 #include "config/load/env_compat.h"
 
 #include <stdio.h>

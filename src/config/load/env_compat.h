@@ -1,4 +1,5 @@
-/* env_compat.h - variables that other retry systems use, as defaults where nothing else speaks.
+/* env_compat.h - variables that other retry systems use, as defaults where nothing else sets the
+ * key.
  *
  *     MAX_RETRIES, MAX_RETRY_ATTEMPTS   runs in all
  *     RETRY_BASE_DELAY                  seconds, doubled with each retry
@@ -8,7 +9,7 @@
  *
  * Before the last two the key `paths.retry_queue` is asked: the store is a file in that directory.
  *
- * A value that makes no sense here is left alone, with a warning: it was not meant for us.
+ * A value that makes no sense here is left alone, with a warning: it was meant for another program.
  */
 #ifndef CONFIG_LOAD_ENV_COMPAT_H
 #define CONFIG_LOAD_ENV_COMPAT_H

@@ -1,3 +1,4 @@
+/* exposed.c - looks at the permissions of files with secrets. */
 #include "config/load/exposed.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+/* keys.c - makes the list of keys from the tables, and searches it. */
 #include "config/load/keys.h"
 
 #include <assert.h>

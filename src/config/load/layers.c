@@ -1,3 +1,4 @@
+/* layers.c - short forms, and values that override others. */
 #include "config/load/layers.h"
 
 #include "base/err.h"
@@ -5,7 +6,7 @@
 
 /* ---- Short forms ---------------------------------------------------------------------------- */
 
-/* The map under a key of `parent`, made if there is none; NULL if something else stands there. */
+/* The map under a key of `parent`, made if there is none; NULL if something else is there. */
 static struct node *map_at(struct layers *layers, struct node *parent, struct str key)
 {
     struct node *node = node_find(parent, key);
@@ -35,7 +36,7 @@ static void merge(struct layers *layers, const struct table *table, struct node 
 {
     for (struct node *child = from->first, *next; child; child = next) {
         next = child->next;
-        /* A key that nobody knows will be refused anyway. */
+        /* An unknown key will be refused anyway. */
         const struct node *other = table_find(table, child->key) ? node_find(to, child->key) : NULL;
         if (!other) {
             move_child(child, to);
@@ -134,9 +135,9 @@ void layer_set(struct layers *layers, const struct key *key, enum layer layer, s
     for (struct node *child = map->first, *next; child; child = next) {
         const struct field *other = table_find(key_table(key), child->key);
         next = child->next;
-        bool louder = child->layer < where.layer;
-        if (other &&
-            (other == field || (louder && (says_the_same(field, other) || replaces(field, other)))))
+        bool overridden = child->layer < where.layer;
+        if (other && (other == field ||
+                      (overridden && (says_the_same(field, other) || replaces(field, other)))))
             node_remove(map, child->key);
     }
     add_setting(layers, map, key, value, &where);

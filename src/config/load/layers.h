@@ -1,8 +1,8 @@
 /* layers.h - puts what variables and flags say into the document, over what the file says.
  *
- * Whoever speaks louder wins key by key. Where two keys say the same thing (max_retries and
- * max_attempts), the louder one takes the other away; said equally loud they are left side by side
- * for the binder to refuse.
+ * A later source overrides an earlier one, key by key. Where two keys mean the same (max_retries
+ * and max_attempts), the one from the later source removes the other; if both come from one source,
+ * both stay, and the binder refuses them.
  */
 #ifndef CONFIG_LOAD_LAYERS_H
 #define CONFIG_LOAD_LAYERS_H
@@ -31,7 +31,8 @@ void layer_short_forms(struct layers *layers);
 void layer_set(struct layers *layers, const struct key *key, enum layer layer, struct str value,
                const char *source);
 
-/* The same, only if nothing speaks of the matter yet; returns whether that was so. */
+/* The same, only if neither the key nor one with the same meaning is set yet; returns whether it
+ * was set here. */
 bool layer_fill(struct layers *layers, const struct key *key, const char *value,
                 const char *source);
 

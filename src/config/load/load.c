@@ -1,3 +1,4 @@
+/* load.c - reads all sources, binds and checks them. */
 #include "config/config.h"
 
 #include <stdlib.h>
@@ -132,7 +133,7 @@ static void apply_settings(struct loading *l)
 
 /* ---- Secrets --------------------------------------------------------------------------------
  *
- * Where they stand is known only while the document is there.
+ * Where a secret is written is known only while the document exists.
  */
 
 static bool is_secret_header(const char *name)

@@ -1,4 +1,4 @@
-/* Policies, tasks, breakers and cron entries that come on their own, as JSON. */
+/* parts.c - policies, tasks, breakers and cron entries that come on their own, as JSON. */
 #include "config/config.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* alert.c - the keys of `alerts`, and conditions such as "dead_letters > 100". */
 #include "config/schema/alert.h"
 
 #include "base/err.h"
@@ -140,7 +141,7 @@ static const struct field ALERT_FIELDS[] = {
      .type = &TYPE_NAME,
      AT(task),
      .default_text = "all together",
-     .help = "whose numbers are meant"},
+     .help = "the task whose numbers are compared"},
     {.name = "min_runs",
      .type = &TYPE_INT,
      AT(min_runs),
@@ -152,11 +153,11 @@ static const struct field ALERT_FIELDS[] = {
      .type = &TYPE_SECRET_URL,
      AT(webhook),
      .secret = true,
-     .help = "a URL that is told when it begins and when it is over"},
+     .help = "a URL that gets a POST when the alert begins and when it is over"},
     {.name = "command",
      .type = &TYPE_STRINGS,
      AT(command),
-     .help = "program and arguments, run at the same moments"},
+     .help = "program and arguments, run at the same times"},
 };
 
 static void init(struct binder *b, void *object)

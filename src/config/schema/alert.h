@@ -1,4 +1,4 @@
-/* alert.h - the alerts that hold when nobody names any. */
+/* alert.h - the alerts of a configuration that has none. */
 #ifndef CONFIG_SCHEMA_ALERT_H
 #define CONFIG_SCHEMA_ALERT_H
 

@@ -1,3 +1,4 @@
+/* bind.c - binds documents to structs, reports errors, writes structs. */
 #include "config/schema/bind.h"
 
 #include <stdarg.h>
@@ -18,7 +19,7 @@ static size_t furthest_down(const struct config_report *report)
     return last;
 }
 
-/* When there is no room for all, those nearest to the top of the file are kept. */
+/* When the report is full, the errors nearest to the top of the file are kept. */
 static struct redrive_err *next_error(struct binder *b, uint32_t line)
 {
     struct config_report *report = b->report;

@@ -13,7 +13,7 @@ struct references;
 struct zone;
 
 struct binder {
-    struct arena *arena;                 /* what members point to; lives as long as the result */
+    struct arena *arena;                 /* what members point to; has the lifetime of the result */
     struct config_report *report;        /* NULL: say nothing */
     struct config *config;               /* the whole that is being filled, or NULL */
     const struct node *default_rules;    /* defaults.on, which tasks inherit; may be NULL */
@@ -21,8 +21,8 @@ struct binder {
     const char *zone_dir;                /* where time zones are found */
     const struct references *references; /* of `${NAME}`; NULL: no variable is set */
     const struct config *among; /* the whole that a part on its own is meant for, or NULL */
-    char *first_path; /* NODE_PATH_MAX bytes: where the first error is; NULL: nobody asks */
-    bool is_json;     /* text stands in quotes */
+    char *first_path; /* NODE_PATH_MAX bytes: where the first error is; NULL: not wanted */
+    bool is_json;     /* text is quoted */
     int code;         /* of the errors it reports */
     size_t n_errors;
 };
@@ -47,8 +47,8 @@ struct redrive_err *bind_lack(struct binder *b, const struct node *map, const ch
 /* What a message about the value begins with, in the binder's arena, for a check that is made
  * later: `redrive.yaml:12: listen.tls.key: `. NULL when there is no memory. */
 const char *bind_place(struct binder *b, const struct node *at);
-/* Passes on what somebody else found wrong with the value. That memory ran out is nothing that a
- * value could help, and is left to the arena to remember. */
+/* Reports an error about the value that another function has found. An error about memory is not
+ * reported: the value did not cause it, and the arena remembers it. */
 void bind_error_from(struct binder *b, const struct node *at, const struct redrive_err *why);
 
 /* The usual: it is not what the field takes, it is a single value where a list of one was meant,
@@ -62,7 +62,7 @@ void bind_out_of_range(struct binder *b, const struct field *field, const struct
 void bind_suggest(struct redrive_err *err, struct str given, const char *const *words,
                   size_t n_words);
 
-/* A warning in config->warnings; NULL when there is no configuration or no room. */
+/* A warning in config->warnings; NULL when there is no configuration or the list is full. */
 struct redrive_err *bind_warning(struct binder *b, const struct node *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,3 +1,4 @@
+/* breaker.c - the keys of `breaker`. */
 #include "config/schema/breaker.h"
 
 #include "base/err.h"
@@ -114,7 +115,7 @@ static const struct field BREAKER_FIELDS[] = {
      AT(probe_lease_ms),
      .min = 1,
      .default_text = "30s",
-     .help = "a probe that is not heard of for this long has failed"},
+     .help = "a probe without a result for this long has failed"},
     {.name = "on_open",
      .type = &TYPE_VOCABULARY,
      AT(on_open),

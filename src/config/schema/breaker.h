@@ -1,4 +1,4 @@
-/* breaker.h - the table of a breaker that stands on its own. */
+/* breaker.h - the table of a breaker that is read on its own. */
 #ifndef CONFIG_SCHEMA_BREAKER_H
 #define CONFIG_SCHEMA_BREAKER_H
 

@@ -1,4 +1,4 @@
-/* What differs for a failure class: the rules under the key `on`. */
+/* class_rules.c - what differs for a failure class: the rules under the key `on`. */
 #include "config/schema/retry.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* classify.c - the keys of `classify`. */
 #include "config/schema/schema.h"
 
 #include <stdio.h>
@@ -57,7 +58,7 @@ static const struct field_type TYPE_PATTERN = {FIELD_SCALAR, bind_pattern, write
     }
 
 static const struct field CLASSIFY_FIELDS[] = {
-    PATTERN("status", "what the handler said of itself"),
+    PATTERN("status", "the status that the handler gave"),
     PATTERN("error_type", "the type of the error"),
     PATTERN("http_status", "the status of an HTTP answer"),
     PATTERN("sqlstate", "the state that a database gave"),

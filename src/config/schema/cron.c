@@ -1,3 +1,4 @@
+/* cron.c - the keys of `cron`: schedules, time zones, payloads. */
 #include "config/schema/schema.h"
 
 #include "base/err.h"
@@ -127,7 +128,7 @@ static const struct field CRON_FIELDS[] = {
      .type = &TYPE_ZONE,
      .offset = 0,
      .default_text = "UTC",
-     .help = "whose clock the schedule speaks of"},
+     .help = "the time zone of the schedule"},
     {.name = "payload",
      .type = &TYPE_PAYLOAD,
      AT(payload),

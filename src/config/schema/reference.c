@@ -59,7 +59,7 @@ static bool add_value(struct binder *b, const char *name, struct buf *out)
     return value || is_in_file;
 }
 
-/* The name that stands between `${` and `}` at `at`; 0 when there is none. */
+/* The name between `${` and `}` at `at`; 0 when there is none. */
 static size_t read_name(struct str text, size_t at, char name[NAME_MAX_BYTES])
 {
     size_t n = 0;

@@ -1,3 +1,4 @@
+/* retry.c - the keys of `retry` and of class rules. */
 #include "config/schema/retry.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ static const char *expects_attempts(const struct field *field, char out[EXPECTS_
 static const struct field_type TYPE_ATTEMPTS = {FIELD_SCALAR, bind_attempts, NULL,
                                                 expects_attempts};
 
-/* A profile is a schedule. What becomes of the dead, and of which errors, is not its business. */
+/* A profile is a schedule only: dead letters, and which errors are retried, are not part of it. */
 static void bind_profile(struct binder *b, const struct field *field, const struct node *node,
                          void *member)
 {
@@ -107,7 +108,7 @@ static const char *const STRATEGIES[] = {
     [REDRIVE_STRATEGY_CUSTOM] = NULL,
 };
 
-/* Said by a flag, a profile beats what a file says of the same things. */
+/* A profile given by a flag overrides the keys of the file that it covers. */
 static const char *const SCHEDULE[] = {"strategy",
                                        "initial_delay",
                                        "max_delay",
@@ -124,7 +125,7 @@ static const char *const SCHEDULE[] = {"strategy",
                                        NULL};
 static const char *const DOUBLING[] = {"strategy", "multiplier",    "max_delay", "jitter",
                                        "delays",   "total_timeout", NULL};
-/* Said by a flag, a strategy beats a list that a file has. */
+/* A strategy given by a flag overrides a list of the file. */
 static const char *const LIST[] = {"delays", NULL};
 
 #define AT(member) .offset = offsetof(struct redrive_policy, member)
@@ -137,7 +138,7 @@ _Static_assert(offsetof(struct redrive_policy, max_retries) ==
                    offsetof(struct redrive_class_rule, max_retries),
                "policy and class rule go on with max_retries");
 #define N_SHARED 11
-/* `on` is a key of its own in a file, where it stands beside `retry`. */
+/* `on` is a key of its own in a file, beside `retry`. */
 #define N_IN_FILE 18
 
 static const struct field RETRY_FIELDS[] = {
@@ -225,7 +226,7 @@ static const struct field RETRY_FIELDS[] = {
      .min = 0,
      .max = 36500,
      .default_text = "30",
-     .help = "how many days a dead letter is kept; 0: until somebody removes it"},
+     .help = "how many days a dead letter is kept; 0: until it is removed by hand"},
     {.name = "retry_on",
      .type = &TYPE_MATCH,
      AT(retry_on),
@@ -257,7 +258,8 @@ static const struct field RETRY_FIELDS[] = {
 
 _Static_assert(sizeof RETRY_FIELDS / sizeof RETRY_FIELDS[0] == N_IN_FILE + 1, "`on` is the last");
 
-/* ---- What no single key can tell ------------------------------------------------------------ */
+/* ---- Checks of several keys together
+ * ------------------------------------------------------------ */
 
 /* The value to blame for a pair that does not fit: the first of the two that was given here. */
 static const struct node *blame(const struct node *map, const char *first, const char *second)
@@ -268,7 +270,7 @@ static const struct node *blame(const struct node *map, const char *first, const
     return node ? node : map;
 }
 
-/* A list beside another strategy; false: it has been told. */
+/* A list beside another strategy; false: the error has been reported. */
 static bool check_delays(struct binder *b, const struct node *map)
 {
     const struct node *delays = node_find(map, STR("delays"));

@@ -1,10 +1,10 @@
-/* retry.h - what the tables of retry policies share with those who hold a policy. */
+/* retry.h - the tables of retry policies, for the tables that contain a policy. */
 #ifndef CONFIG_SCHEMA_RETRY_H
 #define CONFIG_SCHEMA_RETRY_H
 
 #include "config/schema/schema.h"
 
-/* A policy together with its class rules, as it stands in a request. */
+/* A policy together with its class rules, as a request has it. */
 extern const struct table TABLE_POLICY_JSON;
 
 /* [struct redrive_policy] the rules for failure classes, under the key `on`. */

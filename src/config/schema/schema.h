@@ -3,8 +3,7 @@
  * Each struct of config.h has a table with a row for each of its keys. From these tables alone come
  * the binding of files (schema/bind.h), the names of variables and flags (load/keys.h), the nearest
  * name for a misspelt key, the dump of what is in force (config_write) and the reference in
- * docs/configuration.md, which a test holds against them. Whoever adds a key adds a member and a
- * row.
+ * docs/configuration.md, which a test holds against them. A new key needs a member and a row.
  */
 #ifndef CONFIG_SCHEMA_SCHEMA_H
 #define CONFIG_SCHEMA_SCHEMA_H
@@ -51,7 +50,7 @@ struct field {
     enum vocabulary vocabulary; /* TYPE_VOCABULARY */
     const struct table *table;  /* of tables, lists and maps: what each holds */
     const char *instead_of;     /* the key that says the same in another way: only one is allowed */
-    const char *const *replaces; /* keys that give way to this one when it is said louder */
+    const char *const *replaces; /* keys that this one removes when it comes from a later source */
     bool first;                  /* bound before the other keys, which may then overrule it */
     bool required;
     bool secret; /* never repeated in messages */

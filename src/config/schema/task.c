@@ -1,3 +1,4 @@
+/* task.c - the keys of `tasks`: run, limits, leases. */
 #include "config/schema/task.h"
 
 #include <stdio.h>
@@ -369,7 +370,7 @@ static const struct field TASK_FIELDS[] = {
      .min = 1000,
      .max = 7 * 24 * 3600e3,
      .default_text = "30s",
-     .help = "a worker not heard of for this long has lost the job"},
+     .help = "a worker that does not report for this long loses the job"},
     {.name = "heartbeat",
      .type = &TYPE_DURATION,
      AT(heartbeat_ms),
@@ -405,7 +406,7 @@ static void finish_task(struct binder *b, const struct node *map, void *object)
     } else if (task->heartbeat_ms >= task->lease_ms) {
         struct redrive_err *err =
             bind_error(b, node_find(map, STR("heartbeat")), "is not shorter than the lease");
-        err_hint(err, "a third of the lease leaves room for two that are lost");
+        err_hint(err, "a third of the lease leaves time for two lost heartbeats");
     }
 }
 

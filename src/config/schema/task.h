@@ -1,4 +1,4 @@
-/* task.h - tasks, for whoever needs one that stands in no file. */
+/* task.h - tasks that are not in a file. */
 #ifndef CONFIG_SCHEMA_TASK_H
 #define CONFIG_SCHEMA_TASK_H
 

@@ -1,3 +1,4 @@
+/* token.c - the keys of `tokens` and `faktory_passwords`. */
 #include "config/schema/schema.h"
 
 #include "base/err.h"
@@ -32,7 +33,7 @@ static bool parse_hash(struct str text, uint8_t hash[CONFIG_TOKEN_HASH_BYTES])
     return true;
 }
 
-/* Whoever puts the token itself here must not find it in a log. */
+/* If the token itself was put here by mistake, it must not get into a log. */
 static void bind_hash(struct binder *b, const struct field *field, const struct node *node,
                       void *member)
 {
@@ -121,13 +122,13 @@ static const struct field TOKEN_FIELDS[] = {
      .type = &TYPE_NAME,
      AT(name),
      .required = true,
-     .help = "what logs call whoever holds it"},
+     .help = "the name of its holder in logs"},
     {.name = "hash",
      .type = &TYPE_HASH,
      AT(hash),
      .required = true,
      .secret = true,
-     .help = "of the token; the token itself stands nowhere"},
+     .help = "of the token; the token itself is not stored"},
     {.name = "scopes",
      .type = &TYPE_SCOPES,
      AT(scopes),
@@ -155,7 +156,7 @@ static const struct field FAKTORY_PASSWORD_FIELDS[] = {
      .type = &TYPE_NAME,
      FAKTORY(name),
      .required = true,
-     .help = "what logs call its holder"},
+     .help = "the name of its holder in logs"},
     {.name = "password_file",
      .type = &TYPE_STRING,
      FAKTORY(password_file),

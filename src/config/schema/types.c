@@ -1,3 +1,4 @@
+/* types.c - text, numbers, durations and words. */
 #include "config/schema/types.h"
 
 #include <float.h>
@@ -156,7 +157,7 @@ static void bind_int(struct binder *b, const struct field *field, const struct n
     }
 }
 
-/* No setting is negative; a member that is has been left to somebody else to decide. */
+/* No setting is negative: a negative member is one whose value is decided later. */
 static void write_int(const struct field *field, const void *member, struct json_writer *w)
 {
     int32_t value = *(const int32_t *)member;

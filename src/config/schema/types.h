@@ -1,4 +1,4 @@
-/* types.h - the kinds of values that many tables share. Those of one table stand beside it. */
+/* types.h - the kinds of values that many tables share. Those of one table are in its file. */
 #ifndef CONFIG_SCHEMA_TYPES_H
 #define CONFIG_SCHEMA_TYPES_H
 
@@ -10,7 +10,7 @@ extern const struct field_type TYPE_NAME;       /* [const char *] of a task, que
 extern const struct field_type TYPE_QUEUE;      /* [const char *] a queue's name */
 extern const struct field_type TYPE_BOOL;       /* [bool] */
 extern const struct field_type TYPE_INT;        /* [int32_t or uint32_t] min and max are needed */
-extern const struct field_type TYPE_COUNT;      /* the same; 0 means that nobody said */
+extern const struct field_type TYPE_COUNT;      /* the same; 0: not set */
 extern const struct field_type TYPE_DOUBLE;     /* [double] */
 extern const struct field_type TYPE_DURATION;   /* [int64_t] ms; max 0: DURATION_MAX_MS */
 extern const struct field_type TYPE_WORD;       /* [int or enum] one of `words` */
@@ -21,7 +21,7 @@ extern const struct field_type TYPE_DELAYS;     /* [struct redrive_backoff] a li
 extern const struct field_type TYPE_MATCH;      /* [struct redrive_match] classes and types */
 extern const struct field_type TYPE_JITTER;     /* [struct redrive_jitter] */
 extern const struct field_type TYPE_TEMPLATE;   /* [const char *] "{task}:{payload.host}" */
-extern const struct field_type TYPE_STORE;      /* [const char *] where jobs live */
+extern const struct field_type TYPE_STORE;      /* [const char *] where jobs are stored */
 extern const struct field_type TYPE_ADDRESS;    /* [const char *] host:port, or NULL for off */
 extern const struct field_type TYPE_URL;        /* [const char *] written without its secrets */
 extern const struct field_type TYPE_SECRET_URL; /* [const char *] written as scheme and host */

@@ -1,3 +1,4 @@
+/* types_list.c - lists of text, and lists and maps of tables. */
 #include "config/schema/types.h"
 
 #include "base/err.h"

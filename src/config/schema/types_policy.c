@@ -1,5 +1,5 @@
-/* The values of a retry policy that are more than a number: jitter, lists of delays, and lists of
- * what a failure may be. */
+/* types_policy.c - the values of a retry policy that are more than a number: jitter, lists of
+ * delays, and lists of what a failure may be. */
 #include "config/schema/types.h"
 
 #include <ctype.h>
@@ -54,7 +54,7 @@ static const struct field JITTER_FIELDS[] = {
      .offset = offsetof(struct jitter_keys, mode),
      .vocabulary = VOCABULARY_JITTER,
      .required = true,
-     .help = "how the delay is scattered; a mode alone may stand in place of the map"},
+     .help = "how the delay is scattered; a mode alone may replace the map"},
     {.name = "min",
      .type = &TYPE_JITTER_MIN,
      .offset = offsetof(struct jitter_keys, min),

@@ -1,4 +1,4 @@
-/* Text with a form of its own: templates, stores, addresses, URLs. */
+/* types_text.c - text with a form of its own: templates, stores, addresses, URLs. */
 #include "config/schema/types.h"
 
 #include <ctype.h>

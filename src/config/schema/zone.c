@@ -1,3 +1,4 @@
+/* zone.c - finds and reads time-zone files. */
 #include "config/schema/zone.h"
 
 #include <limits.h>

@@ -13,8 +13,8 @@
  * what is wrong with the name. Release `ret` with tz_release, after a failure too. */
 int zone_read(const char *dir, struct str name, struct tz *ret, struct redrive_err *err);
 
-/* The same into a list of zones, in which each is read only once. What is in the list lives in
- * `arena`; release the list before it. */
+/* The same into a list of zones, in which each is read only once. The list's memory is in `arena`;
+ * release the list before it. */
 struct zone {
     struct zone *next;
     const char *name;
