@@ -197,7 +197,7 @@ static size_t finish(struct batch *b)
     must(b->op.code, &b->op.err, "operation");
     if (b->phase == PHASE_SUBMIT) {
         for (size_t i = 0; i < b->n; i++)
-            must(b->submit.answers[i].code, &b->submit.answers[i].err, "submit of one");
+            must(b->submit.answers[i].code, b->submit.answers[i].err, "submit of one");
         submit_op_release(&b->submit);
     }
     if (b->phase != PHASE_SETTLE)

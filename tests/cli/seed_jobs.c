@@ -153,7 +153,7 @@ static int64_t submit(struct engine *e, const struct line *l, int64_t number)
         die("submit", "no memory");
     apply(e, &op.op);
     if (op.answers[0].code < 0)
-        die(id, op.answers[0].err.message);
+        die(id, op.answers[0].err->message);
     int64_t seq = op.answers[0].seq;
     submit_op_release(&op);
     return seq;

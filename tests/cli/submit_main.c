@@ -24,7 +24,7 @@ static int submit(struct engine *engine, const struct job_spec *spec)
         return fail(err.message);
     int code = op.answers[0].code;
     if (code < 0)
-        (void)fail(op.answers[0].err.message);
+        (void)fail(op.answers[0].err->message);
     submit_op_release(&op);
     return code < 0;
 }

@@ -112,7 +112,7 @@ int64_t bed_submit_spec(struct bed *bed, const struct job_spec *spec)
     assert_int_equal(submit_op_init(&op, bed->engine, spec, 1, NULL), 0);
     assert_int_equal(engine_apply_one(bed->engine, &op.op, NULL), 0);
     if (op.answers[0].code < 0)
-        fail_msg("%s", op.answers[0].err.message);
+        fail_msg("%s", op.answers[0].err->message);
     assert_false(op.answers[0].existed);
     int64_t seq = op.answers[0].seq;
     submit_op_release(&op);

@@ -37,7 +37,7 @@ static int submit_tick(struct engine *e, const struct cron_entry *slot, const ch
     ret->is_new = rc == 0 && a->code == 0 && !a->existed;
     ret->state = a->state;
     if (a->code < 0)
-        ret->refusal = a->err;
+        ret->refusal = *a->err;
     (void)str_copy(ret->id, sizeof ret->id, a->id);
     submit_op_release(&op);
     return rc;

@@ -44,12 +44,13 @@ const char *repetition_difference(const struct job_spec *a, const struct job_spe
 
 static void refuse(struct submit_op *op, size_t i, const char *detail)
 {
-    struct submit_answer *a = &op->answers[i];
     const struct str key = op->key;
-    a->code = err_set(&a->err, REDRIVE_E_EXISTS, "the key '%.*s' was used for another request",
-                      (int)(key.len < 100 ? key.len : 100), key.ptr);
-    err_detail(&a->err, "%s", detail);
-    err_hint(&a->err, "use a new key for a new request");
+    struct redrive_err why;
+    (void)err_set(&why, REDRIVE_E_EXISTS, "the key '%.*s' was used for another request",
+                  (int)(key.len < 100 ? key.len : 100), key.ptr);
+    err_detail(&why, "%s", detail);
+    err_hint(&why, "use a new key for a new request");
+    (void)submit_refuse_now(op, i, &why);
 }
 
 static void refuse_difference(struct submit_op *op, size_t i, const char *part)

@@ -179,23 +179,47 @@ static int complete(const struct engine *e, struct submit_op *op, size_t i,
     return rc;
 }
 
-static void check_one(const struct engine *e, struct submit_op *op, size_t i)
+/* Few jobs are refused, so an answer has no error of its own until it needs one: it is a kilobyte.
+ */
+static int refuse_in(struct arena *arena, struct submit_answer *a, const struct redrive_err *why)
+{
+    static const struct redrive_err NO_MEMORY = {REDRIVE_E_NOMEM, "out of memory", "", ""};
+    struct redrive_err *err = arena_alloc(arena, sizeof *err);
+    if (err)
+        *err = *why;
+    a->err = err ? err : &NO_MEMORY;
+    a->code = a->err->code;
+    return a->code;
+}
+
+int submit_refuse(struct submit_op *op, size_t i, const struct redrive_err *why)
+{
+    op->answers[i].invalid = true;
+    return refuse_in(&op->arena, &op->answers[i], why);
+}
+
+int submit_refuse_now(struct submit_op *op, size_t i, const struct redrive_err *why)
+{
+    return refuse_in(&op->result, &op->answers[i], why);
+}
+
+static int check_all(const struct engine *e, struct submit_op *op, size_t i,
+                     struct redrive_err *err)
 {
     struct job_spec *spec = &op->specs[i];
     struct submit_answer *a = &op->answers[i];
     spec->max_attempts = 0;
-    a->code = check_names(spec, &a->err);
-    a->invalid = a->code < 0;
-    if (a->invalid)
-        return;
+    int rc = check_names(spec, err);
+    if (rc < 0)
+        return rc;
     const struct config_task *task = engine_task_by(e, op->config, spec->task);
     a->open = open_parts(task, spec);
-    a->code = complete(e, op, i, task, &a->err);
-    if (a->code == 0) {
-        a->code = check_there(task, spec->payload, &a->err);
-        a->lacks_payload = a->code < 0;
-    }
-    a->invalid = a->code < 0;
+    rc = complete(e, op, i, task, err);
+    if (rc < 0)
+        return rc;
+    rc = check_there(task, spec->payload, err);
+    a->lacks_payload = rc < 0;
+    return rc;
 }
 
 /* ---- In the unit ----------------------------------------------------------------------------- */
@@ -237,8 +261,9 @@ static int adopt(const struct engine *e, struct submit_op *op, size_t i, struct 
     if (rc < 0)
         return rc;
     /* A policy of its own may be wrong on top of the published one. */
-    op->answers[i].code = read_policy(task, spec, &op->answers[i].err);
-    op->answers[i].invalid = op->answers[i].code < 0;
+    struct redrive_err why;
+    if (read_policy(task, spec, &why) < 0)
+        (void)submit_refuse(op, i, &why);
     return 0;
 }
 
@@ -250,9 +275,13 @@ static size_t refuse_some(const struct engine *e, struct submit_op *op)
         struct submit_answer *a = &op->answers[i];
         if (!a->invalid || (op->records && a->lacks_payload))
             a->code = 0;
-        if (a->code == 0 && is_rejected(e, &op->specs[i]))
-            a->code = err_set(&a->err, REDRIVE_E_BREAKER_OPEN, "circuit breaker '%.*s' is open",
-                              (int)op->specs[i].breaker_key.len, op->specs[i].breaker_key.ptr);
+        if (a->code == 0 && is_rejected(e, &op->specs[i])) {
+            const struct str key = op->specs[i].breaker_key;
+            struct redrive_err why;
+            (void)err_set(&why, REDRIVE_E_BREAKER_OPEN, "circuit breaker '%.*s' is open",
+                          (int)key.len, key.ptr);
+            (void)submit_refuse_now(op, i, &why);
+        }
         refused += a->code < 0;
     }
     return refused;
@@ -305,14 +334,18 @@ static int arrive(struct engine *e, const struct job_spec *spec, struct submit_a
     return 0;
 }
 
-static int note_result(struct engine *e, const struct job_spec *spec, struct submit_answer *a,
-                       const struct submit_result *result, struct redrive_err *err)
+static int note_result(struct engine *e, const struct job_spec *spec, struct submit_op *op,
+                       size_t i, const struct submit_result *result, struct redrive_err *err)
 {
+    struct submit_answer *a = &op->answers[i];
+    struct redrive_err why;
     e->touched = true;
     a->existed = result->code == REDRIVE_E_EXISTS;
-    a->code = a->existed ? 0 : result->code;
-    if (a->code < 0)
-        (void)err_set(&a->err, a->code, "the store refused the job");
+    a->code = 0;
+    if (result->code < 0 && !a->existed) {
+        (void)err_set(&why, result->code, "the store refused the job");
+        (void)submit_refuse_now(op, i, &why);
+    }
     a->seq = result->seq;
     a->id = result->id;
     a->state = result->state;
@@ -345,7 +378,7 @@ static int batch_note(struct engine *e, struct submit_batch *batch, size_t at,
     result->id.ptr = arena_dup(&op->result, result->id);
     if (!result->id.ptr)
         return err_nomem(err);
-    int rc = note_result(e, &batch->specs[at], a, result, err);
+    int rc = note_result(e, &batch->specs[at], op, i, result, err);
     if (rc == 0 && a->existed && op->key.len > 0 && str_eq(a->id, op->key))
         rc = repetition_check(e, op, i, err);
     return rc;
@@ -388,7 +421,7 @@ static int submit_record(struct engine *e, struct submit_batch *batch, struct su
     struct job_spec *spec = batch_add(e, batch, op, i);
     batch->n = 0;
     rc = put_record(e, op, spec, &result, err);
-    return rc < 0 ? rc : note_result(e, spec, &op->answers[i], &result, err);
+    return rc < 0 ? rc : note_result(e, spec, op, i, &result, err);
 }
 
 /* An array is looked at as a whole, after the one that it may repeat has been put in. */
@@ -406,7 +439,9 @@ static int check_array(struct engine *e, struct submit_batch *batch, struct subm
 static int submit_one(struct engine *e, struct submit_batch *batch, struct submit_op *op,
                       struct redrive_err *err)
 {
+    struct redrive_err other;
     int rc = 0;
+    (void)err_set(&other, REDRIVE_E_CANCELLED, "another job of the batch was refused");
     arena_release(&op->result);
     arena_init(&op->result);
     for (size_t i = 0; i < op->n && rc == 0; i++)
@@ -417,7 +452,7 @@ static int submit_one(struct engine *e, struct submit_batch *batch, struct submi
     for (size_t i = 0; i < op->n && rc == 0; i++) {
         struct submit_answer *a = &op->answers[i];
         if (a->code == 0 && op->whole && refused > 0)
-            a->code = err_set(&a->err, REDRIVE_E_CANCELLED, "another job of the batch was refused");
+            (void)submit_refuse_now(op, i, &other);
         if (a->code < 0)
             continue;
         if (op->records) {
@@ -462,8 +497,10 @@ int submit_op_init(struct submit_op *op, const struct engine *e, const struct jo
     }
     op->config = engine_config(e);
     for (size_t i = 0; i < n; i++) {
+        struct redrive_err why;
         op->specs[i] = specs[i];
-        check_one(e, op, i);
+        if (check_all(e, op, i, &why) < 0)
+            (void)submit_refuse(op, i, &why);
     }
     return 0;
 }

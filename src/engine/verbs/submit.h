@@ -44,11 +44,11 @@ enum submit_open {
 };
 
 struct submit_answer {
-    int code; /* 0, or why it was refused */
-    struct redrive_err err;
-    bool invalid;       /* refused before the store was asked */
-    bool lacks_payload; /* for no other reason than that */
-    bool existed;       /* no new job: this one stands for it */
+    int code;                      /* 0, or why it was refused */
+    const struct redrive_err *err; /* the same in words; set when the code is negative */
+    bool invalid;                  /* refused before the store was asked */
+    bool lacks_payload;            /* for no other reason than that */
+    bool existed;                  /* no new job: this one stands for it */
     unsigned open; /* what a published definition may still fill in: bits of enum submit_open */
     int64_t seq;
     struct str id;
@@ -75,5 +75,10 @@ struct submit_op {
 int submit_op_init(struct submit_op *op, const struct engine *engine, const struct job_spec *specs,
                    size_t n, struct redrive_err *err);
 void submit_op_release(struct submit_op *op);
+
+/* Refuses a job before the operation is applied; `why` is copied. Returns its code. */
+int submit_refuse(struct submit_op *op, size_t i, const struct redrive_err *why);
+/* The same while it is applied. */
+int submit_refuse_now(struct submit_op *op, size_t i, const struct redrive_err *why);
 
 #endif

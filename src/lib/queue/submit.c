@@ -73,10 +73,9 @@ static int prepare(const struct redrive_queue *q, const struct redrive_job_spec 
     int rc = submit_op_init(op, committer_engine(q->committer), specs, n, err);
     free(specs);
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct submit_answer *a = &op->answers[i];
-        if (a->code == 0)
-            a->code = check(&jobs[i], now_ms, &a->err);
-        a->invalid = a->code < 0;
+        struct redrive_err why;
+        if (op->answers[i].code == 0 && check(&jobs[i], now_ms, &why) < 0)
+            (void)submit_refuse(op, i, &why);
     }
     return rc;
 }
@@ -90,12 +89,12 @@ static int first_refusal(const struct submit_op *op, struct redrive_err *err)
             continue;
         if (op->n == 1) {
             if (err)
-                *err = a->err;
+                *err = *a->err;
             return a->code;
         }
-        (void)err_set(err, a->code, "job %zu of %zu: %s", i + 1, op->n, a->err.message);
-        err_detail(err, "%s", a->err.detail);
-        err_hint(err, "%s", a->err.hint);
+        (void)err_set(err, a->code, "job %zu of %zu: %s", i + 1, op->n, a->err->message);
+        err_detail(err, "%s", a->err->detail);
+        err_hint(err, "%s", a->err->hint);
         return a->code;
     }
     return 0;

@@ -78,7 +78,7 @@ static void push_answer_each(struct push_call *p)
         if (p->op.op.code < 0)
             faktory_put_failure(out, &p->op.op.err);
         else if (p->op.answers[i].code < 0)
-            faktory_put_failure(out, &p->op.answers[i].err);
+            faktory_put_failure(out, p->op.answers[i].err);
         else
             faktory_put_ok(out);
 }
@@ -102,7 +102,7 @@ static void push_answer_bulk(struct push_call *p)
     for (size_t i = 0; i < p->n; i++)
         if (p->op.answers[i].code < 0) {
             json_key_str(&w, p->specs[i].id);
-            json_put_cstr(&w, p->op.answers[i].err.message);
+            json_put_cstr(&w, p->op.answers[i].err->message);
         }
     json_end_object(&w);
     faktory_put_bulk(&p->call.reply, buf_str(text));

@@ -47,7 +47,7 @@ static void refuse(struct rest_call *call, const struct submission *s, size_t i)
                        member ? member : "");
     else if (member)
         (void)snprintf(field, sizeof field, "%s", member);
-    kit_fail(call, &s->submit.answers[i].err, field);
+    kit_fail(call, s->submit.answers[i].err, field);
 }
 
 /* The first that was refused for a reason of its own; n: none. */

@@ -42,7 +42,7 @@ static void give_up(struct feed *feed, const struct redrive_err *err)
 static void count_answer(struct feed *feed, const struct submit_answer *answer, uint64_t line)
 {
     if (answer->code < 0)
-        refuse_at(feed, line, &answer->err);
+        refuse_at(feed, line, answer->err);
     else
         atomic_fetch_add(answer->existed ? &feed->known : &feed->added, 1);
 }

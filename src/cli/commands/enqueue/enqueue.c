@@ -305,7 +305,7 @@ static int submit_one(struct cli *cli, struct session *session, const struct job
     rc = engine_apply_one(session->engine, &op.op, err);
     struct submit_answer *a = &op.answers[0];
     if (rc == 0 && a->code < 0) {
-        *err = a->err;
+        *err = *a->err;
         rc = a->code;
     }
     if (rc == 0) {

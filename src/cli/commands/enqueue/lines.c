@@ -94,7 +94,7 @@ static int tell(struct feed *f, const struct submit_op *op, struct redrive_err *
     for (size_t i = 0; i < op->n; i++) {
         const struct submit_answer *a = &op->answers[i];
         if (a->code < 0) {
-            report_refused(f, f->numbers[i], &a->err);
+            report_refused(f, f->numbers[i], a->err);
             continue;
         }
         f->submitted += !a->existed;
