@@ -42,7 +42,7 @@ class Served:
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen([BINARY, "serve", "-c", str(config)], stderr=log, stdout=log)
         until = time.monotonic() + 60
-        while not (port := re.search(r"door=http address=\S+:(\d+)", self._log.read_text())):
+        while not (port := re.search(r"interface=http address=\S+:(\d+)", self._log.read_text())):
             if self._process.poll() is not None or time.monotonic() > until:
                 sys.exit(self._log.read_text())
             time.sleep(0.05)

@@ -73,7 +73,7 @@ class Server:
     def _address(self):
         assert self.process.poll() is None, self.log.read_text()
         text = self.log.read_text()
-        return "serving" in text and re.search(r"listening door=http address=\S+:(\d+)", text)
+        return "serving" in text and re.search(r"listening interface=http address=\S+:(\d+)", text)
 
     def stop(self):
         if self.process.poll() is None:

@@ -207,7 +207,7 @@ static struct remote_worker row_of(const struct remote *one, bool gone, struct a
         .tenant = copy(arena, one->tenant),
         .started_ms = one->started_ms,
         .running = one->running,
-        .places = one->most > 0 ? one->most : 1,
+        .slots = one->most > 0 ? one->most : 1,
         .runs = one->runs,
         .failed = one->failed,
         .gone = gone,

@@ -122,7 +122,7 @@ int main(int argc, char **argv)
         submit(NULL, "bulk", "bulk", 0, left < BATCH ? left : BATCH);
     worker_op_init(&worker, STR("seed-worker"), (struct str){0});
     worker.running = 1;
-    worker.places = 4;
+    worker.slots = 4;
     apply(&worker.op);
     engine_close(engine);
     return 0;

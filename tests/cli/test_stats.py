@@ -48,7 +48,7 @@ def test_workers_and_breakers_are_told_of(redrive, seeded):
     }
     (worker,) = document["workers"]
     assert worker["name"] == "seed-worker"
-    assert (worker["running"], worker["places"]) == (1, 4)
+    assert (worker["running"], worker["slots"]) == (1, 4)
     assert (worker["runs"], worker["failed"]) == (9, 6)
     assert document["health"]["status"] == "unhealthy"
 

@@ -90,7 +90,7 @@ def test_one_frame_without_a_terminal(redrive, seeded):
     lines = text.splitlines()
     assert lines[0].startswith("redrive top  sqlite:")
     assert lines[1].startswith("unhealthy ")
-    assert "1 worker, 1 of 4 places busy" in lines[1]
+    assert "1 worker, 1 of 4 slots busy" in lines[1]
     assert "\x1b" not in text
     rows = [line.split() for line in lines]
     assert ["0", "0", "0", "5", "2", "0", "0", "0", "0", "post"] in rows

@@ -267,7 +267,7 @@ static void tell(struct engine *engine, const char *name, uint32_t running, bool
     struct redrive_err err = {0};
     worker_op_init(&op, str_of(name), (struct str){0});
     op.running = running;
-    op.places = 8;
+    op.slots = 8;
     op.leaving = leaving;
     if (engine_apply_one(engine, &op.op, &err) < 0)
         fail_msg("%s", err.message);
@@ -293,7 +293,7 @@ static void a_server_tells_of_those_who_work_through_it(void **state)
 {
     struct bed bed;
     struct remote_worker remote[] = {
-        {.name = STR("b"), .tenant = STR("t"), .started_ms = 5, .running = 2, .places = 3},
+        {.name = STR("b"), .tenant = STR("t"), .started_ms = 5, .running = 2, .slots = 3},
         {.name = STR("a"), .tenant = STR("t"), .runs = 7, .failed = 1},
         {.name = STR("a"), .tenant = STR("s")},
         {.name = STR("none"), .tenant = STR("s"), .gone = true},
@@ -311,7 +311,7 @@ static void a_server_tells_of_those_who_work_through_it(void **state)
     check_str(page.workers[1].tenant, "s");
     check_str(page.workers[2].name, "b");
     assert_int_equal(page.workers[2].running, 1);
-    assert_int_equal(page.workers[2].places, 3);
+    assert_int_equal(page.workers[2].slots, 3);
     assert_int_equal(page.workers[2].started_ms, 5);
     assert_int_equal(page.workers[2].pid, 0);
     worker_page_release(&page);
@@ -350,7 +350,7 @@ static void a_worker_is_seen_by_every_process(void **state)
     assert_int_equal(w->started_ms, BED_START_MS);
     assert_int_equal(w->seen_ms, bed.now_ms);
     assert_int_equal(w->running, 3);
-    assert_int_equal(w->places, 8);
+    assert_int_equal(w->slots, 8);
     assert_int_equal(w->runs, 4);
     assert_int_equal(w->failed, 1);
     assert_true(w->p50_ms > 95 && w->p50_ms < 105);

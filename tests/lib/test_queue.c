@@ -309,7 +309,7 @@ static void a_result_that_is_too_big_leaves_the_earlier_one(void **state)
     free(big);
 }
 
-/* ---- Places --------------------------------------------------------------------------------- */
+/* ---- Slots ---------------------------------------------------------------------------------- */
 
 struct crowd {
     atomic_int now;

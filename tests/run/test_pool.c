@@ -55,7 +55,7 @@ static void stream_takes_many_jobs(void **state)
     assert_int_equal(rig_state(&rig, failing), REDRIVE_STATE_DEAD_LETTER);
     assert_int_equal(pool_status(rig.pool).ended, N + 1);
     assert_int_equal(pool_status(rig.pool).failed, 1);
-    assert_int_equal(pool_status(rig.pool).places, 2);
+    assert_int_equal(pool_status(rig.pool).slots, 2);
     rig_release(&rig);
 }
 
@@ -112,7 +112,7 @@ static void request_is_made_for_each_job(void **state)
     assert_int_equal(waitpid(server, NULL, 0), server);
 }
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 static void no_more_run_than_there_are_places(void **state)
 {
@@ -155,7 +155,7 @@ static void one_place_goes_to_the_highest_priority_of_all_tasks(void **state)
     rig.options.max_jobs = 1;
     rig.options.until_idle = true;
     rig_start(&rig);
-    assert_int_equal(pool_status(rig.pool).places, 1);
+    assert_int_equal(pool_status(rig.pool).slots, 1);
     rig_until_stopped(&rig);
     check_effects(&rig, "bbaaaaababab");
     rig_release(&rig);

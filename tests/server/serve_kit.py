@@ -75,8 +75,8 @@ class Server:
         self.wait_log(r"\bserving\b")
         return self
 
-    def port(self, door="http"):
-        return int(self.wait_log(rf"listening door={door} address=\S+:(\d+)")[0])
+    def port(self, interface="http"):
+        return int(self.wait_log(rf"listening interface={interface} address=\S+:(\d+)")[0])
 
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port(), timeout=LIMIT_S)

@@ -24,8 +24,8 @@ tasks:
 class Worker(Server):
     command = "work"
 
-    def port(self, door="metrics"):
-        return super().port(door)
+    def port(self, interface="metrics"):
+        return super().port(interface)
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ static void jobs_in_hand_are_counted(void **state)
     event(ENGINE_EVENT_PARKED, false, "w");
     assert_int_equal(collect(NOW), 2);
     assert_int_equal(rows[0].running, 1);
-    assert_int_equal(rows[0].places, 4);
+    assert_int_equal(rows[0].slots, 4);
     assert_int_equal(rows[0].runs, 2);
     assert_int_equal(rows[0].failed, 1);
     assert_int_equal(rows[1].running, 0);

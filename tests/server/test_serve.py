@@ -76,7 +76,7 @@ def test_without_tokens_only_loopback_is_served(bench):
     assert "without tokens only loopback addresses are served" in server.log()
 
 
-def test_both_doors_can_be_closed(bench):
+def test_both_interfaces_can_be_closed(bench):
     server = bench.serve("--listen", "off", "--faktory", "off").ready()
     assert not server.logged("listening")
     assert server.stop() == 0
@@ -84,9 +84,9 @@ def test_both_doors_can_be_closed(bench):
 
 def test_each_listener_is_announced_once(bench):
     server = bench.serve("--faktory", "127.0.0.1:0").ready()
-    for door in ("http", "faktory"):
-        lines = [line for line in server.log().splitlines() if re.search(rf"\b{server.port(door)}\b", line)]
-        assert len(lines) == 1 and f" listening door={door} " in lines[0]
+    for interface in ("http", "faktory"):
+        lines = [line for line in server.log().splitlines() if re.search(rf"\b{server.port(interface)}\b", line)]
+        assert len(lines) == 1 and f" listening interface={interface} " in lines[0]
 
 
 # ---- One server for one file -------------------------------------------------------------------
@@ -393,12 +393,12 @@ def test_admin_actions_and_refusals_are_logged_with_the_token(bench):
     assert ask("DELETE", "/v1/jobs/none", "secret") == 404
     assert ask("GET", "/jobs", "secret") == 200
     client = r"tenant=default client=127\.0\.0\.1"
-    assert server.logged(rf'admin_action door=http token=ops {client} action="POST /queues/{{queue}}/pause" target=mail result=done')
-    assert server.logged(rf'admin_action door=http token=ops {client} action="DELETE /jobs/{{id}}" target=none result=failed')
-    assert len(re.findall("admin_action door", server.log())) == 2
+    assert server.logged(rf'admin_action interface=http token=ops {client} action="POST /queues/{{queue}}/pause" target=mail result=done')
+    assert server.logged(rf'admin_action interface=http token=ops {client} action="DELETE /jobs/{{id}}" target=none result=failed')
+    assert len(re.findall("admin_action interface", server.log())) == 2
 
     assert ask("POST", "/queues/mail/resume", "look") == 403
-    assert server.logged(r"access_refused door=http token=eye client=127\.0\.0\.1 .*lacks the scope admin")
+    assert server.logged(r"access_refused interface=http token=eye client=127\.0\.0\.1 .*lacks the scope admin")
     for _ in range(200):
         assert ask("GET", "/jobs", "wrong-one") == 401
     assert len(re.findall("access_refused", server.log())) < 100
@@ -540,7 +540,7 @@ def test_unix_socket_is_served_with_its_permissions_and_removed(bench, mode):
     path = bench.dir / "s.sock"
     bench.configure(listen=f"{{http: 'unix:{path}', socket_mode: '{mode}', faktory: 'off'}}")
     server = bench.serve().ready()
-    assert server.logged(rf"listening door=http address=unix:{path}")
+    assert server.logged(rf"listening interface=http address=unix:{path}")
     assert path.stat().st_mode & 0o777 == int(mode, 8)
     assert ask_socket(path, "/jobs", Host="redrive") == 200
     # The permissions of the file let the proxy in, not the proxy's clients.
@@ -818,7 +818,7 @@ def test_faktory_stays_closed_when_there_are_tokens_and_no_passwords(bench):
     bench.configure(tokens, "{http: '127.0.0.1:0', faktory: '127.0.0.1:0'}")
     server = bench.serve().ready()
     assert server.logged("faktory_closed")
-    assert not server.logged("door=faktory")
+    assert not server.logged("interface=faktory")
     server.stop()
     assert bench.serve("--faktory", "127.0.0.1:0").wait() == 2
     passwords = bench.dir / "passwords"

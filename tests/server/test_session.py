@@ -87,7 +87,7 @@ def test_broken_cookies_are_no_login(guarded):
 
 def test_without_tokens_there_is_no_cookie(api):  # noqa: F811
     session = api.ok("POST", "/v1/session")
-    assert (session["needs_token"], session["name"]) == (False, "anybody")
+    assert (session["needs_token"], session["name"]) == (False, "anonymous")
     assert api("POST", "/v1/session").headers.get("Set-Cookie") is None
     assert api("POST", "/v1/queues/mail/pause", headers={"Sec-Fetch-Site": "same-origin"}).status == 200
     assert api("POST", "/v1/queues/mail/pause", headers={"Sec-Fetch-Site": "cross-site"}).status == 403

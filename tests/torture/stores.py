@@ -71,7 +71,7 @@ class AnyStore:
         try:
             port = None
             for line in server.stderr:
-                found = re.search(r"listening door=http address=\S+:(\d+)", line)
+                found = re.search(r"listening interface=http address=\S+:(\d+)", line)
                 port = int(found[1]) if found else port
                 if port:
                     break

@@ -7,7 +7,7 @@ import { empty, heading, table, when } from "../widgets.js";
 
 const COLUMNS = [
   { title: "Worker", cell: (w) => [h("strong", null, w.name), h("div", { class: "muted small" }, w.host ? `${w.host}, process ${w.pid}` : "remote")] },
-  { title: "Slots", class: "roomy", cell: (w) => [`${count(w.running)} of ${count(w.places)}`, gauge(w.running, w.places)] },
+  { title: "Slots", class: "roomy", cell: (w) => [`${count(w.running)} of ${count(w.slots)}`, gauge(w.running, w.slots)] },
   { title: "Rate", class: "n", cell: (w) => rate(w.tasks_per_second) },
   { title: "Runs", class: "n", cell: (w) => count(w.runs) },
   { title: "Failed", class: "n", cell: (w) => (w.runs ? percent(w.failed / w.runs) : "–") },

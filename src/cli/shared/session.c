@@ -121,8 +121,8 @@ int session_committer(struct session *session, void (*on_ready)(void *ctx), void
     return committer_start(&options, ret, err);
 }
 
-void session_log_listening(const struct session *session, const char *door, const char *address,
-                           uint16_t port)
+void session_log_listening(const struct session *session, const char *interface,
+                           const char *address, uint16_t port)
 {
     char text[300];
     const char *colon = strrchr(address, ':');
@@ -131,6 +131,7 @@ void session_log_listening(const struct session *session, const char *door, cons
         (void)snprintf(text, sizeof text, "%s", address);
     else
         (void)snprintf(text, sizeof text, "%.*s:%u", host, address, port);
-    log_event(&session->log, LOG_LEVEL_INFO, clock_wall_ms(), "listening", LOG_S("door", door),
-              LOG_S("address", text), LOG_I("pid", (int64_t)getpid()));
+    log_event(&session->log, LOG_LEVEL_INFO, clock_wall_ms(), "listening",
+              LOG_S("interface", interface), LOG_S("address", text),
+              LOG_I("pid", (int64_t)getpid()));
 }

@@ -61,7 +61,7 @@ void session_log_exposed(const struct session *session, const struct config *con
                          const char *password_file);
 
 /* Says where clients can connect now, with the port, also when the address left it open. */
-void session_log_listening(const struct session *session, const char *door, const char *address,
-                           uint16_t port);
+void session_log_listening(const struct session *session, const char *interface,
+                           const char *address, uint16_t port);
 
 #endif

@@ -216,7 +216,7 @@ void stats_write_summary_json(struct json_writer *w, const struct stats *s, size
 {
     uint64_t slots = 0, running = 0;
     for (size_t i = 0; i < s->workers.n; i++) {
-        slots += s->workers.workers[i].places;
+        slots += s->workers.workers[i].slots;
         running += s->workers.workers[i].running;
     }
     json_begin_object(w);

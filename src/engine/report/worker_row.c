@@ -49,7 +49,7 @@ static void write_row(const struct engine *e, const struct worker_op *op, struct
     json_field_int(&w, "started_ms", e->started_ms);
     json_field_int(&w, "seen_ms", e->now_ms);
     json_field_int(&w, "running", op->running);
-    json_field_int(&w, "places", op->places);
+    json_field_int(&w, "places", op->slots);
     json_field_int(&w, "runs", (int64_t)e->runs);
     json_field_int(&w, "failed", (int64_t)e->failed_runs);
     json_field_double(&w, "events", health.events);
@@ -131,7 +131,7 @@ static void write_remote(const struct engine *e, const struct remote_worker *wor
     json_field_int(&w, "started_ms", worker->started_ms);
     json_field_int(&w, "seen_ms", e->now_ms);
     json_field_int(&w, "running", worker->running);
-    json_field_int(&w, "places", worker->places);
+    json_field_int(&w, "places", worker->slots);
     json_field_int(&w, "runs", (int64_t)worker->runs);
     json_field_int(&w, "failed", (int64_t)worker->failed);
     json_end_object(&w);
@@ -240,7 +240,7 @@ static void read_member(struct json_reader *r, struct json_string key, struct pa
                         struct buf *host)
 {
     struct worker_info *info = &p->info;
-    uint64_t running = info->running, places = info->places;
+    uint64_t running = info->running, slots = info->slots;
     uint64_t pid = (uint64_t)info->pid, started = (uint64_t)info->started_ms;
     uint64_t seen = (uint64_t)info->seen_ms;
     struct json_string text;
@@ -253,7 +253,7 @@ static void read_member(struct json_reader *r, struct json_string key, struct pa
                !read_u64(r, key, "started_ms", INT64_MAX, &started) &&
                !read_u64(r, key, "seen_ms", INT64_MAX, &seen) &&
                !read_u64(r, key, "running", UINT32_MAX, &running) &&
-               !read_u64(r, key, "places", UINT32_MAX, &places) &&
+               !read_u64(r, key, "places", UINT32_MAX, &slots) &&
                !read_u64(r, key, "runs", INT64_MAX, &info->runs) &&
                !read_u64(r, key, "failed", INT64_MAX, &info->failed) &&
                !read_share(r, key, "events", &info->health.events) &&
@@ -265,7 +265,7 @@ static void read_member(struct json_reader *r, struct json_string key, struct pa
     info->started_ms = (int64_t)started;
     info->seen_ms = (int64_t)seen;
     info->running = (uint32_t)running;
-    info->places = (uint32_t)places;
+    info->slots = (uint32_t)slots;
 }
 
 /* False when it is not what a worker writes. */
@@ -358,7 +358,7 @@ void worker_write_json(struct json_writer *w, const struct worker_info *info)
     job_write_time(w, "started_at", info->started_ms);
     job_write_time(w, "seen_at", info->seen_ms);
     json_field_int(w, "running", info->running);
-    json_field_int(w, "places", info->places);
+    json_field_int(w, "slots", info->slots);
     json_field_int(w, "runs", (int64_t)info->runs);
     json_field_int(w, "failed", (int64_t)info->failed);
     json_field_double(w, "tasks_per_second", info->tasks_per_second);

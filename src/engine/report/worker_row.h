@@ -10,7 +10,7 @@
  *
  *     worker_op_init(&w->op, name, tenant);
  *     w->op.running = n_running;
- *     w->op.places = n_places;
+ *     w->op.slots = n_slots;
  *     w->op.op.done = told;                    may start the timer again
  *     committer_submit(committer, &w->op.op);
  *
@@ -36,7 +36,7 @@ struct worker_op {
     struct str name;   /* in leases and in the history; one row for each name */
     struct str tenant; /* absent: it works for all */
     uint32_t running;  /* jobs in hand */
-    uint32_t places;   /* for how many there is room */
+    uint32_t slots;    /* how many jobs it can run at one time */
     bool leaving;      /* takes the row away */
 };
 void worker_op_init(struct worker_op *op, struct str name, struct str tenant);
@@ -49,7 +49,7 @@ struct remote_worker {
     struct str tenant;
     int64_t started_ms;
     uint32_t running;
-    uint32_t places;
+    uint32_t slots;
     uint64_t runs;
     uint64_t failed;
     bool gone; /* takes the row away */
@@ -71,7 +71,7 @@ struct worker_info {
     int64_t started_ms;
     int64_t seen_ms;
     uint32_t running;
-    uint32_t places;
+    uint32_t slots;
     uint64_t runs; /* attempts that have ended since it started */
     uint64_t failed;
     double tasks_per_second; /* over about the last minute */

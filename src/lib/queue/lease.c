@@ -18,7 +18,7 @@ static void gather(const struct queue_handler *h, struct beat *beat)
     beat->n = 0;
     for (size_t i = 0; i < h->n_slots; i++) {
         for (int k = 0; k < 2; k++) {
-            struct redrive_task_run *run = &h->places[i].runs[k];
+            struct redrive_task_run *run = &h->slots[i].runs[k];
             if (!run->is_held || atomic_load(&run->is_lost))
                 continue;
             beat->runs[beat->n] = run;

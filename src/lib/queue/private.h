@@ -1,21 +1,21 @@
 /* private.h - the inside of a queue, for the files of this module only.
  *
- *     committer's thread                 threads of places                  caller of work
- *     claim ───────── job ─────────────► place ──► the function             heartbeats, stops,
- *     settle ◄─────── outcome ────────── place ◄── returns                  the worker's row
- *     on_ready ────── wants ───────────► a place that sleeps claims
+ *     committer's thread                 threads of slots                   caller of work
+ *     claim ───────── job ─────────────► slot ──► the function              heartbeats, stops,
+ *     settle ◄─────── outcome ────────── slot ◄── returns                   the worker's row
+ *     on_ready ────── wants ───────────► a slot that sleeps claims
  *
- * A handler is a task and its function; a place is a thread of it, which claims, calls and settles.
+ * A handler is a task and its function; a slot is a thread of it, which claims, calls and settles.
  * The settlement of one job and the claim for the next are handed in together and share a unit: so
- * a place has two runs that take turns, and may hold two leases while the store is in trouble.
+ * a slot has two runs that take turns, and may hold two leases while the store is in trouble.
  *
  * Invariants
- *   1. A run that is `held` has a lease, which the heartbeats extend; nobody but its place begins
+ *   1. A run that is `held` has a lease, which the heartbeats extend; nobody but its slot begins
  *      or ends that, under the mutex.
  *   2. `wants` of a handler is true unless a claim that was handed in since it was cleared has seen
- *      that there is nothing. Whoever sets it wakes one place; a claim that brings a job sets it
- *      again, so that places wake one another and never all at once.
- *   3. Nothing is idle while a place is busy or a handler wants.
+ *      that there is nothing. Whoever sets it wakes one slot; a claim that brings a job sets it
+ *      again, so that slots wake one another and never all at once.
+ *   3. Nothing is idle while a slot is busy or a handler wants.
  *   4. The mutex is never held while the store, a function or the log is called.
  */
 #ifndef LIB_QUEUE_PRIVATE_H
@@ -39,9 +39,9 @@
 
 struct queue_slot;
 
-/* One run of a job. What is not said to be guarded belongs to the place's thread. */
+/* One run of a job. What is not said to be guarded belongs to the slot's thread. */
 struct redrive_task_run {
-    struct queue_slot *place;
+    struct queue_slot *slot;
     bool is_held;     /* guarded, like seq and token while it is true */
     bool is_settling; /* guarded; it is the settlement's to find out whether the lease is lost */
     int64_t seq;
@@ -88,7 +88,7 @@ struct queue_handler {
     int64_t next_beat_ms;             /* of the thread that called work */
     bool wants;                       /* guarded */
     pthread_cond_t wake;
-    struct queue_slot *places;
+    struct queue_slot *slots;
     size_t n_slots;
     char task[];
 };
@@ -114,7 +114,7 @@ struct redrive_queue {
     bool is_working;
     bool until_idle;
     bool is_stopping;
-    size_t n_busy;  /* places that do not sleep */
+    size_t n_busy;  /* slots that do not sleep */
     size_t n_alive; /* threads */
 };
 
@@ -144,15 +144,15 @@ void queue_want_all(struct redrive_queue *q);
 /* No more claims; sleepers wake up and leave. The mutex is held. */
 void queue_begin_stop(struct redrive_queue *q);
 
-/* ---- Places (queue/slot.c) ----------------------------------------------------------------- */
+/* ---- Slots (queue/slot.c) ----------------------------------------------------------------- */
 
-/* The thread of a place, which is its argument. */
+/* The thread of a slot, which is its argument. */
 void *queue_slot_main(void *arg);
 
 /* ---- Runs (queue/run.c) --------------------------------------------------------------------- */
 
 /* Copies the job of a claim. False when there is no memory; it can be settled all the same. */
-bool queue_run_init(struct redrive_task_run *run, struct queue_slot *place, const struct job *job);
+bool queue_run_init(struct redrive_task_run *run, struct queue_slot *slot, const struct job *job);
 /* Calls the function and sets the outcome. */
 void queue_run_call(struct redrive_task_run *run);
 void queue_run_release(struct redrive_task_run *run);

@@ -204,7 +204,7 @@ void redrive_queue_close(struct redrive_queue *q)
         struct queue_handler *h = q->handlers;
         q->handlers = h->next;
         pthread_cond_destroy(&h->wake);
-        free(h->places);
+        free(h->slots);
         free(h);
     }
     config_free(q->config);
@@ -255,8 +255,8 @@ static struct queue_handler *handler_new(struct redrive_queue *q, const char *ta
     struct queue_handler *h = calloc(1, sizeof *h + size);
     if (!h)
         return NULL;
-    h->places = calloc(n_slots, sizeof *h->places);
-    if (!h->places) {
+    h->slots = calloc(n_slots, sizeof *h->slots);
+    if (!h->slots) {
         free(h);
         return NULL;
     }
@@ -266,7 +266,7 @@ static struct queue_handler *handler_new(struct redrive_queue *q, const char *ta
     h->config = config_task(q->config, str_of(h->task));
     queue_cond_init(&h->wake);
     for (uint32_t i = 0; i < n_slots; i++)
-        h->places[i].handler = h;
+        h->slots[i].handler = h;
     return h;
 }
 
@@ -305,7 +305,7 @@ int redrive_queue_handle(struct redrive_queue *q, const char *task, redrive_task
     pthread_mutex_unlock(&q->mutex);
     if (rc < 0) {
         pthread_cond_destroy(&h->wake);
-        free(h->places);
+        free(h->slots);
         free(h);
     }
     return rc;

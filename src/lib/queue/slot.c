@@ -1,4 +1,4 @@
-/* A place: claims a job, calls its function, settles it, and claims the next in the same unit. */
+/* A slot: claims a job, calls its function, settles it, and claims the next in the same unit. */
 #include "lib/queue/private.h"
 
 #include <time.h>
@@ -49,17 +49,17 @@ static void hand_in(struct redrive_queue *q, struct list *ops, struct answers *a
 /* ---- Trouble -------------------------------------------------------------------------------- */
 
 /* Waits before another try, longer each time. */
-static void pause_place(struct queue_slot *place, const char *what, const struct redrive_err *err)
+static void pause_slot(struct queue_slot *slot, const char *what, const struct redrive_err *err)
 {
-    struct redrive_queue *q = place->handler->queue;
+    struct redrive_queue *q = slot->handler->queue;
     struct timespec until;
-    place->pause_ms = pause_after_ms(place->pause_ms);
-    log_event(&q->log, LOG_LEVEL_ERROR, clock_wall_ms(), what, LOG_S("task", place->handler->task),
+    slot->pause_ms = pause_after_ms(slot->pause_ms);
+    log_event(&q->log, LOG_LEVEL_ERROR, clock_wall_ms(), what, LOG_S("task", slot->handler->task),
               LOG_S("error", err->message), LOG_S("detail", err->detail),
-              LOG_I("delay_ms", place->pause_ms));
+              LOG_I("delay_ms", slot->pause_ms));
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += place->pause_ms / 1000;
-    until.tv_nsec += (long)(place->pause_ms % 1000) * 1000000;
+    until.tv_sec += slot->pause_ms / 1000;
+    until.tv_nsec += (long)(slot->pause_ms % 1000) * 1000000;
     if (until.tv_nsec >= 1000000000) {
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
@@ -84,7 +84,7 @@ static struct settlement settlement_of(const struct redrive_task_run *run)
 static void tell(const struct redrive_task_run *run, enum log_level level, const char *event,
                  int code)
 {
-    const struct queue_handler *h = run->place->handler;
+    const struct queue_handler *h = run->slot->handler;
     log_event(&h->queue->log, level, clock_wall_ms(), event,
               LOG_S("job_id", run->id ? run->id : ""), LOG_S("task", h->task),
               LOG_I("attempt", run->attempt), LOG_S("error", redrive_err_text(code)));
@@ -99,20 +99,20 @@ static bool gives_up(const struct redrive_queue *q, int code)
 /* A settlement has been tried, and is tried again until the store takes or refuses it. */
 static void see_through(struct redrive_task_run *run, struct settlement *item, struct settle_op *op)
 {
-    struct queue_slot *place = run->place;
-    struct redrive_queue *q = place->handler->queue;
+    struct queue_slot *slot = run->slot;
+    struct redrive_queue *q = slot->handler->queue;
     while (op->op.code < 0) {
         const int code = op->op.code;
         if (gives_up(q, code)) {
             tell(run, LOG_LEVEL_ERROR, "settlement_lost", code);
             return;
         }
-        pause_place(place, "settlement_failed", &op->op.err);
+        pause_slot(slot, "settlement_failed", &op->op.err);
         *item = settlement_of(run);
         settle_op_init(op, item, 1);
         (void)committer_run(q->committer, &op->op, NULL);
     }
-    place->pause_ms = 0;
+    slot->pause_ms = 0;
     /* The lease has been lost, the job was cancelled, or an earlier try whose answer was lost has
      * reached the store after all. */
     if (item->ret.code < 0)
@@ -123,7 +123,7 @@ static void see_through(struct redrive_task_run *run, struct settlement *item, s
  * enough for whoever stays. */
 static void let_go(struct redrive_task_run *run)
 {
-    struct redrive_queue *q = run->place->handler->queue;
+    struct redrive_queue *q = run->slot->handler->queue;
     pthread_mutex_lock(&q->mutex);
     run->is_held = run->is_settling = false;
     if (q->until_idle)
@@ -148,13 +148,13 @@ static void prepare_claim(struct queue_handler *h, struct str *task, struct clai
 }
 
 /* Takes the job of a claim that was answered; NULL: there was none. */
-static struct redrive_task_run *take(struct queue_slot *place, struct redrive_task_run *run,
+static struct redrive_task_run *take(struct queue_slot *slot, struct redrive_task_run *run,
                                      struct claim_op *claim)
 {
-    struct queue_handler *h = place->handler;
+    struct queue_handler *h = slot->handler;
     struct redrive_queue *q = h->queue;
     const bool has_job = claim->op.code == 0 && claim->n > 0;
-    const bool fits = !has_job || queue_run_init(run, place, &claim->jobs[0]);
+    const bool fits = !has_job || queue_run_init(run, slot, &claim->jobs[0]);
     pthread_mutex_lock(&q->mutex);
     if (has_job || (claim->op.code == 0 && claim->more))
         queue_want(h);
@@ -169,12 +169,12 @@ static struct redrive_task_run *take(struct queue_slot *place, struct redrive_ta
     return has_job ? run : NULL;
 }
 
-static void try_again_later(struct queue_slot *place, const struct redrive_err *err)
+static void try_again_later(struct queue_slot *slot, const struct redrive_err *err)
 {
-    struct redrive_queue *q = place->handler->queue;
-    pause_place(place, "claim_failed", err);
+    struct redrive_queue *q = slot->handler->queue;
+    pause_slot(slot, "claim_failed", err);
     pthread_mutex_lock(&q->mutex);
-    queue_want(place->handler);
+    queue_want(slot->handler);
     pthread_mutex_unlock(&q->mutex);
 }
 
@@ -231,29 +231,29 @@ static void end_run(struct redrive_task_run *done, struct turn *turn)
     let_go(done);
 }
 
-static void end_claim(struct queue_slot *place, struct claim_op *claim)
+static void end_claim(struct queue_slot *slot, struct claim_op *claim)
 {
     if (claim->op.code < 0)
-        try_again_later(place, &claim->op.err);
+        try_again_later(slot, &claim->op.err);
     else
-        place->pause_ms = 0;
+        slot->pause_ms = 0;
     claim_op_release(claim);
 }
 
 /* Settles `done`, if there is one, and claims into `next`, unless the queue is stopping. */
-static struct redrive_task_run *take_turn(struct queue_slot *place, struct redrive_task_run *done,
+static struct redrive_task_run *take_turn(struct queue_slot *slot, struct redrive_task_run *done,
                                           struct redrive_task_run *next)
 {
-    const bool claims = begin_turn(place->handler, done);
+    const bool claims = begin_turn(slot->handler, done);
     const bool settles = done && !atomic_load(&done->is_lost);
     struct turn turn = {.claims = claims, .settles = settles ? done : NULL};
-    ask_store(place->handler, &turn);
+    ask_store(slot->handler, &turn);
     /* A job that was claimed is held before anything else: the rest may take long. */
-    struct redrive_task_run *taken = turn.claims ? take(place, next, &turn.claim) : NULL;
+    struct redrive_task_run *taken = turn.claims ? take(slot, next, &turn.claim) : NULL;
     if (done)
         end_run(done, &turn);
     if (turn.claims)
-        end_claim(place, &turn.claim);
+        end_claim(slot, &turn.claim);
     return taken;
 }
 
@@ -269,9 +269,9 @@ static bool is_idle(const struct redrive_queue *q)
 }
 
 /* Sleeps until there may be a job. False: the queue is stopping. */
-static bool wait_for_work(struct queue_slot *place)
+static bool wait_for_work(struct queue_slot *slot)
 {
-    struct queue_handler *h = place->handler;
+    struct queue_handler *h = slot->handler;
     struct redrive_queue *q = h->queue;
     pthread_mutex_lock(&q->mutex);
     q->n_busy--;
@@ -294,28 +294,28 @@ static void leave(struct redrive_queue *q)
 }
 
 /* A job that there was no room for is given back, but not to be taken again at once. */
-static void wait_for_memory(struct queue_slot *place)
+static void wait_for_memory(struct queue_slot *slot)
 {
     struct redrive_err err;
     (void)err_nomem(&err);
-    pause_place(place, "job_not_taken", &err);
+    pause_slot(slot, "job_not_taken", &err);
 }
 
 void *queue_slot_main(void *arg)
 {
-    struct queue_slot *place = arg;
-    struct redrive_task_run *done = NULL, *next = &place->runs[0];
-    while (done || wait_for_work(place)) {
-        struct redrive_task_run *run = take_turn(place, done, next);
+    struct queue_slot *slot = arg;
+    struct redrive_task_run *done = NULL, *next = &slot->runs[0];
+    while (done || wait_for_work(slot)) {
+        struct redrive_task_run *run = take_turn(slot, done, next);
         done = run;
         if (!run)
             continue;
         if (!run->text)
-            wait_for_memory(place);
+            wait_for_memory(slot);
         if (run->outcome.ending != ENDING_RELEASED)
             queue_run_call(run);
-        next = run == &place->runs[0] ? &place->runs[1] : &place->runs[0];
+        next = run == &slot->runs[0] ? &slot->runs[1] : &slot->runs[0];
     }
-    leave(place->handler->queue);
+    leave(slot->handler->queue);
     return NULL;
 }

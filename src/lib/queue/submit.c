@@ -80,7 +80,7 @@ static int prepare(const struct redrive_queue *q, const struct redrive_job_spec 
     return rc;
 }
 
-/* The first refusal, with its place where there are several jobs. */
+/* The first refusal, with its position where there are several jobs. */
 static int first_refusal(const struct submit_op *op, struct redrive_err *err)
 {
     for (size_t i = 0; i < op->n; i++) {

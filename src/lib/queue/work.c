@@ -1,4 +1,4 @@
-/* Work: starts the places, extends leases, tells of this worker, and ends it all. */
+/* Work: starts the slots, extends leases, tells of this worker, and ends it all. */
 #include "lib/queue/private.h"
 
 #include <poll.h>
@@ -34,7 +34,7 @@ static void tell_all(struct redrive_queue *q)
     for (struct queue_handler *h = q->handlers; h; h = h->next)
         for (size_t i = 0; i < h->n_slots; i++)
             for (int k = 0; k < 2; k++)
-                atomic_store(&h->places[i].runs[k].is_cancelled, true);
+                atomic_store(&h->slots[i].runs[k].is_cancelled, true);
 }
 
 /* Looks whether there is a stop, and how far it is. When it wants to look again; QUEUE_NEVER: when
@@ -62,7 +62,7 @@ static uint32_t count_running(const struct redrive_queue *q)
     uint32_t n = 0;
     for (const struct queue_handler *h = q->handlers; h; h = h->next)
         for (size_t i = 0; i < h->n_slots; i++)
-            n += (uint32_t)h->places[i].runs[0].is_held + (uint32_t)h->places[i].runs[1].is_held;
+            n += (uint32_t)h->slots[i].runs[0].is_held + (uint32_t)h->slots[i].runs[1].is_held;
     return n;
 }
 
@@ -74,7 +74,7 @@ static void tell_row(struct redrive_queue *q, bool leaving)
     pthread_mutex_lock(&q->mutex);
     op.running = count_running(q);
     pthread_mutex_unlock(&q->mutex);
-    op.places = (uint32_t)q->n_slots;
+    op.slots = (uint32_t)q->n_slots;
     op.leaving = leaving;
     (void)committer_run(q->committer, &op.op, NULL);
 }
@@ -125,13 +125,13 @@ static void look_after(struct redrive_queue *q)
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-static bool start_place(struct redrive_queue *q, struct queue_slot *place)
+static bool start_slot(struct redrive_queue *q, struct queue_slot *slot)
 {
     pthread_mutex_lock(&q->mutex);
     q->n_alive++;
     q->n_busy++;
     pthread_mutex_unlock(&q->mutex);
-    if (thread_start(&place->thread, queue_slot_main, place))
+    if (thread_start(&slot->thread, queue_slot_main, slot))
         return true;
     pthread_mutex_lock(&q->mutex);
     q->n_alive--;
@@ -141,22 +141,22 @@ static bool start_place(struct redrive_queue *q, struct queue_slot *place)
     return false;
 }
 
-/* How many were started; fewer than there are places means that there are no more threads. */
-static size_t start_places(struct redrive_queue *q)
+/* How many were started; fewer than there are slots means that there are no more threads. */
+static size_t start_slots(struct redrive_queue *q)
 {
     size_t n = 0;
     for (struct queue_handler *h = q->handlers; h; h = h->next)
         for (size_t i = 0; i < h->n_slots; i++, n++)
-            if (!start_place(q, &h->places[i]))
+            if (!start_slot(q, &h->slots[i]))
                 return n;
     return n;
 }
 
-static void join_places(struct redrive_queue *q, size_t n)
+static void join_slots(struct redrive_queue *q, size_t n)
 {
     for (struct queue_handler *h = q->handlers; h; h = h->next)
         for (size_t i = 0; i < h->n_slots && n > 0; i++, n--)
-            pthread_join(h->places[i].thread, NULL);
+            pthread_join(h->slots[i].thread, NULL);
 }
 
 /* ---- Work ----------------------------------------------------------------------------------- */
@@ -204,11 +204,11 @@ int redrive_queue_work(struct redrive_queue *q, unsigned flags, struct redrive_e
     publish_op_init(&publish);
     rc = committer_run(q->committer, &publish.op, err);
     if (rc == 0) {
-        size_t n = start_places(q);
+        size_t n = start_slots(q);
         if (n < q->n_slots)
             rc = err_set(err, REDRIVE_E_NOMEM, "cannot start thread %zu of %zu", n + 1, q->n_slots);
         look_after(q);
-        join_places(q, n);
+        join_slots(q, n);
     }
     finish(q);
     return rc;

@@ -9,9 +9,9 @@ static size_t least(size_t a, size_t b)
 
 /* A place is free as soon as its run has ended: while the settlement is on its way, or one and the
  * same unit would have to wait for the other. */
-static size_t free_places(size_t places, size_t running)
+static size_t free_slots(size_t slots, size_t running)
 {
-    return running < places ? least(places - running, POOL_BATCH_MAX) : 0;
+    return running < slots ? least(slots - running, POOL_BATCH_MAX) : 0;
 }
 
 /* ---- The answer ----------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static size_t choose_tasks(struct pool *pool, size_t free, size_t *ret_all)
     *ret_all = 0;
     for (size_t i = 0; i < pool->n_tasks; i++) {
         struct pool_task *task = &pool->tasks[i];
-        task->asked = least(free, free_places(task->places, task->running));
+        task->asked = least(free, free_slots(task->slots, task->running));
         if (!task->wants || pool_fault_pauses(task))
             task->asked = 0;
         if (task->asked == 0)
@@ -82,7 +82,7 @@ static size_t choose_tasks(struct pool *pool, size_t free, size_t *ret_all)
     return n;
 }
 
-/* Where no task has fewer places than are asked for, none needs a limit. */
+/* Where no task has fewer slots than are asked for, none needs a limit. */
 static bool needs_limits(const struct pool_claim *claim, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -95,7 +95,7 @@ void pool_claim(struct pool *pool)
 {
     const struct pool_options *options = &pool->options;
     struct pool_claim *claim = &pool->claim;
-    const size_t free = free_places(pool->places, pool->running);
+    const size_t free = free_slots(pool->slots, pool->running);
     size_t all;
     if (claim->asked > 0 || free == 0)
         return;

@@ -265,7 +265,7 @@ static int add_task(struct pool *pool, const struct config_task *config, struct 
         .pool = pool,
         .config = config,
         .name = str_of(config->name),
-        .places = config->run.concurrency,
+        .slots = config->run.concurrency,
         .wants = true,
         .extend_call.pool = pool,
     };
@@ -279,8 +279,8 @@ static int add_task(struct pool *pool, const struct config_task *config, struct 
     if (rc < 0)
         return rc;
     pool->n_runners++;
-    uint32_t room = UINT32_MAX - pool->places;
-    pool->places += task->places < room ? task->places : room;
+    uint32_t room = UINT32_MAX - pool->slots;
+    pool->slots += task->slots < room ? task->slots : room;
     return 0;
 }
 
@@ -339,8 +339,8 @@ int pool_new(const struct pool_options *options, struct pool **ret, struct redri
         pool_stop(pool, 0);
         return rc;
     }
-    if (options->max_jobs > 0 && options->max_jobs < pool->places)
-        pool->places = options->max_jobs;
+    if (options->max_jobs > 0 && options->max_jobs < pool->slots)
+        pool->slots = options->max_jobs;
     *ret = pool;
     return 0;
 }
@@ -349,7 +349,7 @@ struct pool_status pool_status(const struct pool *pool)
 {
     return (struct pool_status){
         .running = pool->n_jobs,
-        .places = pool->places,
+        .slots = pool->slots,
         .ended = pool->n_ended,
         .failed = pool->n_failed,
         .left = pool->n_left,

@@ -5,7 +5,7 @@
  *     settle ◄────────── outcomes ────────────── pool ◄── done
  *     on_ready ───────── pool_wake ────────────► claim again
  *
- * Each task that the configuration can run has a runner of its own and as many places as its
+ * Each task that the configuration can run has a runner of its own and as many slots as its
  * concurrency says. One claim at a time asks for jobs of all tasks that have a place free, so that
  * the order of queues, priorities and ages holds between tasks; when there are none the pool sleeps
  * until it is woken. Nothing is polled.
@@ -91,7 +91,7 @@ void pool_stop(struct pool *pool, int64_t grace_ms);
 
 struct pool_status {
     size_t running;  /* jobs in hand */
-    size_t places;   /* for how many there is room */
+    size_t slots;    /* how many jobs it can run at one time */
     uint64_t ended;  /* runs so far */
     uint64_t failed; /* of these, without success */
     uint64_t left;   /* jobs of it that stay running until their leases end: not taken for want of

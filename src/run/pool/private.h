@@ -1,7 +1,7 @@
 /* private.h - the inside of a pool, for the files of this module only.
  *
  * At the end of a turn of the loop the runs that have ended in it become one settlement, one claim
- * asks for jobs of all tasks with free places, and all of it is handed to the committer at one
+ * asks for jobs of all tasks with free slots, and all of it is handed to the committer at one
  * moment, so that it shares a unit. Answers come back through a list under a mutex and are read on
  * the loop.
  *
@@ -68,7 +68,7 @@ struct pool_task {
     const struct config_task *config;
     struct str name;
     struct runner *runner;
-    uint32_t places;
+    uint32_t slots;
     size_t running; /* jobs that its runner has */
     struct list jobs;
 
@@ -87,7 +87,7 @@ struct pool_task {
     bool is_extending;
 };
 
-/* One claim for all tasks that have free places, so that the order of queues and priorities holds
+/* One claim for all tasks that have free slots, so that the order of queues and priorities holds
  * between tasks. */
 struct pool_claim {
     struct pool_call call;
@@ -110,7 +110,7 @@ struct pool_row {
 struct pool {
     struct pool_options options;
     size_t n_tasks;
-    uint32_t places;
+    uint32_t slots;
     size_t running;
     size_t n_jobs;
     uint64_t
@@ -171,7 +171,7 @@ int pool_tasks_check(const struct pool_options *options, size_t *ret_n, struct r
 
 /* ---- Claims (pool/claim.c) ------------------------------------------------------------------ */
 
-/* Asks for jobs for all places that are free, unless a claim is under way. */
+/* Asks for jobs for all slots that are free, unless a claim is under way. */
 void pool_claim(struct pool *pool);
 
 /* ---- Jobs in hand (pool/job.c, pool/settle.c) ----------------------------------------------- */

@@ -14,7 +14,7 @@ void pool_row_tell(struct pool *pool)
         return;
     worker_op_init(&row->op, pool->options.worker, pool->options.tenant);
     row->op.running = (uint32_t)pool->n_jobs;
-    row->op.places = pool->places;
+    row->op.slots = pool->slots;
     row->op.leaving = row->has_left = row->is_leaving;
     row->call = (struct pool_call){.pool = pool, .answered = on_told};
     row->is_under_way = true;

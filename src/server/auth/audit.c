@@ -6,10 +6,11 @@
 
 void audit_action(const struct log *log, const struct audit *what, const char *result)
 {
-    log_event(log, LOG_LEVEL_INFO, clock_wall_ms(), "admin_action", LOG_S("door", what->door),
-              LOG_S("token", what->token ? what->token : ""), LOG_STR("tenant", what->tenant),
-              LOG_S("client", what->client), LOG_S("action", what->action),
-              LOG_STR("target", what->target), LOG_S("result", result));
+    log_event(log, LOG_LEVEL_INFO, clock_wall_ms(), "admin_action",
+              LOG_S("interface", what->interface), LOG_S("token", what->token ? what->token : ""),
+              LOG_STR("tenant", what->tenant), LOG_S("client", what->client),
+              LOG_S("action", what->action), LOG_STR("target", what->target),
+              LOG_S("result", result));
 }
 
 void audit_refusal(const struct log *log, struct log_pace *pace, const struct audit *what,
@@ -18,7 +19,8 @@ void audit_refusal(const struct log *log, struct log_pace *pace, const struct au
     int64_t held_back;
     if (!log_pace_allows(pace, clock_monotonic_ms(), REFUSAL_EVERY_MS, &held_back))
         return;
-    log_event(log, LOG_LEVEL_WARNING, clock_wall_ms(), "access_refused", LOG_S("door", what->door),
-              LOG_S("token", what->token ? what->token : ""), LOG_S("client", what->client),
-              LOG_S("action", what->action), LOG_S("error", why), LOG_I("more", held_back));
+    log_event(log, LOG_LEVEL_WARNING, clock_wall_ms(), "access_refused",
+              LOG_S("interface", what->interface), LOG_S("token", what->token ? what->token : ""),
+              LOG_S("client", what->client), LOG_S("action", what->action), LOG_S("error", why),
+              LOG_I("more", held_back));
 }

@@ -1,8 +1,8 @@
 /* audit.h - who changed what, and who was turned away: the same lines for every server.
  *
- *     INFO  admin_action door=http token=ops tenant=default client=10.0.0.7
+ *     INFO  admin_action interface=http token=ops tenant=default client=10.0.0.7
  *           action="POST /queues/{queue}/pause" target=mail result=done
- *     WARN  access_refused door=http token="" client=10.0.0.9 action="GET /jobs"
+ *     WARN  access_refused interface=http token="" client=10.0.0.9 action="GET /jobs"
  *           error="the token is not known" more=0
  *
  * Actions are those that need the scope admin; each has a line. Refusals are at a stranger's will,
@@ -16,12 +16,12 @@
 #include "base/text/str.h"
 
 struct audit {
-    const char *door;   /* "http" or "faktory" */
-    const char *token;  /* name of the token or password; "" or NULL: none */
-    struct str tenant;  /* of actions */
-    const char *client; /* address as text (listen/address_counts.h) */
-    const char *action; /* method and route, or a verb */
-    struct str target;  /* what it is about; may be empty */
+    const char *interface; /* "http" or "faktory" */
+    const char *token;     /* name of the token or password; "" or NULL: none */
+    struct str tenant;     /* of actions */
+    const char *client;    /* address as text (listen/address_counts.h) */
+    const char *action;    /* method and route, or a verb */
+    struct str target;     /* what it is about; may be empty */
 };
 
 /* `result`: "done" or "failed", or "asked" where the outcome comes later. */

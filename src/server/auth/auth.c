@@ -110,7 +110,7 @@ static enum auth_verdict check_neighbour(const struct http_request *request, str
     *ret = (struct principal){
         .tenant = STR(ENGINE_TENANT_DEFAULT),
         .scopes = ALL_SCOPES,
-        .name = "anybody",
+        .name = "anonymous",
     };
     return AUTH_OK;
 }

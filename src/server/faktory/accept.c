@@ -57,7 +57,7 @@ static void log_refusal(struct faktory_conn *conn, const char *why)
     int64_t held_back = 0;
     if (log_pace_allows(&server->turned_away, clock_monotonic_ms(), REFUSAL_EVERY_MS, &held_back))
         log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "connection_refused",
-                  LOG_S("door", "faktory"),
+                  LOG_S("interface", "faktory"),
                   LOG_S("client", address_text((struct sockaddr *)&conn->address, text)),
                   LOG_S("error", why), LOG_I("more", held_back));
 }

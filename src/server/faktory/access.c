@@ -51,7 +51,7 @@ static struct audit audit_of(const struct faktory_conn *conn, const char *action
                              char client[ADDRESS_TEXT_MAX])
 {
     return (struct audit){
-        .door = "faktory",
+        .interface = "faktory",
         .token = conn->password ? conn->password->name : "",
         .tenant = conn->tenant,
         .client = address_text((const struct sockaddr *)&conn->address, client),

@@ -74,7 +74,7 @@ enum MHD_Result http_may_connect(void *ctx, const struct sockaddr *address, sock
     pthread_mutex_unlock(&server->lock);
     if (is_told)
         log_event(server->options.log, LOG_LEVEL_WARNING, clock_wall_ms(), "connection_refused",
-                  LOG_S("door", "http"), LOG_S("client", address_text(address, text)),
+                  LOG_S("interface", "http"), LOG_S("client", address_text(address, text)),
                   LOG_S("error", why), LOG_I("more", held_back));
     return why ? MHD_NO : MHD_YES;
 }

@@ -153,15 +153,15 @@ static int write_breakers(const struct stats *s, struct buf *out)
 
 static void write_workers(const struct stats *s, struct buf *out)
 {
-    uint64_t running = 0, places = 0;
+    uint64_t running = 0, slots = 0;
     for (size_t i = 0; i < s->workers.n; i++) {
         running += s->workers.workers[i].running;
-        places += s->workers.workers[i].places;
+        slots += s->workers.workers[i].slots;
     }
     metrics_gauge(out, "redrive_workers", "Workers that are alive, remote ones included.",
                   (double)s->workers.n);
     metrics_gauge(out, "redrive_worker_slots", "Jobs that all workers can run at one time.",
-                  (double)places);
+                  (double)slots);
     metrics_gauge(out, "redrive_worker_slots_used", "Jobs that workers are running.",
                   (double)running);
     metrics_gauge(out, "redrive_health_score",

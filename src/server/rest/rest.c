@@ -153,7 +153,7 @@ static struct audit audit_of(struct rest_call *call)
     const char *action = arena_printf(http_arena(call->request), "%s %s",
                                       http_method_name(call->route->method), call->route->path);
     return (struct audit){
-        .door = "http",
+        .interface = "http",
         .token = call->principal.name,
         .tenant = call->principal.tenant,
         .client = call->client,

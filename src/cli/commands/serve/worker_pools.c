@@ -133,8 +133,7 @@ int serve_start_pool(struct serve *serve, struct config *config, struct redrive_
     put_in(serve, &serve->pools, &one->link);
     serve->pool = one;
     log_event(&serve->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_started",
-              LOG_S("worker", serve->name),
-              LOG_I("places", (int64_t)pool_status(one->pool).places));
+              LOG_S("worker", serve->name), LOG_I("slots", (int64_t)pool_status(one->pool).slots));
     return 0;
 }
 

@@ -101,11 +101,11 @@ static void draw_title(const struct top_look *look, const char *title, unsigned 
 static void draw_rates(const struct top_look *look, unsigned width, bool color, struct buf *out)
 {
     char a[FIGURE_MAX], b[FIGURE_MAX], c[FIGURE_MAX];
-    uint64_t running = 0, places = 0;
+    uint64_t running = 0, slots = 0;
     const char *status = look->health.status ? look->health.status : "healthy";
     for (size_t i = 0; i < look->workers.n; i++) {
         running += look->workers.workers[i].running;
-        places += look->workers.workers[i].places;
+        slots += look->workers.workers[i].slots;
     }
     style_add(out, color, figure_health_style(status), str_of(status));
     buf_printf(out, " %.2f   %s completed/s   %s retried/s   %s dead/s   ",
@@ -115,8 +115,8 @@ static void draw_rates(const struct top_look *look, unsigned width, bool color, 
     if (look->workers.n == 0)
         style_add(out, color, STYLE_YELLOW, STR("no workers"));
     else
-        buf_printf(out, "%zu worker%s, %" PRIu64 " of %" PRIu64 " places busy", look->workers.n,
-                   look->workers.n == 1 ? "" : "s", running, places);
+        buf_printf(out, "%zu worker%s, %" PRIu64 " of %" PRIu64 " slots busy", look->workers.n,
+                   look->workers.n == 1 ? "" : "s", running, slots);
     buf_printf(out, "\nin all: %.0f completed, %.0f retried, %.0f dead\n", look->counts.completed,
                look->counts.retried, look->counts.dead);
     unsigned seconds = width > 0 && width < TOP_MINUTE_S ? width : TOP_MINUTE_S;
@@ -235,7 +235,7 @@ static void draw_workers(const struct top_look *look, unsigned width, bool color
     table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
     for (size_t i = 0; i < look->workers.n; i++) {
         const struct worker_info *w = &look->workers.workers[i];
-        table_addf(&t, "%u/%u", w->running, w->places);
+        table_addf(&t, "%u/%u", w->running, w->slots);
         table_add(&t, figure_rate(w->tasks_per_second, text));
         table_addf(&t, "%" PRIu64, w->failed);
         table_add(&t, figure_span((int64_t)w->p50_ms, text));

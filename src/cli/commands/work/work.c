@@ -153,7 +153,7 @@ static int start_pool(struct work *work, struct redrive_err *err)
     set_pool(work, pool);
     log_event(&work->session.log, LOG_LEVEL_INFO, clock_wall_ms(), "worker_started",
               LOG_S("worker", work->name), LOG_S("store", work->session.config->store_shown),
-              LOG_I("places", (int64_t)pool_status(pool).places));
+              LOG_I("slots", (int64_t)pool_status(pool).slots));
     return 0;
 }
 
