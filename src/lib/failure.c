@@ -1,3 +1,4 @@
+/* failure.c - copies what a function said about its failure. */
 #include "lib/failure.h"
 
 #include <limits.h>

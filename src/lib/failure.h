@@ -1,4 +1,4 @@
-/* failure.h - what a function of the program says about how it went. */
+/* failure.h - the outcome that a function of the program reports. */
 #ifndef LIB_FAILURE_H
 #define LIB_FAILURE_H
 
@@ -10,9 +10,9 @@
  * errno. */
 #define FAILURE_RETURNED 1
 
-/* Copies the facts, as failed, with text cut at its limits. Returns the block that the strings of
- * `ret` live in, which the caller frees; NULL when there is no text, or no memory: the numbers are
- * kept. `failure` may be NULL, and may point into an earlier block. */
+/* Copies the facts, as failed, with text cut at its limits. Returns the block that holds the
+ * strings of `ret`, which the caller frees; NULL when there is no text, or no memory: the numbers
+ * are kept. `failure` may be NULL, and may point into an earlier block. */
 char *failure_keep(const struct redrive_failure *failure, struct redrive_failure *ret);
 
 /* What a returned value other than 0 says by itself. The message is written to `said`, and not yet

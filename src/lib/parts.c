@@ -1,4 +1,4 @@
-/* The core by itself, under its public names. */
+/* parts.c - the core by itself, under its public names. */
 #include <stdlib.h>
 
 #include "base/err.h"

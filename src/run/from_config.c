@@ -1,3 +1,4 @@
+/* from_config.c - checks that a task's program exists, and makes its runner. */
 #include "run/from_config.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* notify.h - carries alerts to webhooks and commands, and holds up nobody.
+/* notify.h - sends alerts to webhooks and commands without blocking the caller.
  *
  *     struct notifier *notifier;
  *     notifier_new(&(struct notifier_options){.loop = …, .config = …}, &notifier, err);

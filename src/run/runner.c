@@ -1,3 +1,4 @@
+/* runner.c - time-outs, cancelling and stopping, which all runners share. */
 #include "run/runner.h"
 
 #include <signal.h>
@@ -6,8 +7,8 @@
 #include "base/err.h"
 #include "base/time/duration.h"
 
-/* With SIGCHLD ignored, as some who start us leave it, the kernel reaps children by itself and
- * nobody learns how they ended. */
+/* Some parents start this process with SIGCHLD ignored. Then the kernel reaps children by itself,
+ * and their exit status is lost. */
 static void prepare_signals(void)
 {
     struct sigaction action;

@@ -1,4 +1,4 @@
-/* runner.h - carrying out one job after another on a libuv loop.
+/* runner.h - runs jobs on a libuv loop.
  *
  * A runner knows one way to run jobs: exec/exec.h, stream/stream.h and http/http.h make one each.
  * It has no thread: everything happens on the loop it was given, and everything here is called on
@@ -8,9 +8,9 @@
  *     runner_cancel, the time-out, runner_stop          ask the run to end; done says how it ended
  *
  * `done` is never called from inside runner_start, and always before runner_stop's callback. It may
- * start, cancel or stop. A run that was made to end tells nothing by its exit: it is `timed out`,
- * `cancelled` or `released` even if it managed to end with success in that moment, because a
- * program that exits with 0 on SIGTERM has not thereby done its work.
+ * start, cancel or stop. The exit status of a run that was made to end does not count: it is `timed
+ * out`, `cancelled` or `released` even if it managed to end with success in that moment, because a
+ * program that exits with 0 on SIGTERM need not have done its work.
  */
 #ifndef RUN_RUNNER_H
 #define RUN_RUNNER_H
@@ -46,12 +46,12 @@ enum run_fault {
     RUN_FAULT_CERTAIN, /* no program was there for this job */
 };
 
-/* All that is pointed to lives until `done` returns. */
+/* All pointers are valid until `done` returns. */
 struct run_outcome {
     struct outcome outcome; /* ENDING_RAN, ENDING_CANCELLED or ENDING_RELEASED */
     struct str result;      /* any bytes; at most RUN_RESULT_MAX_BYTES */
     uint64_t dropped_bytes; /* of the result, beyond the maximum */
-    enum run_fault fault;   /* of a failure; it is not the job's doing, or likely not */
+    enum run_fault fault;   /* of a failure; not caused by the job, or likely not */
 };
 
 typedef void (*run_done_fn)(const struct run_outcome *outcome, void *ctx);
@@ -113,17 +113,18 @@ struct runner {
     void *stopped_ctx;
 };
 
-/* ---- For whoever has jobs ----------------------------------------------------------------- */
+/* ---- For callers that have jobs
+ * ----------------------------------------------------------------- */
 
 /* Takes a job. `ret` (may be NULL) is the handle for runner_cancel, valid until `done` is called.
  * STOPPING after runner_stop; NOMEM, INVALID: not taken, `done` will not be called. */
 int runner_start(struct runner *runner, const struct run_request *request, run_done_fn done,
                  void *ctx, struct run **ret, struct redrive_err *err);
 
-/* Asks a run to end, and makes it end if it does not listen. */
+/* Asks a run to end, and kills it if it does not. */
 void runner_cancel(struct run *run);
 
-/* Takes no more jobs and lets those in hand go on for `grace_ms`; what is left then is made to end
+/* Takes no more jobs and lets those that run go on for `grace_ms`; what is left then is made to end
  * and is released. `stopped` is called once, when the last run is done and all handles are closed.
  * A second call may shorten the grace (0: now) and is otherwise without effect. */
 void runner_stop(struct runner *runner, int64_t grace_ms, void (*stopped)(void *ctx), void *ctx);
@@ -134,8 +135,8 @@ void runner_free(struct runner *runner);
 /* ---- For runners -------------------------------------------------------------------------- */
 
 /* Also makes the process ignore SIGPIPE: a child that closes its standard input, or a server that
- * closes its socket, must be an error code and not our death. SIGCHLD, if ignored, is not any
- * longer. */
+ * closes its socket, must give an error code and not end this process. SIGCHLD, if ignored, is not
+ * any longer. */
 void runner_init(struct runner *runner, const struct runner_ops *ops, uv_loop_t *loop,
                  const struct log *log);
 

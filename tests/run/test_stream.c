@@ -199,7 +199,7 @@ static void program_that_dies_with_several_jobs_says_that_any_may_be_to_blame(vo
     bench_until(&b, &dies->is_done);
     bench_until(&b, &held->is_done);
     assert_int_equal(held->failure.exit_code, 70);
-    assert_string_equal(held->message, "last words; the program had 2 jobs in hand, and which of "
+    assert_string_equal(held->message, "last words; the program had 2 jobs, and which of "
                                        "them this is about is not known");
     assert_string_equal(dies->message, held->message);
     bench_release(&b);

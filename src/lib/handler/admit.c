@@ -1,7 +1,7 @@
-/* How a run comes to its next attempt: it waits until it is due, for its turn, for its breaker.
+/* admit.c - what a run waits for before its next attempt: its time, a slot, its breaker.
  *
- * Nothing here waits: where a run has to, it is said until when, and what it has passed is kept in
- * its phase. Lock held throughout, but for the monitor.
+ * Nothing here blocks: where a run has to wait, the function says until when, and its phase says
+ * what it has passed. Lock held throughout, but for the monitor.
  */
 #include "lib/handler/private.h"
 
@@ -38,7 +38,7 @@ static void stand_in_queue(struct redrive_run *run)
     list_insert(before, &run->link);
 }
 
-/* The next in the queue gets it directly: nobody can slip in between. */
+/* The next in the queue gets it directly: no other run can take it in between. */
 void slot_give_back(struct redrive_run *run)
 {
     struct redrive_handler *h = run->handler;

@@ -1,4 +1,4 @@
-/* The breakers of a handler as people see them: configure, read, and by hand. */
+/* breakers.c - the breakers of a handler: configure them, read them, move them by hand. */
 #include "lib/handler/private.h"
 
 #include "base/err.h"

@@ -1,4 +1,4 @@
-/* The doors: submit, call, cancel; what is asked of a job, and what is said of its end. */
+/* call.c - the entry points submit, call and cancel: checks of a job, and its result. */
 #include "lib/handler/private.h"
 
 #include <stdio.h>
@@ -83,7 +83,7 @@ int result_fill(struct redrive_result *ret, struct redrive_run *run, const struc
     return code;
 }
 
-/* ---- Coming in ------------------------------------------------------------------------------ */
+/* ---- Checks ------------------------------------------------------------------------------ */
 
 int job_check(const struct redrive_handler *h, const struct redrive_job *job,
               struct redrive_err *err)

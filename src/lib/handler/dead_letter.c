@@ -1,4 +1,4 @@
-/* One dead letter: built once, in one block, and never changed. */
+/* dead_letter.c - one dead letter: built once, in one block, and never changed. */
 #include "lib/handler/private.h"
 
 #include <stdalign.h>

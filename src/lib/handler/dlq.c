@@ -1,4 +1,4 @@
-/* Where the dead letters of a handler lie, and what changes them. */
+/* dlq.c - the list of a handler's dead letters, and what changes it. */
 #include "lib/handler/private.h"
 
 #include "base/text/str.h"
@@ -18,7 +18,7 @@ void dlq_release(struct dlq *dlq)
     map_release(&dlq->by_id);
 }
 
-/* In and out of sight. `where` is the entry that it comes before. */
+/* Shows and hides an entry. `where` is the entry that it comes before. */
 static void show(struct dlq *dlq, struct dead_letter *entry, struct list *where)
 {
     list_insert(where, &entry->link);
@@ -114,8 +114,8 @@ void dlq_expire(struct dlq *dlq, int64_t now_ms)
     }
 }
 
-/* An entry does not change, so that those who are looking at it see it whole: a new one takes its
- * place. */
+/* An entry does not change, so that callers that are reading it see it whole: a new one replaces
+ * it. */
 static int replace_payload(struct redrive_handler *h, struct dead_letter *entry,
                            const void *payload, size_t len)
 {

@@ -1,4 +1,4 @@
-/* Looking at the dead letters: one, a list, and groups that look alike.
+/* dlq_query.c - reads dead letters: one, a list, and groups that look alike.
  *
  * Callbacks run without the lock. A walk takes a few entries at a time, with a reference to each,
  * and finds its place again by seq, which never comes twice.

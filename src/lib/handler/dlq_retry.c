@@ -1,4 +1,4 @@
-/* Dead letters that get another chance. */
+/* dlq_retry.c - runs dead letters again: one, or many at a rate. */
 #include "lib/handler/private.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The handler's life: made, stopped, freed. */
+/* handler.c - makes, stops and frees a handler. */
 #include "lib/handler/private.h"
 
 #include <stdlib.h>
@@ -132,7 +132,7 @@ void redrive_handler_free(struct redrive_handler *h)
     free(h);
 }
 
-/* redrive_run_cancelled looks at `stopping` itself, so that waking everybody is enough. */
+/* redrive_run_cancelled looks at `stopping` itself, so that waking all waiters is enough. */
 void redrive_handler_stop(struct redrive_handler *h)
 {
     if (!h)

@@ -1,4 +1,4 @@
-/* What a handler counts, how healthy it is, and whom it tells. */
+/* metrics.c - a handler's counters and health, and the events for its monitor. */
 #include "lib/handler/private.h"
 
 #include <assert.h>

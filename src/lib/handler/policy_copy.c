@@ -1,3 +1,4 @@
+/* policy_copy.c - copies a policy with its rules and lists into one block. */
 #include "lib/handler/policy_copy.h"
 
 #include <stdalign.h>

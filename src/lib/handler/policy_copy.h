@@ -1,4 +1,4 @@
-/* policy_copy.h - a policy that stands on its own feet. */
+/* policy_copy.h - a copy of a policy that borrows nothing. */
 #ifndef LIB_HANDLER_POLICY_COPY_H
 #define LIB_HANDLER_POLICY_COPY_H
 

@@ -1,13 +1,13 @@
 /* private.h - the inside of struct redrive_handler, for the files of this module only.
  *
  * Invariants
- *   1. `lock` guards everything in the handler and, in a run, what other threads look at. A run
- *      lives on the stack of its caller, which stays inside redrive_submit as long as the run can
- *      be reached through the handler.
+ *   1. `lock` guards everything in the handler and, in a run, what other threads look at. A run is
+ *      on the stack of its caller, which stays inside redrive_submit as long as the run can be
+ *      reached through the handler.
  *   2. No function of the user is called with the lock held, except clock.now_ms.
  *   3. A run changes its own state, with two exceptions made for it under the lock: a free slot
  *      is given to it, and it is taken from the parked ones. Both wake it.
- *   4. A dead letter does not change once it is built. Whoever shows it to a callback holds a
+ *   4. A dead letter does not change once it is built. A thread that shows it to a callback holds a
  *      reference.
  *   5. Times inside are milliseconds since the handler was made, from 1 on, so that 0 can mean
  *      "never"; they become wall time where they leave.
@@ -83,9 +83,9 @@ void caller_wake(struct caller *c);
 /* ---- Events and counters (handler/metrics.c)
  * -------------------------------------------------------- */
 
-/* What has happened under the lock, to be told once it is free. Before a thread tells, its job has
- * had one event, and its breaker has changed four times at most: at the permit, where a lapsed
- * probe opens it and another half-opens it, and in two looks at the parked ones. */
+/* What has happened under the lock, to be reported once it is free. Before a thread reports, its
+ * job has had one event, and its breaker has changed four times at most: at the permit, where a
+ * lapsed probe opens it and another half-opens it, and in two looks at the parked ones. */
 #define EVENTS_MAX 6
 
 struct events {
@@ -99,7 +99,8 @@ void events_add(struct redrive_handler *h, struct events *events, struct redrive
 /* Lock not held: calls the monitor. */
 void events_tell(struct redrive_handler *h, struct events *events);
 
-/* Lock held. What an attempt and an end add to the counters; the latter tells which event it is. */
+/* Lock held. What an attempt and an end add to the counters; the latter returns which event it
+ * is. */
 void metrics_init(struct redrive_handler *h);
 void metrics_attempt(struct redrive_handler *h, const struct decision *d, int64_t now_ms,
                      int64_t took_ns);
@@ -109,7 +110,7 @@ enum redrive_event_type metrics_ended(struct redrive_handler *h, enum redrive_st
 /* ---- Services (handler/service.c)
  * ------------------------------------------------------------------- */
 
-/* A breaker and those who wait for it. */
+/* A breaker and the runs that wait for it. */
 struct service {
     struct list link; /* in handler.services, in the order of creation */
     struct breaker breaker;
@@ -130,7 +131,7 @@ struct service *service_get(struct redrive_handler *h, const char *name);
 struct service *service_find(struct redrive_handler *h, const char *name);
 /* Lets time pass for the breaker of a run's service: a lapsed probe opens it again. */
 void service_tick(struct redrive_run *run, int64_t now_ms);
-/* Whether a call of one who has not waited would pass now. */
+/* Whether a call of a run that has not waited would pass now. */
 bool service_would_pass(const struct service *s, int64_t now_ms);
 /* Takes a permit for the run, or says no. */
 bool service_permit(struct redrive_run *run, int64_t now_ms);
@@ -165,9 +166,9 @@ void services_free(struct redrive_handler *h);
 enum admission_phase {
     PHASE_DUE,      /* its time */
     PHASE_TURN,     /* a slot */
-    PHASE_IN_QUEUE, /* likewise: it stands in handler.queue */
+    PHASE_IN_QUEUE, /* likewise: it is in handler.queue */
     PHASE_PERMIT,   /* its breaker */
-    PHASE_PARKED,   /* likewise: it stands in service.parked; then the slot again */
+    PHASE_PARKED,   /* likewise: it is in service.parked; then the slot again */
     PHASE_ADMITTED,
 };
 
@@ -210,7 +211,7 @@ struct redrive_run {
     int64_t started_ns;     /* of this attempt */
     int64_t started_ms;
     int64_t due_ms;   /* of the next one */
-    int64_t since_ms; /* since when it stands in a queue or is parked */
+    int64_t since_ms; /* since when it is in a queue or parked */
     int64_t idle_ms;  /* parked and queued since the first start */
     int64_t parked_ms;
 
@@ -244,7 +245,7 @@ void run_set_state(struct redrive_run *run, enum redrive_state state);
 void run_look_at_clock(struct redrive_run *run);
 /* Notes an event of the job; the decision, if there is one, explains it. */
 void run_add_event(struct redrive_run *run, enum redrive_event_type type, const struct decision *d);
-/* Tells the monitor what has been noted; the lock is free meanwhile. */
+/* Calls the monitor with what has been noted; the lock is free meanwhile. */
 void run_tell(struct redrive_run *run);
 
 /* Time that counts for total_timeout, and time until the deadline (INT64_MAX: none). */
@@ -268,7 +269,7 @@ void slot_give_back(struct redrive_run *run);
 /* ---- The loop (handler/submit.c) and its ends (handler/call.c)
  * ---------------------------------------------- */
 
-/* What is asked of a job before it is let in. */
+/* Checks a job before it is accepted. */
 int job_check(const struct redrive_handler *h, const struct redrive_job *job,
               struct redrive_err *err);
 
@@ -276,7 +277,7 @@ int job_check(const struct redrive_handler *h, const struct redrive_job *job,
 int submit_run(struct redrive_run *run, redrive_fn fn, void *arg, struct redrive_result *ret);
 
 /* What submit_run is made of, for jobs in steps. Lock held, all of these.
- * Lets the job in, or says why not; `options` are those of a step, or NULL: a thread's. */
+ * Accepts the job, or says why not; `options` are those of a step, or NULL: a thread's. */
 int run_enter(struct redrive_run *run, const struct redrive_step_options *options,
               struct redrive_err *err);
 /* An attempt of an admitted run begins, and ends. The function is called in between, without the
@@ -285,10 +286,10 @@ void attempt_begin(struct redrive_run *run);
 struct decision attempt_end(struct redrive_run *run, bool failed);
 /* It ended before its next attempt. */
 struct decision decide_waiting(const struct redrive_run *run, enum ending ending);
-/* The job has ended: no trace of it stays but what is counted or buried. */
+/* The job has ended: only the counters and its dead letter remain. */
 void run_leave(struct redrive_run *run, struct decision *d);
 
-/* A job made of a dead letter; the run takes a reference when it is let in. Lock held. */
+/* A job made of a dead letter; the run takes a reference when it is accepted. Lock held. */
 void run_init_retry(struct redrive_run *run, struct redrive_handler *h, struct dead_letter *entry);
 /* The dead letter of that id that can be retried, or NULL, and `err` says why. Lock held. */
 struct dead_letter *dlq_find_to_retry(struct redrive_handler *h, const char *id,
@@ -305,7 +306,7 @@ int result_fill(struct redrive_result *ret, struct redrive_run *run, const struc
 struct dead_letter {
     struct list link; /* in dlq.entries; linked to itself while it is not there */
     atomic_uint refs;
-    bool away; /* is being retried: out of sight, but its place in the map is kept */
+    bool away; /* is being retried: hidden, but it stays in the map */
     int64_t died_ms;
     int64_t expires_ms; /* NEVER: kept until removed */
     int64_t deadline_ms;
@@ -340,11 +341,11 @@ int dlq_insert(struct dlq *dlq, struct dead_letter *entry, int64_t now_ms);
 /* The entry of that id that can be seen, or NULL, and then the code that says why. */
 struct dead_letter *dlq_find(struct dlq *dlq, const char *id);
 int dlq_why_absent(struct dlq *dlq, const char *id);
-/* Out of sight while it is retried; back to where it was; out altogether. */
+/* Hides it while it is retried; puts it back where it was; removes it. */
 void dlq_send_away(struct dlq *dlq, struct dead_letter *entry);
 void dlq_take_back(struct dlq *dlq, struct dead_letter *entry);
 void dlq_drop(struct dlq *dlq, struct dead_letter *entry);
-/* Retention. Whoever reads calls this first. */
+/* Retention. Every function that reads dead letters calls this first. */
 void dlq_expire(struct dlq *dlq, int64_t now_ms);
 /* The first match behind `after_seq`; the search starts behind `from`, if that is given and still
  * in the list. */

@@ -1,4 +1,4 @@
-/* What a function sees of its job, and what it says about how it went. */
+/* run.c - the job as its function sees it, and the outcome that it reports. */
 #include "lib/handler/private.h"
 
 #include <stdlib.h>

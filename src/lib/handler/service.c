@@ -1,4 +1,4 @@
-/* A service's breaker, and the runs that it holds back.
+/* service.c - a service's breaker, and the runs that it holds back.
  *
  * Parked runs sleep without a time of their own, except the first: it keeps the time for all of
  * its service. Whatever changes the breaker or the line ends in service_pump, which lets runs go
@@ -60,7 +60,7 @@ void services_free(struct redrive_handler *h)
     map_release(&h->services_by_name);
 }
 
-/* A breaker that has begun to try again is no bad news. */
+/* A breaker that has begun to probe is not reported as a warning. */
 static enum redrive_severity severity_of(enum redrive_breaker_state state)
 {
     return breaker_is_open(state) && state != REDRIVE_BREAKER_HALF_OPEN ? REDRIVE_SEVERITY_ERROR
@@ -93,7 +93,8 @@ static void tick(struct redrive_handler *h, struct service *s, int64_t now_ms,
     service_note_change(h, s, before, now_ms, events);
 }
 
-/* How many probes could be sent out now, those included who are on their way to ask. */
+/* How many probes could be sent now, including those that have been woken and have not asked
+ * yet. */
 static uint32_t probe_room(const struct service *s, int64_t now_ms)
 {
     return breaker_probe_room(&s->breaker, &s->config, now_ms);
@@ -147,7 +148,7 @@ void service_park(struct redrive_run *run, int64_t now_ms)
     service_pump(run->handler, s, now_ms, &run->events);
 }
 
-/* The first of the line must look when the pump is due, whoever that is by now. */
+/* The first parked run must look when the pump is due, even if it is another run by now. */
 static void wake_timekeeper(struct service *s)
 {
     if (list_empty(&s->parked))
@@ -171,7 +172,7 @@ static struct probe_candidate as_candidate(const struct redrive_run *run, bool t
                                     probe_age(run->age, takes_newest)};
 }
 
-/* To probe, whoever can best afford it; otherwise the order is that of every other wait. */
+/* As a probe, the run with the most attempts left; otherwise the order of every other wait. */
 static struct redrive_run *next_to_go(struct service *s, bool to_probe)
 {
     const bool newest = probe_takes_newest(s->breaker.reopened);
@@ -196,7 +197,7 @@ static void let_go(struct service *s, struct redrive_run *run, bool to_probe)
     caller_wake(&run->caller);
 }
 
-/* A job that was submitted from within a run has its slot already. It must not stand behind a
+/* A job that was submitted from within a run has its slot already. It must not wait behind a
  * candidate that waits for that very slot, or neither would ever go. */
 static struct redrive_run *nested_in_slot(struct service *s)
 {
@@ -216,7 +217,7 @@ static int64_t next_look_ms(struct service *s, int64_t now_ms)
         return NEVER;
     if (next_ms > now_ms)
         return next_ms;
-    /* All probes are on their way; the pump runs again when they have asked. */
+    /* All probes have been woken; the pump runs again when they have asked. */
     return s->candidates > 0 && !nested_in_slot(s) ? NEVER : now_ms + 1;
 }
 

@@ -1,8 +1,8 @@
-/* Jobs in steps: the loop of handler/submit.c, turned inside out.
+/* step.c - jobs in steps: the loop of handler/submit.c, one call for each step.
  *
  * A step owns its run, which is on the heap, since no thread stays inside redrive_submit for it. It
- * waits by standing among the handler's waiters without a thread; whoever wakes it calls a function
- * of the program.
+ * waits in the handler's list of waiters without a thread; the thread that wakes it calls a
+ * function of the program.
  */
 #include "lib/handler/private.h"
 

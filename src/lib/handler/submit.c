@@ -1,8 +1,8 @@
-/* The life of a job in its caller's thread: come in, be admitted, run, decide, and again.
+/* submit.c - the loop of a job in its caller's thread: register, wait, run, decide, again.
  *
- * Every decision is decide()'s. Here is only what surrounds it: who waits for what, and what the
- * handler remembers. The lock is held throughout, but for the function itself, the decision
- * (custom strategies and message patterns are slow, and the former the user's) and the monitor.
+ * Every decision is decide()'s. Here is only what surrounds it: what a run waits for, and what the
+ * handler remembers. The lock is held throughout, but for the function itself, the decision (custom
+ * strategies and message patterns are slow, and the former the user's) and the monitor.
  */
 #include "lib/handler/private.h"
 
@@ -34,7 +34,7 @@ static struct decision decide_run(const struct redrive_run *run, enum ending end
     return decide(&facts, &outcome, run->policy, run->handler->classifier);
 }
 
-/* It ended before its next attempt: the failure to speak of is the last one. */
+/* It ended before its next attempt: its failure is the last one. */
 struct decision decide_waiting(const struct redrive_run *run, enum ending ending)
 {
     struct decision d = decide_run(run, ending);
@@ -103,7 +103,8 @@ static struct decision attempt(struct redrive_run *run, redrive_fn fn, void *arg
     return attempt_end(run, code != 0);
 }
 
-/* ---- The whole life ------------------------------------------------------------------------- */
+/* ---- From start to end
+ * ------------------------------------------------------------------------- */
 
 int run_enter(struct redrive_run *run, const struct redrive_step_options *options,
               struct redrive_err *err)
@@ -151,7 +152,7 @@ int run_enter(struct redrive_run *run, const struct redrive_step_options *option
 }
 
 /* Stores the dead letter. Without memory the job has merely failed, unless the entry that it came
- * from can stand for it. Lock held, but not meanwhile. */
+ * from can be kept instead. Lock held, but not meanwhile. */
 static void bury(struct redrive_run *run, struct decision *d)
 {
     struct redrive_handler *h = run->handler;

@@ -1,13 +1,12 @@
-/* Time, and threads that wait for it.
+/* wait.c - time, and threads that wait for it.
  *
  * With the system's clock each waiting thread sleeps on its own condition until it is woken or
  * its time has come.
  *
  * With an injected clock time is virtual, and moves as in a discrete simulation: only when all
  * threads inside are waiting. Then one of them leads: it calls clock.wait_ms for the shortest of
- * all waits, wakes those whose time has come, and goes on waiting or leaves. A thread that is
- * woken counts as busy from the moment of the call, before it has run: so time cannot slip past
- * it.
+ * all waits, wakes those whose time has come, and goes on waiting or leaves. A thread that is woken
+ * counts as busy from the moment of the call, before it has run: so time cannot pass it by.
  */
 #include "lib/handler/private.h"
 
@@ -96,7 +95,7 @@ void caller_enter_detached(struct caller *c, struct redrive_handler *h,
     h->inside++;
 }
 
-/* Somebody has to move the clock once the last busy thread is gone. */
+/* One of the waiting threads has to move the clock once the last busy thread is gone. */
 static void pass_the_lead(struct redrive_handler *h)
 {
     if (!h->is_virtual || h->leads || h->inside != h->waiting)

@@ -1,4 +1,4 @@
-/* Heartbeats: the leases of all that is in hand, extended by the thread that called work. */
+/* lease.c - heartbeats: the thread that called work extends the leases of all claimed jobs. */
 #include "lib/queue/private.h"
 
 #include <stdlib.h>

@@ -10,11 +10,11 @@
  * a slot has two runs that take turns, and may hold two leases while the store is in trouble.
  *
  * Invariants
- *   1. A run that is `held` has a lease, which the heartbeats extend; nobody but its slot begins
- *      or ends that, under the mutex.
+ *   1. A run that is `held` has a lease, which the heartbeats extend; only its slot begins or ends
+ *      that, under the mutex.
  *   2. `wants` of a handler is true unless a claim that was handed in since it was cleared has seen
- *      that there is nothing. Whoever sets it wakes one slot; a claim that brings a job sets it
- *      again, so that slots wake one another and never all at once.
+ *      that there is nothing. The thread that sets it wakes one slot; a claim that brings a job
+ *      sets it again, so that slots wake one another and never all at once.
  *   3. Nothing is idle while a slot is busy or a handler wants.
  *   4. The mutex is never held while the store, a function or the log is called.
  */
@@ -104,7 +104,7 @@ struct redrive_queue {
     struct queue_handler *handlers;
     size_t n_slots;
 
-    int wake_fd;                   /* an eventfd: whoever has called work is to look around */
+    int wake_fd;                   /* an eventfd: wakes the thread that called work */
     _Atomic int64_t stop_at_ms;    /* monotonic end of the grace; QUEUE_NEVER: no stop */
     atomic_bool is_told;           /* the grace is over */
     _Atomic int64_t give_up_at_ms; /* monotonic; from then on settlements are not tried again */
@@ -130,10 +130,10 @@ static inline int64_t queue_after(int64_t now_ms, int64_t ms)
     return ms < QUEUE_NEVER - now_ms ? now_ms + ms : QUEUE_NEVER;
 }
 
-/* What a function answers that was given no queue. */
+/* The answer of a function that was given no queue. */
 int queue_is_missing(struct redrive_err *err);
 
-/* The calling thread of work is to look around. Async-signal-safe. */
+/* Wakes the thread that called work. Async-signal-safe. */
 void queue_wake(struct redrive_queue *q);
 
 /* There may be ready jobs of this handler. The mutex is held. */

@@ -1,4 +1,4 @@
-/* The life of a queue: opened, given functions, closed. */
+/* queue.c - opens and closes a queue, and registers functions. */
 #include "lib/queue/private.h"
 
 #include <errno.h>
@@ -76,7 +76,7 @@ void redrive_queue_log_to_stderr(const char *line, size_t len, void *ctx)
     const struct iovec parts[] = {{(void *)line, len}, {&newline, 1}};
     (void)ctx;
     ssize_t n = writev(STDERR_FILENO, parts, 2);
-    (void)n; /* there is nobody to tell */
+    (void)n; /* a failed write cannot be reported */
 }
 
 static void to_callback(struct str line, void *ctx)
@@ -171,7 +171,7 @@ int redrive_queue_open(const struct redrive_queue_options *options, struct redri
     static const struct redrive_queue_options defaults = {0};
     const struct redrive_queue_options *o = options ? options : &defaults;
     if (!ret)
-        return err_set(err, REDRIVE_E_INVALID, "there is no room for the queue");
+        return err_set(err, REDRIVE_E_INVALID, "there is no memory for the queue");
     *ret = NULL;
     struct redrive_queue *q = calloc(1, sizeof *q);
     if (!q)

@@ -1,4 +1,4 @@
-/* What a function sees of its job, and what it says about how it went. */
+/* run.c - the job as its function sees it, and the outcome that it reports. */
 #include "lib/queue/private.h"
 
 #include <stdio.h>
@@ -8,7 +8,8 @@
 #include "base/time/clock.h"
 #include "base/time/duration.h"
 
-/* ---- Its life ------------------------------------------------------------------------------- */
+/* ---- Start and end
+ * ------------------------------------------------------------------------------- */
 
 bool queue_run_init(struct redrive_task_run *run, struct queue_slot *slot, const struct job *job)
 {
@@ -147,7 +148,8 @@ bool redrive_task_run_cancelled(const struct redrive_task_run *run)
     return atomic_load_explicit(&run->is_cancelled, memory_order_relaxed) || is_timed_out(run);
 }
 
-/* ---- What it says --------------------------------------------------------------------------- */
+/* ---- What it reports
+ * --------------------------------------------------------------------------- */
 
 int redrive_task_run_fail(struct redrive_task_run *run, const struct redrive_failure *failure)
 {

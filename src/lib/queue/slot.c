@@ -1,4 +1,5 @@
-/* A slot: claims a job, calls its function, settles it, and claims the next in the same unit. */
+/* slot.c - a slot: claims a job, calls its function, settles it, and claims the next in the same
+ * unit. */
 #include "lib/queue/private.h"
 
 #include <time.h>
@@ -119,8 +120,8 @@ static void see_through(struct redrive_task_run *run, struct settlement *item, s
         tell(run, LOG_LEVEL_WARNING, "settlement_refused", item->ret.code);
 }
 
-/* What has been settled may have opened a door for jobs that were parked. Waiting to be told is
- * enough for whoever stays. */
+/* The settlement may have released parked jobs. A queue that goes on is woken for them; one that
+ * ends when idle has to ask. */
 static void let_go(struct redrive_task_run *run)
 {
     struct redrive_queue *q = run->slot->handler->queue;
@@ -180,7 +181,7 @@ static void try_again_later(struct queue_slot *slot, const struct redrive_err *e
 
 /* ---- A turn --------------------------------------------------------------------------------- */
 
-/* From now on a refused heartbeat of `done` is no news. Whether there may be a claim as well. */
+/* From now on a refused heartbeat of `done` is not logged. Whether there may be a claim as well. */
 static bool begin_turn(struct queue_handler *h, struct redrive_task_run *done)
 {
     struct redrive_queue *q = h->queue;
@@ -293,7 +294,7 @@ static void leave(struct redrive_queue *q)
     queue_wake(q);
 }
 
-/* A job that there was no room for is given back, but not to be taken again at once. */
+/* A job that there was no memory for is given back, but not to be taken again at once. */
 static void wait_for_memory(struct queue_slot *slot)
 {
     struct redrive_err err;

@@ -1,4 +1,4 @@
-/* Jobs from outside: submitted, looked at, cancelled. */
+/* submit.c - jobs from outside: submitted, looked at, cancelled. */
 #include "lib/queue/private.h"
 
 #include <stdlib.h>
@@ -214,7 +214,7 @@ int redrive_queue_job(struct redrive_queue *q, const char *id, struct redrive_jo
                       struct redrive_err *err)
 {
     if (!ret)
-        return err_set(err, REDRIVE_E_INVALID, "there is no room for the answer");
+        return err_set(err, REDRIVE_E_INVALID, "there is no memory for the answer");
     *ret = (struct redrive_job_status){0};
     if (!q)
         return queue_is_missing(err);

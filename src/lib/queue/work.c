@@ -1,4 +1,4 @@
-/* Work: starts the slots, extends leases, tells of this worker, and ends it all. */
+/* work.c - starts the slots, extends leases, writes the worker's row, and stops. */
 #include "lib/queue/private.h"
 
 #include <poll.h>
@@ -27,7 +27,7 @@ void redrive_queue_stop(struct redrive_queue *q, int64_t grace_ms)
     queue_wake(q);
 }
 
-/* The grace is over: whoever runs is to return. The mutex is held. */
+/* The grace is over: functions that run are to return. The mutex is held. */
 static void tell_all(struct redrive_queue *q)
 {
     atomic_store(&q->is_told, true);

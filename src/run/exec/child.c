@@ -1,3 +1,4 @@
+/* child.c - watches a child process on the loop: pipes, exit, signals. */
 #include "run/exec/child.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include "base/err.h"
 
 #define DRAIN_MS 1000
-/* An end of which nobody can tell is not a success. */
+/* An unknown exit status is not a success. */
 #define EXIT_UNKNOWN 255
 
 #ifndef P_PIDFD
@@ -81,7 +82,7 @@ static void on_exit_readable(uv_poll_t *poll, int status, int events)
         rc = waitid(P_PIDFD, (id_t)child->pidfd, &info, WEXITED);
     while (rc < 0 && errno == EINTR);
     if (rc < 0)
-        child->exit_code = EXIT_UNKNOWN; /* somebody else has reaped it */
+        child->exit_code = EXIT_UNKNOWN; /* it was reaped elsewhere */
     else if (info.si_code == CLD_EXITED)
         child->exit_code = info.si_status;
     else

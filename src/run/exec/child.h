@@ -2,8 +2,8 @@
  *
  * `ended` is called once, when the process has been reaped, its output read to the end and all
  * handles closed, so that the owner may free the child there. When the process ends, what is left
- * of its group is killed: a handler's work is over when the handler is. Whoever has left the group
- * and holds the pipes open is waited for one second.
+ * of its group is killed: a handler's work is over when the handler is. A process that has left the
+ * group and holds the pipes open is waited for one second.
  */
 #ifndef RUN_EXEC_CHILD_H
 #define RUN_EXEC_CHILD_H

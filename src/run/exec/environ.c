@@ -1,3 +1,4 @@
+/* environ.c - builds the environment of a child process. */
 #include "run/exec/environ.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* environ.h - the environment that a handler is given.
  *
  * Built from nothing: what the handler needs to be a normal program, and the facts of its job. The
- * rest of our own environment (tokens, passwords of stores) stays here.
+ * rest of our own environment (tokens, passwords of stores) is not passed on.
  *
  *     kept    PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_* TZ TMPDIR SSL_CERT_FILE SSL_CERT_DIR,
  *             and what `pass` names

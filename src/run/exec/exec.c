@@ -1,3 +1,4 @@
+/* exec.c - the runner that starts a program for each job. */
 #include "run/exec/exec.h"
 
 #include <errno.h>
@@ -94,7 +95,7 @@ static void fail_to_start(struct run *base)
                 .exit_code = run->why.exit_code,
                 .message = run->err.message,
             },
-        /* What this machine is short of (errnum) it may have again in a moment. */
+        /* A shortage on this machine (errnum) may be over in a moment. */
         .fault = run->why.exit_code != 0 ? RUN_FAULT_CERTAIN : RUN_FAULT_NONE,
     };
     run_finish(base, &outcome);

@@ -5,13 +5,13 @@
  * says:
  *
  *   standard output   the result, up to RUN_RESULT_MAX_BYTES; the rest is read and dropped. The
- *                     newline that ends it is the program's manner of speaking, and no part of it
+ *                     newline at its end is not part of it
  *   standard error    the last 64 KiB: the message is the last line or, of a traceback, the
  *                     exception's; the whole is the stacktrace (exec/trace.h)
  *   exit code         0 is success, all else is classified: sysexits, 126 and 127
  *   signal            likewise
  *
- * A program that does not read its input is not thereby at fault. At its time-out the group gets
+ * A program that does not read its input has not failed by that. At its time-out the group gets
  * SIGTERM and, after `kill_grace_ms`, SIGKILL.
  */
 #ifndef RUN_EXEC_EXEC_H

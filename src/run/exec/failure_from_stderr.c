@@ -1,3 +1,4 @@
+/* failure_from_stderr.c - exit code, signal and standard error as a failure. */
 #include "run/exec/failure_from_stderr.h"
 
 #include <stdio.h>

@@ -11,8 +11,8 @@ struct failure_from_stderr {
     char *error_type;
 };
 
-/* Sets exit code, signal and what standard error says. Without a word the message says how it
- * ended: "exited with code 3", "killed by SIGSEGV". */
+/* Sets exit code, signal and what standard error says. If standard error is empty, the message says
+ * how it ended: "exited with code 3", "killed by SIGSEGV". */
 void failure_from_stderr_read(struct failure_from_stderr *words, const struct child *child,
                               struct redrive_failure *failure);
 void failure_from_stderr_release(struct failure_from_stderr *words);

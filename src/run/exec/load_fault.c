@@ -30,7 +30,8 @@ static const struct {
     {1, "Unable to access jarfile", NULL},  {1, "Could not find or load main class", NULL},
 };
 
-/* What shells and env say beside exit code 126 or 127. The code alone is a word of the handler. */
+/* What shells and env say beside exit code 126 or 127. The code alone may come from the handler
+ * itself. */
 static const char *const NOT_RUN[] = {
     "not found",      "No such file or directory", "Permission denied",
     "cannot execute", "Exec format error",

@@ -1,3 +1,4 @@
+/* spawn.c - forks and executes a program. */
 #include "run/exec/spawn.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ static void close_pipes(struct pipes *pipes)
                 close(pipes->fd[i][end]);
 }
 
-/* Hands an end to somebody else, who closes it. */
+/* Takes an end out of the set; the caller closes it. */
 static int take(struct pipes *pipes, int i, int end)
 {
     int fd = pipes->fd[i][end];

@@ -13,7 +13,7 @@
  *     is open by then is marked with close_range;
  *   - PR_SET_PDEATHSIG is lost if the parent dies before it is set: the child compares its parent
  *     with the one it should have. The kernel sends the signal when the *thread* that forked ends,
- *     so spawn from a thread that lives as long as the process, such as the loop's;
+ *     so spawn from a thread that ends with the process, such as the loop's;
  *   - a failed exec is reported through a pipe that closes by itself when exec succeeds;
  *   - the child is watched through a pidfd: no SIGCHLD handler, which would be the whole process's.
  *

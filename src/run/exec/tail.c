@@ -1,3 +1,4 @@
+/* tail.c - a ring buffer of the last bytes. */
 #include "run/exec/tail.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* trace.c - finds the exception in a traceback. */
 #include "run/exec/trace.h"
 
 #include <ctype.h>
@@ -73,7 +74,7 @@ static void take(struct reading *r, struct str line, struct str type)
         r->found = (struct trace){line, type};
 }
 
-/* What stands before the type in the first line of Java's and Node's traces. */
+/* What comes before the type in the first line of Java's and Node's traces. */
 static struct str without_prefix(struct str line)
 {
     static const char thread[] = "Exception in thread \"";

@@ -1,4 +1,4 @@
-/* trace.h - what a program's last words on standard error say about its failure. */
+/* trace.h - finds the cause of a failure in what a program wrote to standard error. */
 #ifndef RUN_EXEC_TRACE_H
 #define RUN_EXEC_TRACE_H
 

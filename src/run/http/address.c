@@ -1,3 +1,4 @@
+/* address.c - the networks that are not public. */
 #include "run/http/address.h"
 
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+/* http.c - the runner that sends an HTTP request for each job. */
 #include "run/http/http.h"
 
 #include <stdlib.h>

@@ -2,21 +2,21 @@
  *
  * POST of the payload as application/json, with Redrive-Job-Id, Redrive-Task, Redrive-Queue,
  * Redrive-Tenant, Redrive-Attempt and Redrive-Max-Attempts, the headers of the configuration, and a
- * signature (http/signature.h) if there is a secret. What the server says:
+ * signature (http/signature.h) if there is a secret. What the answer means:
  *
  *   2xx          success; the body is the result, up to RUN_RESULT_MAX_BYTES
  *   all else     http_status; the body's first 4 KiB are the message, Retry-After the wait asked
- * for no answer    curl_code, and curl's words as the message
+ * for no answer curl_code, and curl's text as the message
  *
- * Redirects are not followed: a POST that is turned into a GET does nothing, and the target would
- * be nobody's choice. Only http and https are spoken. Connections are kept and used again.
+ * Redirects are not followed: a POST that is turned into a GET does nothing, and the target is not
+ * in the configuration. Only http and https are allowed. Connections are kept and used again.
  *
- * A host that stands in the URL was chosen by whoever wrote the configuration, and may be any, also
- * when placeholders follow in path or query (http/url_template.h). One that is made of placeholders
- * is the choice of whoever may submit a job, and so may have public addresses only
+ * A host that is written out in the URL comes from the configuration, and may be any, also when
+ * placeholders follow in path or query (http/url_template.h). One that is made of placeholders is
+ * chosen by the client that submits the job, and so may have public addresses only
  * (http/address.h), unless `allow_private` is set: each address is judged when the socket to it is
- * made, after all resolving is done, so that a name which changes its mind gains nothing; no proxy
- * is used; and no connection is shared with another runner.
+ * made, after all resolving is done, so that a name whose address changes cannot get around the
+ * check; no proxy is used; and no connection is shared with another runner.
  */
 #ifndef RUN_HTTP_HTTP_H
 #define RUN_HTTP_HTTP_H

@@ -1,3 +1,4 @@
+/* multi.c - curl's sockets and timer as libuv handles. */
 #include "run/http/multi.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static void report_done(struct multi *multi)
     while ((message = curl_multi_info_read(multi->curl, &left))) {
         if (message->msg != CURLMSG_DONE)
             continue;
-        /* The message dies with the transfer's removal. */
+        /* The message is freed when the transfer is removed. */
         CURLcode code = message->data.result;
         void *transfer = NULL;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);

@@ -23,7 +23,7 @@ struct http_run {
     struct buf url;
     struct buf body;
     uint64_t dropped_bytes;
-    bool is_cut;        /* the body was endless, and we left */
+    bool is_cut;        /* the body was too long, and we closed the connection */
     bool is_refused;    /* an address was not public */
     const char *status; /* of a run that never began */
     struct redrive_err err;

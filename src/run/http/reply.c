@@ -1,3 +1,4 @@
+/* reply.c - reads the answer and ends the run. */
 #include <stdio.h>
 
 #include "base/time/clock.h"

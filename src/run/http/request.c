@@ -1,3 +1,4 @@
+/* request.c - builds the request: URL, headers, body, signature. */
 #include <inttypes.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* signature.h - how a receiver knows that a request came from here and is not an old one.
+/* signature.h - signs requests, so that a receiver can check their origin and age.
  *
  * The headers are those of the Standard Webhooks specification, which has verifying libraries in
  * most languages:

@@ -1,3 +1,4 @@
+/* url_template.c - fills in the placeholders of a URL. */
 #include "run/http/url_template.h"
 
 #include "base/err.h"

@@ -5,15 +5,15 @@
 #include "base/text/buf.h"
 #include "run/runner.h"
 
-/* Whether job data has a say in where it leads: in its scheme, user, host or port, not merely in
- * what is asked for there. */
+/* Whether job data decides where it leads: there is a placeholder in its scheme, user, host or
+ * port, not only in path or query. */
 bool url_host_is_made_by_jobs(const char *url);
 
 /* Appends the URL with {id}, {task}, {queue}, {tenant} and {payload.a.b} filled in. A member of the
  * payload must be a text, a number or a boolean, and not empty. Everything but letters, digits and
- * `-._~` is percent-encoded, so that a value can never end the part of the URL that it stands in;
- * the values `.` and `..`, which lead to another part, are refused. INVALID names the placeholder
- * that is unknown, that the job has nothing for, or that it has such a value for. */
+ * `-._~` is percent-encoded, so that a value can never end the part of the URL that it is in; the
+ * values `.` and `..`, which lead to another part, are refused. INVALID names the placeholder that
+ * is unknown, that the job has nothing for, or that it has such a value for. */
 int url_expand(const char *url, const struct run_request *request, struct buf *out,
                struct redrive_err *err);
 

@@ -1,3 +1,4 @@
+/* claim.c - asks the committer for jobs, one claim for all tasks with free slots. */
 #include "run/pool/private.h"
 
 #include "base/time/clock.h"
@@ -7,8 +8,8 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* A place is free as soon as its run has ended: while the settlement is on its way, or one and the
- * same unit would have to wait for the other. */
+/* A slot is free as soon as its run has ended, before its settlement is answered: so the settlement
+ * and the next claim can share a unit. */
 static size_t free_slots(size_t slots, size_t running)
 {
     return running < slots ? least(slots - running, POOL_BATCH_MAX) : 0;

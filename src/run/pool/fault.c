@@ -1,4 +1,5 @@
-/* fault.c - handlers that cannot run: jobs are given back unharmed, and the task pauses. */
+/* fault.c - handlers that cannot run: jobs are given back without losing an attempt, and the task
+ * pauses. */
 #include "run/pool/private.h"
 
 #include "base/err.h"

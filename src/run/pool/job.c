@@ -1,3 +1,4 @@
+/* job.c - a claimed job from its start to its settlement. */
 #include "run/pool/private.h"
 
 #include <stdlib.h>
@@ -51,7 +52,8 @@ static void keep_outcome(struct pool_job *job, const struct run_outcome *ran)
         job->result = (struct str){job->result_text, ran->result.len};
 }
 
-/* ---- Its life ------------------------------------------------------------------------------- */
+/* ---- From claim to end
+ * ------------------------------------------------------------------------------- */
 
 void pool_job_over(struct pool_job *job)
 {

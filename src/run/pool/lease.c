@@ -1,3 +1,4 @@
+/* lease.c - extends the leases of claimed jobs. */
 #include "run/pool/private.h"
 
 #include <stdlib.h>

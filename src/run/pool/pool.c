@@ -1,3 +1,4 @@
+/* pool.c - starts, stops and wakes the pool, and talks to the committer. */
 #include "run/pool/pool.h"
 
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static void end_run_of(struct pool *pool, int64_t seq)
         }
 }
 
-/* After the answers: a job that was claimed before it was cancelled is in hand by now. */
+/* After the answers: a job that was claimed before it was cancelled has been taken by now. */
 static void end_cancelled(struct pool *pool)
 {
     pthread_mutex_lock(&pool->mutex);
@@ -193,7 +194,7 @@ static void close_all(struct pool *pool)
     }
 }
 
-/* Settlements come before claims: they make room, in limits too. While the store has settlements
+/* Settlements come before claims: they free slots, in limits too. While the store has settlements
  * of ours that it could not take, it is asked for nothing more. */
 static void hand_in(struct pool *pool)
 {
@@ -256,7 +257,8 @@ void pool_stop(struct pool *pool, int64_t grace_ms)
         uv_timer_start(&pool->give_up, on_give_up, limit_ms, 0);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Start and end
+ * ----------------------------------------------------------------------------------- */
 
 static int add_task(struct pool *pool, const struct config_task *config, struct redrive_err *err)
 {

@@ -1,4 +1,4 @@
-/* pool.h - the workers of this process: takes ready jobs, has them run, tells how they ended.
+/* pool.h - the workers of this process: claims ready jobs, runs them, settles them.
  *
  *     committer's thread                         loop's thread
  *     claim ──────────── jobs ─────────────────► pool ──► runner of the task
@@ -6,22 +6,23 @@
  *     on_ready ───────── pool_wake ────────────► claim again
  *
  * Each task that the configuration can run has a runner of its own and as many slots as its
- * concurrency says. One claim at a time asks for jobs of all tasks that have a place free, so that
+ * concurrency says. One claim at a time asks for jobs of all tasks that have a free slot, so that
  * the order of queues, priorities and ages holds between tasks; when there are none the pool sleeps
  * until it is woken. Nothing is polled.
  *
  *   - A lease is extended at each task's heartbeat. A job that was cancelled by hand, or whose
- *     lease is lost, is made to end, and what it says then counts for nothing. Of a cancel by
- *     another process the heartbeat tells; of one by this process pool_cancelled does, at once.
+ *     lease is lost, is made to end, and what it says then counts for nothing. A cancellation by
+ *     another process is noticed at the next heartbeat; one by this process is reported at once, by
+ *     pool_cancelled.
  *   - A settlement that the store cannot take (a full disk, a locked file) is kept and tried again
  *     until the store takes it or refuses its token. No jobs are claimed meanwhile, so that a store
  *     in trouble is given no more work than it has.
  *   - What fails is tried again after a pause that doubles up to a few seconds.
  *   - A handler that cannot run (its program is missing or broken, or it dies before its first
- *     answer) is a fault of the deployment: its jobs are given back and lose no attempt, the log
- *     tells once, and the task is given no jobs for a pause that doubles up to 30 s. With
- *     `until_idle` a task is given up after three such starts in a row.
- *   - A run that has ended frees its place at once: its settlement and the claim for the place are
+ *     answer) is a fault of the deployment: its jobs are given back and lose no attempt, one line
+ *     is logged, and the task gets no jobs for a pause that doubles up to 30 s. With `until_idle` a
+ *     task is given up after three such starts in a row.
+ *   - A run that has ended frees its slot at once: its settlement and the claim for the slot are
  *     handed in together and share a unit.
  *
  * Everything here is called on the loop's thread but for pool_wake and pool_cancelled.
@@ -76,21 +77,21 @@ int pool_check(const struct pool_options *options, struct redrive_err *err);
 void pool_wake(struct pool *pool);
 
 /* This process has cancelled the job: its run, if it is here, is made to end. Any thread, any time
- * before pool_free. Without memory its next heartbeat tells. */
+ * before pool_free. Without memory it is noticed at its next heartbeat. */
 void pool_cancelled(struct pool *pool, int64_t seq);
 
 /* From now on as if `until_idle` had been set: nothing more will come from outside. Jobs that were
  * submitted before this are seen. */
 void pool_until_idle(struct pool *pool);
 
-/* Takes no more jobs; those in hand have `grace_ms` to end, and what is left then is released and
- * costs no attempt. Called again with less, it hurries; 0: now. When the store takes no
- * settlements, they are given up ten seconds after the grace: the log tells which, and their leases
+/* Takes no more jobs; those that run have `grace_ms` to end, and what is left then is released and
+ * costs no attempt. Called again with less, it shortens the grace; 0: now. When the store takes no
+ * settlements, they are given up ten seconds after the grace: the log names them, and their leases
  * end by themselves. */
 void pool_stop(struct pool *pool, int64_t grace_ms);
 
 struct pool_status {
-    size_t running;  /* jobs in hand */
+    size_t running;  /* claimed jobs that are not settled */
     size_t slots;    /* how many jobs it can run at one time */
     uint64_t ended;  /* runs so far */
     uint64_t failed; /* of these, without success */

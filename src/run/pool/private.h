@@ -5,7 +5,7 @@
  * moment, so that it shares a unit. Answers come back through a list under a mutex and are read on
  * the loop.
  *
- * A job in hand is in one place at a time: with its runner, among those to be settled, or in a
+ * A claimed job is in one list at a time: with its runner, among those to be settled, or in a
  * settlement that is under way.
  */
 #ifndef RUN_POOL_PRIVATE_H
@@ -97,13 +97,13 @@ struct pool_claim {
     size_t asked;      /* jobs that it may bring; 0: none is under way */
 };
 
-/* What the store is told of this worker. */
+/* This worker's row in the store. */
 struct pool_row {
     uv_timer_t timer;
     struct pool_call call;
     struct worker_op op;
     bool is_under_way;
-    bool is_leaving; /* the next one takes the row away */
+    bool is_leaving; /* the next write removes the row */
     bool has_left;
 };
 
@@ -137,7 +137,7 @@ struct pool {
     bool is_stopping;
     bool is_giving_up; /* what the store does not take now is left to the end of its lease */
     bool is_closing;
-    bool is_abandoned; /* pool_new has failed: nobody else will free it */
+    bool is_abandoned; /* pool_new has failed: it frees itself */
 
     pthread_mutex_t mutex; /* guards what follows */
     struct list answers;   /* struct pool_call */
@@ -174,15 +174,15 @@ int pool_tasks_check(const struct pool_options *options, size_t *ret_n, struct r
 /* Asks for jobs for all slots that are free, unless a claim is under way. */
 void pool_claim(struct pool *pool);
 
-/* ---- Jobs in hand (pool/job.c, pool/settle.c) ----------------------------------------------- */
+/* ---- Claimed jobs (pool/job.c, pool/settle.c) ----------------------------------------------- */
 
 /* Takes a claimed job and has it run; what it points to is copied. */
 void pool_job_take(struct pool_task *task, const struct job *claimed);
 /* Its lease is lost, and the job is now in this state: makes it end. */
 void pool_job_lose(struct pool_job *job, enum redrive_state state);
-/* It was cancelled, and the log knows: makes it end. */
+/* It was cancelled, which is logged already: makes it end. */
 void pool_job_cancel(struct pool_job *job);
-/* Settled or given up: frees it as soon as nobody uses it. */
+/* Settled or given up: frees it as soon as no heartbeat uses it. */
 void pool_job_over(struct pool_job *job);
 
 /* Hands in what has ended. */
@@ -210,9 +210,9 @@ void pool_lease_watch(struct pool_task *task);
  * ---------------------------------------------------------- */
 
 void pool_row_init(struct pool *pool);
-/* Tells the store how things are, unless it is being told. */
+/* Writes the row, unless a write is under way. */
 void pool_row_tell(struct pool *pool);
-/* Takes the row away; true when it is gone, or could not be. To be called until then. */
+/* Removes the row; true when it is gone, or could not be removed. To be called until then. */
 bool pool_row_leave(struct pool *pool);
 
 #endif

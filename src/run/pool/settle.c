@@ -1,3 +1,4 @@
+/* settle.c - settles the jobs that have ended, and tries again. */
 #include "run/pool/private.h"
 
 #include <stdlib.h>
@@ -44,8 +45,8 @@ static void on_taken(struct pool_settlement *s)
     pool->pause_ms = 0;
     if (list_empty(&pool->to_settle))
         pool->settle_singly = false;
-    /* What has been settled may have opened a door for jobs that were parked. Waiting to be told
-     * is enough for whoever stays. */
+    /* The settlement may have released parked jobs. A pool that goes on is woken for them; one that
+     * ends when idle has to ask. */
     if (pool->options.until_idle)
         pool_ask_again(pool);
 }

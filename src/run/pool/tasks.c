@@ -1,3 +1,4 @@
+/* tasks.c - which tasks of the configuration this pool runs. */
 #include "run/pool/private.h"
 
 #include "base/err.h"

@@ -1,4 +1,4 @@
-/* The pool tells the store of itself, so that statistics and health can be read by anybody. */
+/* worker_row.c - writes this worker's row to the store, for statistics and health. */
 #include "run/pool/private.h"
 
 static void on_told(struct pool_call *call)

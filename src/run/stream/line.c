@@ -1,3 +1,4 @@
+/* line.c - writes jobs and reads answers as JSON lines. */
 #include "run/stream/line.h"
 
 #include <math.h>

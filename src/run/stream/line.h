@@ -1,4 +1,4 @@
-/* line.h - the lines that stream/stream.h speaks of. */
+/* line.h - the JSON lines of stream/stream.h. */
 #ifndef RUN_STREAM_LINE_H
 #define RUN_STREAM_LINE_H
 

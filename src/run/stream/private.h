@@ -1,4 +1,5 @@
-/* private.h - what stream/stream.c (who gets which job) and stream/worker.c (one program) share. */
+/* private.h - what stream/stream.c (which program gets which job) and stream/worker.c (one program)
+ * share. */
 #ifndef RUN_STREAM_PRIVATE_H
 #define RUN_STREAM_PRIVATE_H
 
@@ -18,7 +19,7 @@ struct stream_run {
     struct redrive_err err;
 };
 
-/* A place for a program; it outlives each of them. */
+/* A slot for a program; it outlives each of them. */
 struct stream_worker {
     struct stream_runner *runner;
     enum {
@@ -36,7 +37,7 @@ struct stream_worker {
     bool has_answered; /* since its start */
     enum {
         DIED_BY_ITSELF,
-        DIED_OF_PROTOCOL, /* what it said was wrong */
+        DIED_OF_PROTOCOL, /* it sent an invalid line */
         DIED_OF_SILENCE,  /* it closed its input */
         DIED_FOR_A_JOB,   /* one of its jobs was made to end */
     } cause;

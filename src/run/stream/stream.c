@@ -1,3 +1,4 @@
+/* stream.c - which program gets which job, and the runner. */
 #include "run/stream/stream.h"
 
 #include <stdlib.h>
@@ -30,7 +31,8 @@ static void fail_unbegun(struct stream_run *run)
     run_later(&run->base, finish_unbegun);
 }
 
-/* ---- Who gets which job --------------------------------------------------------------------- */
+/* ---- Which program gets which job
+ * --------------------------------------------------------------------- */
 
 /* Ids are unique within a tenant only, and answers carry no more than the id. */
 static bool has_id(const struct stream_worker *worker, const char *id)

@@ -14,18 +14,17 @@
  *     at one time, 1 unless said otherwise, and answers them in any order. More than one is for
  *     programs that are concurrent themselves; it has a price, see the next points. Further jobs
  *     wait, and their time-outs run meanwhile.
- *   - A program that dies fails its own jobs in flight with its exit code or signal and its last
- *     words. With several in flight it is not known which one it died of, for answers come in any
- *     order: each costs an attempt, and its message says so. The program is started again when
- *     there is work.
+ *   - A program that dies fails its own jobs in flight with its exit code or signal and the end of
+ *     its standard error. With several in flight it is not known which one caused it, because
+ *     answers come in any order: each costs an attempt, and its message says so. The program is
+ *     started again when there is work.
  *   - A program that dies before its first answer cannot run, most likely: its jobs end with
  *     RUN_FAULT_LIKELY. Jobs that wait end with RUN_FAULT_CERTAIN if no program has answered yet.
  *   - A line that is not an answer, one for a job that it does not have, or one of over
- *     STREAM_LINE_MAX_BYTES means that nothing it says can be trusted: it is killed, its jobs fail
- *     as ProtocolError, and the log tells.
- *   - A job that times out or is cancelled takes its program with it. The program's other jobs fail
- *     as `system`: they have been begun, so that they cost an attempt, but the breaker is not
- *     moved.
+ *     STREAM_LINE_MAX_BYTES means that its answers cannot be trusted: it is killed, its jobs fail
+ *     as ProtocolError, and the log says so.
+ *   - When a job times out or is cancelled, its program is ended. The program's other jobs fail as
+ *     `system`: they have been begun, so that they cost an attempt, but the breaker is not moved.
  *   - At the end a program gets the end of its input, then SIGTERM, then SIGKILL, `kill_grace_ms`
  *     apart.
  */

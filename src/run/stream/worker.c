@@ -1,3 +1,4 @@
+/* worker.c - one long-lived program: starts it, writes jobs, reads answers. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static void log_death(const struct stream_worker *worker, const char *event, con
               LOG_I("jobs", (int64_t)worker->n_jobs), LOG_S("error", why));
 }
 
-/* ---- What it says --------------------------------------------------------------------------- */
+/* ---- Its answers --------------------------------------------------------------------------- */
 
 static void distrust(struct stream_worker *worker, const char *complaint)
 {
@@ -152,7 +153,7 @@ static void on_output(struct child *child, const char *bytes, size_t len)
 
 /* ---- Its end -------------------------------------------------------------------------------- */
 
-/* How its death looks to a job that it had. */
+/* The failure of a job that it had when it died. */
 static struct redrive_failure failure_of(const struct stream_worker *worker,
                                          const struct redrive_failure *words)
 {
@@ -174,15 +175,15 @@ static struct redrive_failure failure_of(const struct stream_worker *worker,
     return failure;
 }
 
-/* Answers come in any order, so nobody knows which job it was busy with when it died: what it said
- * last may be about another one, and whoever reads it should know. */
+/* Answers come in any order, so it is not known which job it was busy with when it died. Its
+ * standard error may be about another job, and the message says so. */
 static void tell_of_others(const struct stream_worker *worker, struct redrive_failure *failure,
                            struct buf *ret)
 {
     if (worker->n_jobs < 2 || worker->cause == DIED_FOR_A_JOB)
         return;
     (void)buf_printf(ret,
-                     "%s; the program had %zu jobs in hand, and which of them this is about is "
+                     "%s; the program had %zu jobs, and which of them this is about is "
                      "not known",
                      failure->message ? failure->message : "the program died", worker->n_jobs);
     if (!buf_failed(ret))
