@@ -572,7 +572,7 @@ static void unknown_tasks_are_warned_of_or_refused(void **state)
     sandbox_error(s, "redrive.yaml:2: cron.a.task: task 'enrihc' is not declared");
 }
 
-static void doors_open_to_others_need_tokens_and_tls(void **state)
+static void servers_open_to_others_need_tokens_and_tls(void **state)
 {
     struct sandbox *s = *state;
     static const char TOKENS[] =
@@ -687,7 +687,7 @@ int main(void)
         IN_SANDBOX(tokens_have_scopes_and_a_tenant),
         IN_SANDBOX(four_alerts_are_shipped_and_a_list_replaces_them),
         IN_SANDBOX(unknown_tasks_are_warned_of_or_refused),
-        IN_SANDBOX(doors_open_to_others_need_tokens_and_tls),
+        IN_SANDBOX(servers_open_to_others_need_tokens_and_tls),
         IN_SANDBOX(tls_is_two_files_which_only_a_server_reads),
         IN_SANDBOX(stores_are_known_by_their_scheme),
     };

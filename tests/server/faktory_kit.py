@@ -1,4 +1,4 @@
-"""The Faktory door as a program, and a client that speaks bytes."""
+"""The Faktory server as a program, and a client that speaks bytes."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ class ServerError(Exception):
     """An error reply."""
 
 
-class Door:
+class Server:
     """A running server; with it the commands of its standard input."""
 
     def __init__(self, store, *arguments):

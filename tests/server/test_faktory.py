@@ -1,4 +1,4 @@
-"""The Faktory door from outside: every verb, and everything that can be said wrongly."""
+"""The Faktory server from outside: every verb, and everything that can be said wrongly."""
 
 import contextlib
 import hashlib
@@ -13,30 +13,30 @@ import warnings
 
 import pytest
 
-from faktory_kit import Client, Door, LIMIT_S, PROGRAM, ROOT, ServerError, job, wait_until
+from faktory_kit import Client, Server, LIMIT_S, PROGRAM, ROOT, ServerError, job, wait_until
 from serve_kit import make_certificate
 
 
 @pytest.fixture
 def open_door(tmp_path):
-    doors = []
+    servers = []
 
     def open_one(*arguments, config=None):
         if config is not None:
             path = tmp_path / "redrive.yaml"
             path.write_text(config)
             arguments = ("--config", str(path), *arguments)
-        doors.append(Door(f"sqlite:{tmp_path}/jobs.db", *arguments))
-        return doors[-1]
+        servers.append(Server(f"sqlite:{tmp_path}/jobs.db", *arguments))
+        return servers[-1]
 
     yield open_one
-    for door in doors:
-        if not door.is_over:
-            door.close()
+    for server in servers:
+        if not server.is_over:
+            server.close()
 
 
 @pytest.fixture
-def door(open_door):
+def server(open_door):
     return open_door()
 
 
@@ -49,15 +49,15 @@ def tls_door(open_door, tmp_path):
     make_certificate(tmp_path, "server")
     (tmp_path / "server.pem").rename(tmp_path / "cert.pem")
     (tmp_path / "server.key").rename(tmp_path / "key.pem")
-    door = open_door("--tls", str(tmp_path), "--handshake", "500", "--password", "sesame=acme")
-    return door, ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    server = open_door("--tls", str(tmp_path), "--handshake", "500", "--password", "sesame=acme")
+    return server, ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_everything_works_over_tls(tls_door, version):
-    door, context = tls_door
+    server, context = tls_door
     context.minimum_version = context.maximum_version = version
-    client = door.worker(tls=context, password="sesame")
+    client = server.worker(tls=context, password="sesame")
     assert client.socket.version() == version.name.replace("_", ".")
     for n in range(3):
         client.push(f"job-0000{n}", args=["x" * 700_000])
@@ -75,13 +75,13 @@ def test_everything_works_over_tls(tls_door, version):
 
 
 def test_without_tls_nothing_is_said_where_tls_is_spoken(tls_door):
-    door, context = tls_door
-    plain = Client(door.port, greet=False)
+    server, context = tls_door
+    plain = Client(server.port, greet=False)
     plain.send('HELLO {"v":2}')
     with pytest.raises((EOFError, AssertionError, ConnectionError)):
         while True:
             assert "HI" not in (plain.reply() or "")
-    silent = Client(door.port, greet=False)
+    silent = Client(server.port, greet=False)
     assert silent.is_closed()
     old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
@@ -90,16 +90,16 @@ def test_without_tls_nothing_is_said_where_tls_is_spoken(tls_door):
         warnings.simplefilter("ignore")
         old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     with pytest.raises((ssl.SSLError, ConnectionError)):
-        door.connect(tls=old)
+        server.connect(tls=old)
     with pytest.raises(ServerError, match="Invalid password"):
-        door.connect(tls=context, password="wrong")
+        server.connect(tls=context, password="wrong")
 
 
 def test_clients_with_tls_that_vanish_leave_nothing_behind(tls_door):
-    door, context = tls_door
-    client = door.connect(tls=context, password="sesame")
+    server, context = tls_door
+    client = server.connect(tls=context, password="sesame")
     for n in range(30):
-        raw = socket.create_connection(("127.0.0.1", door.port), timeout=LIMIT_S)
+        raw = socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S)
         if n % 3 == 0:
             raw.sendall(b"\x16\x03\x01\x02\x00\x01")
         elif n % 3 == 1:
@@ -112,24 +112,24 @@ def test_clients_with_tls_that_vanish_leave_nothing_behind(tls_door):
 # ---- Handshake ----------------------------------------------------------------------------------
 
 
-def test_greeting_without_password_is_version_two(door):
-    assert door.connect().greeting == {"v": 2}
+def test_greeting_without_password_is_version_two(server):
+    assert server.connect().greeting == {"v": 2}
 
 
 def test_right_password_opens_and_wrong_one_does_not(open_door):
-    door = open_door("--password", "secret=acme", "--password", "other=globex")
-    door.connect(password="secret")
+    server = open_door("--password", "secret=acme", "--password", "other=globex")
+    server.connect(password="secret")
     with pytest.raises(ServerError, match="^ERR Invalid password$"):
-        door.connect(password="guess")
+        server.connect(password="guess")
     with pytest.raises(ServerError, match="^ERR Invalid password$"):
-        door.connect()
-    a, b = Client(door.port, password="secret"), Client(door.port, password="secret")
+        server.connect()
+    a, b = Client(server.port, password="secret"), Client(server.port, password="secret")
     assert a.greeting["s"] != b.greeting["s"] and a.greeting["i"] >= 4000
 
 
 def test_commands_may_follow_hello_at_once_and_old_clients_hash_once(open_door):
-    door = open_door("--password", "secret=acme")
-    client = door.connect(greet=False)
+    server = open_door("--password", "secret=acme")
+    client = server.connect(greet=False)
     greeting = json.loads(client.reply().split(" ", 1)[1])
     digest = hashlib.sha256(("secret" + greeting["s"]).encode()).hexdigest()
     client.send(f'HELLO {{"v":1,"pwdhash":"{digest}"}}', f"PUSH {job('job-00001')}", "INFO")
@@ -139,8 +139,8 @@ def test_commands_may_follow_hello_at_once_and_old_clients_hash_once(open_door):
 
 
 def test_each_password_sees_its_own_tenant(open_door):
-    door = open_door("--password", "secret=acme", "--password", "other=globex")
-    acme, globex = door.worker(password="secret"), door.worker(password="other")
+    server = open_door("--password", "secret=acme", "--password", "other=globex")
+    acme, globex = server.worker(password="secret"), server.worker(password="other")
     acme.push("job-acme-1")
     acme.push("job-both-1", args=["acme"])
     globex.push("job-both-1", args=["globex"])
@@ -179,42 +179,42 @@ def test_password_may_do_what_its_scopes_say(open_door, scope):
 
 
 def test_new_passwords_hold_for_connections_that_are_there(open_door):
-    door = open_door()
-    anybody = door.connect()
-    silent = Client(door.port, greet=False)
+    server = open_door()
+    anybody = server.connect()
+    silent = Client(server.port, greet=False)
     assert silent.reply() == 'HI {"v":2}'
-    door.tell("passwords one=acme two=acme:1")
+    server.tell("passwords one=acme two=acme:1")
     assert anybody.is_closed() and silent.is_closed()
-    one, two = door.connect(password="one"), door.connect(password="two")
+    one, two = server.connect(password="one"), server.connect(password="two")
     assert "scope" in two.error("INFO")
-    door.tell("passwords three=acme two=acme:5")
+    server.tell("passwords three=acme two=acme:5")
     assert one.is_closed()
     assert two.info()["total_queues"] == 0
     with pytest.raises(ServerError, match="Invalid password"):
-        door.connect(password="one")
-    assert door.connect(password="three").info()
+        server.connect(password="one")
+    assert server.connect(password="three").info()
     # The same password for another tenant is another one.
-    door.tell("passwords two=zoo")
+    server.tell("passwords two=zoo")
     assert two.is_closed()
 
 
 def test_passwords_that_change_while_one_is_hashed_are_the_ones_that_count(open_door):
-    door = open_door("--password", "one=acme")
+    server = open_door("--password", "one=acme")
     for _ in range(20):
-        client = Client(door.port, greet=False)
+        client = Client(server.port, greet=False)
         greeting = json.loads(client.reply().split(" ", 1)[1])
         digest = ("one" + greeting["s"]).encode()
         for _ in range(greeting["i"]):
             digest = hashlib.sha256(digest).digest()
         client.send("HELLO " + json.dumps({"v": 2, "pwdhash": digest.hex()}))
-        door.tell("passwords two=acme")
+        server.tell("passwords two=acme")
         try:
             assert client.reply() == "OK"
         except (EOFError, ServerError):
             pass
         # Let in before or not at all: now it is out.
         assert client.is_closed()
-        door.tell("passwords one=acme")
+        server.tell("passwords one=acme")
 
 
 class Walker:
@@ -238,8 +238,8 @@ def known_commands():
 
 
 def test_no_command_touches_the_jobs_of_another_tenant(open_door):
-    door = open_door("--password", "secret=acme", "--password", "other=globex")
-    acme = door.worker(wid="w-acme", password="secret")
+    server = open_door("--password", "secret=acme", "--password", "other=globex")
+    acme = server.worker(wid="w-acme", password="secret")
     later = "2100-01-01T00:00:00Z"
     for jid, more in (("job-held", {}), ("job-waits", {}), ("job-later", {"at": later}), ("job-dead", {"at": later})):
         acme.push(jid, queue="a" if jid == "job-held" else "default", **more)
@@ -248,7 +248,7 @@ def test_no_command_touches_the_jobs_of_another_tenant(open_door):
     before = acme.info()
     figures = lambda info: (info["queues"], info["sets"], info["total_enqueued"], info["total_failures"])
 
-    ask = Walker(door.worker(wid="w-globex", password="other"))
+    ask = Walker(server.worker(wid="w-globex", password="other"))
     assert figures(json.loads(ask("INFO"))["faktory"])[0] == {}
     assert ask("FETCH a default") is None
     assert ask('ACK {"jid":"job-held"}') == "OK"  # as for any job that nobody holds
@@ -287,15 +287,15 @@ def test_without_password_only_loopback_is_listened_on(tmp_path):
 @pytest.mark.parametrize("first", [
     b"GET / HTTP/1.1\r\n", b"HELLO\r\n", b"HELLO []\r\n", b'HELLO {"v":2\r\n', b"\x16\x03\x01\r\n",
     b"PUSH {}\r\n", b"\r\n", b'HELLO {"wid":7}\r\n'])
-def test_whoever_does_not_say_hello_is_cut_off(door, first):
-    client = door.connect(greet=False)
+def test_whoever_does_not_say_hello_is_cut_off(server, first):
+    client = server.connect(greet=False)
     client.reply()
     client.send(first)
     assert client.is_closed()
 
 
-def test_endless_hello_is_cut_off(door):
-    client = door.connect(greet=False)
+def test_endless_hello_is_cut_off(server):
+    client = server.connect(greet=False)
     client.reply()
     with pytest.raises((ConnectionError, AssertionError)):
         for _ in range(200):
@@ -304,28 +304,28 @@ def test_endless_hello_is_cut_off(door):
 
 
 def test_silence_instead_of_hello_is_cut_off(open_door):
-    door = open_door("--handshake", "300")
-    client = door.connect(greet=False)
+    server = open_door("--handshake", "300")
+    client = server.connect(greet=False)
     client.reply()
     assert client.is_closed()
 
 
 def test_connections_are_limited(open_door):
-    door = open_door("--max-connections", "2")
-    first, _ = door.connect(), door.connect()
-    third = door.connect(greet=False)
+    server = open_door("--max-connections", "2")
+    first, _ = server.connect(), server.connect()
+    third = server.connect(greet=False)
     with pytest.raises(ServerError, match="too many connections"):
         third.reply()
     assert third.is_closed()
     first.ask("INFO")
     first.send("END")
     assert first.is_closed()
-    wait_until(lambda: can_connect(door))
+    wait_until(lambda: can_connect(server))
 
 
-def can_connect(door):
+def can_connect(server):
     try:
-        return door.connect() is not None
+        return server.connect() is not None
     except (ServerError, ConnectionError):
         return False
 
@@ -333,8 +333,8 @@ def can_connect(door):
 # ---- PUSH ---------------------------------------------------------------------------------------
 
 
-def test_job_comes_back_as_it_was_sent(door):
-    client = door.worker()
+def test_job_comes_back_as_it_was_sent(server):
+    client = server.worker()
     sent = {"jid": "job-00001", "jobtype": "Mail", "args": [1, "ä", {"b": None}], "custom": {"x": [1]},
             "queue": "mail", "unheard": 1.5, "priority": 7, "backtrace": 20, "created_at": "yesterday"}
     assert client.ask("PUSH " + json.dumps(sent)) == "OK"
@@ -355,8 +355,8 @@ def test_job_comes_back_as_it_was_sent(door):
     ('{"jid":"job\\u0000\\u0001aaa","jobtype":"T","args":[]}', "ERR jid has a control character"),
     ('{"jid":"job-00001","jobtype":"T","args":[],"queue":"a\\nb"}', "ERR queue names must match"),
 ])
-def test_wrong_push_is_refused(door, text, error):
-    client = door.connect()
+def test_wrong_push_is_refused(server, text, error):
+    client = server.connect()
     assert client.error("PUSH " + text).startswith(error)
     assert client.info()["total_enqueued"] == 0
 
@@ -371,16 +371,16 @@ def test_jobtype_that_goes_on_behind_a_nul_is_refused(open_door):
     assert client.info()["total_enqueued"] == 0
 
 
-def test_second_push_of_a_jid_is_the_first_job(door):
-    client = door.worker()
+def test_second_push_of_a_jid_is_the_first_job(server):
+    client = server.worker()
     client.push("job-00001", args=[1])
     client.push("job-00001", args=[2])
     assert client.fetch()["args"] == [1]
     assert client.fetch() is None
 
 
-def test_bulk_push_tells_what_was_refused(door):
-    client = door.worker()
+def test_bulk_push_tells_what_was_refused(server):
+    client = server.worker()
     jobs = [job("job-00001"), '{"jid":"job-00002","args":[]}', job("job-00003"), "null"]
     answer = json.loads(client.ask("PUSHB [" + ",".join(jobs) + "]"))
     assert answer["job-00002"] == "jobs must have a jobtype parameter"
@@ -394,15 +394,15 @@ def test_bulk_push_tells_what_was_refused(door):
 
 
 @pytest.mark.parametrize("text", ["[1]", '["x"]', "[[]]", "[true]", "1", "{}"])
-def test_bulk_push_of_what_is_no_job_is_an_error(door, text):
-    client = door.connect()
+def test_bulk_push_of_what_is_no_job_is_an_error(server, text):
+    client = server.connect()
     assert client.error("PUSHB " + text).startswith("ERR invalid JSON")
     assert client.info()["total_enqueued"] == 0
 
 
 @pytest.mark.parametrize("queue", ["a b", "ä", "a/b", "*", "a:b", "x" * 256])
-def test_queues_have_names_that_stand_in_commands_as_they_are(door, queue):
-    client = door.connect()
+def test_queues_have_names_that_stand_in_commands_as_they_are(server, queue):
+    client = server.connect()
     assert "queue" in client.error("PUSH " + job("job-00001", queue=queue))
     client.push("job-00002", queue="A-z_0.9")
     assert client.fetch("A-z_0.9")["jid"] == "job-00002"
@@ -410,24 +410,24 @@ def test_queues_have_names_that_stand_in_commands_as_they_are(door, queue):
         assert "queue" in client.error(f"FETCH {queue}")
 
 
-def test_bulk_push_is_bounded(door):
-    client = door.connect()
+def test_bulk_push_is_bounded(server):
+    client = server.connect()
     assert "at most 20000 jobs" in client.error("PUSHB [" + "{}," * 20000 + "{}]")
     assert client.error("QUEUE PAUSE " + "q " * 101) == "ERR too many queues"
 
 
-def test_time_of_a_job_is_kept(door):
-    client = door.worker()
+def test_time_of_a_job_is_kept(server):
+    client = server.worker()
     client.push("job-00001", at="2100-01-01T00:00:00.5Z")
     client.push("job-00002", at="2001-01-01T00:00:00+01:00")
     assert client.info()["sets"]["scheduled"] == 1
     assert client.fetch()["jid"] == "job-00002"
-    door.tell(f"pass {100 * 366 * 86400 * 1000}")
+    server.tell(f"pass {100 * 366 * 86400 * 1000}")
     assert client.fetch()["jid"] == "job-00001"
 
 
-def test_megabyte_goes_there_and_back_and_more_is_refused(door):
-    client = door.worker()
+def test_megabyte_goes_there_and_back_and_more_is_refused(server):
+    client = server.worker()
     big = "x" * (1000 * 1000)
     client.push("job-00001", args=[big])
     assert client.fetch()["args"] == [big]
@@ -438,8 +438,8 @@ def test_megabyte_goes_there_and_back_and_more_is_refused(door):
 # ---- FETCH --------------------------------------------------------------------------------------
 
 
-def test_queues_come_in_the_order_named_and_priorities_within(door):
-    client = door.worker()
+def test_queues_come_in_the_order_named_and_priorities_within(server):
+    client = server.worker()
     client.push("job-low-1", queue="low", priority=9)
     client.push("job-high-1", queue="high", priority=1)
     client.push("job-high-2", queue="high")
@@ -448,8 +448,8 @@ def test_queues_come_in_the_order_named_and_priorities_within(door):
     assert order == ["job-high-3", "job-high-2", "job-high-1", "job-low-1"]
 
 
-def test_fetch_needs_queues_with_names(door):
-    client = door.worker()
+def test_fetch_needs_queues_with_names(server):
+    client = server.worker()
     assert client.error("FETCH") == "ERR must call fetch with at least one queue"
     assert client.error("FETCH  ") == "ERR must call fetch with at least one queue"
     assert client.error("FETCH a\x01b") == "ERR queue names must match [a-zA-Z0-9._-]+"
@@ -457,15 +457,15 @@ def test_fetch_needs_queues_with_names(door):
     assert client.error("FETCH " + "q " * 101) == "ERR too many queues"
 
 
-def test_fetch_waits_two_seconds_for_nothing(door):
-    client = door.worker()
+def test_fetch_waits_two_seconds_for_nothing(server):
+    client = server.worker()
     start = time.monotonic()
     assert client.fetch() is None
     assert 1.9 <= time.monotonic() - start < 10
 
 
-def test_waiting_fetch_is_woken_by_a_push(door):
-    producer, worker = door.connect(), door.worker()
+def test_waiting_fetch_is_woken_by_a_push(server):
+    producer, worker = server.connect(), server.worker()
     for n in range(5):
         worker.send("FETCH other default")
         time.sleep(0.02)
@@ -475,9 +475,9 @@ def test_waiting_fetch_is_woken_by_a_push(door):
         assert time.monotonic() - start < 1.5
 
 
-def test_many_waiting_fetches_share_many_jobs(door):
-    producer = door.connect()
-    workers = [door.worker(f"w{n}") for n in range(40)]
+def test_many_waiting_fetches_share_many_jobs(server):
+    producer = server.connect()
+    workers = [server.worker(f"w{n}") for n in range(40)]
     for worker in workers:
         worker.send("FETCH default")
     time.sleep(0.1)
@@ -486,11 +486,11 @@ def test_many_waiting_fetches_share_many_jobs(door):
     assert len(got) == 40
 
 
-def test_job_fetched_for_a_client_that_left_is_given_back(door):
+def test_job_fetched_for_a_client_that_left_is_given_back(server):
     """The waiting FETCH of a connection that is gone must not swallow a job."""
-    producer, worker = door.connect(), door.worker("w2")
+    producer, worker = server.connect(), server.worker("w2")
     for n in range(20):
-        gone = door.worker("w1")
+        gone = server.worker("w1")
         gone.send("FETCH default")
         gone.socket.shutdown(socket.SHUT_RDWR)
         gone.socket.close()
@@ -500,8 +500,8 @@ def test_job_fetched_for_a_client_that_left_is_given_back(door):
         worker.ack(got["jid"])
 
 
-def test_paused_queue_gives_nothing_until_it_is_resumed(door):
-    client, worker = door.connect(), door.worker()
+def test_paused_queue_gives_nothing_until_it_is_resumed(server):
+    client, worker = server.connect(), server.worker()
     client.push("job-00001")
     client.push("job-00002", queue="other")
     assert client.ask("QUEUE PAUSE default") == "OK"
@@ -515,8 +515,8 @@ def test_paused_queue_gives_nothing_until_it_is_resumed(door):
     assert worker.fetch() is None
 
 
-def test_producer_without_wid_may_fetch_too(door):
-    client = door.connect()
+def test_producer_without_wid_may_fetch_too(server):
+    client = server.connect()
     client.push("job-00001")
     assert client.fetch()["jid"] == "job-00001"
     client.ack("job-00001")
@@ -526,8 +526,8 @@ def test_producer_without_wid_may_fetch_too(door):
 # ---- ACK and FAIL -------------------------------------------------------------------------------
 
 
-def test_ack_completes_and_a_second_one_changes_nothing(door):
-    client = door.worker()
+def test_ack_completes_and_a_second_one_changes_nothing(server):
+    client = server.worker()
     client.push("job-00001")
     client.fetch()
     assert client.info()["sets"]["working"] == 1
@@ -538,19 +538,19 @@ def test_ack_completes_and_a_second_one_changes_nothing(door):
     assert (info["sets"]["working"], info["total_processed"], info["total_failures"]) == (0, 1, 0)
 
 
-def test_ack_of_another_worker_changes_nothing(door):
-    one, two = door.worker("w1"), door.worker("w2")
+def test_ack_of_another_worker_changes_nothing(server):
+    one, two = server.worker("w1"), server.worker("w2")
     one.push("job-00001")
     one.fetch()
     two.ack("job-00001")
     assert two.error('FAIL {"jid":"job-00001"}') == "ERR Job not found job-00001"
     assert two.info()["sets"]["working"] == 1
-    door.connect(wid="w1").ack("job-00001")
+    server.connect(wid="w1").ack("job-00001")
     assert two.info()["sets"]["working"] == 0
 
 
-def test_job_of_a_connection_without_wid_is_its_own(door):
-    client, other = door.connect(), door.connect()
+def test_job_of_a_connection_without_wid_is_its_own(server):
+    client, other = server.connect(), server.connect()
     client.push("job-00001")
     assert client.fetch()["jid"] == "job-00001"
     other.ack("job-00001")
@@ -560,13 +560,13 @@ def test_job_of_a_connection_without_wid_is_its_own(door):
     assert client.info()["sets"]["working"] == 0
 
 
-def test_stale_ack_does_not_touch_the_next_run(door):
-    one, two = door.worker("w1"), door.worker("w2")
+def test_stale_ack_does_not_touch_the_next_run(server):
+    one, two = server.worker("w1"), server.worker("w2")
     one.push("job-00001", reserve_for=60)
     one.fetch()
-    door.tell("pass 61000")
+    server.tell("pass 61000")
     wait_until(lambda: one.info()["sets"]["retries"] == 1)
-    door.tell("pass 60000")
+    server.tell("pass 60000")
     assert two.fetch()["failure"]["errtype"] == "LeaseExpired"
     one.ack("job-00001")
     assert two.info()["sets"]["working"] == 1
@@ -595,26 +595,26 @@ def test_ack_is_understood_after_a_restart(open_door):
     ("FAIL", "ERR invalid FAIL "), ("FAIL {}", "ERR missing JID"), ("FAIL []", "ERR invalid FAIL []"),
     ('FAIL {"jid":"never-was"}', "ERR Job not found never-was"),
 ])
-def test_wrong_settlements_are_refused(door, line, error):
-    client = door.worker()
+def test_wrong_settlements_are_refused(server, line, error):
+    client = server.worker()
     assert client.error(line).startswith(error)
 
 
-def test_failed_job_is_retried_on_faktorys_schedule_with_its_failure(door):
-    client = door.worker()
+def test_failed_job_is_retried_on_faktorys_schedule_with_its_failure(server):
+    client = server.worker()
     client.push("job-00001", retry=2)
     client.fetch()
     client.fail("job-00001", "ValidationError", "bad input", ["one", "two"])
     assert client.info()["sets"]["retries"] == 1
-    door.tell("pass 14000")
+    server.tell("pass 14000")
     assert client.fetch() is None
-    door.tell("pass 60000")
+    server.tell("pass 60000")
     failure = client.fetch()["failure"]
     assert (failure["errtype"], failure["message"]) == ("ValidationError", "bad input")
     assert (failure["retry_count"], failure["remaining"]) == (0, 2)
     assert failure["backtrace"] == ["one", "two"]
     client.fail("job-00001")
-    door.tell("pass 80000")
+    server.tell("pass 80000")
     failure = client.fetch()["failure"]
     assert (failure["errtype"], failure["retry_count"], failure["remaining"]) == ("IOError", 1, 1)
     client.fail("job-00001")
@@ -622,8 +622,8 @@ def test_failed_job_is_retried_on_faktorys_schedule_with_its_failure(door):
     assert (sets["retries"], sets["dead"], client.info()["total_failures"]) == (0, 1, 3)
 
 
-def test_retry_zero_is_discarded_and_minus_one_is_dead(door):
-    client = door.worker()
+def test_retry_zero_is_discarded_and_minus_one_is_dead(server):
+    client = server.worker()
     client.push("job-00001", retry=0)
     client.push("job-00002", retry=-1)
     for _ in range(2):
@@ -633,9 +633,9 @@ def test_retry_zero_is_discarded_and_minus_one_is_dead(door):
 
 
 def test_declared_task_follows_its_own_policy(open_door):
-    door = open_door(config="tasks:\n  Task:\n    retry: {strategy: fixed, initial_delay: 100ms, "
+    server = open_door(config="tasks:\n  Task:\n    retry: {strategy: fixed, initial_delay: 100ms, "
                             "max_attempts: 2, jitter: false}\n")
-    client = door.worker()
+    client = server.worker()
     client.push("job-00001", retry=25)
     client.push("job-00002", jobtype="Other")
     client.fetch()
@@ -648,13 +648,13 @@ def test_declared_task_follows_its_own_policy(open_door):
 
 def test_declared_task_honours_the_retries_of_the_client_unless_told_not_to(open_door):
     fast = "retry: {strategy: fixed, initial_delay: 100ms, max_retries: 5, jitter: false}"
-    door = open_door(config=f"tasks:\n  Free: {{{fast}}}\n  Strict: {{{fast}, client_retries: false}}\n")
-    client = door.worker()
+    server = open_door(config=f"tasks:\n  Free: {{{fast}}}\n  Strict: {{{fast}, client_retries: false}}\n")
+    client = server.worker()
     runs = {"Free": 0, "Strict": 0}
     for name in runs:
         client.push(f"job-{name}", jobtype=name, retry=1)
     while client.info()["sets"]["dead"] < 2:
-        door.tell("pass 1000")
+        server.tell("pass 1000")
         job = client.fetch()
         if job:
             runs[job["jobtype"]] += 1
@@ -671,8 +671,8 @@ def test_strict_tasks_refuse_unknown_jobtypes(open_door):
 # ---- BEAT ---------------------------------------------------------------------------------------
 
 
-def test_beat_answers_the_state_and_never_goes_back(door):
-    client = door.worker("w1")
+def test_beat_answers_the_state_and_never_goes_back(server):
+    client = server.worker("w1")
     client.push("job-00001")
     assert client.ask('BEAT {"wid":"w1","rss_kb":5}') == "OK"
     assert client.error('BEAT {"wid":"w9"}') == "ERR unknown worker w9"
@@ -681,26 +681,26 @@ def test_beat_answers_the_state_and_never_goes_back(door):
     assert json.loads(client.ask('BEAT {"wid":"w1","current_state":""}')) == {"state": "quiet"}
     assert client.fetch() is None
     assert json.loads(client.ask('BEAT {"wid":"w1","current_state":"terminate"}')) == {"state": "terminate"}
-    assert door.worker("w2").fetch()["jid"] == "job-00001"
+    assert server.worker("w2").fetch()["jid"] == "job-00001"
 
 
-def test_quiet_server_hands_out_nothing(door):
-    client = door.worker("w1")
+def test_quiet_server_hands_out_nothing(server):
+    client = server.worker("w1")
     client.push("job-00001")
-    door.tell("quiet")
+    server.tell("quiet")
     assert json.loads(client.ask('BEAT {"wid":"w1"}')) == {"state": "quiet"}
     assert client.fetch() is None
     client.push("job-00002")
-    door.tell("terminate")
+    server.tell("terminate")
     assert json.loads(client.ask('BEAT {"wid":"w1"}')) == {"state": "terminate"}
 
 
-def test_draining_server_tells_workers_to_quiet_and_then_to_terminate(door):
-    one, two, producer = door.worker("w1"), door.worker("w2"), door.connect()
+def test_draining_server_tells_workers_to_quiet_and_then_to_terminate(server):
+    one, two, producer = server.worker("w1"), server.worker("w2"), server.connect()
     for n in range(2):
         one.push(f"job-0000{n}")
     assert one.fetch() and two.fetch()
-    door.tell("drain 60000")
+    server.tell("drain 60000")
     assert json.loads(one.ask('BEAT {"wid":"w1"}')) == {"state": "quiet"}
     producer.push("job-00003")
     assert two.fetch() is None
@@ -714,19 +714,19 @@ def test_draining_server_tells_workers_to_quiet_and_then_to_terminate(door):
     assert producer.info()["sets"] == {"scheduled": 0, "retries": 1, "dead": 0, "working": 0}
     two.send("END")
     assert two.is_closed() and producer.is_closed()
-    assert door.process.wait(LIMIT_S) == 0
+    assert server.process.wait(LIMIT_S) == 0
 
 
-def test_drain_ends_with_its_grace(door):
-    client = door.worker()
-    door.tell("drain 300")
+def test_drain_ends_with_its_grace(server):
+    client = server.worker()
+    server.tell("drain 300")
     assert client.is_closed()
-    assert door.process.wait(LIMIT_S) == 0
+    assert server.process.wait(LIMIT_S) == 0
 
 
 def test_worker_without_beat_is_cut_off(open_door):
-    door = open_door("--beat", "700")
-    worker, producer = door.worker(), door.connect()
+    server = open_door("--beat", "700")
+    worker, producer = server.worker(), server.connect()
     end = time.monotonic() + 1.5
     while time.monotonic() < end:
         assert worker.ask('BEAT {"wid":"w1"}') == "OK"
@@ -743,8 +743,8 @@ def test_idle_client_is_cut_off_where_that_is_asked_for(open_door):
 # ---- The rest -----------------------------------------------------------------------------------
 
 
-def test_info_has_what_clients_look_for(door):
-    client = door.connect()
+def test_info_has_what_clients_look_for(server):
+    client = server.connect()
     client.push("job-00001", queue="a")
     client.push("job-00002", queue="b", at="2100-01-01T00:00:00Z")
     info = json.loads(client.ask("INFO"))
@@ -757,8 +757,8 @@ def test_info_has_what_clients_look_for(door):
 
 
 def test_info_has_workers_and_memory(open_door):
-    door = open_door("--beat", "700")
-    client, silent = door.connect(), door.worker("w1")
+    server = open_door("--beat", "700")
+    client, silent = server.connect(), server.worker("w1")
     state = json.loads(client.ask("INFO"))
     assert state["faktory"]["tasks"]["Workers"] == {"size": 1, "reaped": 0}
     assert 1 <= state["server"]["used_memory_mb"] < 1000
@@ -767,18 +767,18 @@ def test_info_has_workers_and_memory(open_door):
 
 
 def test_connections_of_one_address_are_limited(open_door):
-    door = open_door("--max-per-address", "2")
-    first, second = door.connect(), door.connect()
+    server = open_door("--max-per-address", "2")
+    first, second = server.connect(), server.connect()
     with pytest.raises(ServerError, match="this address"):
-        Client(door.port, greet=False).reply()
+        Client(server.port, greet=False).reply()
     first.send("END")
     assert first.is_closed()
     wait_until(lambda: second.info_of("server")["connections"] == 1)
-    door.connect().push("job-00001")
+    server.connect().push("job-00001")
 
 
-def test_flush_takes_everything_away(door):
-    client = door.worker()
+def test_flush_takes_everything_away(server):
+    client = server.worker()
     jobs = ",".join(job(f"job-{n:05}", at="2100-01-01T00:00:00Z" if n % 2 else None) for n in range(1203))
     assert client.ask(f"PUSHB [{jobs}]") == "{}"
     client.fetch()
@@ -789,8 +789,8 @@ def test_flush_takes_everything_away(door):
     assert client.fetch()["jid"] == "job-00000"
 
 
-def test_queue_remove_and_latency(door):
-    client = door.worker()
+def test_queue_remove_and_latency(server):
+    client = server.worker()
     for n in range(3):
         client.push(f"job-0000{n}", queue="old")
     client.push("job-00009", queue="new")
@@ -810,8 +810,8 @@ def test_queue_remove_and_latency(door):
     assert client.error("QUEUE LATENCY *") == "ERR QUEUE LATENCY does not support wildcards"
 
 
-def test_mutate_moves_what_it_is_told_to(door):
-    client = door.worker()
+def test_mutate_moves_what_it_is_told_to(server):
+    client = server.worker()
     later = {"at": "2100-01-01T00:00:00Z"}
     client.push("job-00001", "A", **later)
     client.push("job-00002", "A", args=["find me"], **later)
@@ -841,8 +841,8 @@ def test_mutate_moves_what_it_is_told_to(door):
         assert client.error("MUTATE " + line).startswith(error)
 
 
-def test_long_pattern_is_refused_and_large_jobs_hold_up_nobody(door):
-    client, other = door.worker(), door.connect()
+def test_long_pattern_is_refused_and_large_jobs_hold_up_nobody(server):
+    client, other = server.worker(), server.connect()
     for i in range(6):
         client.push(f"job-0000{i}", args=["a" * 900_000], at="2100-01-01T00:00:00Z")
     long = {"regexp": "*" + "a" * 20_000 + "b*"}
@@ -866,8 +866,8 @@ def test_long_pattern_is_refused_and_large_jobs_hold_up_nobody(door):
     ("*it broke twice*", True),
     ("*it broke thrice*", False),
 ])
-def test_pattern_goes_over_the_job_in_its_normal_form_with_its_failure(door, pattern, fits):
-    client = door.worker()
+def test_pattern_goes_over_the_job_in_its_normal_form_with_its_failure(server, pattern, fits):
+    client = server.worker()
     text = '{ "jobtype" : "Task", "args" : [ "\\u00e4", "a*b", { "k" : 1 } ],  "jid":"job-00001" }'
     assert client.ask("PUSH " + text) == "OK"
     client.fetch()
@@ -877,8 +877,8 @@ def test_pattern_goes_over_the_job_in_its_normal_form_with_its_failure(door, pat
     assert (sets["retries"], sets["dead"]) == ((0, 1) if fits else (1, 0))
 
 
-def test_dead_job_that_is_discarded_is_gone(door):
-    client = door.worker()
+def test_dead_job_that_is_discarded_is_gone(server):
+    client = server.worker()
     client.push("job-00001", retry=-1)
     client.fetch()
     client.fail("job-00001")
@@ -888,8 +888,8 @@ def test_dead_job_that_is_discarded_is_gone(door):
     assert client.fetch()["jid"] == "job-00001"
 
 
-def test_enterprise_verbs_answer_as_the_open_server_does(door):
-    client = door.connect()
+def test_enterprise_verbs_answer_as_the_open_server_does(server):
+    client = server.connect()
     assert client.error("TRACK GET job-00001") == "ERR tracking subsystem is only available in Faktory Enterprise"
     assert client.error("BATCH NEW {}") == "ERR batch subsystem is only available in Faktory Enterprise"
 
@@ -900,8 +900,8 @@ def test_enterprise_verbs_answer_as_the_open_server_does(door):
     b"BEAT null\r\n", b"ACK null\r\n", b"FAIL null\r\n", b"HELLO {}\r\n", b"*1\r\n", b"+OK\r\n", b"PUSH [[[[\r\n",
     b"PUSH " + b"[" * 5000 + b"\r\n", b"X" * 100000 + b"\r\n",
 ], ids=lambda line: repr(line[:20]))
-def test_rubbish_is_an_error_and_the_next_command_is_understood(door, line):
-    client = door.connect()
+def test_rubbish_is_an_error_and_the_next_command_is_understood(server, line):
+    client = server.connect()
     client.send(line)
     with pytest.raises(ServerError):
         client.reply()
@@ -909,8 +909,8 @@ def test_rubbish_is_an_error_and_the_next_command_is_understood(door, line):
 
 
 def test_line_over_the_limit_is_refused(open_door):
-    door = open_door("--max-line", "100000")
-    client = door.connect()
+    server = open_door("--max-line", "100000")
+    client = server.connect()
     client.send(b"PUSH " + b"x" * 120000)
     with pytest.raises(ServerError, match="line is over 100000 bytes"):
         client.reply()
@@ -919,17 +919,17 @@ def test_line_over_the_limit_is_refused(open_door):
 
 def test_unfinished_commands_share_a_budget(open_door):
     mib = 1024 * 1024
-    door = open_door("--max-held", str(32 * mib))
-    small = door.connect()
-    before = door.peak_mib()
-    greedy = [door.connect() for _ in range(24)]
+    server = open_door("--max-held", str(32 * mib))
+    small = server.connect()
+    before = server.peak_mib()
+    greedy = [server.connect() for _ in range(24)]
     beginning = b'PUSH {"jid":"job-00001","jobtype":"T","args":["'
     for client in greedy:
         with contextlib.suppress(ConnectionError):
             client.socket.sendall(beginning + b"x" * (7 * mib))
     # Those that fit may go on; each of the others has been told and cut off.
     wait_until(lambda: small.info_of("server")["connections"] <= 6)
-    assert door.peak_mib() - before < 100
+    assert server.peak_mib() - before < 100
     small.push("job-00002")
     assert small.fetch()["jid"] == "job-00002"
     for client in greedy:
@@ -937,34 +937,34 @@ def test_unfinished_commands_share_a_budget(open_door):
         client.socket.close()
     wait_until(lambda: small.info_of("server")["connections"] == 1)
     # All of it has been given back.
-    client = door.connect()
+    client = server.connect()
     client.push("job-00003", args=["x" * (mib // 2)])
 
 
 def test_command_that_is_not_finished_in_time_is_cut_off(open_door):
-    door = open_door("--command", "300")
-    client = door.connect()
+    server = open_door("--command", "300")
+    client = server.connect()
     client.socket.sendall(b"PUSH {")
     with pytest.raises(ServerError, match="not finished in time"):
         client.reply()
     assert client.is_closed()
     # One that waits between commands does not.
-    client = door.connect()
+    client = server.connect()
     client.push("job-00001")
     time.sleep(1.2)
     client.push("job-00002")
 
 
-def test_commands_may_come_in_pieces(door):
-    client = door.connect()
+def test_commands_may_come_in_pieces(server):
+    client = server.connect()
     for byte in f"PUSH {job('job-00001')}\r\nINFO\r\n".encode():
         client.socket.sendall(bytes([byte]))
     assert client.reply() == "OK"
     assert json.loads(client.reply())["faktory"]["total_enqueued"] == 1
 
 
-def test_pipelined_commands_are_answered_in_order(door):
-    client = door.worker()
+def test_pipelined_commands_are_answered_in_order(server):
+    client = server.worker()
     lines, expected = [], []
     for n in range(600):
         lines += [f"PUSH {job(f'job-{n:05}')}", "WHAT", "FETCH default", f'ACK {{"jid":"job-{n:05}"}}', 'BEAT {"wid":"w1"}']
@@ -993,24 +993,24 @@ def pipeline(client, lines):
     return replies
 
 
-def test_client_that_sends_ahead_is_read_no_faster_than_it_is_served(door):
-    client = door.connect()
-    before = door.peak_mib()
+def test_client_that_sends_ahead_is_read_no_faster_than_it_is_served(server):
+    client = server.connect()
+    before = server.peak_mib()
     bulk = ",".join(job(f"same-{i:06}", "T") for i in range(20_000))
     assert set(pipeline(client, [f"PUSHB [{bulk}]"] * 8)) == {"{}"}
-    assert door.peak_mib() - before < 120
+    assert server.peak_mib() - before < 120
 
 
-def test_long_lines_sent_ahead_are_read_no_faster_than_they_are_served(door):
-    client = door.connect()
-    before = door.peak_mib()
+def test_long_lines_sent_ahead_are_read_no_faster_than_they_are_served(server):
+    client = server.connect()
+    before = server.peak_mib()
     text = "a" * 1_000_000
     assert set(pipeline(client, ["PUSH " + job(f"same-{i % 4}-job", "T", [text]) for i in range(128)])) == {"OK"}
-    assert door.peak_mib() - before < 72
+    assert server.peak_mib() - before < 72
 
 
-def test_pipelined_fetches_share_what_there_is(door):
-    client = door.worker()
+def test_pipelined_fetches_share_what_there_is(server):
+    client = server.worker()
     client.send(*[f"PUSH {job(f'job-{n:05}')}" for n in range(100)])
     client.send(*["FETCH default"] * 103)
     for _ in range(100):
@@ -1020,14 +1020,14 @@ def test_pipelined_fetches_share_what_there_is(door):
     assert [client.reply() for _ in range(3)] == [None] * 3
 
 
-def test_clients_that_come_and_go_leave_nothing_behind(door):
+def test_clients_that_come_and_go_leave_nothing_behind(server):
     """Connections that break off at any point, and at the end every job is done once."""
-    threads = [threading.Thread(target=be_unreliable, args=(door.port, n)) for n in range(8)]
+    threads = [threading.Thread(target=be_unreliable, args=(server.port, n)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    client = door.worker("last")
+    client = server.worker("last")
     left = client.info()
     assert left["total_processed"] + left["total_enqueued"] + left["sets"]["working"] == 8 * 25
     while left["total_enqueued"] > 0:
@@ -1052,18 +1052,18 @@ def be_unreliable(port, number):
             client.socket.close()
 
 
-def test_end_answers_what_came_before(door):
-    client = door.connect()
+def test_end_answers_what_came_before(server):
+    client = server.connect()
     client.send(f"PUSH {job('job-00001')}", "INFO", "END", "INFO")
     assert client.reply() == "OK"
     assert json.loads(client.reply())["faktory"]["total_enqueued"] == 1
     assert client.is_closed()
 
 
-def test_client_that_sends_no_more_is_answered_but_gets_no_job(door):
+def test_client_that_sends_no_more_is_answered_but_gets_no_job(server):
     for attempt in range(10):
         queue = f"line-{attempt}"
-        client = door.worker()
+        client = server.worker()
         client.send(*[f"PUSH {job(f'job-{attempt}-{n:05}', queue=queue)}" for n in range(1000)], f"FETCH {queue}", "INFO",
                     b"half a li")
         client.socket.shutdown(socket.SHUT_WR)
@@ -1074,24 +1074,24 @@ def test_client_that_sends_no_more_is_answered_but_gets_no_job(door):
         if fetched is None:
             break  # else the server was faster than the last word of the client
     assert fetched is None
-    wait_until(lambda: door.connect().info()["queues"][queue] == 1000)
+    wait_until(lambda: server.connect().info()["queues"][queue] == 1000)
 
 
 def test_stop_answers_what_was_asked(open_door):
-    door = open_door()
-    client, waiting = door.connect(), door.worker()
+    server = open_door()
+    client, waiting = server.connect(), server.worker()
     waiting.send("FETCH default")
     client.push("job-00001", queue="other")
-    door.tell("stop")
+    server.tell("stop")
     assert waiting.reply() is None
     assert waiting.is_closed() and client.is_closed()
-    door.close()
+    server.close()
 
 
 def test_client_that_takes_no_answers_is_cut_off(open_door):
     """What waits for it is bounded, and so is the time."""
-    door = open_door("--send", "1000")
-    client, other = door.worker(), door.connect()
+    server = open_door("--send", "1000")
+    client, other = server.worker(), server.connect()
     client.push("job-00001", args=["x" * 900000], reserve_for=60)
     client.socket.setblocking(False)
     line = b'PUSH {"jid":"job-00001","jobtype":"' + b"T" * 200 + b'"}\r\n'

@@ -1,4 +1,4 @@
-"""Clients that others have written, unchanged, against the Faktory door."""
+"""Clients that others have written, unchanged, against the Faktory server."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 import foreign_kit
-from faktory_kit import Door, wait_until
+from faktory_kit import Server, wait_until
 from serve_kit import LIMIT_S, Bench, make_certificate, wait_for
 
 # What has to be fetched may be slow to come.
@@ -133,15 +133,15 @@ def test_client_and_worker_come_in_over_tls(foreign, tmp_path):
     (tmp_path / "server.pem").rename(tmp_path / "cert.pem")
     (tmp_path / "server.key").rename(tmp_path / "key.pem")
     foreign.env.update(SSL_CERT_FILE=str(tmp_path / "cert.pem"), NODE_EXTRA_CA_CERTS=str(tmp_path / "cert.pem"))
-    door = Door(f"sqlite:{tmp_path}/jobs.db", "--tls", str(tmp_path))
-    url = f"tcp+tls://127.0.0.1:{door.port}"
+    server = Server(f"sqlite:{tmp_path}/jobs.db", "--tls", str(tmp_path))
+    url = f"tcp+tls://127.0.0.1:{server.port}"
     assert foreign.run(url, "produce") == [{"rejected": 0}]
     worker = foreign.work(url, tmp_path / "worker")
     wait_for(lambda: sorted(line["args"][0] for line in worker.said() if line.get("jobtype") == "Good") == [1, 2, 3, 4],
              lambda: f"the good jobs\n{worker.said()}\n{worker.errors()}")
     worker.process.send_signal(signal.SIGTERM)
     worker.ends()
-    door.close()
+    server.close()
 
 
 def check_runs(runs, name):
@@ -197,13 +197,13 @@ def test_worker_obeys_the_orders_of_the_server(foreign, tmp_path):
     lives = []
     try:
         for order in ("quiet", "terminate"):
-            door = Door(f"sqlite:{tmp_path}/{order}.db")
-            worker = foreign.work(f"tcp://127.0.0.1:{door.port}", tmp_path / order)
-            lives.append((order, door, door.connect(), worker, tmp_path / f"gate-{order}"))
-        for order, door, client, worker, gate in lives:
+            server = Server(f"sqlite:{tmp_path}/{order}.db")
+            worker = foreign.work(f"tcp://127.0.0.1:{server.port}", tmp_path / order)
+            lives.append((order, server, server.connect(), worker, tmp_path / f"gate-{order}"))
+        for order, server, client, worker, gate in lives:
             client.push("slow-job-1", "Slow", [str(gate)])
             wait_until(lambda: client.info()["sets"]["working"] == 1)
-            door.tell(order)
+            server.tell(order)
             # When this has its answer, no FETCH is under way that came before the order.
             client.push("a-job-of-nobody", "Good", [1], queue="elsewhere")
             client.push("good-job-1", "Good", [1])
@@ -220,5 +220,5 @@ def test_worker_obeys_the_orders_of_the_server(foreign, tmp_path):
             assert [run["jobtype"] for run in worker.said() if "jobtype" in run] == ["Slow"]
     finally:
         foreign.close()
-        for _, door, _, _, _ in lives:
-            door.close()
+        for _, server, _, _, _ in lives:
+            server.close()

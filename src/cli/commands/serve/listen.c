@@ -63,7 +63,7 @@ static int open_http(struct serve *serve, struct redrive_err *err)
     return rc;
 }
 
-int serve_open_doors(struct serve *serve, struct redrive_err *err)
+int serve_open_servers(struct serve *serve, struct redrive_err *err)
 {
     int rc = open_http(serve, err);
     return rc < 0 ? rc : serve_open_faktory(serve, err);
@@ -71,7 +71,7 @@ int serve_open_doors(struct serve *serve, struct redrive_err *err)
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
-void serve_quiet_doors(struct serve *serve)
+void serve_quiet_servers(struct serve *serve)
 {
     if (serve->rest) {
         rest_set_ready(serve->rest, false);

@@ -204,11 +204,11 @@ void serve_drain_release(struct serve *serve);
 /* ---- Where clients come in (commands/serve/listen.c)
  * --------------------------------------------------- */
 
-int serve_open_doors(struct serve *serve, struct redrive_err *err);
+int serve_open_servers(struct serve *serve, struct redrive_err *err);
 /* Reads the certificate that the configuration names into serve->tls, or NULL. */
 int serve_load_tls(struct serve *serve, struct redrive_err *err);
 /* Hands out no more work, and says so to /ready and to workers. Clients can still connect. */
-void serve_quiet_doors(struct serve *serve);
+void serve_quiet_servers(struct serve *serve);
 /* How many clients each server may let in at one time: as many as the configuration says, and the
  * limit on open files allows. */
 uint32_t serve_clients_allowed(const struct config *config);

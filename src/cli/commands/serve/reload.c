@@ -54,8 +54,8 @@ static void log_report(const struct serve *serve, const struct config_report *re
 }
 
 /* A port that is open stays open, whatever the file says now. */
-static int check_doors(const struct serve *serve, const struct config *config,
-                       struct redrive_err *err)
+static int check_servers(const struct serve *serve, const struct config *config,
+                         struct redrive_err *err)
 {
     const char *http = serve->session.config->listen.http;
     if (config->n_tokens > 0 || !serve->http || endpoint_is_loopback(http))
@@ -185,7 +185,7 @@ static void on_reloaded(struct serve_call *call)
 static int prepare(struct serve *serve, struct redrive_err *err)
 {
     struct config *config = serve->reload.config;
-    int rc = check_doors(serve, config, err);
+    int rc = check_servers(serve, config, err);
     if (rc == 0)
         rc = serve_check_work(serve, config, err);
     if (rc == 0 && config->listen.tls.cert)

@@ -60,7 +60,7 @@ static void stop(struct serve *serve, int64_t grace_ms)
     serve->is_stopping = true;
     if (is_first) {
         supervisor_stopping();
-        serve_quiet_doors(serve);
+        serve_quiet_servers(serve);
     }
     serve_drain_http(serve, grace_ms);
     serve_drain_faktory(serve, grace_ms);
@@ -117,7 +117,7 @@ static int start(struct serve *serve, struct redrive_err *err)
     if (rc == 0 && serve_has_work(serve, serve->config))
         rc = serve_start_pool(serve, serve->config, err);
     if (rc == 0)
-        rc = serve_open_doors(serve, err);
+        rc = serve_open_servers(serve, err);
     return rc;
 }
 
