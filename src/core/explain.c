@@ -46,7 +46,7 @@ static struct decision decide_with_delay(const struct explain *e, uint32_t n, in
     return decide(&job, &outcome, &policy, e->classifier);
 }
 
-/* A schedule that goes on for longer than this is not followed to its end. */
+/* A schedule of more retries than this is not followed to its end. */
 #define FITS_MAX 10000
 
 static void follow_usual(struct explain *e, uint32_t n, int64_t delay_ms)

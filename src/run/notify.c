@@ -210,8 +210,7 @@ void notifier_on_alert(const struct alert_event *event, void *ctx)
         hand_in(n, &n->targets[2 * i + 1], event->json);
 }
 
-/* ---- Start and stop
- * ------------------------------------------------------------------------------------ */
+/* ---- Start and stop ------------------------------------------------------------------------ */
 
 int notifier_new(const struct notifier_options *options, struct notifier **ret,
                  struct redrive_err *err)

@@ -113,8 +113,7 @@ struct runner {
     void *stopped_ctx;
 };
 
-/* ---- For callers that have jobs
- * ----------------------------------------------------------------- */
+/* ---- For callers that have jobs ------------------------------------------------------------ */
 
 /* Takes a job. `ret` (may be NULL) is the handle for runner_cancel, valid until `done` is called.
  * STOPPING after runner_stop; NOMEM, INVALID: not taken, `done` will not be called. */

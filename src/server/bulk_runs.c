@@ -1,3 +1,4 @@
+/* bulk_runs.c - hands chunks of redrives to the committer at a rate. */
 #include "server/bulk_runs.h"
 
 #include <inttypes.h>

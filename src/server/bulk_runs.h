@@ -1,8 +1,8 @@
 /* bulk_runs.h - dead letters that are redriven at a rate, long after the request was answered.
  *
  * A run is a bulk (engine/verbs/bulk.h) whose chunks a timer paces. It holds no thread. When it is
- * stopped between two chunks nothing is half done: what has not come back is still dead. Each has a
- * number; numbers go on rising when the process is restarted, so that none means two runs.
+ * stopped between two chunks nothing is half done: a job that was not redriven is still dead. Each
+ * has a number; numbers go on rising when the process is restarted, so that none means two runs.
  */
 #ifndef SERVER_BULK_RUNS_H
 #define SERVER_BULK_RUNS_H
@@ -36,11 +36,11 @@ int bulk_runs_start(struct bulk_runs *all, const struct bulk_run_spec *spec, int
 /* Writes those of a tenant that are under way, one object each. */
 void bulk_runs_write(struct bulk_runs *all, struct str tenant, struct json_writer *w);
 
-/* Stops one: nothing more is redriven than the chunk that the committer may have in hand. False:
- * the tenant has none of that number. */
+/* Stops one: nothing more is redriven than a chunk that the committer is working on. False: the
+ * tenant has none of that number. */
 bool bulk_runs_cancel(struct bulk_runs *all, struct str tenant, int64_t id);
 
-/* Stops all of them, and waits for the chunks that the committer has in hand; from now on none is
+/* Stops all of them, and waits for the chunks that the committer is working on; from now on none is
  * started. */
 void bulk_runs_stop(struct bulk_runs *all);
 

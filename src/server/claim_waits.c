@@ -1,3 +1,4 @@
+/* claim_waits.c - lines of waiting claims, and which of them asks next. */
 #include "server/claim_waits.h"
 
 #include <pthread.h>
@@ -140,8 +141,8 @@ static void on_answer(struct op *op, void *ctx)
             timer_set(all->timers, &wait->timer, wait->until_ms);
         ask_on(wait, &asking);
     } else {
-        /* Whoever was given jobs, or goes, leaves the rest to the next one; when everything ends
-         * there is no rest. */
+        /* A claim that got jobs, or ends, leaves the rest to the next one, unless the server
+         * stops. */
         if (line && op->code != REDRIVE_E_STOPPING)
             wake_first(line, &asking);
         leave(all, wait);
@@ -213,7 +214,7 @@ void claim_waits_ready(struct claim_waits *all)
     ask(all, &asking);
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Start and end ------------------------------------------------------------------------- */
 
 /* Answers those that sleep and may not go on; when all is closed that is every one. */
 static void end_sleepers(struct claim_waits *all, bool closes)

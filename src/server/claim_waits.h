@@ -22,7 +22,7 @@ struct claim_line;
 
 struct claim_wait {
     struct claim_op claim; /* filled in by the caller; the answer is here */
-    struct str key;        /* those with the same key ask for the same; lives as long as this */
+    struct str key;        /* claims with the same key ask for the same; valid as long as this */
     int64_t until_ms;      /* clock_monotonic_ms; how long it may wait */
     void (*done)(struct claim_wait *wait);
     /* False: it may not wait any more. NULL: it may. Called with a lock held: must not call back.

@@ -1,3 +1,4 @@
+/* events.c - the ring of events, the clients, and the thread that writes to them. */
 #include "server/events.h"
 
 #include <inttypes.h>
@@ -22,10 +23,10 @@
 /* Events that are looked at while the committer may have to wait for the ring. */
 #define LOOK_AT 128
 
-/* Between two writes to one who is behind. */
+/* Between two writes to a client that is behind. */
 #define PAUSE_NS 2000000
 
-/* How long a client waits before it comes back, in ms. */
+/* How long a client waits before it reconnects, in ms. */
 #define HELLO "retry: 2000\n\n"
 
 /* The strings of an event lie one behind the other. */
@@ -115,7 +116,7 @@ void event_hub_event(const struct engine_event *event, void *ctx)
     struct event_hub *hub = ctx;
     pthread_mutex_lock(&hub->mutex);
     struct kept *slot = &hub->ring[hub->next_id % hub->capacity];
-    /* One that could not be kept belongs to nobody, so nobody is told of it. */
+    /* An event that could not be stored has no tenant, so it is sent to no client. */
     if (!copy(slot, event))
         slot->event = (struct engine_event){0};
     hub->next_id++;
@@ -229,7 +230,7 @@ static void drop(struct event_hub *hub, struct client *c)
     pthread_mutex_lock(&hub->mutex);
 }
 
-/* Without the mutex: who may listen is for others to say. */
+/* Without the mutex: the callback takes other locks. */
 static bool may_listen(struct client *c, uint64_t n_checks)
 {
     if (c->n_checks == n_checks)
@@ -248,7 +249,7 @@ static bool write_out(const struct event_hub *hub, const struct client *c)
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* The mutex is held, but not while somebody is written to. True: there may be more to do. */
+/* The mutex is held, but not while a client is written to. True: there may be more to do. */
 static bool serve_all(struct event_hub *hub)
 {
     bool more = false;
@@ -281,7 +282,7 @@ static void wait_a_while(struct event_hub *hub)
     (void)pthread_cond_timedwait(&hub->wake, &hub->mutex, &at);
 }
 
-/* A sink has room for a few chunks, and somebody has to take them out. */
+/* A sink holds a few chunks, and its client has to read them. */
 static void breathe(struct event_hub *hub)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -340,8 +341,8 @@ static int check_room(const struct event_hub *hub, struct redrive_err *err)
         return err_set(err, REDRIVE_E_STOPPING, "shutting down");
     if (hub->n_clients < EVENT_HUB_MAX_CLIENTS)
         return 0;
-    (void)err_set(err, REDRIVE_E_STOPPING, "nobody more can listen to events");
-    err_detail(err, "%d clients do", EVENT_HUB_MAX_CLIENTS);
+    (void)err_set(err, REDRIVE_E_STOPPING, "too many clients listen to events");
+    err_detail(err, "at most %d clients may", EVENT_HUB_MAX_CLIENTS);
     return REDRIVE_E_STOPPING;
 }
 
@@ -415,7 +416,7 @@ int event_kinds_parse(struct str names, uint32_t *ret, struct redrive_err *err)
     return 0;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Start and end ------------------------------------------------------------------------- */
 
 static void release(struct event_hub *hub)
 {

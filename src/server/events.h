@@ -1,15 +1,15 @@
-/* events.h - what happens, told to whoever listens, as server-sent events.
+/* events.h - sends what happens to clients, as server-sent events.
  *
  *     committer's thread                hub's thread
  *     on_event ──► ring of the latest ──► for each client: filter ──► sink (an http_stream)
  *
- * Events get rising numbers and are kept in a ring. Each client has its place in it, which is all
- * that is kept for it here: a client that comes back names the last number it has seen and goes on
- * from there. One that asks for what the ring no longer has, or falls so far behind, gets one
- * `reset` instead of what it missed: it should read again what it shows. Numbers go on rising when
- * the process is restarted, so that a client cannot mistake new events for old ones.
+ * Events get rising numbers and are kept in a ring. Of each client only its position in the ring is
+ * kept: a client that reconnects names the last number it has seen and goes on from there. One that
+ * asks for what the ring no longer has, or falls so far behind, gets one `reset` instead of what it
+ * missed: it should read again what it shows. Numbers go on rising when the process is restarted,
+ * so that a client cannot mistake new events for old ones.
  *
- * Everybody hears of one tenant only.
+ * A client gets the events of one tenant only.
  */
 #ifndef SERVER_EVENTS_H
 #define SERVER_EVENTS_H

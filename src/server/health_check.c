@@ -1,3 +1,4 @@
+/* health_check.c - a thread that reads the health from the store, and its waiting callers. */
 #include "server/health_check.h"
 
 #include <pthread.h>
@@ -18,11 +19,11 @@ struct health_check {
     bool is_started;
 
     pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t wake;   /* for the thread, and after its end for whoever ended it */
+    pthread_cond_t wake;   /* for the thread, and after its end for health_check_free */
     struct list waiting;
-    size_t ringing; /* those that a timer answers at the moment, and that are no longer waiting */
+    size_t answering; /* those that a timer answers at the moment, and that are no longer waiting */
     bool stopping;
-    int64_t asked_ms;               /* monotonic: when the read in hand began; 0: there is none */
+    int64_t asked_ms;               /* monotonic: when the current read began; 0: there is none */
     int64_t asked_wall_ms;          /* the same moment */
     struct health_check_facts last; /* of the last read, its failure included */
 };
@@ -38,8 +39,7 @@ const char *health_check_store_name(const struct health_check_facts *facts)
     }
 }
 
-/* ---- What is known ----------------------------------------------------------------------------
- */
+/* ---- What is known ------------------------------------------------------------------------- */
 
 /* The mutex is held. */
 static bool is_silent(const struct health_check *c)
@@ -47,7 +47,7 @@ static bool is_silent(const struct health_check *c)
     return c->asked_ms != 0 && clock_monotonic_ms() - c->asked_ms >= HEALTH_CHECK_PATIENCE_MS;
 }
 
-/* What units have shown counts for more than what a read has, which may be old. */
+/* The result of the last unit comes before that of the last read, which may be old. */
 static struct health_check_facts facts_now(struct health_check *c)
 {
     struct store_status_view store_status;
@@ -76,10 +76,9 @@ static void answer(struct health_check *c, struct health_check_wait *wait)
     wait->done(wait, &facts);
 }
 
-/* ---- The thread --------------------------------------------------------------------------------
- */
+/* ---- The thread ---------------------------------------------------------------------------- */
 
-/* A failure leaves the figures as they were. */
+/* A failure leaves the values as they were. */
 static void note(struct health_check *c, int rc, const struct health_check_facts *read)
 {
     struct health_check_facts *last = &c->last;
@@ -105,7 +104,7 @@ static int read_figures(struct health_check *c, const struct health_thresholds *
     return rc;
 }
 
-/* Takes all who wait; nobody else answers them from then on. The mutex is held. */
+/* Takes all waiting calls; only the caller answers them from then on. The mutex is held. */
 static void take_all(struct health_check *c, struct list *ret)
 {
     list_init(ret);
@@ -156,8 +155,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- Whoever asks ------------------------------------------------------------------------------
- */
+/* ---- Asking -------------------------------------------------------------------------------- */
 
 static void on_patience_over(struct timer *timer)
 {
@@ -170,14 +168,14 @@ static void on_patience_over(struct timer *timer)
     if (is_ours) {
         list_remove(&wait->link);
         wait->is_taken = true;
-        c->ringing++;
+        c->answering++;
     }
     pthread_mutex_unlock(&c->mutex);
     if (!is_ours)
         return;
     answer(c, wait);
     pthread_mutex_lock(&c->mutex);
-    c->ringing--;
+    c->answering--;
     pthread_cond_signal(&c->wake);
     pthread_mutex_unlock(&c->mutex);
 }
@@ -200,8 +198,7 @@ void health_check_ask(struct health_check *c, struct health_check_wait *wait)
         answer(c, wait);
 }
 
-/* ---- Life cycle --------------------------------------------------------------------------------
- */
+/* ---- Life cycle ---------------------------------------------------------------------------- */
 
 int health_check_new(const char *store_url, struct timers *timers,
                      struct store_status *store_status, int64_t (*now_ms)(void *ctx), void *ctx,
@@ -234,7 +231,7 @@ int health_check_new(const char *store_url, struct timers *timers,
 static void await_timers(struct health_check *c)
 {
     pthread_mutex_lock(&c->mutex);
-    while (c->ringing > 0)
+    while (c->answering > 0)
         pthread_cond_wait(&c->wake, &c->mutex);
     pthread_mutex_unlock(&c->mutex);
 }

@@ -1,10 +1,10 @@
-/* health_check.h - the health of the queue, told without waiting for the store.
+/* health_check.h - the health of the queue, without waiting for the store.
  *
- * One thread with a store handle of its own reads the figures when somebody asks. Whoever asks is
- * answered with them, or after HEALTH_CHECK_PATIENCE_MS with those that were read last; and at once
- * with those while a read takes longer than that, or while units have shown that the store is away
- * (engine/store_status.h). So the answer comes in time whatever has become of the store, and says
- * so.
+ * One thread with a store handle of its own reads the health when it is asked for. The caller gets
+ * the result, or after HEALTH_CHECK_PATIENCE_MS the last one that was read. It gets the last one at
+ * once while a read takes longer than that, or while units have shown that the store is away
+ * (engine/store_status.h). So the answer comes in time whatever the state of the store, and says
+ * what that is.
  */
 #ifndef SERVER_HEALTH_CHECK_H
 #define SERVER_HEALTH_CHECK_H
@@ -17,11 +17,11 @@
 
 struct health_check;
 
-/* What is known; all of it is the receiver's. */
+/* What is known; the receiver owns all of it. */
 struct health_check_facts {
     struct redrive_health health; /* as of read_ms */
     size_t workers;
-    int64_t read_ms; /* wall time; 0: the figures have never been read */
+    int64_t read_ms; /* wall time; 0: never read */
     enum {
         HEALTH_CHECK_OK,
         HEALTH_CHECK_FAILING,     /* it can be read, and units fail */
@@ -32,7 +32,7 @@ struct health_check_facts {
     struct redrive_err err; /* why it is not OK; of a silent one nothing is known */
 };
 
-/* One question; embedded in what belongs to whoever asks, until `done` is called. */
+/* One question; embedded in an object of the caller, valid until `done` is called. */
 struct health_check_wait {
     struct list link;
     struct timer timer;
@@ -43,13 +43,13 @@ struct health_check_wait {
     void (*done)(struct health_check_wait *wait, const struct health_check_facts *facts);
 };
 
-/* Opens the store; timers and store_status are borrowed. The store's figures are read for the time
- * that `now_ms` gives. */
+/* Opens the store; timers and store_status are borrowed. The store is read for the time that
+ * `now_ms` gives. */
 int health_check_new(const char *store_url, struct timers *timers,
                      struct store_status *store_status, int64_t (*now_ms)(void *ctx), void *ctx,
                      struct health_check **ret, struct redrive_err *err);
-/* Ends the thread; who still waits is answered, and every `done` has returned. Not from a timer.
- * NULL does nothing. */
+/* Ends the thread; calls that still wait are answered, and every `done` has returned. Not from a
+ * timer. NULL does nothing. */
 void health_check_free(struct health_check *health_check);
 
 /* `thresholds` and `done` are set. */

@@ -1,3 +1,4 @@
+/* held_jobs.c - a map of claimed jobs and when their leases end. */
 #include "server/held_jobs.h"
 
 #include <pthread.h>
@@ -113,7 +114,7 @@ static void add(struct held_jobs *all, const struct lease *lease, int64_t now_ms
     all->n++;
 }
 
-/* ---- What is heard of them ------------------------------------------------------------------- */
+/* ---- Changes ------------------------------------------------------------------------------- */
 
 void held_jobs_add(struct held_jobs *all, const struct lease *lease, int64_t now_ms)
 {
@@ -160,7 +161,7 @@ void held_jobs_event(const struct engine_event *event, void *ctx)
     pthread_mutex_unlock(&all->mutex);
 }
 
-/* ---- Who waits for them ---------------------------------------------------------------------- */
+/* ---- Reading ------------------------------------------------------------------------------- */
 
 size_t held_jobs_count(struct held_jobs *all, int64_t now_ms)
 {

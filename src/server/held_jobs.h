@@ -1,5 +1,5 @@
-/* held_jobs.h - jobs that remote workers claimed through this server and have in hand, as far as it
- * knows: a server that stops waits for them.
+/* held_jobs.h - jobs that remote workers claimed through this server and have not settled, as far
+ * as it knows: a server that stops waits for them.
  *
  * A job is held from its claim on until it is settled, cancelled or taken back in this process, or
  * until its lease ends. It may have been settled at another server: what the store says of the

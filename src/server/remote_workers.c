@@ -1,3 +1,4 @@
+/* remote_workers.c - a list of workers and their job counts. */
 #include "server/remote_workers.h"
 
 #include <pthread.h>
@@ -9,7 +10,7 @@
 #include "base/text/buf.h"
 #include "base/time/clock.h"
 
-/* Two names, the sign between them, and some room. */
+/* Two names, the sign between them, and some spare bytes. */
 #define KEY_MAX_BYTES 1024
 
 struct remote {
@@ -17,7 +18,7 @@ struct remote {
     struct str tenant;
     struct str name;
     int64_t started_ms;
-    int64_t alive_until_ms; /* unless it has jobs in hand */
+    int64_t alive_until_ms; /* unless it has jobs */
     int64_t written_ms;     /* 0: never */
     uint32_t running;
     uint32_t most; /* at one time, so far */
@@ -33,7 +34,7 @@ struct remote_workers {
     pthread_mutex_t mutex;
     struct map map; /* tenant, NUL, name → struct remote */
     struct list list;
-    struct remote *last; /* whom the last event was about: events come in rows */
+    struct remote *last; /* the worker of the last event: the next is often about the same */
     struct buf key;
 };
 
@@ -61,7 +62,7 @@ void remote_workers_free(struct remote_workers *all)
     free(all);
 }
 
-/* ---- Who is there; the mutex is held --------------------------------------------------------- */
+/* ---- The list; the mutex is held --------------------------------------------------------- */
 
 static struct str key_of(struct remote_workers *all, struct str tenant, struct str name)
 {
@@ -115,7 +116,7 @@ static void drop(struct remote_workers *all, struct remote *one)
     free(one);
 }
 
-/* ---- What is heard of them ------------------------------------------------------------------- */
+/* ---- Events -------------------------------------------------------------------------------- */
 
 void remote_workers_seen(struct remote_workers *all, struct str tenant, struct str name,
                          int64_t now_ms, int64_t waits_until_ms)
@@ -145,9 +146,9 @@ void remote_workers_gone(struct remote_workers *all, struct str tenant, struct s
     pthread_mutex_unlock(&all->mutex);
 }
 
-/* Whether the job is no longer in the hands of the worker. One that was ended by hand may not have
- * been before either: the count is too low then until the last job in hand has ended, which does
- * less harm than a worker that has one for ever. */
+/* Whether the worker no longer has the job. It may not have had a job that was ended by hand
+ * either: then the count is too low until its last job has ended, which does less harm than a
+ * worker that has one for ever. */
 static bool takes_away(const struct engine_event *event)
 {
     return event->ran || event->kind == ENGINE_EVENT_CANCELLED ||
@@ -181,7 +182,8 @@ void remote_workers_event(const struct engine_event *event, void *ctx)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* Jobs in hand keep a silent worker for a while only: they may have ended in another process. */
+/* Jobs keep a silent worker in the list for a while only: they may have ended in another
+ * process. */
 static bool is_gone(const struct remote *one, int64_t now_ms)
 {
     const int64_t until_ms = one->alive_until_ms + (one->running > 0 ? REMOTE_HOLDS_MS : 0);
@@ -230,7 +232,7 @@ size_t remote_workers_collect(struct remote_workers *all, int64_t now_ms, bool l
         if (n == REMOTE_BATCH_MAX)
             break;
         if (gone && one->written_ms == 0) {
-            drop(all, one); /* nobody has seen it */
+            drop(all, one); /* it has no row yet */
         } else if (gone) {
             (*ret)[n++] = row_of(one, true, arena);
             drop(all, one);

@@ -1,13 +1,13 @@
-/* remote_workers.h - the workers that come through a door, so that they are seen like others.
+/* remote_workers.h - workers that claim through this server, so that they are listed like others.
  *
- * A worker that claims over HTTP under a name, or says HELLO with a wid, has no hand in the store;
- * the server writes its row (engine/report/worker_row.h) on its behalf. What it has in hand is
- * counted from the events of its jobs. It is there as long as it has jobs in hand, is waiting for
- * some, or was heard of within WORKER_GONE_MS; a door that knows it to be gone says so.
+ * A worker that claims over HTTP under a name, or says HELLO with a wid, has no access to the
+ * store; the server writes its row (engine/report/worker_row.h) on its behalf. Its jobs are counted
+ * from their events. It is listed as long as it has jobs, is waiting for some, or was active within
+ * WORKER_GONE_MS; the interface that sees it disconnect says so.
  *
- * Whoever has a timer collects the rows that are due, in small batches, each worker at most once in
- * REMOTE_EVERY_MS; nothing else here touches the store. There are at most REMOTE_WORKERS_MAX; more
- * work as well, but are not shown. Any thread may call anything.
+ * The server collects the rows that are due on a timer, in small batches, each worker at most once
+ * in REMOTE_EVERY_MS; nothing else here touches the store. There are at most REMOTE_WORKERS_MAX;
+ * more work as well, but are not shown. Any thread may call anything.
  */
 #ifndef SERVER_REMOTE_WORKERS_H
 #define SERVER_REMOTE_WORKERS_H
@@ -20,7 +20,7 @@
 #define REMOTE_BATCH_MAX   256
 #define REMOTE_EVERY_MS    10000   /* between two rows of a worker, at least */
 #define REMOTE_REFRESH_MS  20000   /* at most, also when nothing has changed */
-#define REMOTE_HOLDS_MS    3600000 /* after the last word of a worker with jobs in hand */
+#define REMOTE_HOLDS_MS    3600000 /* after the last sign of a worker with jobs */
 
 struct remote_workers;
 
@@ -29,14 +29,14 @@ struct remote_workers *remote_workers_new(void);
 /* NULL does nothing, here and below. */
 void remote_workers_free(struct remote_workers *all);
 
-/* It has been heard of, and may say nothing for a while: it waits for jobs until then. Times here
- * are those of the engine (engine_now_ms). */
+/* It is active, and may be silent for a while: it waits for jobs until then. Times here are those
+ * of the engine (engine_now_ms). */
 void remote_workers_seen(struct remote_workers *all, struct str tenant, struct str name,
                          int64_t now_ms, int64_t waits_until_ms);
 /* It has gone. */
 void remote_workers_gone(struct remote_workers *all, struct str tenant, struct str name);
 
-/* An engine_event_fn whose context is this: what a worker has in hand. */
+/* An engine_event_fn whose context is this: counts the jobs of workers. */
 void remote_workers_event(const struct engine_event *event, void *ctx);
 
 /* The rows that are to be written now, those of workers that have gone among them; all of them

@@ -1,3 +1,4 @@
+/* timer.c - the thread that fires timers. */
 #include "server/timer.h"
 
 #include <pthread.h>
@@ -11,9 +12,9 @@ struct timers {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* for the thread: another first timer, or the end */
-    pthread_cond_t silent;  /* for those who wait until a timer has rung */
+    pthread_cond_t idle;    /* for threads that wait until a timer has fired */
     struct list set;        /* the earliest first */
-    struct timer *ringing;
+    struct timer *firing;
     bool ending;
 };
 
@@ -38,13 +39,13 @@ static void *run(void *arg)
             continue;
         }
         list_remove(&first->link);
-        b->ringing = first;
+        b->firing = first;
         pthread_mutex_unlock(&b->mutex);
         /* It may be gone afterwards. */
-        first->ring(first);
+        first->fire(first);
         pthread_mutex_lock(&b->mutex);
-        b->ringing = NULL;
-        pthread_cond_broadcast(&b->silent);
+        b->firing = NULL;
+        pthread_cond_broadcast(&b->idle);
     }
     pthread_mutex_unlock(&b->mutex);
     return NULL;
@@ -67,8 +68,8 @@ void timer_set(struct timers *b, struct timer *timer, int64_t at_ms)
 void timer_unset(struct timers *b, struct timer *timer)
 {
     pthread_mutex_lock(&b->mutex);
-    while (b->ringing == timer && !pthread_equal(pthread_self(), b->thread))
-        pthread_cond_wait(&b->silent, &b->mutex);
+    while (b->firing == timer && !pthread_equal(pthread_self(), b->thread))
+        pthread_cond_wait(&b->idle, &b->mutex);
     list_remove(&timer->link);
     pthread_mutex_unlock(&b->mutex);
 }
@@ -76,7 +77,7 @@ void timer_unset(struct timers *b, struct timer *timer)
 static void destroy(struct timers *b)
 {
     pthread_cond_destroy(&b->changed);
-    pthread_cond_destroy(&b->silent);
+    pthread_cond_destroy(&b->idle);
     pthread_mutex_destroy(&b->mutex);
     free(b);
 }
@@ -94,7 +95,7 @@ int timers_new(struct timers **ret, struct redrive_err *err)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&b->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    pthread_cond_init(&b->silent, NULL);
+    pthread_cond_init(&b->idle, NULL);
     if (pthread_create(&b->thread, NULL, run, b) != 0) {
         destroy(b);
         return err_set(err, REDRIVE_E_NOMEM, "cannot start the thread of timers");

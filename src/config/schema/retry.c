@@ -258,8 +258,7 @@ static const struct field RETRY_FIELDS[] = {
 
 _Static_assert(sizeof RETRY_FIELDS / sizeof RETRY_FIELDS[0] == N_IN_FILE + 1, "`on` is the last");
 
-/* ---- Checks of several keys together
- * ------------------------------------------------------------ */
+/* ---- Checks of several keys together ------------------------------------------------------- */
 
 /* The value to blame for a pair that does not fit: the first of the two that was given here. */
 static const struct node *blame(const struct node *map, const char *first, const char *second)

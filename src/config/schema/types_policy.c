@@ -181,8 +181,7 @@ static const char *expects_jitter(const struct field *field, char out[EXPECTS_MA
 
 const struct field_type TYPE_JITTER = {FIELD_SCALAR, bind_jitter, write_jitter, expects_jitter};
 
-/* ---- An explicit list of delays ----------------------------------------------------------------
- */
+/* ---- An explicit list of delays ------------------------------------------------------------ */
 
 /* [struct redrive_backoff] To give a list is to choose the strategy. */
 static void bind_delays(struct binder *b, const struct field *field, const struct node *node,

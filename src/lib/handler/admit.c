@@ -55,8 +55,7 @@ void slot_give_back(struct redrive_run *run)
     caller_wake(&next->caller);
 }
 
-/* ---- The phases, in their order ---------------------------------------------------------------
- */
+/* ---- The phases, in their order ------------------------------------------------------------ */
 
 /* No retry is due after the deadline: decide() has seen to that. */
 static enum admission pass_due(struct redrive_run *run, int64_t *ret_wake_ms, enum ending *ret)

@@ -118,8 +118,7 @@ struct redrive_queue {
     size_t n_alive; /* threads */
 };
 
-/* ---- For all (queue/queue.c)
- * ---------------------------------------------------------------------- */
+/* ---- For all (queue/queue.c) --------------------------------------------------------------- */
 
 /* A condition variable that measures by the monotonic clock. */
 void queue_cond_init(pthread_cond_t *cond);

@@ -257,8 +257,7 @@ void pool_stop(struct pool *pool, int64_t grace_ms)
         uv_timer_start(&pool->give_up, on_give_up, limit_ms, 0);
 }
 
-/* ---- Start and end
- * ----------------------------------------------------------------------------------- */
+/* ---- Start and end ------------------------------------------------------------------------- */
 
 static int add_task(struct pool *pool, const struct config_task *config, struct redrive_err *err)
 {

@@ -150,8 +150,7 @@ struct pool {
     struct pool_task tasks[];
 };
 
-/* ---- The committer (pool/pool.c)
- * ----------------------------------------------------------------- */
+/* ---- The committer (pool/pool.c) ----------------------------------------------------------- */
 
 /* Has the operation handed in at the end of this turn; call->answered is called on the loop. */
 void pool_send(struct pool_call *call, struct op *op);
@@ -206,8 +205,7 @@ void pool_lease_init(struct pool_task *task);
 /* Begins with heartbeats if there are none yet. */
 void pool_lease_watch(struct pool_task *task);
 
-/* ---- The worker's row (pool/worker_row.c)
- * ---------------------------------------------------------- */
+/* ---- The worker's row (pool/worker_row.c) -------------------------------------------------- */
 
 void pool_row_init(struct pool *pool);
 /* Writes the row, unless a write is under way. */

@@ -31,8 +31,7 @@ static void fail_unbegun(struct stream_run *run)
     run_later(&run->base, finish_unbegun);
 }
 
-/* ---- Which program gets which job
- * --------------------------------------------------------------------- */
+/* ---- Which program gets which job ---------------------------------------------------------- */
 
 /* Ids are unique within a tenant only, and answers carry no more than the id. */
 static bool has_id(const struct stream_worker *worker, const char *id)

@@ -1,3 +1,4 @@
+/* audit.c - writes the log lines of administrators' actions and of refusals. */
 #include "server/auth/audit.h"
 
 #include "base/time/clock.h"

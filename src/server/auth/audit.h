@@ -1,12 +1,12 @@
-/* audit.h - who changed what, and who was turned away: the same lines for every server.
+/* audit.h - log lines about what administrators did and which clients were refused.
  *
  *     INFO  admin_action interface=http token=ops tenant=default client=10.0.0.7
  *           action="POST /queues/{queue}/pause" target=mail result=done
  *     WARN  access_refused interface=http token="" client=10.0.0.9 action="GET /jobs"
  *           error="the token is not known" more=0
  *
- * Actions are those that need the scope admin; each has a line. Refusals are at a stranger's will,
- * so they are written at most once a second, with the number of those in between.
+ * Actions are those that need the scope admin; each has a line. Any client can cause refusals, so
+ * they are written at most once a second, with the number of those in between.
  */
 #ifndef SERVER_AUTH_AUDIT_H
 #define SERVER_AUTH_AUDIT_H

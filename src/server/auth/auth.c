@@ -1,3 +1,4 @@
+/* auth.c - compares tokens; without tokens, looks where a request comes from. */
 #include "server/auth/auth.h"
 
 #include <arpa/inet.h>
@@ -80,7 +81,7 @@ static bool is_this_machine(struct str host)
            ntohl(v4.s_addr) >> 24 == 127;
 }
 
-/* What a proxy adds on the way. */
+/* The headers that a proxy adds. */
 static bool is_forwarded(const struct http_request *request)
 {
     return http_header(request, "Forwarded").ptr || http_header(request, "Via").ptr ||

@@ -1,16 +1,16 @@
-/* auth.h - who asks, and what they may do.
+/* auth.h - identifies the client of a request, and what it may do.
  *
  * With tokens in the configuration a request names one, `Authorization: Bearer TOKEN`; its SHA-256
- * is compared with every hash of the configuration, in a time that tells nothing. Without tokens
- * every client that can reach the server is let in, as tenant `default` with every scope; it then
- * listens on loopback or on a Unix socket only, and a request must look as if a program of this
- * machine had sent it. A browser can be talked by any web page into sending one, but then it says
- * so, by Sec-Fetch-Site, by the Host of that page's name or by its Origin. Most proxies say that
- * they have passed a request on (Forwarded, X-Forwarded-For, Via …); one that does not cannot be
+ * is compared with every hash of the configuration, in constant time. Without tokens every client
+ * that can reach the server is accepted, as tenant `default` with every scope; it then listens on
+ * loopback or on a Unix socket only, and a request must look as if a program of this machine had
+ * sent it. Any web page can make a browser send one, but then the browser says so: by
+ * Sec-Fetch-Site, by a Host with that page's name, or by the Origin. Most proxies say that they
+ * have passed a request on (Forwarded, X-Forwarded-For, Via …); one that does not cannot be
  * recognized.
  *
  * A browser may bring its token in a cookie instead (auth/session.h); then a page of this server
- * must have had the request sent.
+ * must have sent the request.
  */
 #ifndef SERVER_AUTH_AUTH_H
 #define SERVER_AUTH_AUTH_H
@@ -22,7 +22,7 @@ struct principal {
     struct str tenant;
     uint32_t scopes; /* bits of enum config_scope */
     const char *name;
-    const struct config_token *token; /* NULL: it came in without */
+    const struct config_token *token; /* NULL: it has none */
 };
 
 enum auth_verdict {
@@ -43,7 +43,7 @@ enum auth_verdict auth_check(const struct config *config, const struct http_requ
 /* The token of the header Authorization; {NULL, 0}: there is none. */
 struct str auth_bearer(const struct http_request *request);
 
-/* Whether one that was let in by a former configuration may still do what needs the scope: its
+/* Whether a client that an earlier configuration accepted may still do what needs the scope: its
  * token is there, of the same tenant and with the scope; or there were no tokens, and are none now.
  * Scope 0: every client may. */
 bool auth_still_holds(const struct config *in_force, const struct principal *principal,

@@ -1,3 +1,4 @@
+/* session.c - reads and writes the cookie of a login. */
 #include "server/auth/session.h"
 
 #include "base/text/base64.h"
@@ -28,7 +29,7 @@ struct str session_token(const struct http_request *request, uint8_t out[SESSION
     return len > 0 ? (struct str){(const char *)out, (size_t)len} : (struct str){NULL, 0};
 }
 
-/* ---- Who had it sent ------------------------------------------------------------------------- */
+/* ---- Which page sent it -------------------------------------------------------------------- */
 
 bool session_is_origin_of(struct str origin, struct str host)
 {
@@ -57,7 +58,7 @@ bool session_is_own_page(const struct http_request *request)
 
 /* ---- The cookie that goes -------------------------------------------------------------------- */
 
-/* Behind a proxy that ends TLS the browser speaks TLS as well. */
+/* Behind a proxy that ends TLS the browser uses TLS as well. */
 static bool is_secure(const struct http_request *request)
 {
     return http_is_tls(request) ||

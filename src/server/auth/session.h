@@ -27,7 +27,7 @@
 /* The token of the request's cookie, in `out`; {NULL, 0}: it has none, or one that is none. */
 struct str session_token(const struct http_request *request, uint8_t out[SESSION_TOKEN_MAX]);
 
-/* Whether a page of this server had the browser send it, as far as is told. */
+/* Whether a page of this server had the browser send it, as far as the headers say. */
 bool session_is_own_page(const struct http_request *request);
 
 /* Whether an Origin is that of the Host, if there is one: with either scheme, since a proxy may end

@@ -1,3 +1,4 @@
+/* rate_samples.c - samples the counters and computes rates from them. */
 #include "server/dashboard/rate_samples.h"
 
 #include <pthread.h>
@@ -93,7 +94,7 @@ static struct tenant_rates *rates_of(struct rate_samples *samples, struct str te
     return rates;
 }
 
-/* Counters with a label tell the same once more, by task, queue and class. The mutex is held. */
+/* Counters with a label count the same again, by task, queue and class. The mutex is held. */
 static void note(struct rate_samples *samples, const struct counter *counter, int64_t now_ms)
 {
     const int kind = counter->label.len == 0 ? kind_of(counter->name) : -1;
@@ -121,7 +122,7 @@ int64_t rate_samples_take(struct rate_samples *samples, struct store *store, int
     return rest_ms < REST_MAX_MS ? rest_ms : REST_MAX_MS;
 }
 
-/* ---- Telling --------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* Counters that are smaller than before are those of another store, or of one that lost some. */
 static void write_span(struct json_writer *w, const struct sample *from, const struct sample *to)

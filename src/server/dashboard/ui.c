@@ -1,3 +1,4 @@
+/* ui.c - answers the paths under /ui/. */
 #include "server/dashboard/ui.h"
 
 #include "base/err.h"

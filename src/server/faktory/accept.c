@@ -1,4 +1,4 @@
-/* accept.c - clients come in: as many as there may be, and each is greeted. */
+/* accept.c - accepts clients up to the limits, and greets each. */
 #include "server/faktory/private.h"
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ static void on_spare_closed(uv_handle_t *handle)
     faktory_server_handle_closed(handle);
 }
 
-/* libuv does not look for clients any more until the last one that it told of has been taken. */
+/* libuv accepts no more clients until the last one that it reported has been taken. */
 static void turn_away(struct faktory_server *server)
 {
     server->is_one_too_many = server->is_spare_used;
@@ -62,7 +62,7 @@ static void log_refusal(struct faktory_conn *conn, const char *why)
                   LOG_S("error", why), LOG_I("more", held_back));
 }
 
-/* Whether there is room for it; otherwise it is told. */
+/* Whether the limits allow it; otherwise it gets an error. */
 static bool is_welcome(struct faktory_conn *conn)
 {
     struct faktory_server *server = conn->server;

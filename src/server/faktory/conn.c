@@ -1,3 +1,4 @@
+/* conn.c - a connection: bytes in, commands in order, replies out. */
 #include "server/faktory/private.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 /* Of the first line. */
 #define HELLO_MAX_BYTES ((size_t)16 * 1024)
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Start and end ------------------------------------------------------------------------- */
 
 static void free_if_over(struct faktory_conn *conn)
 {
@@ -37,7 +38,7 @@ static void on_closed(uv_handle_t *handle)
     faktory_conn_touch(conn);
 }
 
-/* Calls that nobody has in hand are over; the others come back. */
+/* Calls that the committer does not have are over; the others will be answered. */
 static void cancel_calls(struct faktory_conn *conn)
 {
     LIST_FOREACH (&conn->calls, link) {
@@ -202,7 +203,8 @@ static void count_bytes(struct faktory_conn *conn, size_t n)
                               n / FAKTORY_LOAD_BYTES);
 }
 
-/* What is left is the beginning of a command, unless there was no room to look at it. */
+/* What is left is the beginning of a command, unless the connection already had too many
+ * commands. */
 static void note_unfinished(struct faktory_conn *conn, bool has_taken_any)
 {
     const bool is_begun = conn->in && has_room(conn);
@@ -212,7 +214,7 @@ static void note_unfinished(struct faktory_conn *conn, bool has_taken_any)
         conn->unfinished_ms = clock_monotonic_ms();
 }
 
-/* Takes whole lines as long as there is room for what they ask; whether there was one. */
+/* Takes whole lines as long as the connection may have more commands; whether there was one. */
 static bool parse(struct faktory_conn *conn)
 {
     bool any = false;
@@ -298,7 +300,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
     faktory_conn_touch(conn);
 }
 
-/* Reads exactly while there is room for more commands. */
+/* Reads only while the connection may have more commands. */
 static void choose_reading(struct faktory_conn *conn)
 {
     bool must_wait = !list_empty(&conn->calls) && faktory_input_is_scarce(conn->server);

@@ -1,4 +1,4 @@
-/* drain.c - the last minute of a server: workers are told to go, and may settle until then.
+/* drain.c - the graceful stop: workers are asked to exit, and may settle until then.
  *
  * BEAT answers `quiet` first and `terminate` the next time. The server has drained when no worker
  * is connected any more, or when the time is over.

@@ -1,9 +1,8 @@
 /* fetch.c - FETCH: a job now, or when there is one, or nothing after two seconds.
  *
- * Fetches that wait for the same queues stand in a group, in the order in which they came. When
- * jobs become ready the first of each group asks; only when it gets one do two more ask, then four:
- * so a thousand idle workers cost one question, not a thousand, and a thousand jobs still find
- * them.
+ * Fetches that wait for the same queues are in a group, in the order in which they came. When jobs
+ * become ready the first of each group asks; only when it gets one do two more ask, then four: so a
+ * thousand idle workers cost one question, not a thousand, and a thousand jobs still find them.
  */
 #include "server/faktory/private.h"
 
@@ -236,7 +235,7 @@ static void hand_out(struct fetch_call *f, const struct job *job)
     faktory_held_add(server, job);
 }
 
-/* Nobody is there to run them. */
+/* The connection has gone: no worker will run them. */
 static void give_back(struct fetch_call *f)
 {
     const size_t n = f->claim.n;

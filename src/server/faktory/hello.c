@@ -1,7 +1,7 @@
-/* hello.c - the handshake: who is it, and may it come in?
+/* hello.c - the handshake: checks the password of a client.
  *
- * The password is checked on a thread of libuv's pool: the client chooses how often it comes, and
- * thousands of rounds of SHA-256 are not for the loop.
+ * The password is checked on a thread of libuv's pool: a client may connect as often as it likes,
+ * and thousands of rounds of SHA-256 would hold up the loop.
  */
 #include "server/faktory/private.h"
 
@@ -110,7 +110,7 @@ void faktory_conn_hello(struct faktory_conn *conn, struct str verb, struct str a
     arena_init(&arena);
     bool is_one = str_is(verb, "HELLO") && faktory_hello_read(args, &arena, &hello, NULL) == 0;
     if (!is_one)
-        faktory_conn_end(conn); /* it speaks something else: nothing to be said */
+        faktory_conn_end(conn); /* it uses another protocol: no answer would be understood */
     else if (hello.wid.len > FAKTORY_WID_MAX ||
              (hello.wid.len > 0 && !faktory_is_name(hello.wid))) {
         faktory_put_error(&conn->out, "invalid wid");

@@ -1,8 +1,8 @@
 /* input.c - bytes of clients that are not a whole command yet, within a budget.
  *
  * All connections together may hold options.max_held_bytes; a few kilobytes of each are free. When
- * there is no room the client with the longest unfinished command has to go: clients that send
- * short ones never notice.
+ * the budget is used up, the client with the longest unfinished command is disconnected: clients
+ * that send short ones never notice.
  */
 #include "server/faktory/private.h"
 
@@ -63,7 +63,7 @@ static struct faktory_conn *longest_unfinished(struct faktory_server *server)
 }
 
 /* Whether the connection, which will have `total` unfinished bytes, may have a block of this size;
- * others may have to go for it. */
+ * other clients may be disconnected for it. */
 static bool make_room(struct faktory_conn *conn, size_t capacity, size_t total)
 {
     struct faktory_server *server = conn->server;
@@ -79,7 +79,7 @@ static bool make_room(struct faktory_conn *conn, size_t capacity, size_t total)
     return true;
 }
 
-/* Room for as much again, but for no more than the longest line and what is read behind it. */
+/* Space for as much again, but for no more than the longest line and what is read behind it. */
 static size_t grown(const struct faktory_conn *conn, size_t total)
 {
     const size_t most = conn->server->options.max_line_bytes + FAKTORY_READ_BYTES;

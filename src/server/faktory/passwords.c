@@ -1,3 +1,4 @@
+/* passwords.c - reads passwords from files and variables, and compares them. */
 #include "server/faktory/passwords.h"
 
 #include <stdatomic.h>
@@ -21,7 +22,7 @@ struct faktory_passwords {
     size_t n;
 };
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Start and end ------------------------------------------------------------------------- */
 
 struct faktory_passwords *faktory_passwords_new(void)
 {

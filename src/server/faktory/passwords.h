@@ -1,4 +1,4 @@
-/* passwords.h - who may come in through the Faktory server, and what they may do.
+/* passwords.h - which clients may use the Faktory server, and what they may do.
  *
  * The protocol has the client prove that it knows the password by a hash with the server's salt, so
  * the server needs the passwords themselves; the hashes of `tokens` cannot serve here. A set never

@@ -3,7 +3,7 @@
  *     bytes ──► conn (lines) ──► verbs ──► call ──► committer
  *     bytes ◄── conn (in order) ◄── reply ◄── answered ◄──┘
  *
- * A call is one operation for one or more consecutive commands of a connection. It stands in the
+ * A call is one operation for one or more consecutive commands of a connection. It is in the
  * connection's list, in the order of the commands, until its reply has been taken. All of it is on
  * the loop's thread, but for what the server's mutex guards.
  */
@@ -103,7 +103,7 @@ struct faktory_call {
 struct faktory_conn {
     struct faktory_server *server;
     uv_tcp_t tcp;
-    struct faktory_tls *tls; /* NULL: it speaks without */
+    struct faktory_tls *tls; /* NULL: without TLS */
     struct sockaddr_storage address;
     bool is_counted;     /* among the server's addresses */
     struct list link;    /* of the server's */
@@ -119,7 +119,7 @@ struct faktory_conn {
 
     int iterations;
     char salt[17];
-    struct faktory_passwords *passwords; /* among which is its own; NULL: it came in without */
+    struct faktory_passwords *passwords; /* among which is its own; NULL: it needed none */
     const struct faktory_password *password;
     uint32_t scopes;
     struct str tenant;             /* the server's */
@@ -127,7 +127,7 @@ struct faktory_conn {
     char name[32];                 /* of the one that holds its jobs, if it has no wid */
 
     struct faktory_block *in;
-    size_t start; /* what stands before it has been taken */
+    size_t start; /* what is before it has been taken */
     size_t scanned;
     struct list calls;
     unsigned load;
@@ -149,12 +149,12 @@ struct faktory_conn {
 struct faktory_server {
     struct faktory_options options;
     struct faktory_passwords *passwords; /* in force; NULL: none are needed */
-    struct map tenants;                  /* the names of those that have come in */
+    struct map tenants;                  /* the names of those that have connected */
     struct tls_identity *tls;            /* NULL: without TLS */
     struct log_pace refusals;
     uv_tcp_t listener;
     uint16_t port;
-    uv_tcp_t spare;       /* takes a client in whom there is no memory for, and closes it */
+    uv_tcp_t spare;       /* takes a client that there is no memory for, and closes it */
     bool is_spare_used;   /* it is being closed */
     bool is_one_too_many; /* another such client waits for it */
     uv_async_t async;
@@ -217,13 +217,13 @@ struct str faktory_key(struct faktory_server *server, struct str a, struct str b
 /* The server's copy of a tenant's name, kept as long as the server; {NULL, 0} without memory. */
 struct str faktory_tenant(struct faktory_server *server, const char *name);
 void faktory_tenants_release(struct faktory_server *server);
-/* Lets the client in by this password of `set`, or (NULL) without one. */
+/* Accepts the client by this password of `set`, or (NULL) without one. */
 void faktory_conn_let_in(struct faktory_conn *conn, struct faktory_passwords *set,
                          const struct faktory_password *password);
 /* Whether the client may do what needs the scope; otherwise it has its answer, and the log a line.
  */
 bool faktory_conn_may(struct faktory_conn *conn, enum config_scope scope, struct str verb);
-/* Logs that a client was turned away. */
+/* Logs that a client was refused. */
 void faktory_audit_refusal(struct faktory_conn *conn, struct str verb, const char *why);
 
 /* ---- faktory/accept.c ------------------------------------------------------------------------ */
@@ -232,7 +232,7 @@ void faktory_conn_accept(struct faktory_server *server);
 
 /* ---- faktory/input.c ------------------------------------------------------------------------- */
 
-/* Takes bytes that have come; ends a connection if there is no room for them. */
+/* Takes bytes that have come; ends a connection if the budget is used up. */
 void faktory_input_append(struct faktory_conn *conn, const char *bytes, size_t n);
 /* Ends the connection with this error, and drops what it has sent of a command. Not while a line
  * is being looked at. */
@@ -263,12 +263,12 @@ void *faktory_call_new(struct faktory_conn *conn, const struct faktory_call_kind
 void faktory_call_finish(struct faktory_call *call);
 /* Counts more of the connection's load. */
 void faktory_call_add_load(struct faktory_call *call, size_t load);
-/* The call that is open, if it is of this kind and has room. */
+/* The call that is open, if it is of this kind and can take more. */
 struct faktory_call *faktory_conn_open_call(struct faktory_conn *conn,
                                             const struct faktory_call_kind *kind);
 /* Closes it. */
 void faktory_conn_seal(struct faktory_conn *conn);
-/* Where the answer to a command goes that needs nobody else. */
+/* The buffer for the answer to a command that needs no operation. */
 struct buf *faktory_conn_reply(struct faktory_conn *conn);
 /* Takes it out of its connection's list. */
 void faktory_call_free(struct faktory_call *call);
@@ -291,14 +291,14 @@ void faktory_mutate(struct faktory_conn *conn, struct str args);
 
 /* -ERR with the message, and the detail if there is one. */
 void faktory_put_failure(struct buf *out, const struct redrive_err *err);
-/* Room for one more in an array that doubles; false without memory. */
+/* Space for one more in an array that doubles; false without memory. */
 bool faktory_make_room(void **items, size_t n, size_t *capacity, size_t size);
 
 /* ---- faktory/drain.c ------------------------------------------------------------------------- */
 
 /* A worker has left. */
 void faktory_drain_look(struct faktory_server *server);
-/* What the worker is told by BEAT: its own state or the server's, whichever is further. */
+/* What BEAT answers the worker: its own state or the server's, whichever is further. */
 enum faktory_state faktory_drain_state(const struct faktory_server *server,
                                        struct faktory_worker *worker);
 
@@ -308,8 +308,7 @@ enum faktory_state faktory_drain_state(const struct faktory_server *server,
 void faktory_fetch_wake(struct faktory_server *server);
 void faktory_fetch_on_timer(uv_timer_t *timer);
 
-/* ---- faktory/leases.c --------------------------------------------------------------------------
- */
+/* ---- faktory/leases.c ---------------------------------------------------------------------- */
 
 /* Keeps the lease of a job that is handed out. */
 void faktory_held_add(struct faktory_server *server, const struct job *job);
@@ -332,7 +331,7 @@ struct faktory_worker *faktory_worker_find(struct faktory_server *server, struct
 /* It is alive; `state` is how it sees itself, and may be absent. */
 void faktory_worker_beat(struct faktory_server *server, struct faktory_worker *worker,
                          struct str state, int64_t now_ms);
-/* Cuts off those that have not been heard of. */
+/* Disconnects workers that have not sent a BEAT. */
 void faktory_workers_reap(struct faktory_server *server, int64_t now_ms);
 /* As the worker or the server has it, whichever is further. */
 enum faktory_state faktory_state_of(const struct faktory_conn *conn);

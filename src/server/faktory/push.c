@@ -1,4 +1,4 @@
-/* push.c - PUSH and PUSHB: jobs come in. */
+/* push.c - PUSH and PUSHB: submits jobs. */
 #include "server/faktory/private.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 /* Between two lines about a jid that is in use. */
 #define REPETITION_EVERY_MS 1000
 
-/* A job of a PUSHB that was refused before anybody was asked. */
+/* A job of a PUSHB that was refused before the engine was asked. */
 struct refusal {
     struct str jid;
     const char *text;
@@ -39,7 +39,7 @@ static struct push_call *push_of(struct faktory_call *call)
     return (struct push_call *)(void *)call;
 }
 
-/* Whose word on retries counts for a job of this type. */
+/* Which number of retries counts for a job of this type. */
 static enum faktory_policy policy_from(const struct engine *engine, struct str type)
 {
     struct config *config = engine_config(engine);

@@ -1,3 +1,4 @@
+/* server.c - starts and stops the server, and hands operations to the committer. */
 #include "server/faktory/server.h"
 
 #include <signal.h>
@@ -49,8 +50,8 @@ static void take_answers(struct faktory_server *server, struct list *ret, bool *
     pthread_mutex_unlock(&server->mutex);
 }
 
-/* Answers come before the news that jobs are ready: a FETCH that was told of none must be among
- * those that wait when they are woken. */
+/* Answers come before the news that jobs are ready: a FETCH that found none must be among those
+ * that wait when they are woken. */
 static void on_async(uv_async_t *async)
 {
     struct faktory_server *server = async->data;
@@ -184,7 +185,7 @@ static int listen_on(struct faktory_server *server, const char *address, struct 
     int fd = -1;
     int rc = endpoint_listen(address, faktory_passwords_count(server->passwords) == 0, &fd, err);
     if (rc == REDRIVE_E_DENIED) {
-        err_set(err, REDRIVE_E_CONFIG, "the Faktory door has no password");
+        err_set(err, REDRIVE_E_CONFIG, "the Faktory server has no password");
         err_detail(err, "%s can be reached by others", address);
         err_hint(err, "set a password, or listen on 127.0.0.1");
         return REDRIVE_E_CONFIG;
@@ -234,8 +235,9 @@ static int open_handles(struct faktory_server *server, struct redrive_err *err)
     }
     server->async.data = server->listener.data = server->turn.data = server;
     server->sweep.data = server->fetch_timer.data = server->drain_timer.data = server;
-    return rc < 0 ? err_set(err, REDRIVE_E_IO, "cannot start the Faktory door: %s", uv_strerror(rc))
-                  : 0;
+    return rc < 0
+               ? err_set(err, REDRIVE_E_IO, "cannot start the Faktory server: %s", uv_strerror(rc))
+               : 0;
 }
 
 static struct faktory_server *server_new(const struct faktory_options *options)
@@ -303,7 +305,7 @@ int faktory_server_start(const struct faktory_options *options, struct faktory_s
         faktory_server_settle_down(server);
         return rc;
     }
-    /* Who writes to a client that has gone is told so; nobody has to die of it. */
+    /* A write to a client that has gone must give an error, and not end the process. */
     (void)signal(SIGPIPE, SIG_IGN);
     (void)uv_prepare_start(&server->turn, on_turn);
     (void)uv_timer_start(&server->sweep, on_sweep, SWEEP_MS, SWEEP_MS);

@@ -1,8 +1,8 @@
 /* server.h - the Faktory work protocol, over the engine.
  *
- * A server listens on a loop of libuv's and lives on its thread; only faktory_server_wake may be
- * called from elsewhere. What clients ask is handed to the committer and answered in the order of
- * the commands, however many are sent ahead: consecutive pushes, settlements and fetches of one
+ * A server listens on a libuv loop and runs on its thread; only faktory_server_wake may be called
+ * from elsewhere. What clients ask is handed to the committer and answered in the order of the
+ * commands, however many are sent ahead: consecutive pushes, settlements and fetches of one
  * connection become one operation, and all that arrives in one turn of the loop is handed in
  * together. A FETCH that finds nothing waits without a thread and is woken when jobs become ready.
  *
@@ -10,7 +10,7 @@
  *   1. Every command of a connection gets one answer, in order.
  *   2. +OK to a PUSH, ACK or FAIL means that it has been committed.
  *   3. A job that was claimed for a connection which has gone meanwhile is given back.
- *   4. An ACK or FAIL is the word of the worker that holds the lease, or it changes nothing.
+ *   4. An ACK or FAIL comes from the worker that holds the lease, or it changes nothing.
  *   5. A client sees and touches the jobs of its password's tenant only, as far as its scopes let
  * it.
  *
@@ -38,12 +38,12 @@ struct faktory_options {
     const struct config *config; /* borrowed; may be NULL */
     const char *address;         /* host:port; NULL: listen.faktory of the configuration */
     /* A client must know one of them, is of its tenant and may do what its scopes say. None (or
-     * NULL): everybody may come in, as the default tenant, and the address must be loopback. Is
+     * NULL): every client may connect, as the default tenant, and the address must be loopback. Is
      * held. */
     struct faktory_passwords *passwords;
     struct tls_identity *tls; /* is held; NULL: without TLS */
     const struct log *log;
-    struct remote_workers *remote; /* borrowed; NULL: workers that come in here are not shown */
+    struct remote_workers *remote; /* borrowed; NULL: workers that connect here are not shown */
     size_t max_connections;        /* 10 000 */
     unsigned max_per_address;      /* connections; 0: three quarters of all */
     size_t max_line_bytes;         /* 8 MiB */
@@ -78,7 +78,7 @@ void faktory_server_set_tls(struct faktory_server *server, struct tls_identity *
  * stopped. */
 void faktory_server_wake(struct faktory_server *server);
 
-/* From the next BEAT on workers are told to fetch no more, or to exit; a FETCH gets nothing. There
+/* From the next BEAT on workers are asked to fetch no more, or to exit; a FETCH gets nothing. There
  * is no way back. */
 void faktory_server_quiet(struct faktory_server *server);
 void faktory_server_terminate(struct faktory_server *server);
@@ -90,9 +90,9 @@ void faktory_server_terminate(struct faktory_server *server);
 void faktory_server_drain(struct faktory_server *server, int64_t grace_ms,
                           void (*drained)(void *ctx), void *ctx);
 
-/* Accepts nobody and reads nothing more; what was asked is answered, then connections are closed.
- * `stopped` (may be NULL) is called from the loop when all of it is over: then it may be freed, and
- * not before. */
+/* Accepts no clients and reads nothing more; what was asked is answered, then connections are
+ * closed. `stopped` (may be NULL) is called from the loop when all of it is over: then it may be
+ * freed, and not before. */
 void faktory_server_stop(struct faktory_server *server, void (*stopped)(void *ctx), void *ctx);
 /* NULL does nothing. */
 void faktory_server_free(struct faktory_server *server);

@@ -1,3 +1,4 @@
+/* tls.c - a GnuTLS session over two buffers. */
 #include "server/faktory/tls.h"
 
 #include <errno.h>
@@ -17,8 +18,7 @@ struct faktory_tls {
     struct buf wire;
 };
 
-/* ---- What GnuTLS takes for a socket -----------------------------------------------------------
- */
+/* ---- What GnuTLS takes for a socket -------------------------------------------------------- */
 
 static ssize_t pull(gnutls_transport_ptr_t ctx, void *out, size_t size)
 {
@@ -43,7 +43,7 @@ static ssize_t push(gnutls_transport_ptr_t ctx, const void *bytes, size_t n)
     return -1;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------ */
+/* ---- Start and end ------------------------------------------------------------------------- */
 
 struct faktory_tls *faktory_tls_new(struct tls_identity *identity)
 {

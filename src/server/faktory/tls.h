@@ -21,13 +21,13 @@ void faktory_tls_free(struct faktory_tls *tls);
 
 /* Whether the handshake is over, so that plain text can be sent. */
 bool faktory_tls_is_open(const struct faktory_tls *tls);
-/* What is to be sent to the network: handshakes, and plain text in its envelope. */
+/* What is to be sent to the network: handshakes, and encrypted text. */
 struct buf *faktory_tls_wire(struct faktory_tls *tls);
 
 enum faktory_tls_end {
     FAKTORY_TLS_GOES_ON,
     FAKTORY_TLS_HAS_LEFT, /* the client sends no more */
-    FAKTORY_TLS_BROKEN,   /* it does not speak TLS, or not a kind that is allowed */
+    FAKTORY_TLS_BROKEN,   /* it does not use TLS, or not a version that is allowed */
 };
 
 /* Takes bytes that have come; `take` gets the plain text, in pieces. */

@@ -1,3 +1,4 @@
+/* verbs.c - the table of commands, and the small ones: BEAT, END, Enterprise. */
 #include "server/faktory/private.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* worker.c - workers by wid: their connections, beats and states. */
 #include "server/faktory/private.h"
 
 #include <stdio.h>
@@ -6,7 +7,7 @@
 #include "base/time/clock.h"
 #include "server/remote_workers.h"
 
-/* The time that jobs and rows of workers go by. */
+/* The clock of jobs and of workers' rows. */
 static int64_t jobs_now_ms(const struct faktory_server *server)
 {
     return engine_now_ms(committer_engine(server->options.committer));

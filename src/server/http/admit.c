@@ -1,16 +1,16 @@
 /* admit.c - which connections there may be.
  *
- * A server that has all the connections it may have makes room for a new one at the cost of a
- * client that does nothing: the one that has been idle for longest, or else the one whose request
- * has been coming for longest. So does an address that has all it may have, among its own.
- * Connections at work are never cut. When all are at work, a few more
- * are let in, on which only /health and its like are served.
+ * A server that has all the connections it may have closes that of a client that does nothing for a
+ * new one: the one that has been idle for longest, or else the one whose request has been arriving
+ * for longest. An address that has all it may have loses one of its own. Connections at work are
+ * never closed. When all are at work, a few more are accepted, on which only /health and the like
+ * are served.
  */
 #include "server/http/private.h"
 
 #include "base/time/clock.h"
 
-/* So long a request may be on its way before its connection can be cut for another. */
+/* So long a request may take to arrive before its connection can be closed for another. */
 #define READING_GRACE_MS 5000
 
 #define REFUSAL_EVERY_MS 10000

@@ -1,3 +1,4 @@
+/* head.c - checks headers, and how the length of a body is given. */
 #include "server/http/head.h"
 
 static bool is_token(struct str name)

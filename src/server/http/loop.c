@@ -3,8 +3,8 @@
  * It is not libmicrohttpd's own, because that one stops when a multiple of 128 connections have
  * something to say at one moment: it takes what happened 128 at a time, asks for more as long as it
  * was given all 128, and then waits for more without having looked at any of them. MHD_run never
- * waits; waiting is done here. Run in this way libmicrohttpd wakes nobody when a connection is
- * resumed, so http_resume calls the loop.
+ * waits; waiting is done here. Run in this way libmicrohttpd does not wake its thread when a
+ * connection is resumed, so http_resume calls the loop.
  *
  * MHD_quiesce_daemon is called here as well: it takes the listening socket out of the epoll set, as
  * MHD_run does at its limit of connections, without a lock between the two.
@@ -25,8 +25,8 @@ static int wait_ms(struct http_server *server)
     return ms < 60000 ? (int)ms : 60000;
 }
 
-/* Takes the calls that have come; whether to go on. Whoever resumes a connection from now on calls
- * again. */
+/* Takes the calls that have come; whether to go on. A thread that resumes a connection from now on
+ * calls again. */
 static bool take_calls(struct http_server *server, bool *is_quiet)
 {
     eventfd_t calls;

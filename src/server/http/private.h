@@ -9,9 +9,9 @@
  * One lock guards everything below that says so. It is taken before libmicrohttpd's own, and is
  * never held while the handler or an `end` is called.
  *
- * A connection is only ever suspended under the lock, with `suspended` set in its request; who
- * clears that flag resumes it, under the same lock. So nobody resumes twice, and nothing that is
- * suspended disappears.
+ * A connection is only ever suspended under the lock, with `suspended` set in its request; the
+ * thread that clears that flag resumes it, under the same lock. So none is resumed twice, and
+ * nothing that is suspended disappears.
  */
 #ifndef SERVER_HTTP_PRIVATE_H
 #define SERVER_HTTP_PRIVATE_H
@@ -28,8 +28,8 @@
 #include "server/listen/tls.h"
 #include "server/listen/unix_socket.h"
 
-/* Let in beyond the limit, for the sake of /health; and what libmicrohttpd may have beyond it, with
- * those that are about to end. */
+/* Accepted beyond the limit, for /health; and what libmicrohttpd may have beyond it, with those
+ * that are about to end. */
 #define HTTP_EXTRA_CONNECTIONS 8
 #define HTTP_SPARE_CONNECTIONS 64
 
@@ -68,7 +68,7 @@ struct http_server {
     pthread_t sweeper;
 
     pthread_mutex_t lock;     /* guards what follows, connections, and what requests say it does */
-    pthread_cond_t changed;   /* told only while it stops */
+    pthread_cond_t changed;   /* signalled only while it stops */
     unsigned refs;            /* the owner's and one for each request */
     struct tls_identity *tls; /* NULL: without TLS */
     struct list connections;
@@ -88,7 +88,7 @@ struct http_server {
 struct http_stream {
     struct buf waiting; /* guarded by the lock, like all of this */
     size_t taken;       /* bytes of it that have been sent */
-    bool open;          /* somebody may write */
+    bool open;          /* a thread may write */
     bool failed;        /* the reader did not keep up, or memory ran out */
 };
 
@@ -129,7 +129,7 @@ struct http_request {
     size_t n_headers;
     struct buf body;
     void *user;
-    void (*release)(void *ctx); /* NULL: nobody wants to know */
+    void (*release)(void *ctx); /* NULL: not wanted */
     void *release_ctx;
 };
 
@@ -189,13 +189,13 @@ struct http_connection *http_connection_of(struct MHD_Connection *mhd);
 
 /* Whether a client may connect, for which an idle one may have to go; for libmicrohttpd. */
 enum MHD_Result http_may_connect(void *ctx, const struct sockaddr *address, socklen_t size);
-/* Counts a connection that was let in, or is over; under the lock. */
+/* Counts a connection that was accepted, or is over; under the lock. */
 void http_count_in(struct http_server *server, struct http_connection *c);
 void http_count_out(struct http_server *server, struct http_connection *c);
 
 /* ---- http/tls.c ----------------------------------------------------------------------------- */
 
-/* What libmicrohttpd is told of a server with TLS. */
+/* The options of libmicrohttpd for a server with TLS. */
 void http_tls_options(struct MHD_OptionItem options[3]);
 
 /* ---- http/loop.c ---------------------------------------------------------------------------- */

@@ -1,3 +1,4 @@
+/* problem.c - writes problem documents. */
 #include "server/http/problem.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* reply.c - answers: headers, bodies, and the deadline of sending. */
 #include "server/http/private.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* request.c - takes in the head and the body of a request. */
 #include "server/http/private.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #define RESERVE_MAX_BYTES (64u * 1024)
 
 /* A body up to this size is taken even when those of all clients are too many: heartbeats and
- * settlements must not suffer from who submits much. */
+ * settlements must not suffer from clients that submit much. */
 #define SMALL_BODY_BYTES (16u * 1024)
 
 struct http_request *http_request_new(struct http_server *server, struct http_connection *c,

@@ -1,3 +1,4 @@
+/* server.c - starts and stops the server, and counts its connections. */
 #include "server/http/private.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@
 /* How long a stop waits for answers to be sent. */
 #define STOP_WAIT_MS 1000
 
-/* ---- Life and death ------------------------------------------------------------------------- */
+/* ---- Holders ------------------------------------------------------------------------- */
 
 static unsigned connections_allowed(unsigned asked)
 {
@@ -295,7 +296,7 @@ uint16_t http_server_port(const struct http_server *server)
 }
 
 /* The loop tells libmicrohttpd, which may still be about to accept, so that the socket is closed
- * later; but whoever connects from now on is refused by the system. */
+ * later; but the kernel refuses new connections from now on. */
 void http_server_quiesce(struct http_server *server)
 {
     pthread_mutex_lock(&server->lock);

@@ -2,7 +2,7 @@
  *
  * A server listens, reads whole requests within bounds, and hands each to one function. That
  * function answers at once, or later from any thread: until then the connection is suspended and
- * costs nothing but memory. Everything a stranger can do wrong with HTTP itself is dealt with here,
+ * costs nothing but memory. Everything a client can do wrong with HTTP itself is dealt with here,
  * before the function is called:
  *
  *   - both Content-Length and Transfer-Encoding, two of either, a Transfer-Encoding other than
@@ -13,17 +13,17 @@
  *   - a request that is not whole within its deadline, however slowly it trickles: closed
  *   - an answer that is not taken within its deadline: closed
  *   - more connections than the limit: the one that has been idle for longest is closed, or one
- *     whose request has been coming for too long; when all are at work, a few more are let in for
- *     the sake of /health (http_is_extra), then the new one is closed
+ *     whose request has been coming for too long; when all are at work, a few more are accepted for
+ *     /health (http_is_extra), then the new one is closed
  *   - more connections of one address than its limit: the new one is closed
  *
- * A body is memory that a stranger asks for. So a second function may look at the head alone, and
- * say before any of the body has been read whether that will be needed.
+ * A body is memory that an unknown client asks for. So a second function may look at the head
+ * alone, and say before any of the body has been read whether that will be needed.
  *
  * A request has two holders: its connection, and the handler from the moment it is called until it
  * has answered. So a handler may use a request, and what is in its arena, for as long as it has not
- * answered, whatever has become of the client or of the server. It answers in any case, exactly
- * once; an answer that nobody waits for any more goes nowhere.
+ * answered, even if the client or the server has gone. It answers in any case, exactly once; an
+ * answer without a client is dropped.
  *
  * Only http_*.c know libmicrohttpd.
  */
@@ -87,12 +87,12 @@ void http_server_set_tls(struct http_server *server, struct tls_identity *identi
 /* Accepts no more connections; requests on those that it has are still answered, and each is closed
  * after its next answer. */
 void http_server_quiesce(struct http_server *server);
-/* Ends everything: requests that have no answer yet get 503, streams end. Whoever holds a request
- * still answers it, or closes its stream, before or after this has returned. NULL does nothing. */
+/* Ends everything: requests that have no answer yet get 503, streams end. A handler that holds a
+ * request still answers it, or closes its stream, before or after this has returned. NULL does
+ * nothing. */
 void http_server_stop(struct http_server *server);
 
-/* ---- The request: valid until it has been answered --------------------------------------------
- */
+/* ---- The request: valid until it has been answered ----------------------------------------- */
 
 enum http_method {
     HTTP_GET,
@@ -110,7 +110,7 @@ const char *http_method_name(enum http_method method);
 /* The path, decoded, without the query; never empty, starts with '/', UTF-8. A path with %00 or
  * bad escapes has been refused (400). */
 struct str http_path(const struct http_request *request);
-/* The same as it was sent, for who takes it apart at its slashes first. */
+/* The same as it was sent, for a caller that splits it at its slashes first. */
 struct str http_raw_path(const struct http_request *request);
 /* Decodes %XX into memory of the request's; {NULL, 0} for a bad escape, a NUL, or what is not
  * UTF-8. */
@@ -135,22 +135,22 @@ bool http_is_extra(const struct http_request *request);
 /* The client's address; NULL when it is not known. Valid until the request has been answered. */
 const struct sockaddr *http_client(const struct http_request *request);
 struct str http_body(const struct http_request *request);
-/* Memory that lives as long as the request. One thread at a time. */
+/* Memory with the lifetime of the request. One thread at a time. */
 struct arena *http_arena(struct http_request *request);
 void *http_user(const struct http_request *request);
 void http_set_user(struct http_request *request, void *user);
 /* Calls `end` once when the connection is through with the request: the answer has been sent, or
  * the client has gone, or the server stops. On the server's thread; or on this one, at once, when
- * that has already happened. Somebody who waits with an answer learns so within about a second that
- * nobody is there to take it; a client that has closed its sending side counts as gone. The request
- * is valid during the call; it still has to be answered if it has not been, now or later. */
+ * that has already happened. So a handler that waits learns within about a second that its client
+ * has gone; a client that has closed its sending side counts as gone. The request is valid during
+ * the call; it still has to be answered if it has not been, now or later. */
 void http_on_end(struct http_request *request, void (*end)(struct http_request *, void *ctx),
                  void *ctx);
-/* Calls `release` when the memory of the request is given back, that is when the connection and
- * whoever had to answer are both through with it; on any thread. For what is used as long as it. */
+/* Calls `release` when the memory of the request is given back, that is when the connection and the
+ * handler are both through with it; on any thread. For what is used as long as it. */
 void http_on_release(struct http_request *request, void (*release)(void *ctx), void *ctx);
-/* Whether the client has gone, as far as is known now; any thread. For who is about to do something
- * on its behalf that would be lost. */
+/* Whether the client has gone, as far as is known now; any thread. For a caller that is about to do
+ * something for the client that would be lost. */
 bool http_gone(struct http_request *request);
 
 /* ---- The answer ----------------------------------------------------------------------------- */
@@ -162,8 +162,8 @@ struct http_header {
 
 /* Answers; any thread. Everything is copied. Security headers (nosniff, no-store, a CSP that allows
  * nothing) and Content-Length are added here; a header of the same name in `headers` takes their
- * place; HEAD gets the headers only. The content type may be NULL when the body is empty. False:
- * nobody gets it, because the client has gone, or a stop has answered in its place. */
+ * place; HEAD gets the headers only. The content type may be NULL when the body is empty. False: it
+ * is not sent, because the client has gone, or a stop has answered instead. */
 bool http_reply(struct http_request *request, int status, const char *content_type, struct str body,
                 const struct http_header *headers, size_t n_headers);
 

@@ -1,3 +1,4 @@
+/* stream.c - bodies that go on: a buffer between a writer and libmicrohttpd. */
 #include "server/http/private.h"
 
 /* What libmicrohttpd takes at a time. */

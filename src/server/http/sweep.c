@@ -1,3 +1,4 @@
+/* sweep.c - closes connections past their deadline, and notices clients that have gone. */
 #include "server/http/private.h"
 
 #include <poll.h>
@@ -8,8 +9,8 @@
 
 #define LOOK_EVERY_MS 500
 
-/* Looking holds the lock, and with it whoever has an answer: many connections are looked at in
- * groups of so many, one after the other within the time that is there for all. */
+/* Looking holds the lock, and so delays threads that have an answer: connections are looked at in
+ * groups of this size, spread over the time that there is for all. */
 #define LOOK_TOGETHER 64
 
 void http_cut(struct http_connection *connection)
@@ -43,8 +44,9 @@ static void look_for_client(struct http_connection *c, bool has_gone)
     http_resume(request);
 }
 
-/* libmicrohttpd does not see the end of a connection when it came together with the last bytes. Who
- * has closed and said nothing since the last look will never finish a request. */
+/* libmicrohttpd does not see the end of a connection when it came together with the last bytes. A
+ * client that has closed its side and sent nothing since the last look will never finish a
+ * request. */
 static void look_for_more(struct http_connection *c, bool has_gone)
 {
     int unread = 0;
@@ -64,7 +66,7 @@ static void look_at(struct http_connection *c, int64_t now_ms, bool has_gone)
         look_for_client(c, has_gone);
 }
 
-/* Those that stand first in the list go to its end. */
+/* Those at the front of the list go to its end. */
 static void look_at_some(struct http_server *server)
 {
     struct http_connection *some[LOOK_TOGETHER];

@@ -1,4 +1,4 @@
-/* take.c - the way of a request from its head to the handler, as libmicrohttpd calls. */
+/* take.c - takes a request from its head to the handler, as libmicrohttpd calls. */
 #include "server/http/private.h"
 
 #include "base/time/clock.h"

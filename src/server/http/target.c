@@ -1,3 +1,4 @@
+/* target.c - decodes the path and the query. */
 #include "server/http/private.h"
 
 #include "base/text/utf8.h"

@@ -1,7 +1,7 @@
 /* tls.c - which certificate a connection is shown.
  *
  * libmicrohttpd asks for each handshake, on its own thread. It leaves itself in the session's
- * pointer, from where the way leads to the connection and its server.
+ * pointer, which leads to the connection and its server.
  */
 #include "server/http/private.h"
 

@@ -1,3 +1,4 @@
+/* address_counts.c - a map from address to number of connections. */
 #include "server/listen/address_counts.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* endpoint.c - parses addresses, and opens listening sockets. */
 #include "server/listen/endpoint.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-/* endpoint.h - the address at which a door listens.
+/* endpoint.h - the address at which a server listens.
  *
  * An endpoint is `host:port`: a name, an IPv4 address, or an IPv6 address in brackets.
  */
@@ -15,12 +15,12 @@
 
 /* How long a port or socket may still be taken, and how often that is looked at. When a server is
  * killed, a child that it was just starting has copies of its sockets until it gets to its exec; a
- * server that takes its place at once must not fail for that. */
+ * server that is started right after it must not fail for that. */
 #define ENDPOINT_TAKEN_MS      1000
 #define ENDPOINT_TAKEN_LOOK_MS 20
 
-/* Whether everything that the address stands for is this machine talking to itself, as a Unix
- * socket is. False also for one that cannot be understood or resolved. */
+/* Whether the address can be reached from this machine only, as a Unix socket can. False also for
+ * one that cannot be understood or resolved. */
 bool endpoint_is_loopback(const char *address);
 
 /* A socket that listens there and does not block, for the caller to close; port 0 is any that is

@@ -1,3 +1,4 @@
+/* tls.c - loads a certificate and its key. */
 #include "server/listen/tls.h"
 
 #include <gnutls/abstract.h>

@@ -15,7 +15,7 @@ struct gnutls_certificate_credentials_st;
 struct gnutls_pcert_st;
 struct gnutls_privkey_st;
 
-/* For gnutls_priority_init: TLS 1.2 and 1.3, and the ciphers that GnuTLS thinks well of. */
+/* For gnutls_priority_init: TLS 1.2 and 1.3, and the ciphers that GnuTLS considers safe. */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 struct tls_identity;

@@ -1,3 +1,4 @@
+/* unix_socket.c - opens and removes Unix sockets. */
 #include "server/listen/unix_socket.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* unix_socket.h - a socket in the file system, for programs of this machine.
  *
  * Its file has the mode that it is given before the first client can connect, so that the
- * permissions of the file decide who may. A file that a killed server has left behind is taken
- * away; one at which a server answers is not, nor is what is no socket.
+ * permissions of the file decide which users may. A file that a killed server has left behind is
+ * taken away; one at which a server answers is not, nor is what is no socket.
  */
 #ifndef SERVER_LISTEN_UNIX_SOCKET_H
 #define SERVER_LISTEN_UNIX_SOCKET_H

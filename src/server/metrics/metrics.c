@@ -1,3 +1,4 @@
+/* metrics.c - the series of the store: counters, queues, breakers, workers. */
 #include "server/metrics/metrics.h"
 
 #include <stdlib.h>

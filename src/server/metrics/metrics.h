@@ -1,4 +1,4 @@
-/* metrics.h - figures as Prometheus reads them.
+/* metrics.h - metrics in the format of Prometheus.
  *
  * Pure writers over what stats.h has read, metrics/run_times.h has kept and metrics/process_facts.h
  * has asked the kernel. There are two kinds, and a series is of one kind only:
@@ -7,8 +7,8 @@
  *     values, so that they are aggregated with max, never with sum.
  *   - of this process: what it alone has done since it started. They are aggregated with sum.
  *
- * docs/monitoring.md lists them with their kind. Each family has its HELP and TYPE and stands in
- * one piece.
+ * docs/monitoring.md lists them with their kind. Each family has its HELP and TYPE and is written
+ * in one piece.
  */
 #ifndef SERVER_METRICS_METRICS_H
 #define SERVER_METRICS_METRICS_H

@@ -73,7 +73,8 @@ static void write_store(const struct metrics_process *p, struct buf *out)
 
 /* ---- The process ----------------------------------------------------------------------------- */
 
-/* Named as the client libraries of Prometheus name them. What the kernel does not tell is left out.
+/* Named as the client libraries of Prometheus name them. What the kernel does not provide is left
+ * out.
  */
 static void write_process(const struct process_facts *f, struct buf *out)
 {

@@ -1,3 +1,4 @@
+/* process_facts.c - reads /proc and getrusage. */
 #include "server/metrics/process_facts.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* process_facts.h - what the kernel tells of this process. */
+/* process_facts.h - what the kernel knows about this process. */
 #ifndef SERVER_METRICS_PROCESS_FACTS_H
 #define SERVER_METRICS_PROCESS_FACTS_H
 

@@ -1,3 +1,4 @@
+/* run_times.c - counts events into histograms. */
 #include "server/metrics/run_times.h"
 
 #include <pthread.h>
@@ -83,7 +84,7 @@ static struct entry *entry_new(enum engine_event_kind kind, struct str tenant, s
     return entry;
 }
 
-/* The mutex is held. NULL: there is no room, or no memory. */
+/* The mutex is held. NULL: there are too many, or no memory. */
 static struct entry *find(struct run_times *times, enum engine_event_kind kind, struct str tenant,
                           struct str queue, struct str task, bool may_add)
 {

@@ -1,3 +1,4 @@
+/* server.c - answers GET /metrics of a worker. */
 #include "server/metrics/server.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static void reply_problem(struct http_request *request, int status, const struct
     buf_release(&text);
 }
 
-/* True: the request may be answered, with the figures of a tenant, absent: of all; else it has been
+/* True: the request may be answered, with the metrics of a tenant, absent: of all; else it has been
  * refused. */
 static bool may_read(const struct metrics_server *server, struct http_request *request,
                      struct str *ret_tenant)

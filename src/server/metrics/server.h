@@ -1,8 +1,8 @@
 /* server.h - an HTTP server that has nothing but GET /metrics, for workers.
  *
- * It has the series of this process only: those of the store are a server's to export. Who may read
- * them is decided as everywhere: without tokens programs of this machine, else a token with the
- * scope `read`. The figures are those of the token's tenant, or without tokens of all together.
+ * It has the series of this process only: those of the store are a server's to export. Access is as
+ * everywhere: without tokens programs of this machine may read, else a token with the scope `read`
+ * is needed. The values are those of the token's tenant, or without tokens of all together.
  */
 #ifndef SERVER_METRICS_SERVER_H
 #define SERVER_METRICS_SERVER_H

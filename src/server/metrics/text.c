@@ -1,3 +1,4 @@
+/* text.c - writes families and samples. */
 #include "server/metrics/text.h"
 
 #include <inttypes.h>

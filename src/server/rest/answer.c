@@ -1,3 +1,4 @@
+/* answer.c - sends JSON and problem documents. */
 #include "server/rest/private.h"
 
 #include <assert.h>
@@ -27,7 +28,7 @@ void rest_header(struct rest_call *call, const char *name, const char *value)
     call->headers[call->n_headers++] = (struct http_header){name, value};
 }
 
-/* The call goes with its request, so that its body is taken out of it first. */
+/* The call is freed with its request, so its body is taken out of it first. */
 static bool reply(struct rest_call *call, int status, const char *content_type)
 {
     struct buf body = call->body;

@@ -34,7 +34,7 @@ struct rest {
     struct claim_waits *claims;
     struct bulk_runs *bulk_runs;
     struct rate_samples *rates;
-    struct timer rates_timer; /* rings when a reader should note the counters */
+    struct timer rates_timer; /* fires when a reader should sample the counters */
 
     struct rest_reader *readers;
     unsigned n_readers;
@@ -53,7 +53,7 @@ bool rest_is_away(const struct rest_call *call, struct redrive_err *err);
 
 /* Opens the readers' stores and starts their threads. */
 int rest_readers_start(struct rest *rest, const char *store_url, struct redrive_err *err);
-/* Ends them; what they have not come to is answered with 503. Accepts those half started. */
+/* Ends them; calls that are still queued are answered with 503. Accepts those half started. */
 void rest_readers_stop(struct rest *rest);
 /* For the timer of rates: the next reader that is free notes the counters. */
 void rest_readers_note_rates(struct timer *timer);

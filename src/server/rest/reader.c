@@ -1,3 +1,4 @@
+/* reader.c - the threads that read from the store for routes. */
 #include "server/rest/private.h"
 
 #include <stdlib.h>

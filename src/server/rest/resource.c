@@ -1,3 +1,4 @@
+/* resource.c - pages, filters and refusals for routes. */
 #include "server/rest/resource.h"
 
 #include <stdarg.h>

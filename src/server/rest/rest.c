@@ -1,3 +1,4 @@
+/* rest.c - finds the route, checks the token and calls it. */
 #include "server/rest/private.h"
 
 #include <stdio.h>
@@ -136,7 +137,7 @@ static bool answer_without_route(struct rest_call *call, const struct match *mat
     return true;
 }
 
-/* ---- Who may -------------------------------------------------------------------------------- */
+/* ---- Access -------------------------------------------------------------------------------- */
 
 static const char *foreign_detail(enum auth_verdict verdict)
 {
@@ -225,7 +226,7 @@ static void refuse_scope(struct rest_call *call)
     rest_fail_as(call, 403, &err, NULL);
 }
 
-/* All connections are taken by work, and this one was let in beyond them. */
+/* All connections are at work, and this one was accepted beyond them. */
 static void refuse_crowd(struct rest_call *call)
 {
     struct redrive_err err;
@@ -252,7 +253,7 @@ static bool may_run(struct rest_call *call)
     return true;
 }
 
-/* ---- The way of a request ------------------------------------------------------------------- */
+/* ---- From request to route ------------------------------------------------------------------- */
 
 static bool take_params(struct rest_call *call, const struct match *match)
 {
@@ -279,7 +280,7 @@ static const struct config *take_config(struct rest *rest, struct http_request *
     return config;
 }
 
-/* Bodies are for those who bring something. */
+/* Only methods that change something have a body. */
 static bool takes_body(const struct rest_route *route)
 {
     return route->scope != 0 && route->method != HTTP_GET;
@@ -340,8 +341,8 @@ void rest_handle(struct http_request *request, void *ctx)
         call->route->run(call);
 }
 
-/* Who would wait for a server that is known to be away is told so at once: the committer looks for
- * it all the time, and whoever comes when it is back is served. */
+/* A request that would wait for a store that is known to be away is refused at once. The committer
+ * tries the store all the time, so requests after its return are served. */
 bool rest_is_away(const struct rest_call *call, struct redrive_err *err)
 {
     if (!store_status_is_away(engine_store_status(committer_engine(call->rest->committer)), err))

@@ -10,8 +10,8 @@
  * the one with fewer placeholders counts, for every method.
  *
  * Reads (lists, one job, statistics) are done by a few reader threads with store handles of their
- * own, so that a slow list holds up nobody; writes are operations for the committer and answered
- * from its `done`. Nothing waits on the server's thread.
+ * own, so that a slow list does not delay other requests; writes are operations for the committer
+ * and answered from its `done`. Nothing waits on the server's thread.
  *
  * Every tenant sees its own: the principal's tenant goes into each filter and operation; there is
  * no other way to name one.
@@ -47,23 +47,23 @@ typedef void (*rest_fn)(struct rest_call *call);
 struct rest_route {
     enum http_method method;
     const char *path;        /* "/jobs/{id}/retry" */
-    enum config_scope scope; /* 0: anybody */
+    enum config_scope scope; /* 0: every client */
     bool reads;              /* runs on a reader thread: it may use rest_store and may wait */
     rest_fn run;             /* else it runs on the server's thread and must not wait */
     bool outlives_store;     /* it has an answer of its own while the store is known to be away */
 };
 
-/* A request on its way to an answer. It lives in the request's arena. */
+/* A request that is not answered yet. It is in the request's arena. */
 struct rest_call {
     struct rest *rest;
     struct http_request *request;
     const struct config *config; /* as it was when the request came */
     const struct rest_route *route;
-    struct principal principal;         /* empty when the route is for anybody */
+    struct principal principal;         /* empty when the route needs no token */
     const char *client;                 /* its address, for the log */
     struct str params[REST_MAX_PARAMS]; /* the placeholders of the path, decoded, in order */
 
-    /* Of rest_*.c that everybody shares. */
+    /* Shared by all rest_*.c. */
     struct list link;
     struct store *store;
     struct buf body;
@@ -82,63 +82,63 @@ struct rest_options {
     unsigned n_readers;            /* 0: 2 */
     struct event_hub *hub;         /* borrowed; NULL: there is no /events */
     struct run_times *run_times;   /* borrowed; NULL: /metrics has no histogram */
-    struct held_jobs *held;        /* borrowed; NULL: not told of what workers have in hand */
+    struct held_jobs *held;        /* borrowed; NULL: claimed jobs are not recorded */
     struct remote_workers *remote; /* borrowed; NULL: workers that claim here are not shown */
     const struct rest_route *const *tables; /* NULL: REST_TABLES */
 };
 
 int rest_new(const struct rest_options *options, struct rest **ret, struct redrive_err *err);
-/* For http_server_options, both: who has no business here is refused by the first, before a body
- * has been read; their context is the struct rest. */
+/* For http_server_options, both: the first refuses clients without access before a body has been
+ * read; their context is the struct rest. */
 enum http_admission rest_admit(struct http_request *request, void *ctx);
 void rest_handle(struct http_request *request, void *ctx);
-/* The tokens and definitions of another configuration, from the next request on. Requests in hand
- * hold the one before; it goes with the last of them. Streams of events and claims that wait end,
- * if their token is not there any more or may not do this any more. */
+/* The tokens and definitions of another configuration, from the next request on. Requests under way
+ * hold the one before; it is freed with the last of them. Streams of events and claims that wait
+ * end, if their token is not there any more or may not do this any more. */
 void rest_reload(struct rest *rest, const struct config *config);
-/* Whether /ready says so; it does from the start. For whoever is about to stop. */
+/* What /ready answers: true from the start, false for a server that is about to stop. */
 void rest_set_ready(struct rest *rest, bool ready);
 /* For the committer's on_ready: claims that wait for work ask again. */
 void rest_jobs_ready(struct rest *rest);
 /* Answers the claims that wait, and ends what goes on after its request was answered. Before the
  * committer is stopped; requests are still served, but none waits any more. */
 void rest_quiesce(struct rest *rest);
-/* Ends the reader threads; what they have not come to is answered with 503. After the HTTP server
- * has been stopped, so that nobody asks any more, and before the committer is: a reader may have an
- * operation for it, and jobs whose claim came too late are given back. NULL does nothing. */
+/* Ends the reader threads; requests that are still queued are answered with 503. After the HTTP
+ * server has been stopped, so that no requests come any more, and before the committer is: a reader
+ * may have an operation for it, and jobs whose claim came too late are given back. NULL does
+ * nothing. */
 void rest_stop(struct rest *rest);
 /* After the committer has been stopped: every operation has been answered. NULL does nothing. */
 void rest_free(struct rest *rest);
 
 struct committer *rest_committer(const struct rest_call *call);
-/* The time that jobs go by: the store's, where it has a clock. */
+/* The clock of jobs: the store's, where it has one. */
 int64_t rest_now_ms(const struct rest_call *call);
 const struct log *rest_log(const struct rest_call *call);
 bool rest_is_ready(const struct rest_call *call);
 /* The claims that wait, and the redrives that go on at a rate. */
 struct claim_waits *rest_claims(const struct rest_call *call);
 struct bulk_runs *rest_bulk_runs(const struct rest_call *call);
-/* Those who claim here; may be NULL. */
+/* Workers that claim here; may be NULL. */
 struct remote_workers *rest_remote(const struct rest_call *call);
 struct held_jobs *rest_held(const struct rest_call *call);
 
-/* Whether the configuration in force still lets a client do what it was let in for. Any thread. */
+/* Whether the configuration in force still lets a client do what it was allowed to. Any thread. */
 bool rest_still_admits(struct rest *rest, const struct principal *principal,
                        enum config_scope scope);
 
-/* ---- For rest_*.c -----------------------------------------------------------------------------
- */
+/* ---- For rest_*.c -------------------------------------------------------------------------- */
 
 /* The reader thread's store handle; only in a route that `reads`. */
 struct store *rest_store(const struct rest_call *call);
 
-/* Answers with JSON: fill what this gives, then rest_send. That is false when nobody will get what
- * was written: the client has gone, a stop has answered in its place, or it was too long. */
+/* Answers with JSON: fill what this gives, then rest_send. It returns false when the answer is not
+ * sent: the client has gone, a stop has answered instead, or it was too long. */
 struct json_writer *rest_json(struct rest_call *call);
 bool rest_send(struct rest_call *call, int status);
 /* 204, or another status without a body. */
 void rest_send_empty(struct rest_call *call, int status);
-/* A header of the answer; both strings live at least as long as the request. At most
+/* A header of the answer; both strings are valid at least as long as the request. At most
  * REST_MAX_HEADERS. */
 void rest_header(struct rest_call *call, const char *name, const char *value);
 
@@ -150,7 +150,7 @@ void rest_fail_as(struct rest_call *call, int status, const struct redrive_err *
                   const char *field);
 
 /* Hands an operation to the committer; `then` is called with it on the committer's thread, and
- * answers. The operation must live until then (http_arena). While the store is known to be away
+ * answers. The operation must be valid until then (http_arena). While the store is known to be away
  * (engine/store_status.h) the operation has failed at once, and `then` is called on this thread. */
 void rest_commit(struct rest_call *call, struct op *op,
                  void (*then)(struct rest_call *call, struct op *op));

@@ -1,3 +1,4 @@
+/* routes.c - the list of all tables of routes. */
 #include "server/rest/routes.h"
 
 const struct rest_route *const REST_TABLES[] = {

@@ -53,7 +53,7 @@ static void move(struct rest_call *call, struct str key, const char *field, enum
         return;
     }
     breaker_op_init(op, call->principal.tenant, key, verb);
-    /* There would be nothing to reset, and a failure of what does not run tells nothing. */
+    /* There would be nothing to reset, and a failure of what does not run means nothing. */
     op->known_only = verb == BREAKER_RESET || verb == BREAKER_SIMULATE_FAILURE;
     rest_commit(call, &op->op, moved);
 }

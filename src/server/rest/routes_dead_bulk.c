@@ -15,7 +15,7 @@
 #define PER_SECOND_MAX 1000000
 
 struct bulk_call {
-    struct bulk_op op; /* first: the chunk that is on its way */
+    struct bulk_op op; /* first: the chunk that is under way */
     struct bulk bulk;
     const char *done; /* "redriven", "removed" */
     uint64_t matched;
@@ -215,7 +215,7 @@ static bool add_param(struct str name, struct str value, void *ctx)
     return p->rc == 0;
 }
 
-/* Nobody throws everything away by leaving something out. */
+/* A missing parameter must not remove everything. */
 static int need_age(struct purge_query *p)
 {
     struct job_filter *f = &p->query.filter;
@@ -269,7 +269,7 @@ static void get_retries(struct rest_call *call)
     rest_send(call, 200);
 }
 
-/* On a reader: stopping waits for a timer that rings at this moment. */
+/* On a reader: stopping waits for a timer that is firing. */
 static void delete_retry(struct rest_call *call)
 {
     const struct str id = call->params[0];

@@ -1,4 +1,4 @@
-/* routes_rates.c - figures for people who look: a summary, and rates over the last hour. */
+/* routes_rates.c - statistics for the dashboard: a summary, and rates over the last hour. */
 #include "server/rest/routes.h"
 
 #include "base/err.h"

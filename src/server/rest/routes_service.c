@@ -1,3 +1,4 @@
+/* routes_service.c - /health, /ready and /openapi.yaml. */
 #include "server/rest/routes.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ static void write_store(struct json_writer *w, const struct health_check_facts *
     json_end_object(w);
 }
 
-/* Figures that are old say nothing about now: a store that cannot be read is bad health. */
+/* Old values say nothing about now: a store that cannot be read is bad health. */
 static void write_unreadable(struct json_writer *w, const struct health_check_facts *facts)
 {
     json_begin_object(w);
@@ -100,7 +101,8 @@ static void tell_ready(struct rest_call *call, struct op *op)
     rest_send(call, 200);
 }
 
-/* Takes the way that work takes: what the committer can begin and commit, it can take. */
+/* Goes through the committer, as work does: if an empty unit can be committed, work can be
+ * taken. */
 static void get_ready(struct rest_call *call)
 {
     struct redrive_err err;

@@ -1,4 +1,4 @@
-/* routes_session.c - who a client is; and for browsers, logging in and out. */
+/* routes_session.c - the session of a client; for browsers, logging in and out. */
 #include "server/rest/routes.h"
 
 #include "base/err.h"
@@ -16,7 +16,7 @@ static void write_scopes(struct json_writer *w, uint32_t scopes)
     json_end_array(w);
 }
 
-/* The time lets a page show ages by the clock that jobs go by, not by that of its own machine. */
+/* The time lets a page show ages by the clock of the jobs, not by that of its own machine. */
 static void send_session(struct rest_call *call, const struct principal *who)
 {
     struct json_writer *w = rest_json(call);

@@ -1,4 +1,4 @@
-/* routes_stats.c - figures, queues, workers. */
+/* routes_stats.c - statistics, queues, workers. */
 #include "server/rest/routes.h"
 
 #include "base/err.h"

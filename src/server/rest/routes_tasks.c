@@ -70,7 +70,7 @@ static void write_schedule(struct json_writer *w, const struct config_task *task
     json_end_object(w);
 }
 
-/* ---- Figures --------------------------------------------------------------------------------- */
+/* ---- Statistics ---------------------------------------------------------------------------- */
 
 static const uint64_t NO_SIZES[REDRIVE_STATE_COUNT];
 static const uint64_t NO_COUNTS[ENGINE_EVENT_COUNT];
@@ -151,7 +151,7 @@ static void get_tasks(struct rest_call *call)
     rest_send(call, 200);
 }
 
-/* Without figures: it reads nothing of the store. */
+/* Without statistics: it reads nothing of the store. */
 static void get_task(struct rest_call *call)
 {
     const struct config_task *task = config_task(call->config, call->params[0]);

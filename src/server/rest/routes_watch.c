@@ -1,4 +1,4 @@
-/* routes_watch.c - for those who look on: metrics, and a stream of events. */
+/* routes_watch.c - monitoring: metrics, and a stream of events. */
 #include "server/rest/routes.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 /* ---- /metrics -------------------------------------------------------------------------------- */
 
-/* What the store has to say is left out when it cannot be read: what this process has to say of the
- * store is then needed most. */
+/* The series of the store are left out when it cannot be read; those of this process are needed
+ * most then. */
 static int write_metrics(struct rest_call *call, struct buf *out, struct redrive_err *err)
 {
     struct run_times *times = call->rest->run_times;
@@ -59,7 +59,7 @@ static void get_metrics(struct rest_call *call)
 
 /* ---- /events --------------------------------------------------------------------------------- */
 
-/* One that listens. It outlives its request, and so holds the configuration that let it in. */
+/* A client of /events. It outlives its request, and so holds the configuration that accepted it. */
 struct listener {
     struct rest *rest;
     struct http_stream *stream;
@@ -126,7 +126,7 @@ static void get_events(struct rest_call *call)
     if (task.len > 0)
         filter.task = task;
     if (!hub) {
-        err_set(&err, REDRIVE_E_NOT_FOUND, "this server tells no events");
+        err_set(&err, REDRIVE_E_NOT_FOUND, "this server sends no events");
         rest_fail(call, &err, NULL);
     } else if (event_kinds_parse(http_query(call->request, "type"), &filter.kinds, &err) < 0) {
         rest_fail(call, &err, "type");

@@ -26,7 +26,7 @@ struct polling {
     bool is_named; /* the worker has a name of its own */
 };
 
-/* ---- Jobs that nobody came for: they are given back, and the attempt does not count ---------- */
+/* ---- Jobs whose client has gone: they are given back, and the attempt does not count ------- */
 
 struct giving_back {
     struct settle_op settle; /* first */
@@ -56,7 +56,7 @@ static void give_back(struct committer *committer, const struct claim_op *claim)
     committer_submit(committer, &g->settle.op);
 }
 
-/* ---- What workers with a name have in hand --------------------------------------------------- */
+/* ---- The jobs of workers with a name --------------------------------------------------- */
 
 static struct job_name name_of(const struct job *job)
 {
@@ -83,7 +83,7 @@ static void let_go(struct held_jobs *held, const struct claim_op *claim)
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
-/* Whether somebody will get the jobs. */
+/* Whether a client will get the jobs. */
 static bool send_jobs(struct rest_call *call, const struct claim_op *claim)
 {
     struct json_writer *w = rest_json(call);
@@ -97,8 +97,8 @@ static bool send_jobs(struct rest_call *call, const struct claim_op *claim)
     return rest_send(call, 200);
 }
 
-/* Who has closed its sending side has most likely gone, and its jobs would wait for their leases to
- * end. It may still be listening, so that it must not be shown what is given back. */
+/* A client that has closed its sending side has most likely gone, and its jobs would wait for their
+ * leases to end. It may still be reading, so it must not see the jobs that are given back. */
 static void refuse_half_closed(struct rest_call *call)
 {
     struct redrive_err err = {0};
@@ -196,7 +196,7 @@ static void post_claim(struct rest_call *call)
     struct claim_body body;
     if (!rest_is_ready(call)) {
         err_set(&err, REDRIVE_E_STOPPING, "takes no work now");
-        err_hint(&err, "settle what is in hand, and claim at another server");
+        err_hint(&err, "settle the jobs that you have, and claim at another server");
         rest_fail(call, &err, NULL);
         return;
     }

@@ -1,3 +1,4 @@
+/* admin.c - INFO, QUEUE, MUTATE and FLUSH as operations of the engine. */
 #include "server/faktory/admin/admin.h"
 
 #include "base/err.h"

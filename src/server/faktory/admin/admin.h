@@ -6,8 +6,8 @@
  * Everything stays within one tenant.
  *
  * Faktory's sets are states here: scheduled, retries (retrying), dead (dead_letter), working
- * (running); what stands in a queue is queued or parked. What is discarded is cancelled, so that it
- * can still be seen until its retention ends; a dead letter that is discarded is gone, and so is
+ * (running); jobs in a queue are queued or parked. What is discarded is cancelled, so that it can
+ * still be seen until its retention ends; a dead letter that is discarded is gone, and so is
  * everything after a FLUSH.
  */
 #ifndef SERVER_FAKTORY_ADMIN_ADMIN_H
@@ -32,7 +32,7 @@ enum faktory_admin_kind {
     FAKTORY_MUTATE,
 };
 
-/* What INFO tells of the server, beside what the store has. */
+/* What INFO reports about the server, beside what the store has. */
 struct faktory_server_facts {
     int64_t uptime_s;
     size_t connections;
@@ -66,7 +66,7 @@ void faktory_admin_init(struct faktory_admin *admin, enum faktory_admin_kind kin
                         struct str tenant);
 void faktory_admin_release(struct faktory_admin *admin);
 
-/* Whether a mutation can be carried out at all; Faktory's own words in `err`. */
+/* Whether a mutation can be carried out at all; Faktory's own text in `err`. */
 int faktory_mutation_check(const struct faktory_mutation *m, struct redrive_err *err);
 
 /* After a step that was answered with `more`. */

@@ -1,3 +1,4 @@
+/* info.c - writes the answers of INFO and QUEUE LATENCY. */
 #include "server/faktory/admin/info.h"
 
 #include <stdio.h>

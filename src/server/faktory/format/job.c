@@ -1,3 +1,4 @@
+/* job.c - reads jobs from clients, and writes them for workers. */
 #include "server/faktory/format/job.h"
 
 #include "base/err.h"

@@ -1,14 +1,13 @@
 /* job.h - a job as Faktory's clients write it, and as its workers read it.
  *
- * A job that comes in through this door is kept whole: its payload is the object that the producer
- * sent, byte for byte, so that the worker gets back every member, also those that nobody here
- * knows. What the queue needs (jid, jobtype, queue, retry, priority, at, reserve_for) is read from
- * it.
+ * A job that is pushed here is kept whole: its payload is the object that the producer sent, byte
+ * for byte, so that the worker gets back every member, also those that are unknown here. What the
+ * queue needs (jid, jobtype, queue, retry, priority, at, reserve_for) is read from it.
  *
- * A worker may also be handed a job that came in elsewhere. Its payload becomes `args`: an array as
+ * A worker may also get a job that was submitted elsewhere. Its payload becomes `args`: an array as
  * it is, nothing as no arguments, anything else as the only argument.
  *
- * Pure. Errors carry Faktory's own words in their message.
+ * Pure. Error messages have Faktory's own text.
  */
 #ifndef SERVER_FAKTORY_FORMAT_JOB_H
 #define SERVER_FAKTORY_FORMAT_JOB_H
@@ -39,18 +38,18 @@ struct faktory_job {
 int faktory_job_read(struct str json, struct arena *arena, struct faktory_job *ret,
                      struct redrive_err *err);
 
-/* Whose word on retries counts. */
+/* Which number of retries counts. */
 enum faktory_policy {
     FAKTORY_POLICY_CLIENT, /* the task is not declared: Faktory's own policy */
     FAKTORY_POLICY_BOTH,   /* the task's policy, with the number of retries that the client gives */
     FAKTORY_POLICY_TASK,   /* the task's policy alone */
 };
 
-/* What is to be submitted. A job whose task is declared in the configuration follows the policy
- * that stands there, any other one Faktory's own: every failure is retried, on the curve of the
- * profile `faktory`, and a dead job is kept for 180 days. In all cases a retry of 0 or below
- * holds; another number holds as `from` says, unless it is the protocol's default. Borrows from the
- * job; what it has to write goes to the arena, whose `failed` tells. */
+/* What is to be submitted. A job whose task is declared in the configuration follows the policy of
+ * that task, any other one Faktory's own: every failure is retried, on the curve of the profile
+ * `faktory`, and a dead job is kept for 180 days. In all cases a retry of 0 or below holds; another
+ * number holds as `from` says, unless it is the protocol's default. Borrows from the job; what it
+ * has to write goes to the arena, whose `failed` says whether there was memory. */
 void faktory_job_spec(const struct faktory_job *job, struct str tenant, enum faktory_policy from,
                       struct arena *arena, struct job_spec *ret);
 

@@ -1,3 +1,4 @@
+/* line.c - splits input into lines, and writes replies. */
 #include "server/faktory/format/line.h"
 
 #include <stdarg.h>
@@ -16,7 +17,7 @@ int faktory_line_next(struct str bytes, size_t max, size_t *scanned, struct fakt
     const char *end = *scanned < bytes.len ? memchr(from, '\n', bytes.len - *scanned) : NULL;
     if (!end) {
         *scanned = bytes.len;
-        /* A CR may stand at the end already. */
+        /* There may be a CR at the end already. */
         return bytes.len > max + 1 ? REDRIVE_E_TOO_BIG : 0;
     }
     struct str line = {bytes.ptr, (size_t)(end - bytes.ptr)};

@@ -1,3 +1,4 @@
+/* pattern.c - compiles patterns and matches them bit by bit. */
 #include "server/faktory/format/pattern.h"
 
 static void set(uint64_t *words, unsigned bit)
@@ -10,7 +11,7 @@ static bool is_set(const uint64_t *words, unsigned bit)
     return words[bit / 64] >> bit % 64 & 1;
 }
 
-/* A byte of the pattern, which may stand behind a `\\`; `*at` goes behind it. */
+/* A byte of the pattern, which may come after a `\\`; `*at` goes behind it. */
 static unsigned char literal(struct str text, size_t *at)
 {
     if (text.ptr[*at] == '\\' && *at + 1 < text.len)

@@ -1,3 +1,4 @@
+/* request.c - reads the arguments of HELLO, ACK, FAIL, BEAT and MUTATE. */
 #include "server/faktory/format/request.h"
 
 #include <ctype.h>

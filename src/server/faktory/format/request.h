@@ -1,8 +1,8 @@
 /* request.h - the JSON arguments of the commands other than PUSH.
  *
  * Pure. Strings are slices of the text, or of the arena where they had escapes; those that are
- * `const char *` are the arena's. Members that nobody knows are passed over, null counts as absent.
- * A reader that fails returns a negative code and says why in `err`, if it is given one.
+ * `const char *` are the arena's. Unknown members are ignored, null counts as absent. A reader that
+ * fails returns a negative code and says why in `err`, if it is given one.
  */
 #ifndef SERVER_FAKTORY_FORMAT_REQUEST_H
 #define SERVER_FAKTORY_FORMAT_REQUEST_H
@@ -12,7 +12,7 @@
 #include "redrive.h"
 #include "server/faktory/format/pattern.h"
 
-/* HELLO: who it is. */
+/* HELLO: the client about itself. */
 struct faktory_hello {
     struct str wid;     /* absent: a producer */
     struct str pwdhash; /* lower-case hexadecimal */

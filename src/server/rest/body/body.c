@@ -1,3 +1,4 @@
+/* body.c - reads objects by tables of members, and reports faults. */
 #include "server/rest/body/body.h"
 
 #include <inttypes.h>

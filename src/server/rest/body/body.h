@@ -63,7 +63,7 @@ struct body {
     struct arena *arena; /* what members point to */
     int64_t now_ms;
     struct redrive_err *err;
-    char at[BODY_FIELD_MAX / 2]; /* where the object stands: "items[2]." */
+    char at[BODY_FIELD_MAX / 2]; /* where the object is: "items[2]." */
     char field[BODY_FIELD_MAX];  /* at fault; "": the body as a whole */
 };
 

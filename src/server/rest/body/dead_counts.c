@@ -1,3 +1,4 @@
+/* dead_counts.c - counts dead letters by class, reason, task and type. */
 #include "server/rest/body/dead_counts.h"
 
 #include "base/err.h"

@@ -1,3 +1,4 @@
+/* job.c - reads new jobs from a request. */
 #include "server/rest/body/job.h"
 
 #include <inttypes.h>
@@ -168,7 +169,7 @@ static void give_ids(struct job_body *body, struct str key, struct arena *arena)
     }
 }
 
-/* One more place than there are jobs that can be read: the next one is where reading fails. */
+/* One more element than there are jobs that can be read: the next one is where reading fails. */
 static int read_jobs(struct body *b, struct str text, struct str tenant, struct job_body *ret)
 {
     ret->is_array = body_is_array(b);

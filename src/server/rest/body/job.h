@@ -16,7 +16,7 @@
 /* The most jobs in one array. */
 #define JOB_BODY_MAX 1000
 
-/* The longest key for a repetition: room is left for the numbers of an array. */
+/* The longest key for a repetition, less the numbers of an array. */
 #define JOB_BODY_KEY_MAX 200
 
 struct job_body {

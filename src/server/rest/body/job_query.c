@@ -1,3 +1,4 @@
+/* job_query.c - parses the parameters of a filter. */
 #include "server/rest/body/job_query.h"
 
 #include <inttypes.h>

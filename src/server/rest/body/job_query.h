@@ -33,7 +33,7 @@ struct job_query {
     int64_t now_ms;
     uint64_t given;
     struct str cursor;
-    const char *field; /* at fault, after a failure; lives for ever, or in the arena */
+    const char *field; /* at fault, after a failure; static, or in the arena */
     struct arena *arena;
 };
 

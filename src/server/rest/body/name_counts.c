@@ -1,3 +1,4 @@
+/* name_counts.c - counts by name in a map, and sorts. */
 #include "server/rest/body/name_counts.h"
 
 #include <stdlib.h>

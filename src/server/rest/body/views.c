@@ -1,3 +1,4 @@
+/* views.c - writes the JSON of answers. */
 #include "server/rest/body/views.h"
 
 #include "server/rest/body/job_query.h"

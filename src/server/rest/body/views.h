@@ -12,7 +12,7 @@
 /* The job as everywhere (store/job_json.h), and under the names that other systems know it by:
  * job_id, task_name, status, scheduled_at. `history` may be NULL. */
 void view_job(struct json_writer *w, const struct job *job, const struct attempt_page *history);
-/* The same with what holds it, if it is parked; NULL: that is not told. */
+/* The same with what holds it, if it is parked; NULL: left out. */
 void view_whole_job(struct json_writer *w, const struct job *job,
                     const struct attempt_page *history, const struct gate_info *gate);
 
@@ -24,12 +24,11 @@ void view_dead_letter(struct json_writer *w, const struct job *job,
 /* {"id":…,"state":…,"existed":…} */
 void view_submitted(struct json_writer *w, const struct submit_answer *answer);
 
-/* A job in the hands of a worker: what it needs to carry it out and to settle it. */
+/* A claimed job: what its worker needs to run and settle it. */
 void view_claimed(struct json_writer *w, const struct job *job);
 
-/* What became of one item of a batch: {"id":…,"status":200,"state":…}, or the status of the
- * refusal with an `error`. `now_ms` and `decision` (NULL: there is none) tell when it is tried
- * again. */
+/* What became of one item of a batch: {"id":…,"status":200,"state":…}, or the status of the refusal
+ * with an `error`. `now_ms` and `decision` (NULL: there is none) say when it is tried again. */
 void view_item(struct json_writer *w, struct str id, const struct move_result *result,
                const struct decision *decision, int64_t now_ms);
 

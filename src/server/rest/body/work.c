@@ -1,3 +1,4 @@
+/* work.c - reads claims, settlements and heartbeats. */
 #include "server/rest/body/work.h"
 
 #include <inttypes.h>
@@ -79,7 +80,7 @@ struct item_list {
     int (*read_one)(struct body *b, struct str tenant, void *item);
 };
 
-/* The id of an item that has some fault, for whoever reads the answer. */
+/* The id of an item that has some fault, for the answer. */
 static struct str id_of(struct str item, struct arena *arena)
 {
     struct json_reader r;
@@ -223,7 +224,7 @@ enum {
 
 #define CLASS_WORD(name, text, retried, counts, severity) text,
 static const char *const CLASSES[] = {REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
-/* The handler's own words; `FAIL` leaves the class to the table. */
+/* The handler's own status; `FAIL` leaves the class to the table. */
 static const char *const STATUSES[] = {"SUCCESS", "TRANSIENT_FAIL", "PERMANENT_FAIL", "FAIL",
                                        REDRIVE_CLASS_MAP(CLASS_WORD) NULL};
 #define STATUS_FAIL 3
@@ -275,8 +276,8 @@ static void read_types(struct body *b, const struct names *names, struct redrive
     ret->n_error_types = types ? names->n : 0;
 }
 
-/* Without a word about how it ended, an error speaks of failure; nothing at all is a mistake of the
- * caller and no success. */
+/* Without a status an error means failure; nothing at all is a mistake of the caller and no
+ * success. */
 static int read_failure(struct body *b, const struct given_outcome *o, uint64_t given,
                         struct redrive_failure *ret)
 {

@@ -4,7 +4,7 @@
  *     settle  {"items": [{"id": "…", "token": "…", "status": "SUCCESS", "result": …}, …]}
  *     extend  {"items": [{"id": "…", "token": "…", "lease": "30s"}, …]}
  *
- * A token is opaque text: 16 digits that only the holder of the lease has been told.
+ * A token is opaque text: 16 digits that only the holder of the lease knows.
  */
 #ifndef SERVER_REST_BODY_WORK_H
 #define SERVER_REST_BODY_WORK_H
@@ -67,7 +67,7 @@ int extend_body_read(struct str text, struct str tenant, struct arena *arena,
                      struct extend_body *ret, struct redrive_err *err);
 
 const char *lease_token_write(uint64_t token, char out[LEASE_TOKEN_MAX]);
-/* 0 for what is no token: nobody holds that one. */
+/* 0 for what is no token: no lease has that one. */
 uint64_t lease_token_read(struct str text);
 
 #endif
