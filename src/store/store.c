@@ -166,22 +166,21 @@ void attempt_pages_release(struct attempt_page *pages, size_t n)
         attempt_page_release(&pages[i]);
 }
 
-void queue_page_release(struct queue_page *page)
+void count_page_release(struct count_page *page)
 {
     arena_release(&page->arena);
-    *page = (struct queue_page){0};
+    *page = (struct count_page){0};
 }
 
-void line_page_release(struct line_page *page)
+int job_count_order(const void *left, const void *right)
 {
-    arena_release(&page->arena);
-    *page = (struct line_page){0};
-}
-
-void lane_page_release(struct lane_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct lane_page){0};
+    const struct job_count *a = left, *b = right;
+    int order = str_compare(a->tenant, b->tenant);
+    if (order == 0)
+        order = str_compare(a->queue, b->queue);
+    if (order == 0)
+        order = str_compare(a->task, b->task);
+    return order != 0 ? order : str_compare(a->lane, b->lane);
 }
 
 void group_page_release(struct group_page *page)

@@ -230,49 +230,41 @@ struct job_filter {
 
 #define STORE_PAGE_MAX 1000
 
-/* How many jobs of a queue are in each state, and how long the oldest queued one has waited. */
-struct queue_count {
+/* What jobs are counted by. */
+enum count_kind {
+    COUNT_QUEUES,  /* every queue that has a job or is paused */
+    COUNT_LINES,   /* every task of every queue that has a job. Costs no more than there are such,
+                    * however many jobs they have, where the store keeps counts */
+    COUNT_PARKED,  /* every lane that has a parked job, as SCAN_PARKED_OLDEST gives them. Looks at
+                    * every parked job, unless the store keeps counts */
+    COUNT_RUNNING, /* every limit that has a running job, whether it limits how many may run or not,
+                    * or whose row has slots in use; both numbers as of one moment. Looks at every
+                    * running job */
+};
+
+/* How many jobs there are of one of these; the fields of other kinds are zero. */
+struct job_count {
     struct str tenant;
-    struct str queue;
-    uint64_t by_state[REDRIVE_STATE_COUNT];
+    struct str queue;                       /* COUNT_QUEUES, COUNT_LINES */
+    struct str task;                        /* COUNT_LINES */
+    struct str lane;                        /* COUNT_PARKED, COUNT_RUNNING: the limit's key */
+    uint64_t jobs;                          /* COUNT_PARKED, COUNT_RUNNING */
+    uint64_t used;                          /* COUNT_RUNNING: slots in use by the limit's row */
+    uint64_t by_state[REDRIVE_STATE_COUNT]; /* COUNT_QUEUES, COUNT_LINES */
+
+    /* COUNT_QUEUES */
     int64_t oldest_ready_ms; /* created, of the queued one with the lowest seq; 0: there is none */
     int64_t next_due_ms;     /* of its time-locked jobs; 0: none */
     bool paused;
 };
-struct queue_page {
-    struct queue_count *queues;
+struct count_page {
+    struct job_count *counts;
     size_t n;
     struct arena arena;
 };
-void queue_page_release(struct queue_page *page);
-
-/* How many jobs of a task stand in each state in a queue. */
-struct line_count {
-    struct str tenant;
-    struct str queue;
-    struct str task;
-    uint64_t by_state[REDRIVE_STATE_COUNT];
-};
-struct line_page {
-    struct line_count *lines;
-    size_t n;
-    struct arena arena;
-};
-void line_page_release(struct line_page *page);
-
-/* How many jobs are parked in a lane, as SCAN_PARKED_OLDEST gives them, or run under a limit. */
-struct lane_count {
-    struct str tenant;
-    struct str lane;
-    uint64_t jobs;
-    uint64_t used; /* slots in use by the limit's row; of running jobs only */
-};
-struct lane_page {
-    struct lane_count *lanes;
-    size_t n;
-    struct arena arena;
-};
-void lane_page_release(struct lane_page *page);
+void count_page_release(struct count_page *page);
+/* In the order of `counts`. For stores. */
+int job_count_order(const void *left, const void *right);
 
 /* Dead letters whose errors look alike. Jobs without a fingerprint are in no group. */
 struct group_count {
@@ -604,22 +596,10 @@ struct store_ops {
      * questions as lookup. */
     int (*history)(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                    struct redrive_err *err);
-    /* Every queue that has a job or is paused, by tenant, then name. */
-    int (*queues)(struct store *store, struct str tenant, struct queue_page *ret,
-                  struct redrive_err *err);
-    /* Every task of every queue that has a job, by tenant, queue, task, as bytes. Costs no more
-     * than there are such, however many jobs they have, where the store keeps counts. */
-    int (*lines)(struct store *store, struct str tenant, struct line_page *ret,
-                 struct redrive_err *err);
-    /* Every lane that has a parked job, by tenant and lane, as bytes. Looks at every parked job: it
-     * costs as many rows as are parked. */
-    int (*parked_counts)(struct store *store, struct str tenant, struct lane_page *ret,
-                         struct redrive_err *err);
-    /* The same of running jobs: every limit that has some, whether it limits how many may run or
-     * not, or whose row has slots in use; both numbers as of one moment. Looks at every running
-     * job. */
-    int (*running_counts)(struct store *store, struct str tenant, struct lane_page *ret,
-                          struct redrive_err *err);
+    /* How many jobs there are, by what `kind` says; in the order of tenant, queue, task and lane,
+     * as bytes. */
+    int (*counts)(struct store *store, enum count_kind kind, struct str tenant,
+                  struct count_page *ret, struct redrive_err *err);
     /* Of the jobs that match, up to filter->limit groups, the largest first, then the latest seen,
      * then the highest seq of an example. Order and keyset of the filter have no say. */
     int (*groups)(struct store *store, const struct job_filter *filter, struct group_page *ret,

@@ -209,12 +209,13 @@ enum redrive_breaker_state bed_breaker(struct bed *bed, const char *key)
 size_t bed_count(struct bed *bed, enum redrive_state state)
 {
     struct store *store = engine_store(bed->engine);
-    struct queue_page page = {0};
+    struct count_page page = {0};
     size_t n = 0;
-    assert_int_equal(store_ops(store)->queues(store, (struct str){0}, &page, NULL), 0);
+    assert_int_equal(store_ops(store)->counts(store, COUNT_QUEUES, (struct str){0}, &page, NULL),
+                     0);
     for (size_t i = 0; i < page.n; i++)
-        n += page.queues[i].by_state[state];
-    queue_page_release(&page);
+        n += page.counts[i].by_state[state];
+    count_page_release(&page);
     return n;
 }
 

@@ -148,10 +148,11 @@ static void add_jobs(struct store *store, struct buf *b)
 
 static void add_queues(struct store *store, struct buf *b)
 {
-    struct queue_page page = {0};
-    assert_int_equal(store_ops(store)->queues(store, (struct str){0}, &page, NULL), 0);
+    struct count_page page = {0};
+    assert_int_equal(store_ops(store)->counts(store, COUNT_QUEUES, (struct str){0}, &page, NULL),
+                     0);
     for (size_t i = 0; i < page.n; i++) {
-        const struct queue_count *q = &page.queues[i];
+        const struct job_count *q = &page.counts[i];
         buf_printf(b, "queue %.*s/%.*s", (int)q->tenant.len, q->tenant.ptr, (int)q->queue.len,
                    q->queue.ptr);
         for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
@@ -161,38 +162,40 @@ static void add_queues(struct store *store, struct buf *b)
         add_int(b, "paused", q->paused);
         buf_putc(b, '\n');
     }
-    queue_page_release(&page);
+    count_page_release(&page);
 }
 
 static void add_lines(struct store *store, struct buf *b)
 {
-    struct line_page page = {0};
-    assert_int_equal(store_ops(store)->lines(store, (struct str){0}, &page, NULL), 0);
+    struct count_page page = {0};
+    assert_int_equal(store_ops(store)->counts(store, COUNT_LINES, (struct str){0}, &page, NULL), 0);
     for (size_t i = 0; i < page.n; i++) {
-        const struct line_count *l = &page.lines[i];
+        const struct job_count *l = &page.counts[i];
         buf_printf(b, "line %.*s/%.*s/%.*s", (int)l->tenant.len, l->tenant.ptr, (int)l->queue.len,
                    l->queue.ptr, (int)l->task.len, l->task.ptr);
         for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
             add_int(b, redrive_state_name((enum redrive_state)s), (int64_t)l->by_state[s]);
         buf_putc(b, '\n');
     }
-    line_page_release(&page);
+    count_page_release(&page);
 }
 
 static void add_lanes(struct store *store, struct buf *b)
 {
-    struct lane_page page = {0};
-    assert_int_equal(store_ops(store)->parked_counts(store, (struct str){0}, &page, NULL), 0);
+    struct count_page page = {0};
+    assert_int_equal(store_ops(store)->counts(store, COUNT_PARKED, (struct str){0}, &page, NULL),
+                     0);
     for (size_t i = 0; i < page.n; i++)
-        buf_printf(b, "lane %.*s/%.*s parked=%" PRIu64 "\n", (int)page.lanes[i].tenant.len,
-                   page.lanes[i].tenant.ptr, (int)page.lanes[i].lane.len, page.lanes[i].lane.ptr,
-                   page.lanes[i].jobs);
-    assert_int_equal(store_ops(store)->running_counts(store, (struct str){0}, &page, NULL), 0);
+        buf_printf(b, "lane %.*s/%.*s parked=%" PRIu64 "\n", (int)page.counts[i].tenant.len,
+                   page.counts[i].tenant.ptr, (int)page.counts[i].lane.len, page.counts[i].lane.ptr,
+                   page.counts[i].jobs);
+    assert_int_equal(store_ops(store)->counts(store, COUNT_RUNNING, (struct str){0}, &page, NULL),
+                     0);
     for (size_t i = 0; i < page.n; i++)
-        buf_printf(b, "limit %.*s/%.*s running=%" PRIu64 "\n", (int)page.lanes[i].tenant.len,
-                   page.lanes[i].tenant.ptr, (int)page.lanes[i].lane.len, page.lanes[i].lane.ptr,
-                   page.lanes[i].jobs);
-    lane_page_release(&page);
+        buf_printf(b, "limit %.*s/%.*s running=%" PRIu64 "\n", (int)page.counts[i].tenant.len,
+                   page.counts[i].tenant.ptr, (int)page.counts[i].lane.len, page.counts[i].lane.ptr,
+                   page.counts[i].jobs);
+    count_page_release(&page);
 }
 
 static void add_groups(struct store *store, struct buf *b)

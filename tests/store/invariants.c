@@ -180,19 +180,20 @@ static void check_dead_letters(struct ledger *l, struct store *store, const stru
     const struct job_filter filter = {.states = 1u << REDRIVE_STATE_DEAD_LETTER,
                                       .limit = STORE_PAGE_MAX};
     struct job_page page = {0};
-    struct queue_page queues = {0};
+    struct count_page queues = {0};
     size_t dead = 0, counted = 0;
     assert_int_equal(store_ops(store)->list(store, &filter, &page, NULL), 0);
-    assert_int_equal(store_ops(store)->queues(store, (struct str){0}, &queues, NULL), 0);
+    assert_int_equal(store_ops(store)->counts(store, COUNT_QUEUES, (struct str){0}, &queues, NULL),
+                     0);
     for (size_t i = 0; i < n; i++)
         dead += jobs[i].status.state == REDRIVE_STATE_DEAD_LETTER;
     for (size_t i = 0; i < queues.n; i++)
-        counted += queues.queues[i].by_state[REDRIVE_STATE_DEAD_LETTER];
+        counted += queues.counts[i].by_state[REDRIVE_STATE_DEAD_LETTER];
     if (page.n != dead || counted != dead)
         ledger_violated(l, 9, "%zu jobs are dead, %zu are listed, %zu counted", dead, page.n,
                         counted);
     job_page_release(&page);
-    queue_page_release(&queues);
+    count_page_release(&queues);
 }
 
 static struct violation check_one(struct ledger l, struct store *store)

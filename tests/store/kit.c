@@ -79,9 +79,9 @@ void kit_close(struct kit *kit)
     job_page_release(&kit->one);
     job_page_release(&kit->page);
     attempt_page_release(&kit->attempts);
-    queue_page_release(&kit->queues);
-    line_page_release(&kit->lines);
-    lane_page_release(&kit->lanes);
+    count_page_release(&kit->queues);
+    count_page_release(&kit->lines);
+    count_page_release(&kit->lanes);
     group_page_release(&kit->groups);
     shared_page_release(&kit->shared);
     counter_page_release(&kit->counters);
@@ -486,27 +486,27 @@ struct attempt_page *kit_history(struct kit *kit, int64_t seq)
     return &kit->attempts;
 }
 
-struct queue_page *kit_queues(struct kit *kit, struct str tenant)
+struct count_page *kit_queues(struct kit *kit, struct str tenant)
 {
-    CALL(kit, queues, tenant, &kit->queues);
+    CALL(kit, counts, COUNT_QUEUES, tenant, &kit->queues);
     return &kit->queues;
 }
 
-struct line_page *kit_lines(struct kit *kit, struct str tenant)
+struct count_page *kit_lines(struct kit *kit, struct str tenant)
 {
-    CALL(kit, lines, tenant, &kit->lines);
+    CALL(kit, counts, COUNT_LINES, tenant, &kit->lines);
     return &kit->lines;
 }
 
-struct lane_page *kit_lanes(struct kit *kit, struct str tenant)
+struct count_page *kit_lanes(struct kit *kit, struct str tenant)
 {
-    CALL(kit, parked_counts, tenant, &kit->lanes);
+    CALL(kit, counts, COUNT_PARKED, tenant, &kit->lanes);
     return &kit->lanes;
 }
 
-struct lane_page *kit_running(struct kit *kit, struct str tenant)
+struct count_page *kit_running(struct kit *kit, struct str tenant)
 {
-    CALL(kit, running_counts, tenant, &kit->lanes);
+    CALL(kit, counts, COUNT_RUNNING, tenant, &kit->lanes);
     return &kit->lanes;
 }
 

@@ -27,9 +27,9 @@ struct kit {
     struct job_page one;
     struct job_page page;
     struct attempt_page attempts;
-    struct queue_page queues;
-    struct line_page lines;
-    struct lane_page lanes;
+    struct count_page queues;
+    struct count_page lines;
+    struct count_page lanes;
     struct group_page groups;
     struct shared_page shared;
     struct counter_page counters;
@@ -118,10 +118,10 @@ struct job_page *kit_parked(struct kit *kit, struct str lane, enum scan_index or
 struct job_page *kit_overdue(struct kit *kit, size_t limit, int64_t *ret_next_ms);
 struct job_page *kit_expired(struct kit *kit, size_t limit, int64_t *ret_next_ms);
 struct attempt_page *kit_history(struct kit *kit, int64_t seq);
-struct queue_page *kit_queues(struct kit *kit, struct str tenant);
-struct line_page *kit_lines(struct kit *kit, struct str tenant);
-struct lane_page *kit_lanes(struct kit *kit, struct str tenant);
-struct lane_page *kit_running(struct kit *kit, struct str tenant);
+struct count_page *kit_queues(struct kit *kit, struct str tenant);
+struct count_page *kit_lines(struct kit *kit, struct str tenant);
+struct count_page *kit_lanes(struct kit *kit, struct str tenant);
+struct count_page *kit_running(struct kit *kit, struct str tenant);
 struct held_key_page *kit_held(struct kit *kit, struct str after_tenant, struct str after_key,
                                size_t limit);
 struct shared_page *kit_shared(struct kit *kit, enum shared_kind kind, struct str tenant);

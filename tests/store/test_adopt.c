@@ -369,7 +369,7 @@ static void time_locked_jobs_come_when_due(void **state)
     from.now_ms += 10;
     kit_put_in(&from, REDRIVE_STATE_RETRYING, &(struct job_spec){.id = STR("retrying")});
     adopt_all_anew(&from, k);
-    assert_int_equal(kit_queues(k, STR("acme"))->queues[0].next_due_ms, KIT_START_MS + 60000);
+    assert_int_equal(kit_queues(k, STR("acme"))->counts[0].next_due_ms, KIT_START_MS + 60000);
     k->now_ms = KIT_START_MS + 60000;
     assert_int_equal(kit_promote(k, 10, &next_ms), 1);
     assert_int_equal(next_ms, KIT_START_MS + 60010);
@@ -377,7 +377,7 @@ static void time_locked_jobs_come_when_due(void **state)
     k->now_ms += 10;
     assert_int_equal(kit_promote(k, 10, &next_ms), 1);
     assert_int_equal(next_ms, 0);
-    assert_int_equal(kit_queues(k, STR("acme"))->queues[0].next_due_ms, 0);
+    assert_int_equal(kit_queues(k, STR("acme"))->counts[0].next_due_ms, 0);
     kit_close(&from);
 }
 

@@ -275,14 +275,14 @@ static void running_jobs_and_slots_in_use_are_counted_side_by_side(void **state)
     assert_int_equal(put(k, limit("neither", 0)), 0);
     assert_int_equal(put(k, delta("slots", 5, 0, 0)), 0);
     assert_int_equal(put(k, delta("both", 3, 1, 0)), 0);
-    const struct lane_page *page = kit_running(k, STR("acme"));
+    const struct count_page *page = kit_running(k, STR("acme"));
     static const char *const NAMES[] = {"both", "jobs", "slots"};
     static const uint64_t JOBS[] = {2, 1, 0}, USED[] = {3, 0, 5};
     assert_int_equal(page->n, 3);
     for (int i = 0; i < 3; i++) {
-        check_str(page->lanes[i].lane, NAMES[i]);
-        assert_int_equal(page->lanes[i].jobs, JOBS[i]);
-        assert_int_equal(page->lanes[i].used, USED[i]);
+        check_str(page->counts[i].lane, NAMES[i]);
+        assert_int_equal(page->counts[i].jobs, JOBS[i]);
+        assert_int_equal(page->counts[i].used, USED[i]);
     }
     assert_int_equal(kit_running(k, STR("other"))->n, 0);
 }

@@ -71,10 +71,9 @@ static void a_store_has_every_slot(void **state)
     assert_true(ops->open && ops->close && ops->begin && ops->commit && ops->rollback);
     assert_true(ops->submit && ops->ready && ops->scan && ops->move && ops->shared_put &&
                 ops->counters_add);
-    assert_true(ops->list && ops->lookup && ops->history && ops->queues && ops->groups &&
+    assert_true(ops->list && ops->lookup && ops->history && ops->counts && ops->groups &&
                 ops->causes);
     assert_true(ops->shared_list && ops->counters_list && ops->wait && ops->facts && ops->verify);
-    assert_true(ops->lines && ops->parked_counts && ops->running_counts);
 }
 
 /* What has been read is empty once it is released, and can be released again. */
@@ -97,7 +96,7 @@ static void released_pages_are_empty_and_can_be_released_again(void **state)
     for (int i = 0; i < 2; i++) {
         CHECK_RELEASED(LIST(k, .limit = 10), job_page_release);
         CHECK_RELEASED(kit_history(k, seq), attempt_page_release);
-        CHECK_RELEASED(kit_queues(k, STR("acme")), queue_page_release);
+        CHECK_RELEASED(kit_queues(k, STR("acme")), count_page_release);
         CHECK_RELEASED(kit_shared(k, SHARED_TASK, (struct str){0}), shared_page_release);
     }
 }

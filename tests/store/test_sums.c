@@ -6,13 +6,13 @@ static void every_state_of_a_queue_is_counted(void **state)
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
         for (int i = 0; i <= s; i++)
             kit_put_in(k, (enum redrive_state)s, NULL);
-    struct queue_page *page = kit_queues(k, STR("acme"));
+    struct count_page *page = kit_queues(k, STR("acme"));
     assert_int_equal(page->n, 1);
-    check_str(page->queues[0].tenant, "acme");
-    check_str(page->queues[0].queue, "main");
+    check_str(page->counts[0].tenant, "acme");
+    check_str(page->counts[0].queue, "main");
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
-        assert_int_equal(page->queues[0].by_state[s], s + 1);
-    assert_false(page->queues[0].paused);
+        assert_int_equal(page->counts[0].by_state[s], s + 1);
+    assert_false(page->counts[0].paused);
 }
 
 static void queues_come_by_tenant_and_name_empty_paused_ones_too(void **state)
@@ -23,15 +23,15 @@ static void queues_come_by_tenant_and_name_empty_paused_ones_too(void **state)
     PUT(k, .tenant = STR("a"), .queue = STR("m"));
     kit_pause(k, STR("a"), STR("z"));
     kit_pause(k, STR("a"), STR("empty"));
-    struct queue_page *page = kit_queues(k, (struct str){0});
+    struct count_page *page = kit_queues(k, (struct str){0});
     assert_int_equal(page->n, 4);
-    check_str(page->queues[0].queue, "empty");
-    assert_true(page->queues[0].paused);
-    check_str(page->queues[1].queue, "m");
-    assert_false(page->queues[1].paused);
-    check_str(page->queues[2].queue, "z");
-    assert_true(page->queues[2].paused);
-    check_str(page->queues[3].tenant, "b");
+    check_str(page->counts[0].queue, "empty");
+    assert_true(page->counts[0].paused);
+    check_str(page->counts[1].queue, "m");
+    assert_false(page->counts[1].paused);
+    check_str(page->counts[2].queue, "z");
+    assert_true(page->counts[2].paused);
+    check_str(page->counts[3].tenant, "b");
     assert_int_equal(kit_queues(k, STR("a"))->n, 3);
     assert_int_equal(kit_queues(k, STR("c"))->n, 0);
 }
@@ -41,23 +41,23 @@ static void the_oldest_and_the_next_are_known(void **state)
     struct kit *k = *state;
     int64_t t = k->now_ms;
     PUT(k, .process_after_ms = t + 500);
-    struct queue_page *page = kit_queues(k, STR("acme"));
-    assert_int_equal(page->queues[0].oldest_ready_ms, 0);
-    assert_int_equal(page->queues[0].next_due_ms, t + 500);
+    struct count_page *page = kit_queues(k, STR("acme"));
+    assert_int_equal(page->counts[0].oldest_ready_ms, 0);
+    assert_int_equal(page->counts[0].next_due_ms, t + 500);
     k->now_ms = t + 20;
     int64_t later = PUT(k, .priority = 100);
     k->now_ms = t + 10;
     int64_t sooner = PUT(k, .process_after_ms = t + 400);
     PUT(k, .priority = 0);
     page = kit_queues(k, STR("acme"));
-    assert_int_equal(page->queues[0].oldest_ready_ms, t + 20);
-    assert_int_equal(page->queues[0].next_due_ms, t + 400);
+    assert_int_equal(page->counts[0].oldest_ready_ms, t + 20);
+    assert_int_equal(page->counts[0].next_due_ms, t + 400);
     CHANGE(k, .seq = sooner, .kind = MOVE_CANCEL);
     CHANGE(k, .seq = later, .kind = MOVE_CANCEL);
     page = kit_queues(k, STR("acme"));
-    assert_int_equal(page->queues[0].oldest_ready_ms, t + 10);
-    assert_int_equal(page->queues[0].next_due_ms, t + 500);
-    assert_int_equal(page->queues[0].by_state[REDRIVE_STATE_CANCELLED], 2);
+    assert_int_equal(page->counts[0].oldest_ready_ms, t + 10);
+    assert_int_equal(page->counts[0].next_due_ms, t + 500);
+    assert_int_equal(page->counts[0].by_state[REDRIVE_STATE_CANCELLED], 2);
 }
 
 static void every_task_of_a_queue_is_counted(void **state)
@@ -68,15 +68,15 @@ static void every_task_of_a_queue_is_counted(void **state)
         kit_put_in(k, (enum redrive_state)s, &(struct job_spec){.task = STR("b")});
         kit_put_in(k, (enum redrive_state)s, &(struct job_spec){.task = STR("a")});
     }
-    struct line_page *page = kit_lines(k, STR("acme"));
+    struct count_page *page = kit_lines(k, STR("acme"));
     assert_int_equal(page->n, 2);
-    check_str(page->lines[0].tenant, "acme");
-    check_str(page->lines[0].queue, "main");
-    check_str(page->lines[0].task, "a");
-    check_str(page->lines[1].task, "b");
+    check_str(page->counts[0].tenant, "acme");
+    check_str(page->counts[0].queue, "main");
+    check_str(page->counts[0].task, "a");
+    check_str(page->counts[1].task, "b");
     for (int s = 0; s < REDRIVE_STATE_COUNT; s++) {
-        assert_int_equal(page->lines[0].by_state[s], 1);
-        assert_int_equal(page->lines[1].by_state[s], 2);
+        assert_int_equal(page->counts[0].by_state[s], 1);
+        assert_int_equal(page->counts[1].by_state[s], 2);
     }
 }
 
@@ -87,14 +87,14 @@ static void lines_come_by_tenant_queue_and_task(void **state)
     PUT(k, .tenant = STR("a"), .queue = STR("y"), .task = STR("t"));
     PUT(k, .tenant = STR("a"), .queue = STR("x"), .task = STR("u"));
     PUT(k, .tenant = STR("a"), .queue = STR("x"), .task = STR("t"));
-    struct line_page *page = kit_lines(k, (struct str){0});
+    struct count_page *page = kit_lines(k, (struct str){0});
     static const char *const SORTED[][3] = {
         {"a", "x", "t"}, {"a", "x", "u"}, {"a", "y", "t"}, {"b", "x", "t"}};
     assert_int_equal(page->n, 4);
     for (int i = 0; i < 4; i++) {
-        check_str(page->lines[i].tenant, SORTED[i][0]);
-        check_str(page->lines[i].queue, SORTED[i][1]);
-        check_str(page->lines[i].task, SORTED[i][2]);
+        check_str(page->counts[i].tenant, SORTED[i][0]);
+        check_str(page->counts[i].queue, SORTED[i][1]);
+        check_str(page->counts[i].task, SORTED[i][2]);
     }
     assert_int_equal(kit_lines(k, STR("b"))->n, 1);
     assert_int_equal(kit_lines(k, STR("c"))->n, 0);
@@ -133,13 +133,13 @@ static void running_jobs_are_counted_by_their_limits(void **state)
                &(struct job_spec){.tenant = STR("zoo"), .limit_key = STR("user-1")});
     kit_running(k, (struct str){0});
     assert_int_equal(k->lanes.n, 2);
-    check_str(k->lanes.lanes[0].tenant, "acme");
-    check_str(k->lanes.lanes[0].lane, "user-1");
-    assert_int_equal(k->lanes.lanes[0].jobs, 3);
-    check_str(k->lanes.lanes[1].tenant, "zoo");
+    check_str(k->lanes.counts[0].tenant, "acme");
+    check_str(k->lanes.counts[0].lane, "user-1");
+    assert_int_equal(k->lanes.counts[0].jobs, 3);
+    check_str(k->lanes.counts[1].tenant, "zoo");
     kit_running(k, STR("zoo"));
     assert_int_equal(k->lanes.n, 1);
-    assert_int_equal(k->lanes.lanes[0].jobs, 1);
+    assert_int_equal(k->lanes.counts[0].jobs, 1);
 }
 
 static void parked_jobs_are_counted_by_what_holds_them(void **state)
@@ -154,15 +154,15 @@ static void parked_jobs_are_counted_by_what_holds_them(void **state)
     kit_put_in(k, REDRIVE_STATE_PARKED,
                &(struct job_spec){.tenant = STR("zoo"), .breaker_key = STR("host-a")});
     PUT(k, .breaker_key = STR("host-b"));
-    struct lane_page *page = kit_lanes(k, (struct str){0});
+    struct count_page *page = kit_lanes(k, (struct str){0});
     assert_int_equal(page->n, 3);
-    check_str(page->lanes[0].tenant, "acme");
-    check_str(page->lanes[0].lane, "host-a");
-    assert_int_equal(page->lanes[0].jobs, 3);
-    check_str(page->lanes[1].lane, "user-1");
-    assert_int_equal(page->lanes[1].jobs, 1);
-    check_str(page->lanes[2].tenant, "zoo");
-    assert_int_equal(page->lanes[2].jobs, 1);
+    check_str(page->counts[0].tenant, "acme");
+    check_str(page->counts[0].lane, "host-a");
+    assert_int_equal(page->counts[0].jobs, 3);
+    check_str(page->counts[1].lane, "user-1");
+    assert_int_equal(page->counts[1].jobs, 1);
+    check_str(page->counts[2].tenant, "zoo");
+    assert_int_equal(page->counts[2].jobs, 1);
     page = kit_lanes(k, STR("zoo"));
     assert_int_equal(page->n, 1);
     check_move(kit_unpark(k, seq), 0, REDRIVE_STATE_QUEUED);

@@ -17,12 +17,12 @@ static void a_unit_is_not_visible_before_its_commit(void **state)
     assert_null(kit_job(&b, new_));
     assert_int_equal(kit_state(&b, old), REDRIVE_STATE_QUEUED);
     assert_int_equal(kit_history(&b, old)->n, 0);
-    assert_false(kit_queues(&b, STR("acme"))->queues[0].paused);
+    assert_false(kit_queues(&b, STR("acme"))->counts[0].paused);
     assert_int_equal(kit_shared(&b, SHARED_PAUSE, STR("acme"))->n, 0);
     kit_commit(a);
     assert_int_equal(kit_state(&b, new_), REDRIVE_STATE_QUEUED);
     assert_int_equal(kit_state(&b, old), REDRIVE_STATE_RUNNING);
-    assert_true(kit_queues(&b, STR("acme"))->queues[0].paused);
+    assert_true(kit_queues(&b, STR("acme"))->counts[0].paused);
     kit_close(&b);
 }
 

@@ -135,7 +135,7 @@ static void reads_by_name_see_the_moves_of_their_unit(void **state)
     assert_int_equal(state_of(k, "x"), REDRIVE_STATE_RETRYING);
     assert_int_equal(listed_state(k, &by_id), REDRIVE_STATE_RETRYING);
     kit_pause(k, STR("acme"), STR("main"));
-    assert_true(kit_queues(k, STR("acme"))->queues[0].paused);
+    assert_true(kit_queues(k, STR("acme"))->counts[0].paused);
     kit_commit(k);
     kit_begin(k);
     check_move(CHANGE(k, .seq = seq, .kind = MOVE_CANCEL), 0, REDRIVE_STATE_CANCELLED);

@@ -115,28 +115,10 @@ static int wrap_history(struct store *store, const int64_t *seqs, size_t n,
     HAND_ON(history, seqs, n, ret, err);
 }
 
-static int wrap_queues(struct store *store, struct str tenant, struct queue_page *ret,
-                       struct redrive_err *err)
+static int wrap_counts(struct store *store, enum count_kind kind, struct str tenant,
+                       struct count_page *ret, struct redrive_err *err)
 {
-    HAND_ON(queues, tenant, ret, err);
-}
-
-static int wrap_lines(struct store *store, struct str tenant, struct line_page *ret,
-                      struct redrive_err *err)
-{
-    HAND_ON(lines, tenant, ret, err);
-}
-
-static int wrap_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                              struct redrive_err *err)
-{
-    HAND_ON(parked_counts, tenant, ret, err);
-}
-
-static int wrap_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                               struct redrive_err *err)
-{
-    HAND_ON(running_counts, tenant, ret, err);
+    HAND_ON(counts, kind, tenant, ret, err);
 }
 
 static int wrap_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
@@ -200,10 +182,7 @@ void wrap_init(struct wrap *wrap, struct store *inner)
                 .list = wrap_list,
                 .lookup = wrap_lookup,
                 .history = wrap_history,
-                .queues = wrap_queues,
-                .lines = wrap_lines,
-                .parked_counts = wrap_parked_counts,
-                .running_counts = wrap_running_counts,
+                .counts = wrap_counts,
                 .groups = wrap_groups,
                 .causes = wrap_causes,
                 .shared_list = wrap_shared_list,

@@ -51,12 +51,12 @@ static const struct {
 #define N_STATES (sizeof STATES / sizeof STATES[0])
 _Static_assert(N_STATES == REDRIVE_STATE_COUNT, "every state has a column");
 
-static void put_json(const struct queue_page *page, struct buf *out)
+static void put_json(const struct count_page *page, struct buf *out)
 {
     struct json_writer w;
     listing_begin(&w, out);
     for (size_t i = 0; i < page->n; i++) {
-        const struct queue_count *q = &page->queues[i];
+        const struct job_count *q = &page->counts[i];
         json_begin_object(&w);
         json_field_string(&w, "queue", q->queue);
         json_field_string(&w, "tenant", q->tenant);
@@ -72,17 +72,17 @@ static void put_json(const struct queue_page *page, struct buf *out)
 }
 
 /* The states that jobs are in, and those that everybody looks for: a table has to fit. */
-static unsigned states_to_show(const struct queue_page *page)
+static unsigned states_to_show(const struct count_page *page)
 {
     unsigned shown = 1u << REDRIVE_STATE_QUEUED | 1u << REDRIVE_STATE_RUNNING;
     for (size_t i = 0; i < page->n; i++)
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            if (page->queues[i].by_state[state] > 0)
+            if (page->counts[i].by_state[state] > 0)
                 shown |= 1u << state;
     return shown;
 }
 
-static void add_row(struct table *t, const struct queue_count *q, unsigned shown, int64_t now_ms)
+static void add_row(struct table *t, const struct job_count *q, unsigned shown, int64_t now_ms)
 {
     char text[WHEN_TEXT_MAX];
     table_addf(t, "%.*s", (int)q->queue.len, q->queue.ptr);
@@ -104,7 +104,7 @@ static void add_row(struct table *t, const struct queue_count *q, unsigned shown
         table_addf(t, "in %s", when_span(q->next_due_ms - now_ms, text));
 }
 
-static void put_table(const struct queue_page *page, int64_t now_ms, const struct term *term,
+static void put_table(const struct count_page *page, int64_t now_ms, const struct term *term,
                       struct buf *out)
 {
     struct table_column columns[3 + N_STATES + 2] = {
@@ -119,7 +119,7 @@ static void put_table(const struct queue_page *page, int64_t now_ms, const struc
     columns[n++] = (struct table_column){"NEXT DUE", ALIGN_RIGHT};
     table_init(&t, columns, n);
     for (size_t i = 0; i < page->n; i++)
-        add_row(&t, &page->queues[i], shown, now_ms);
+        add_row(&t, &page->counts[i], shown, now_ms);
     table_render(&t, term->width, term->color, out);
     table_release(&t);
 }
@@ -128,12 +128,13 @@ static int run_list(struct cli *cli, struct redrive_err *err)
 {
     const struct queue_options *options = invocation_options(&cli->invocation);
     struct session session;
-    struct queue_page page = {0};
+    struct count_page page = {0};
     struct buf out;
     buf_init(&out, OUTPUT_MAX);
     int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
-        rc = store_ops(session.store)->queues(session.store, str_of(options->tenant), &page, err);
+        rc = store_ops(session.store)
+                 ->counts(session.store, COUNT_QUEUES, str_of(options->tenant), &page, err);
     if (rc == 0 && cli->globals->json)
         put_json(&page, &out);
     else if (rc == 0)
@@ -141,7 +142,7 @@ static int run_list(struct cli *cli, struct redrive_err *err)
     if (rc == 0)
         rc = cli_print(cli, &out, err);
     buf_release(&out);
-    queue_page_release(&page);
+    count_page_release(&page);
     session_close(&session);
     return rc;
 }
@@ -149,21 +150,21 @@ static int run_list(struct cli *cli, struct redrive_err *err)
 /* ---- pause, resume --------------------------------------------------------------------------- */
 
 /* What the queue was before: NULL when it has neither jobs nor a pause. */
-static const struct queue_count *find_queue(const struct queue_page *page, const char *name)
+static const struct job_count *find_queue(const struct count_page *page, const char *name)
 {
     for (size_t i = 0; i < page->n; i++)
-        if (str_is(page->queues[i].queue, name))
-            return &page->queues[i];
+        if (str_is(page->counts[i].queue, name))
+            return &page->counts[i];
     return NULL;
 }
 
 /* A pause of a queue that nobody uses is no error, but may be a misspelt name. */
-static void note_unused(struct cli *cli, const struct queue_page *page, const char *name)
+static void note_unused(struct cli *cli, const struct count_page *page, const char *name)
 {
     struct words names = WORDS_INIT;
     struct redrive_err note;
     for (size_t i = 0; i < page->n; i++) {
-        char *copy = str_dup(page->queues[i].queue);
+        char *copy = str_dup(page->counts[i].queue);
         if (copy)
             words_add(&names, "", copy);
         free(copy);
@@ -176,7 +177,7 @@ static void note_unused(struct cli *cli, const struct queue_page *page, const ch
     words_release(&names);
 }
 
-static void say(struct cli *cli, const char *name, const struct queue_count *before, bool pause)
+static void say(struct cli *cli, const char *name, const struct job_count *before, bool pause)
 {
     bool was_paused = before && before->paused;
     struct buf text;
@@ -197,25 +198,26 @@ static int set_pause(struct cli *cli, bool pause, struct redrive_err *err)
     const struct queue_options *options = invocation_options(&cli->invocation);
     const char *name = cli->invocation.args[0];
     struct session session;
-    struct queue_page page = {0};
+    struct count_page page = {0};
     struct pause_op op;
     if (*name == '\0')
         return err_set(err, REDRIVE_E_USAGE, "a queue has a name");
     pause_op_init(&op, str_of(options->tenant), str_of(name), pause);
     int rc = session_open_existing(cli, &session, err);
     if (rc == 0)
-        rc = store_ops(session.store)->queues(session.store, str_of(options->tenant), &page, err);
+        rc = store_ops(session.store)
+                 ->counts(session.store, COUNT_QUEUES, str_of(options->tenant), &page, err);
     if (rc == 0)
         do
             rc = engine_apply_one(session.engine, &op.op, err);
         while (rc == 0 && pause_op_goes_on(&op));
     if (rc == 0) {
-        const struct queue_count *before = find_queue(&page, name);
+        const struct job_count *before = find_queue(&page, name);
         if (!before)
             note_unused(cli, &page, name);
         say(cli, name, before, pause);
     }
-    queue_page_release(&page);
+    count_page_release(&page);
     session_close(&session);
     return rc;
 }

@@ -37,8 +37,8 @@ static void put_health(const struct stats *s, bool color, struct buf *out)
 {
     uint64_t ready = 0;
     for (size_t i = 0; i < s->queues.n; i++)
-        if (!s->queues.queues[i].paused)
-            ready += s->queues.queues[i].by_state[REDRIVE_STATE_QUEUED];
+        if (!s->queues.counts[i].paused)
+            ready += s->queues.counts[i].by_state[REDRIVE_STATE_QUEUED];
     buf_puts(out, "health      ");
     style_add(out, color, figure_health_style(s->health.status), str_of(s->health.status));
     buf_printf(out, " (score %.2f, errors %.1f %%)", s->health.health_score,
@@ -123,7 +123,7 @@ static void put_queues(const struct stats *s, const struct term *term, struct bu
     struct table t;
     table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
     for (size_t i = 0; i < s->queues.n; i++) {
-        const struct queue_count *q = &s->queues.queues[i];
+        const struct job_count *q = &s->queues.counts[i];
         table_addf(&t, "%.*s%s%.*s%s", s->tenant.len ? 0 : (int)q->tenant.len, q->tenant.ptr,
                    s->tenant.len ? "" : "/", (int)q->queue.len, q->queue.ptr,
                    q->paused ? " (paused)" : "");

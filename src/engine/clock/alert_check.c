@@ -91,7 +91,7 @@ static void rule_key(const struct config *config, size_t i, struct buf *out)
 struct look {
     struct engine *e;
     bool is_last;
-    struct line_page lines;
+    struct count_page lines;
     struct worker_page workers;
     struct counter_page counters;
     struct shared_page rows;
@@ -108,7 +108,7 @@ static bool is_rate(const struct config_alert *alert)
 static void add_sizes(const struct look *l, const char *task, struct alert_facts *ret)
 {
     for (size_t i = 0; i < l->lines.n; i++) {
-        const struct line_count *line = &l->lines.lines[i];
+        const struct job_count *line = &l->lines.counts[i];
         if (task && !str_is(line->task, task))
             continue;
         ret->dead_letters += (double)line->by_state[REDRIVE_STATE_DEAD_LETTER];
@@ -261,7 +261,7 @@ static int read_facts(struct look *l, struct redrive_err *err)
     bool by_task = false;
     for (size_t i = 0; i < config->n_alerts; i++)
         by_task |= config->alerts[i].task && is_rate(&config->alerts[i]);
-    int rc = e->ops->lines(e->store, all, &l->lines, err);
+    int rc = e->ops->counts(e->store, COUNT_LINES, all, &l->lines, err);
     if (rc == 0)
         rc = workers_read(e->store, all, e->now_ms, &l->workers, err);
     if (rc == 0 && by_task)
@@ -282,7 +282,7 @@ static int look_at_all(struct engine *e, bool is_last, struct redrive_err *err)
     int rc = e->fired ? read_facts(&l, err) : err_nomem(err);
     for (size_t i = 0; i < config->n_alerts && rc == 0; i++)
         rc = look_at_rule(&l, i, err);
-    line_page_release(&l.lines);
+    count_page_release(&l.lines);
     worker_page_release(&l.workers);
     counter_page_release(&l.counters);
     shared_page_release(&l.rows);

@@ -165,13 +165,13 @@ static int check_jobs(struct transfer *t, struct redrive_err *err)
 /* ---- Counts -----------------------------------------------------------------------------------
  */
 
-static bool is_same_line(const struct line_count *a, const struct line_count *b)
+static bool is_same_line(const struct job_count *a, const struct job_count *b)
 {
     return str_eq(a->tenant, b->tenant) && str_eq(a->queue, b->queue) && str_eq(a->task, b->task);
 }
 
-static void compare_line(struct transfer *t, const struct line_count *here,
-                         const struct line_count *there)
+static void compare_line(struct transfer *t, const struct job_count *here,
+                         const struct job_count *there)
 {
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
         if (here->by_state[state] == there->by_state[state])
@@ -189,19 +189,19 @@ static void compare_line(struct transfer *t, const struct line_count *here,
 static int check_counts(struct transfer *t, struct redrive_err *err)
 {
     const struct copy_options *o = t->options;
-    static const struct line_count NONE = {0};
-    struct line_page here = {0}, there = {0};
-    int rc = store_ops(o->from)->lines(o->from, (struct str){0}, &here, err);
+    static const struct job_count NONE = {0};
+    struct count_page here = {0}, there = {0};
+    int rc = store_ops(o->from)->counts(o->from, COUNT_LINES, (struct str){0}, &here, err);
     if (rc == 0)
-        rc = store_ops(o->to)->lines(o->to, (struct str){0}, &there, err);
+        rc = store_ops(o->to)->counts(o->to, COUNT_LINES, (struct str){0}, &there, err);
     /* Both are in the same order. */
     for (size_t i = 0, j = 0; rc == 0 && i < here.n; i++) {
-        const bool is_there = j < there.n && is_same_line(&here.lines[i], &there.lines[j]);
-        compare_line(t, &here.lines[i], is_there ? &there.lines[j] : &NONE);
+        const bool is_there = j < there.n && is_same_line(&here.counts[i], &there.counts[j]);
+        compare_line(t, &here.counts[i], is_there ? &there.counts[j] : &NONE);
         j += is_there;
     }
-    line_page_release(&here);
-    line_page_release(&there);
+    count_page_release(&here);
+    count_page_release(&there);
     return rc;
 }
 

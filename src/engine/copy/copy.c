@@ -58,13 +58,13 @@ int copy_check_idle(struct store *store, const char *side, int64_t now_ms, struc
 
 int copy_count(struct store *store, uint64_t *ret, struct redrive_err *err)
 {
-    struct line_page lines = {0};
-    int rc = store_ops(store)->lines(store, (struct str){0}, &lines, err);
+    struct count_page lines = {0};
+    int rc = store_ops(store)->counts(store, COUNT_LINES, (struct str){0}, &lines, err);
     *ret = 0;
     for (size_t i = 0; i < lines.n; i++)
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-            *ret += lines.lines[i].by_state[state];
-    line_page_release(&lines);
+            *ret += lines.counts[i].by_state[state];
+    count_page_release(&lines);
     return rc;
 }
 

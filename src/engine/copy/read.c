@@ -131,17 +131,10 @@ void key_walk_release(struct key_walk *walk)
     held_key_page_release(&walk->pages[1]);
 }
 
-static int compare(struct str a, struct str b)
-{
-    size_t shorter = a.len < b.len ? a.len : b.len;
-    int order = shorter > 0 ? memcmp(a.ptr, b.ptr, shorter) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 int held_key_compare(const struct held_key *a, const struct held_key *b)
 {
-    int order = compare(a->tenant, b->tenant);
-    return order != 0 ? order : compare(a->key, b->key);
+    int order = str_compare(a->tenant, b->tenant);
+    return order != 0 ? order : str_compare(a->key, b->key);
 }
 
 const struct shared_row *copy_find_row(const struct shared_page *page, const struct shared_row *row,

@@ -96,12 +96,12 @@ int breakers_add_declared(const struct config *config, struct str tenant, int64_
     return page->arena.failed ? err_nomem(err) : 0;
 }
 
-static void add_parked(struct breaker_page *page, const struct lane_page *lanes)
+static void add_parked(struct breaker_page *page, const struct count_page *lanes)
 {
     for (size_t i = 0; i < lanes->n; i++) {
-        uint64_t parked = lanes->lanes[i].jobs;
+        uint64_t parked = lanes->counts[i].jobs;
         const struct breaker_info *found =
-            breakers_find(page, lanes->lanes[i].tenant, lanes->lanes[i].lane);
+            breakers_find(page, lanes->counts[i].tenant, lanes->counts[i].lane);
         if (!found)
             continue;
         struct breaker_info *info = &page->breakers[found - page->breakers];
@@ -139,13 +139,13 @@ int breakers_read(struct store *store, struct str tenant, int64_t now_ms, struct
 int breakers_count_parked(struct store *store, struct str tenant, struct breaker_page *page,
                           struct redrive_err *err)
 {
-    struct lane_page lanes = {0};
+    struct count_page lanes = {0};
     if (page->n == 0)
         return 0;
-    int rc = store_ops(store)->parked_counts(store, tenant, &lanes, err);
+    int rc = store_ops(store)->counts(store, COUNT_PARKED, tenant, &lanes, err);
     if (rc == 0)
         add_parked(page, &lanes);
-    lane_page_release(&lanes);
+    count_page_release(&lanes);
     return rc;
 }
 

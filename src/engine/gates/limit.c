@@ -127,8 +127,7 @@ int lanes_look(struct engine *e, struct redrive_err *err)
 /* ---- Slots ----------------------------------------------------------------------------------- */
 
 /* Of a limit that has no row it is not known yet how many may run. */
-static int count_running(struct engine *e, const struct lane_count *running,
-                         struct redrive_err *err)
+static int count_running(struct engine *e, const struct job_count *running, struct redrive_err *err)
 {
     struct lane *lane = lane_find(&e->lanes.limits, running->tenant, running->lane);
     int rc = lane ? 0 : lane_new(e, SHARED_BUCKET, running->tenant, running->lane, &lane, err);
@@ -156,13 +155,13 @@ int lanes_need_slots(struct engine *e, struct redrive_err *err)
 int lanes_count_slots(struct engine *e, struct redrive_err *err)
 {
     struct lanes *lanes = &e->lanes;
-    struct lane_page running = {0};
+    struct count_page running = {0};
     if (!lanes->wants_count || lanes->are_counted)
         return 0;
-    int rc = e->ops->running_counts(e->store, (struct str){0}, &running, err);
+    int rc = e->ops->counts(e->store, COUNT_RUNNING, (struct str){0}, &running, err);
     for (size_t i = 0; i < running.n && rc == 0; i++)
-        rc = count_running(e, &running.lanes[i], err);
+        rc = count_running(e, &running.counts[i], err);
     lanes->were_counted = rc == 0;
-    lane_page_release(&running);
+    count_page_release(&running);
     return rc;
 }

@@ -7,8 +7,8 @@
 
 void stats_release(struct stats *stats)
 {
-    queue_page_release(&stats->queues);
-    line_page_release(&stats->lines);
+    count_page_release(&stats->queues);
+    count_page_release(&stats->lines);
     breaker_page_release(&stats->breakers);
     worker_page_release(&stats->workers);
     arena_release(&stats->arena);
@@ -108,20 +108,20 @@ static int read_counters(struct store *store, struct stats *s, struct redrive_er
 
 static int by_task(const void *left, const void *right)
 {
-    const struct line_count *a = left, *b = right;
+    const struct job_count *a = left, *b = right;
     const int order = str_compare(a->task, b->task);
     return order != 0 ? order : str_compare(a->queue, b->queue);
 }
 
 static int read_tasks(struct store *store, struct stats *s, struct redrive_err *err)
 {
-    int rc = store_ops(store)->lines(store, s->tenant, &s->lines, err);
+    int rc = store_ops(store)->counts(store, COUNT_LINES, s->tenant, &s->lines, err);
     if (rc == 0)
         s->tasks = arena_array(&s->arena, s->lines.n, sizeof *s->tasks);
     if (s->lines.n > 0)
-        qsort(s->lines.lines, s->lines.n, sizeof *s->lines.lines, by_task);
+        qsort(s->lines.counts, s->lines.n, sizeof *s->lines.counts, by_task);
     for (size_t i = 0; i < s->lines.n && s->tasks; i++) {
-        const struct line_count *line = &s->lines.lines[i];
+        const struct job_count *line = &s->lines.counts[i];
         if (s->n_tasks == 0 || !str_eq(s->tasks[s->n_tasks - 1].task, line->task)) {
             s->tasks[s->n_tasks++].task = line->task;
         }
@@ -140,7 +140,7 @@ static void earliest(int64_t at_ms, int64_t *ret)
 static void sum_up(struct stats *s)
 {
     for (size_t i = 0; i < s->queues.n; i++) {
-        const struct queue_count *q = &s->queues.queues[i];
+        const struct job_count *q = &s->queues.counts[i];
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
             s->by_state[state] += q->by_state[state];
         earliest(q->oldest_ready_ms, &s->oldest_ready_ms);
@@ -164,7 +164,7 @@ int stats_read(struct store *store, struct str tenant, const struct health_thres
     ret->tenant = tenant;
     int rc = read_counters(store, ret, err);
     if (rc == 0)
-        rc = store_ops(store)->queues(store, tenant, &ret->queues, err);
+        rc = store_ops(store)->counts(store, COUNT_QUEUES, tenant, &ret->queues, err);
     if (rc == 0)
         rc = read_tasks(store, ret, err);
     if (rc == 0)

@@ -52,8 +52,8 @@ struct stats {
     double average_retries; /* retries for each job that has ended */
 
     uint64_t by_state[REDRIVE_STATE_COUNT];
-    struct queue_page queues;
-    struct line_page lines;   /* by task, then queue */
+    struct count_page queues;
+    struct count_page lines;  /* by task, then queue */
     struct task_count *tasks; /* by name */
     size_t n_tasks;
     int64_t oldest_ready_ms; /* created, of the oldest queued job; 0: none is */

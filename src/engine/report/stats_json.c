@@ -53,7 +53,7 @@ static void write_age(struct json_writer *w, const char *key, int64_t since_ms, 
         json_put_double(w, now_ms > since_ms ? (double)(now_ms - since_ms) / 1000 : 0);
 }
 
-static void write_queue(struct json_writer *w, const struct queue_count *q, int64_t now_ms)
+static void write_queue(struct json_writer *w, const struct job_count *q, int64_t now_ms)
 {
     json_begin_object(w);
     json_field_string(w, "queue", q->queue);
@@ -70,7 +70,7 @@ static void write_queues(struct json_writer *w, const struct stats *s)
     json_key(w, "queues");
     json_begin_array(w);
     for (size_t i = 0; i < s->queues.n; i++)
-        write_queue(w, &s->queues.queues[i], s->at_ms);
+        write_queue(w, &s->queues.counts[i], s->at_ms);
     json_end_array(w);
 }
 
@@ -182,7 +182,7 @@ void stats_write_json(struct json_writer *w, const struct stats *s)
 /* ---- The summary ----------------------------------------------------------------------------- */
 
 /* Jobs that somebody waits for, or should look at. */
-static uint64_t weight(const struct queue_count *q)
+static uint64_t weight(const struct job_count *q)
 {
     return q->by_state[REDRIVE_STATE_QUEUED] + q->by_state[REDRIVE_STATE_RUNNING] +
            q->by_state[REDRIVE_STATE_RETRYING] + q->by_state[REDRIVE_STATE_PARKED] +
@@ -191,16 +191,16 @@ static uint64_t weight(const struct queue_count *q)
 
 static int heavier_first(const void *left, const void *right)
 {
-    const struct queue_count *a = left, *b = right;
+    const struct job_count *a = left, *b = right;
     const uint64_t x = weight(a), y = weight(b);
     return x != y ? (x > y ? -1 : 1) : str_compare(a->queue, b->queue);
 }
 
 static void write_top_queues(struct json_writer *w, const struct stats *s, size_t max)
 {
-    struct queue_count *sorted = calloc(s->queues.n + 1, sizeof *sorted);
+    struct job_count *sorted = calloc(s->queues.n + 1, sizeof *sorted);
     for (size_t i = 0; sorted && i < s->queues.n; i++)
-        sorted[i] = s->queues.queues[i];
+        sorted[i] = s->queues.counts[i];
     if (sorted)
         qsort(sorted, s->queues.n, sizeof *sorted, heavier_first);
     field_u64(w, "n_queues", s->queues.n);

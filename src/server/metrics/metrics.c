@@ -82,13 +82,13 @@ static void write_sizes(const struct stats *s, struct buf *out)
     for (size_t i = 0; i < s->lines.n; i++)
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
             metrics_count(out, "redrive_jobs",
-                          LABELS(QUEUE_TASK(s->lines.lines[i].queue, s->lines.lines[i].task),
+                          LABELS(QUEUE_TASK(s->lines.counts[i].queue, s->lines.counts[i].task),
                                  {"state", str_of(redrive_state_name((enum redrive_state)state))}),
-                          s->lines.lines[i].by_state[state]);
+                          s->lines.counts[i].by_state[state]);
     metrics_family(out, "redrive_queue_paused", "gauge", "1 while a queue is paused, else 0.");
     for (size_t i = 0; i < s->queues.n; i++)
-        metrics_count(out, "redrive_queue_paused", LABELS({"queue", s->queues.queues[i].queue}),
-                      s->queues.queues[i].paused);
+        metrics_count(out, "redrive_queue_paused", LABELS({"queue", s->queues.counts[i].queue}),
+                      s->queues.counts[i].paused);
     metrics_gauge(out, "redrive_oldest_ready_seconds",
                   "Age of the oldest job that is ready to run; 0 when none is.",
                   oldest_ms > 0 ? (double)oldest_ms / 1000 : 0);

@@ -46,7 +46,7 @@ struct counts {
 
 /* Each part leaves its own member of the filter aside, so that it shows what choosing another value
  * would give. */
-static void count_line(struct counts *c, const struct job_filter *f, const struct line_count *line)
+static void count_line(struct counts *c, const struct job_filter *f, const struct job_count *line)
 {
     const bool of_task = f->task.len == 0 || str_eq(f->task, line->task);
     const bool of_queue = f->queue.len == 0 || str_eq(f->queue, line->queue);
@@ -104,7 +104,7 @@ static void get_counts(struct rest_call *call)
     struct arena *arena = http_arena(call->request);
     struct counts_query q = {0};
     struct counts c = {0};
-    struct line_page page = {0};
+    struct count_page page = {0};
     job_query_init(&q.query, call->principal.tenant, JOB_QUERY_STATE, ORDER_NEWEST,
                    rest_now_ms(call), arena);
     http_each_query(call->request, add_param, &q);
@@ -112,12 +112,12 @@ static void get_counts(struct rest_call *call)
         kit_fail(call, &q.err, q.field);
         return;
     }
-    int rc = store_ops(store)->lines(store, call->principal.tenant, &page, &q.err);
+    int rc = store_ops(store)->counts(store, COUNT_LINES, call->principal.tenant, &page, &q.err);
     name_counts_init(&c.tasks, arena);
     name_counts_init(&c.queues, arena);
     for (size_t i = 0; i < page.n && rc == 0; i++)
-        count_line(&c, &q.query.filter, &page.lines[i]);
-    line_page_release(&page);
+        count_line(&c, &q.query.filter, &page.counts[i]);
+    count_page_release(&page);
     if (rc == 0)
         send_counts(call, &c);
     if (rc == 0 && (c.tasks.failed || c.queues.failed || arena->failed))

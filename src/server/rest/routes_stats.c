@@ -40,17 +40,17 @@ static void get_retry_stats(struct rest_call *call)
 
 static void write_queue(struct json_writer *w, const void *page, size_t i)
 {
-    view_queue(w, &((const struct queue_page *)page)->queues[i]);
+    view_queue(w, &((const struct count_page *)page)->counts[i]);
 }
 
 static void get_queues(struct rest_call *call)
 {
     struct store *store = rest_store(call);
-    struct queue_page page = {0};
+    struct count_page page = {0};
     struct redrive_err err = {0};
-    int rc = store_ops(store)->queues(store, call->principal.tenant, &page, &err);
+    int rc = store_ops(store)->counts(store, COUNT_QUEUES, call->principal.tenant, &page, &err);
     kit_send_items(call, rc, &err, &page, page.n, write_queue);
-    queue_page_release(&page);
+    count_page_release(&page);
 }
 
 static void paused(struct rest_call *call, struct op *op)

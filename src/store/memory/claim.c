@@ -38,7 +38,7 @@ static bool matches(const struct mem_state *state, const struct claim_filter *f,
 static int by_tenant(const void *left, const void *right)
 {
     const struct candidate *a = left, *b = right;
-    int order = mem_str_cmp(a->job->spec.tenant, b->job->spec.tenant);
+    int order = str_compare(a->job->spec.tenant, b->job->spec.tenant);
     if (order != 0)
         return order;
     if (a->queue_rank != b->queue_rank)
@@ -67,7 +67,7 @@ static void number_off(struct candidate *all, size_t n, struct str turn)
         all[i].nth = same ? all[i - 1].nth + 1 : 0;
         if (!same) {
             n_tenants++;
-            if (mem_str_cmp(tenant, turn) <= 0)
+            if (str_compare(tenant, turn) <= 0)
                 n_before++;
         }
         all[i].tenant = n_tenants - 1;

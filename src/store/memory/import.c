@@ -91,8 +91,8 @@ int memory_adopt_keys(struct store *store, const struct held_key *keys, size_t n
 
 static int compare_keys(struct str tenant, struct str key, const struct mem_key *other)
 {
-    int order = mem_str_cmp(tenant, other->tenant);
-    return order != 0 ? order : mem_str_cmp(key, other->key);
+    int order = str_compare(tenant, other->tenant);
+    return order != 0 ? order : str_compare(key, other->key);
 }
 
 static int by_name(const void *left, const void *right)

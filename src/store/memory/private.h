@@ -82,9 +82,6 @@ static inline const struct job *job_at(const struct mem_state *state, size_t i)
     return mem_table_at(&state->jobs, i);
 }
 
-/* Byte order. */
-int mem_str_cmp(struct str a, struct str b);
-
 /* -- memory/transaction.c -- */
 
 void mem_state_init(struct mem_state *state);
@@ -170,14 +167,8 @@ int memory_history(struct store *store, const int64_t *seqs, size_t n, struct at
 bool memory_matches(const struct job_filter *filter, const struct job *job);
 
 /* memory/sum.c */
-int memory_queues(struct store *store, struct str tenant, struct queue_page *ret,
-                  struct redrive_err *err);
-int memory_lines(struct store *store, struct str tenant, struct line_page *ret,
-                 struct redrive_err *err);
-int memory_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                         struct redrive_err *err);
-int memory_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                          struct redrive_err *err);
+int memory_counts(struct store *store, enum count_kind kind, struct str tenant,
+                  struct count_page *ret, struct redrive_err *err);
 int memory_causes(struct store *store, const struct job_filter *filter,
                   void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
                   struct redrive_err *err);

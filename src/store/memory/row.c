@@ -56,13 +56,6 @@ static const size_t COUNTER_STRS[] = {
 };
 const struct mem_kind MEM_COUNTER = {sizeof(struct counter), COUNTER_STRS, N(COUNTER_STRS)};
 
-int mem_str_cmp(struct str a, struct str b)
-{
-    size_t shorter = a.len < b.len ? a.len : b.len;
-    int order = shorter > 0 ? memcmp(a.ptr, b.ptr, shorter) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 bool memory_find(const struct mem_state *state, int64_t seq, size_t *ret_i)
 {
     size_t low = 0, high = state->jobs.n;

@@ -7,8 +7,8 @@ static int compare_rows(const struct shared_row *a, const struct shared_row *b)
 {
     if (a->kind != b->kind)
         return a->kind < b->kind ? -1 : 1;
-    int order = mem_str_cmp(a->tenant, b->tenant);
-    return order != 0 ? order : mem_str_cmp(a->key, b->key);
+    int order = str_compare(a->tenant, b->tenant);
+    return order != 0 ? order : str_compare(a->key, b->key);
 }
 
 /* Puts the last row of a table where it belongs. */
@@ -127,10 +127,10 @@ int memory_shared_list(struct store *store, enum shared_kind kind, struct str te
 
 static int compare_counters(const struct counter *a, const struct counter *b)
 {
-    int order = mem_str_cmp(a->tenant, b->tenant);
+    int order = str_compare(a->tenant, b->tenant);
     if (order == 0)
-        order = mem_str_cmp(a->name, b->name);
-    return order != 0 ? order : mem_str_cmp(a->label, b->label);
+        order = str_compare(a->name, b->name);
+    return order != 0 ? order : str_compare(a->label, b->label);
 }
 
 static bool count_one(struct mem_table *table, const struct counter *counter)

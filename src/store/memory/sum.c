@@ -5,189 +5,94 @@
 
 #include "base/err.h"
 
-/* The count of a queue, which is made when it is not there yet; the page has room. */
-static struct queue_count *queue_of(struct queue_page *page, struct str tenant, struct str queue)
+/* The count of something, which is made when it is not there yet; the page has room. */
+static struct job_count *count_of(struct count_page *page, const struct job_count *key)
 {
     for (size_t i = 0; i < page->n; i++)
-        if (str_eq(page->queues[i].queue, queue) && str_eq(page->queues[i].tenant, tenant))
-            return &page->queues[i];
-    struct queue_count *q = &page->queues[page->n++];
-    q->tenant = arena_str(&page->arena, tenant);
-    q->queue = arena_str(&page->arena, queue);
-    return q;
+        if (job_count_order(&page->counts[i], key) == 0)
+            return &page->counts[i];
+    struct job_count *count = &page->counts[page->n++];
+    count->tenant = arena_str(&page->arena, key->tenant);
+    count->queue = arena_str(&page->arena, key->queue);
+    count->task = arena_str(&page->arena, key->task);
+    count->lane = arena_str(&page->arena, key->lane);
+    return count;
 }
 
 /* Jobs come by seq. */
-static void count_job(struct queue_count *q, const struct job_status *s)
+static void add_to_queue(struct job_count *count, const struct job_status *s)
 {
-    q->by_state[s->state]++;
-    if (s->state == REDRIVE_STATE_QUEUED && q->oldest_ready_ms == 0)
-        q->oldest_ready_ms = s->created_ms;
+    count->by_state[s->state]++;
+    if (s->state == REDRIVE_STATE_QUEUED && count->oldest_ready_ms == 0)
+        count->oldest_ready_ms = s->created_ms;
     bool locked = s->state == REDRIVE_STATE_SCHEDULED || s->state == REDRIVE_STATE_RETRYING;
-    if (locked && (q->next_due_ms == 0 || s->process_after_ms < q->next_due_ms))
-        q->next_due_ms = s->process_after_ms;
+    if (locked && (count->next_due_ms == 0 || s->process_after_ms < count->next_due_ms))
+        count->next_due_ms = s->process_after_ms;
 }
 
-static int by_name(const void *left, const void *right)
+static void count_job(struct count_page *page, enum count_kind kind, const struct job *job)
 {
-    const struct queue_count *a = left, *b = right;
-    int order = mem_str_cmp(a->tenant, b->tenant);
-    return order != 0 ? order : mem_str_cmp(a->queue, b->queue);
-}
-
-static void count_queues(const struct mem_state *state, struct str tenant, struct queue_page *page)
-{
-    page->queues = arena_array(&page->arena, state->jobs.n + state->shared.n, sizeof *page->queues);
-    if (!page->queues)
+    const struct job_spec *spec = &job->spec;
+    const struct job_status *s = &job->status;
+    struct job_count key = {.tenant = spec->tenant};
+    switch (kind) {
+    case COUNT_QUEUES: key.queue = spec->queue; break;
+    case COUNT_LINES:
+        key.queue = spec->queue;
+        key.task = spec->task;
+        break;
+    case COUNT_PARKED: key.lane = s->parked_by_limit ? spec->limit_key : spec->breaker_key; break;
+    case COUNT_RUNNING: key.lane = spec->limit_key; break;
+    }
+    if ((kind == COUNT_PARKED && s->state != REDRIVE_STATE_PARKED) ||
+        (kind == COUNT_RUNNING && (s->state != REDRIVE_STATE_RUNNING || key.lane.len == 0)))
         return;
-    for (size_t i = 0; i < state->jobs.n && !page->arena.failed; i++) {
-        const struct job *job = job_at(state, i);
-        if (tenant.len == 0 || str_eq(tenant, job->spec.tenant))
-            count_job(queue_of(page, job->spec.tenant, job->spec.queue), &job->status);
-    }
-    for (size_t i = 0; i < state->shared.n && !page->arena.failed; i++) {
-        const struct shared_row *row = mem_table_at(&state->shared, i);
-        if (row->kind == SHARED_PAUSE && (tenant.len == 0 || str_eq(tenant, row->tenant)))
-            queue_of(page, row->tenant, row->key)->paused = true;
-    }
-    if (!page->arena.failed && page->n > 0)
-        qsort(page->queues, page->n, sizeof *page->queues, by_name);
+    struct job_count *count = count_of(page, &key);
+    if (kind == COUNT_QUEUES)
+        add_to_queue(count, s);
+    else if (kind == COUNT_LINES)
+        count->by_state[s->state]++;
+    else
+        count->jobs++;
 }
 
-int memory_queues(struct store *store, struct str tenant, struct queue_page *ret,
-                  struct redrive_err *err)
+/* Pauses belong to queues, slots in use to limits. */
+static void count_row(struct count_page *page, enum count_kind kind, const struct shared_row *row)
+{
+    const struct job_count queue = {.tenant = row->tenant, .queue = row->key};
+    const struct job_count limit = {.tenant = row->tenant, .lane = row->key};
+    if (kind == COUNT_QUEUES && row->kind == SHARED_PAUSE)
+        count_of(page, &queue)->paused = true;
+    if (kind == COUNT_RUNNING && row->sums.used > 0)
+        count_of(page, &limit)->used = (uint64_t)row->sums.used;
+}
+
+int memory_counts(struct store *store, enum count_kind kind, struct str tenant,
+                  struct count_page *ret, struct redrive_err *err)
 {
     struct memory *m = memory_of(store);
-    queue_page_release(ret);
-    count_queues(memory_look(m), tenant, ret);
-    memory_unlook(m);
-    if (!ret->arena.failed)
-        return 0;
-    queue_page_release(ret);
-    return err_nomem(err);
-}
-
-static struct str own_copy(struct arena *arena, struct str s)
-{
-    return arena_str(arena, s);
-}
-
-static int line_by_name(const void *left, const void *right)
-{
-    const struct line_count *a = left, *b = right;
-    int order = mem_str_cmp(a->tenant, b->tenant);
-    if (order == 0)
-        order = mem_str_cmp(a->queue, b->queue);
-    return order != 0 ? order : mem_str_cmp(a->task, b->task);
-}
-
-/* The count of a line, which is made when it is not there yet; the page has room. */
-static struct line_count *line_of(struct line_page *page, const struct job_spec *spec)
-{
-    const struct line_count wanted = {spec->tenant, spec->queue, spec->task, {0}};
-    for (size_t i = 0; i < page->n; i++)
-        if (line_by_name(&page->lines[i], &wanted) == 0)
-            return &page->lines[i];
-    struct line_count *line = &page->lines[page->n++];
-    line->tenant = own_copy(&page->arena, spec->tenant);
-    line->queue = own_copy(&page->arena, spec->queue);
-    line->task = own_copy(&page->arena, spec->task);
-    return line;
-}
-
-int memory_lines(struct store *store, struct str tenant, struct line_page *ret,
-                 struct redrive_err *err)
-{
-    struct memory *m = memory_of(store);
-    line_page_release(ret);
+    count_page_release(ret);
     const struct mem_state *state = memory_look(m);
-    ret->lines = arena_array(&ret->arena, state->jobs.n, sizeof *ret->lines);
-    for (size_t i = 0; i < state->jobs.n && !ret->arena.failed; i++) {
-        const struct job *job = job_at(state, i);
-        if (tenant.len == 0 || str_eq(tenant, job->spec.tenant))
-            line_of(ret, &job->spec)->by_state[job->status.state]++;
-    }
-    memory_unlook(m);
-    if (!ret->arena.failed) {
-        if (ret->n > 0)
-            qsort(ret->lines, ret->n, sizeof *ret->lines, line_by_name);
-        return 0;
-    }
-    line_page_release(ret);
-    return err_nomem(err);
-}
-
-static int lane_by_name(const void *left, const void *right)
-{
-    const struct lane_count *a = left, *b = right;
-    int order = mem_str_cmp(a->tenant, b->tenant);
-    return order != 0 ? order : mem_str_cmp(a->lane, b->lane);
-}
-
-static struct lane_count *lane_of(struct lane_page *page, struct str tenant, struct str key)
-{
-    const struct lane_count wanted = {.tenant = tenant, .lane = key};
-    for (size_t i = 0; i < page->n; i++)
-        if (lane_by_name(&page->lanes[i], &wanted) == 0)
-            return &page->lanes[i];
-    struct lane_count *lane = &page->lanes[page->n++];
-    lane->tenant = own_copy(&page->arena, wanted.tenant);
-    lane->lane = own_copy(&page->arena, wanted.lane);
-    return lane;
-}
-
-/* What holds it, or what it runs under. */
-static struct str lane_key(const struct job *job)
-{
-    const bool by_limit = job->status.state == REDRIVE_STATE_RUNNING || job->status.parked_by_limit;
-    return by_limit ? job->spec.limit_key : job->spec.breaker_key;
-}
-
-static void add_used(const struct mem_state *state, struct str tenant, struct lane_page *page)
-{
-    for (size_t i = 0; i < state->shared.n; i++) {
+    /* Those of lanes may be as they were before the unit: so the engine is tried with that. */
+    if (m->in_unit && kind >= COUNT_PARKED)
+        state = &m->place->committed;
+    ret->counts = arena_array(&ret->arena, state->jobs.n + state->shared.n, sizeof *ret->counts);
+    for (size_t i = 0; i < state->jobs.n && !ret->arena.failed; i++)
+        if (tenant.len == 0 || str_eq(tenant, job_at(state, i)->spec.tenant))
+            count_job(ret, kind, job_at(state, i));
+    for (size_t i = 0; i < state->shared.n && !ret->arena.failed; i++) {
         const struct shared_row *row = mem_table_at(&state->shared, i);
-        if (row->sums.used > 0 && (tenant.len == 0 || str_eq(tenant, row->tenant)))
-            lane_of(page, row->tenant, row->key)->used = (uint64_t)row->sums.used;
+        if (tenant.len == 0 || str_eq(tenant, row->tenant))
+            count_row(ret, kind, row);
     }
-}
-
-static int count_lanes(struct store *store, enum redrive_state in, struct str tenant,
-                       struct lane_page *ret, struct redrive_err *err)
-{
-    struct memory *m = memory_of(store);
-    lane_page_release(ret);
-    const struct mem_state *looked_at = memory_look(m);
-    const struct mem_state *state = m->in_unit ? &m->place->committed : looked_at;
-    ret->lanes = arena_array(&ret->arena, state->jobs.n + state->shared.n, sizeof *ret->lanes);
-    for (size_t i = 0; i < state->jobs.n && !ret->arena.failed; i++) {
-        const struct job *job = job_at(state, i);
-        if (job->status.state == in && (in != REDRIVE_STATE_RUNNING || lane_key(job).len > 0) &&
-            (tenant.len == 0 || str_eq(tenant, job->spec.tenant)))
-            lane_of(ret, job->spec.tenant, lane_key(job))->jobs++;
-    }
-    if (in == REDRIVE_STATE_RUNNING && !ret->arena.failed)
-        add_used(state, tenant, ret);
     memory_unlook(m);
-    if (!ret->arena.failed) {
-        if (ret->n > 0)
-            qsort(ret->lanes, ret->n, sizeof *ret->lanes, lane_by_name);
-        return 0;
+    if (ret->arena.failed) {
+        count_page_release(ret);
+        return err_nomem(err);
     }
-    lane_page_release(ret);
-    return err_nomem(err);
-}
-
-int memory_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                         struct redrive_err *err)
-{
-    return count_lanes(store, REDRIVE_STATE_PARKED, tenant, ret, err);
-}
-
-int memory_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                          struct redrive_err *err)
-{
-    return count_lanes(store, REDRIVE_STATE_RUNNING, tenant, ret, err);
+    if (ret->n > 0)
+        qsort(ret->counts, ret->n, sizeof *ret->counts, job_count_order);
+    return 0;
 }
 
 /* Groups whose examples are still the store's own rows. */

@@ -473,14 +473,8 @@ int postgres_lookup(struct store *store, const struct job_name *names, size_t n,
                     struct job_page *ret, struct redrive_err *err);
 int postgres_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                      struct redrive_err *err);
-int postgres_queues(struct store *store, struct str tenant, struct queue_page *ret,
-                    struct redrive_err *err);
-int postgres_lines(struct store *store, struct str tenant, struct line_page *ret,
-                   struct redrive_err *err);
-int postgres_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                           struct redrive_err *err);
-int postgres_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                            struct redrive_err *err);
+int postgres_counts(struct store *store, enum count_kind kind, struct str tenant,
+                    struct count_page *ret, struct redrive_err *err);
 int postgres_causes(struct store *store, const struct job_filter *filter,
                     void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
                     struct redrive_err *err);

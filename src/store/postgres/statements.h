@@ -551,9 +551,9 @@ enum row_column {
        "paused AS (SELECT p.tenant, p.key AS queue FROM redrive.shared p WHERE p.kind = 2 "        \
        "AND ($1::text = '' OR p.tenant = $1::text)) "                                              \
        "SELECT coalesce(sums.tenant, paused.tenant) AS tenant, "                                   \
-       "coalesce(sums.queue, paused.queue) AS queue, s0::bigint, s1::bigint, s2::bigint, "         \
-       "s3::bigint, s4::bigint, s5::bigint, s6::bigint, s7::bigint, s8::bigint, "                  \
-       "paused.tenant IS NOT NULL, "                                                               \
+       "coalesce(sums.queue, paused.queue) AS queue, NULL, NULL, NULL, NULL, s0::bigint, "         \
+       "s1::bigint, s2::bigint, s3::bigint, s4::bigint, s5::bigint, s6::bigint, s7::bigint, "      \
+       "s8::bigint, paused.tenant IS NOT NULL, "                                                   \
        "CASE WHEN s2 > 0 THEN (SELECT s.created_ms FROM redrive.specs s WHERE s.seq = (SELECT "    \
        "min(redrive.oldest_ready(l.line_id)) FROM redrive.lines l "                                \
        "WHERE l.tenant_id = sums.tenant_id AND l.queue = sums.queue)) END, "                       \
@@ -565,21 +565,23 @@ enum row_column {
        "AND paused.queue = sums.queue WHERE paused.tenant IS NOT NULL "                            \
        "OR s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 <> 0 ORDER BY 1, 2")                         \
     XX(LINES,                                                                                      \
-       "SELECT t.name, l.queue, l.task, sum(y.scheduled)::bigint, sum(y.retrying)::bigint, "       \
-       "sum(y.queued)::bigint, sum(y.running)::bigint, sum(y.parked)::bigint, "                    \
-       "sum(y.completed)::bigint, sum(y.failed)::bigint, sum(y.dead_letter)::bigint, "             \
-       "sum(y.cancelled)::bigint FROM redrive.tallies y JOIN redrive.lines l "                     \
+       "SELECT t.name, l.queue, l.task, NULL, NULL, NULL, sum(y.scheduled)::bigint, "              \
+       "sum(y.retrying)::bigint, sum(y.queued)::bigint, sum(y.running)::bigint, "                  \
+       "sum(y.parked)::bigint, sum(y.completed)::bigint, sum(y.failed)::bigint, "                  \
+       "sum(y.dead_letter)::bigint, "                                                              \
+       "sum(y.cancelled)::bigint, NULL, NULL, NULL FROM redrive.tallies y JOIN redrive.lines l "   \
        "ON l.line_id = y.line_id JOIN redrive.tenants t ON t.tenant_id = l.tenant_id "             \
        "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, l.queue, l.task "                \
        "HAVING sum(y.scheduled + y.retrying + y.queued + y.running + y.parked + y.completed + "    \
        "y.failed + y.dead_letter + y.cancelled) <> 0 ORDER BY 1, 2, 3")                            \
-    XX(PARKED_COUNTS, "SELECT t.name, p.lane, count(*), 0::bigint FROM redrive.parked p "          \
-                      "JOIN redrive.tenants t ON t.tenant_id = p.tenant_id "                       \
-                      "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, p.lane "          \
-                      "ORDER BY t.name, p.lane")                                                   \
+    XX(PARKED_COUNTS,                                                                              \
+       "SELECT t.name, NULL, NULL, p.lane, count(*), 0::bigint FROM redrive.parked p "             \
+       "JOIN redrive.tenants t ON t.tenant_id = p.tenant_id "                                      \
+       "WHERE $1::text = '' OR t.name = $1::text GROUP BY t.name, p.lane "                         \
+       "ORDER BY t.name, p.lane")                                                                  \
                                                                                                    \
     XX(RUNNING_COUNTS,                                                                             \
-       "SELECT c.tenant, c.lane, sum(c.jobs)::bigint, sum(c.used)::bigint FROM ("                  \
+       "SELECT c.tenant, NULL, NULL, c.lane, sum(c.jobs)::bigint, sum(c.used)::bigint FROM ("      \
        "SELECT t.name AS tenant, s.limit_key AS lane, count(*) AS jobs, 0::bigint AS used "        \
        "FROM (SELECT seq FROM redrive.job_states WHERE state = 3 "                                 \
        "ORDER BY lease_check_ms, seq OFFSET 0) j CROSS JOIN LATERAL (SELECT tenant_id, limit_key " \

@@ -66,88 +66,56 @@ static int read_sums(struct store *store, enum statement which, struct str tenan
     return pg_read(store, which, NULL, ret, err);
 }
 
-static void read_states(const PGresult *r, int i, int from, uint64_t ret[REDRIVE_STATE_COUNT])
+/* The columns of a statement of counts. */
+enum count_column {
+    COUNT_COLUMN_TENANT,
+    COUNT_COLUMN_QUEUE,
+    COUNT_COLUMN_TASK,
+    COUNT_COLUMN_LANE,
+    COUNT_COLUMN_JOBS,
+    COUNT_COLUMN_USED,
+    COUNT_COLUMN_STATES, /* of queues and lines only */
+    COUNT_COLUMN_PAUSED = COUNT_COLUMN_STATES + REDRIVE_STATE_COUNT,
+    COUNT_COLUMN_OLDEST_READY,
+    COUNT_COLUMN_NEXT_DUE,
+};
+
+static void read_count(const PGresult *r, int i, struct arena *arena, struct job_count *ret)
 {
+    ret->tenant = pg_get_text(r, i, COUNT_COLUMN_TENANT, arena);
+    ret->queue = pg_get_text(r, i, COUNT_COLUMN_QUEUE, arena);
+    ret->task = pg_get_text(r, i, COUNT_COLUMN_TASK, arena);
+    ret->lane = pg_get_text(r, i, COUNT_COLUMN_LANE, arena);
+    ret->jobs = (uint64_t)pg_get_int(r, i, COUNT_COLUMN_JOBS);
+    ret->used = (uint64_t)pg_get_int(r, i, COUNT_COLUMN_USED);
+    if (PQnfields(r) == COUNT_COLUMN_STATES)
+        return;
     for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-        ret[state] = (uint64_t)pg_get_int(r, i, from + state);
+        ret->by_state[state] = (uint64_t)pg_get_int(r, i, COUNT_COLUMN_STATES + state);
+    ret->paused = pg_get_bool(r, i, COUNT_COLUMN_PAUSED);
+    ret->oldest_ready_ms = pg_get_int(r, i, COUNT_COLUMN_OLDEST_READY);
+    ret->next_due_ms = pg_get_int(r, i, COUNT_COLUMN_NEXT_DUE);
 }
 
-int postgres_queues(struct store *store, struct str tenant, struct queue_page *ret,
-                    struct redrive_err *err)
+int postgres_counts(struct store *store, enum count_kind kind, struct str tenant,
+                    struct count_page *ret, struct redrive_err *err)
 {
+    static const enum statement STATEMENTS[] = {
+        [COUNT_QUEUES] = STATEMENT_QUEUES,
+        [COUNT_LINES] = STATEMENT_LINES,
+        [COUNT_PARKED] = STATEMENT_PARKED_COUNTS,
+        [COUNT_RUNNING] = STATEMENT_RUNNING_COUNTS,
+    };
     const PGresult *r;
-    queue_page_release(ret);
-    int rc = read_sums(store, STATEMENT_QUEUES, tenant, &r, err);
+    count_page_release(ret);
+    int rc = read_sums(store, STATEMENTS[kind], tenant, &r, err);
     const size_t n = rc == 0 ? (size_t)PQntuples(r) : 0;
-    ret->queues = arena_array(&ret->arena, n, sizeof *ret->queues);
-    for (int i = 0; ret->queues && (size_t)i < n; i++) {
-        struct queue_count *queue = &ret->queues[ret->n++];
-        queue->tenant = pg_get_text(r, i, 0, &ret->arena);
-        queue->queue = pg_get_text(r, i, 1, &ret->arena);
-        read_states(r, i, 2, queue->by_state);
-        queue->paused = pg_get_bool(r, i, 2 + REDRIVE_STATE_COUNT);
-        queue->oldest_ready_ms = pg_get_int(r, i, 3 + REDRIVE_STATE_COUNT);
-        queue->next_due_ms = pg_get_int(r, i, 4 + REDRIVE_STATE_COUNT);
-    }
+    ret->counts = arena_array(&ret->arena, n, sizeof *ret->counts);
+    for (int i = 0; ret->counts && (size_t)i < n; i++)
+        read_count(r, i, &ret->arena, &ret->counts[ret->n++]);
     if (rc == 0 && ret->arena.failed)
         rc = err_nomem(err);
     if (rc != 0)
-        queue_page_release(ret);
+        count_page_release(ret);
     return rc;
-}
-
-int postgres_lines(struct store *store, struct str tenant, struct line_page *ret,
-                   struct redrive_err *err)
-{
-    const PGresult *r;
-    line_page_release(ret);
-    int rc = read_sums(store, STATEMENT_LINES, tenant, &r, err);
-    const size_t n = rc == 0 ? (size_t)PQntuples(r) : 0;
-    ret->lines = arena_array(&ret->arena, n, sizeof *ret->lines);
-    for (int i = 0; ret->lines && (size_t)i < n; i++) {
-        struct line_count *line = &ret->lines[ret->n++];
-        line->tenant = pg_get_text(r, i, 0, &ret->arena);
-        line->queue = pg_get_text(r, i, 1, &ret->arena);
-        line->task = pg_get_text(r, i, 2, &ret->arena);
-        read_states(r, i, 3, line->by_state);
-    }
-    if (rc == 0 && ret->arena.failed)
-        rc = err_nomem(err);
-    if (rc != 0)
-        line_page_release(ret);
-    return rc;
-}
-
-static int count_lanes(struct store *store, enum statement which, struct str tenant,
-                       struct lane_page *ret, struct redrive_err *err)
-{
-    const PGresult *r;
-    lane_page_release(ret);
-    int rc = read_sums(store, which, tenant, &r, err);
-    const size_t n = rc == 0 ? (size_t)PQntuples(r) : 0;
-    ret->lanes = arena_array(&ret->arena, n, sizeof *ret->lanes);
-    for (int i = 0; ret->lanes && (size_t)i < n; i++)
-        ret->lanes[ret->n++] = (struct lane_count){
-            .tenant = pg_get_text(r, i, 0, &ret->arena),
-            .lane = pg_get_text(r, i, 1, &ret->arena),
-            .jobs = (uint64_t)pg_get_int(r, i, 2),
-            .used = (uint64_t)pg_get_int(r, i, 3),
-        };
-    if (rc == 0 && ret->arena.failed)
-        rc = err_nomem(err);
-    if (rc != 0)
-        lane_page_release(ret);
-    return rc;
-}
-
-int postgres_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                           struct redrive_err *err)
-{
-    return count_lanes(store, STATEMENT_PARKED_COUNTS, tenant, ret, err);
-}
-
-int postgres_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                            struct redrive_err *err)
-{
-    return count_lanes(store, STATEMENT_RUNNING_COUNTS, tenant, ret, err);
 }

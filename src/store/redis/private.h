@@ -690,14 +690,8 @@ int redis_lookup(struct store *store, const struct job_name *names, size_t n, st
                  struct redrive_err *err);
 int redis_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
                   struct redrive_err *err);
-int redis_queues(struct store *store, struct str tenant, struct queue_page *ret,
-                 struct redrive_err *err);
-int redis_lines(struct store *store, struct str tenant, struct line_page *ret,
-                struct redrive_err *err);
-int redis_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                        struct redrive_err *err);
-int redis_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                         struct redrive_err *err);
+int redis_counts(struct store *store, enum count_kind kind, struct str tenant,
+                 struct count_page *ret, struct redrive_err *err);
 int redis_causes(struct store *store, const struct job_filter *filter,
                  void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
                  struct redrive_err *err);

@@ -31,14 +31,6 @@ int rd_scan_hash(struct store *store, const char *key,
     return rc;
 }
 
-/* Byte order. */
-static int compare(struct str a, struct str b)
-{
-    const size_t shorter = a.len < b.len ? a.len : b.len;
-    const int order = shorter > 0 ? memcmp(a.ptr, b.ptr, shorter) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 /* ---- Rows ---------------------------------------------------------------------------------------
  */
 
@@ -337,8 +329,8 @@ static int read_rows(struct shared_reader *r, struct redrive_err *err)
 int rd_shared_order(const void *left, const void *right)
 {
     const struct shared_row *a = left, *b = right;
-    const int order = compare(a->tenant, b->tenant);
-    return order != 0 ? order : compare(a->key, b->key);
+    const int order = str_compare(a->tenant, b->tenant);
+    return order != 0 ? order : str_compare(a->key, b->key);
 }
 
 int redis_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
@@ -420,10 +412,10 @@ static int read_counter(void *ctx, struct str field, struct str value, struct re
 static int counter_order(const void *left, const void *right)
 {
     const struct counter *a = left, *b = right;
-    int order = compare(a->tenant, b->tenant);
+    int order = str_compare(a->tenant, b->tenant);
     if (order == 0)
-        order = compare(a->name, b->name);
-    return order != 0 ? order : compare(a->label, b->label);
+        order = str_compare(a->name, b->name);
+    return order != 0 ? order : str_compare(a->label, b->label);
 }
 
 int redis_counters_list(struct store *store, struct str tenant, struct counter_page *ret,

@@ -78,60 +78,57 @@ static int read_sums(struct store *store, struct str tenant, struct line_sum **r
     return rc;
 }
 
-static int compare(struct str a, struct str b)
-{
-    const size_t shorter = a.len < b.len ? a.len : b.len;
-    const int order = shorter > 0 ? memcmp(a.ptr, b.ptr, shorter) : 0;
-    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
-/* ---- Queues -------------------------------------------------------------------------------------
+/* ---- Queues and lines ---------------------------------------------------------------------------
  */
 
-static int queue_order(const void *left, const void *right)
-{
-    const struct queue_count *a = left, *b = right;
-    const int order = compare(a->tenant, b->tenant);
-    return order != 0 ? order : compare(a->queue, b->queue);
-}
-
-/* The count of a queue, which is made when it is not there yet; the page has room. */
-static struct queue_count *queue_of(struct queue_page *page, struct str tenant, struct str queue)
-{
-    for (size_t i = 0; i < page->n; i++)
-        if (str_eq(page->queues[i].queue, queue) && str_eq(page->queues[i].tenant, tenant))
-            return &page->queues[i];
-    struct queue_count *q = &page->queues[page->n++];
-    q->tenant = rd_page_dup(&page->arena, tenant);
-    q->queue = rd_page_dup(&page->arena, queue);
-    return q;
-}
-
-static int sum_order(const void *left, const void *right)
+static int line_order(const void *left, const void *right)
 {
     const struct line *a = ((const struct line_sum *)left)->line;
     const struct line *b = ((const struct line_sum *)right)->line;
-    int order = compare(a->tenant, b->tenant);
+    int order = str_compare(a->tenant, b->tenant);
     if (order == 0)
-        order = compare(a->queue, b->queue);
-    return order != 0 ? order : compare(a->task, b->task);
+        order = str_compare(a->queue, b->queue);
+    return order != 0 ? order : str_compare(a->task, b->task);
+}
+
+static struct job_count *add_count(struct count_page *page, struct str tenant, struct str queue,
+                                   struct str task)
+{
+    struct job_count *count = &page->counts[page->n++];
+    count->tenant = rd_page_dup(&page->arena, tenant);
+    count->queue = rd_page_dup(&page->arena, queue);
+    count->task = rd_page_dup(&page->arena, task);
+    return count;
+}
+
+static void add_states(struct job_count *count, const struct line_sum *sum)
+{
+    for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
+        count->by_state[s] += sum->by_state[s];
+}
+
+static void add_lines(struct count_page *page, const struct line_sum *sums, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct line *line = sums[i].line;
+        add_states(add_count(page, line->tenant, line->queue, line->task), &sums[i]);
+    }
 }
 
 /* The lines of a queue stand side by side. */
-static void add_sums(struct queue_page *page, const struct line_sum *sums, size_t n)
+static void add_queues(struct count_page *page, const struct line_sum *sums, size_t n)
 {
     int64_t oldest_seq = 0;
     for (size_t i = 0; i < n; i++) {
         const struct line_sum *sum = &sums[i];
-        struct queue_count *q = page->n > 0 ? &page->queues[page->n - 1] : NULL;
-        if (!q || !str_eq(q->queue, sum->line->queue) || !str_eq(q->tenant, sum->line->tenant)) {
-            q = &page->queues[page->n++];
-            q->tenant = rd_page_dup(&page->arena, sum->line->tenant);
-            q->queue = rd_page_dup(&page->arena, sum->line->queue);
+        const struct line *line = sum->line;
+        if (i == 0 || !str_eq(sums[i - 1].line->queue, line->queue) ||
+            !str_eq(sums[i - 1].line->tenant, line->tenant)) {
+            (void)add_count(page, line->tenant, line->queue, (struct str){0});
             oldest_seq = 0;
         }
-        for (int s = 0; s < REDRIVE_STATE_COUNT; s++)
-            q->by_state[s] += sum->by_state[s];
+        struct job_count *q = &page->counts[page->n - 1];
+        add_states(q, sum);
         if (sum->oldest_seq != 0 && (oldest_seq == 0 || sum->oldest_seq < oldest_seq)) {
             oldest_seq = sum->oldest_seq;
             q->oldest_ready_ms = sum->oldest_created_ms;
@@ -141,58 +138,38 @@ static void add_sums(struct queue_page *page, const struct line_sum *sums, size_
     }
 }
 
-int redis_queues(struct store *store, struct str tenant, struct queue_page *ret,
-                 struct redrive_err *err)
+static void add_pauses(struct count_page *page, const struct shared_page *pauses)
+{
+    for (size_t i = 0; i < pauses->n; i++) {
+        const struct shared_row *row = &pauses->rows[i];
+        size_t k = 0;
+        while (k < page->n && (!str_eq(page->counts[k].queue, row->key) ||
+                               !str_eq(page->counts[k].tenant, row->tenant)))
+            k++;
+        if (k == page->n)
+            (void)add_count(page, row->tenant, row->key, (struct str){0});
+        page->counts[k].paused = true;
+    }
+}
+
+static int count_lines(struct store *store, enum count_kind kind, struct str tenant,
+                       struct count_page *page, struct redrive_err *err)
 {
     struct line_sum *sums;
     struct shared_page pauses = {0};
     size_t n;
-    queue_page_release(ret);
     int rc = read_sums(store, tenant, &sums, &n, err);
-    if (rc == 0)
+    if (rc == 0 && kind == COUNT_QUEUES)
         rc = redis_shared_list(store, SHARED_PAUSE, tenant, &pauses, err);
-    if (rc == 0) {
-        if (n > 0)
-            qsort(sums, n, sizeof *sums, sum_order);
-        ret->queues = arena_array(&ret->arena, n + pauses.n + 1, sizeof *ret->queues);
-        if (ret->queues) {
-            add_sums(ret, sums, n);
-            for (size_t i = 0; i < pauses.n; i++)
-                queue_of(ret, pauses.rows[i].tenant, pauses.rows[i].key)->paused = true;
-            qsort(ret->queues, ret->n, sizeof *ret->queues, queue_order);
-        }
-        rc = ret->arena.failed ? err_nomem(err) : 0;
+    if (rc == 0 && n > 0)
+        qsort(sums, n, sizeof *sums, line_order);
+    page->counts = arena_array(&page->arena, n + pauses.n + 1, sizeof *page->counts);
+    if (rc == 0 && page->counts) {
+        (kind == COUNT_QUEUES ? add_queues : add_lines)(page, sums, n);
+        add_pauses(page, &pauses);
     }
     shared_page_release(&pauses);
     free(sums);
-    if (rc != 0)
-        queue_page_release(ret);
-    return rc;
-}
-
-int redis_lines(struct store *store, struct str tenant, struct line_page *ret,
-                struct redrive_err *err)
-{
-    struct line_sum *sums;
-    size_t n;
-    line_page_release(ret);
-    int rc = read_sums(store, tenant, &sums, &n, err);
-    if (rc == 0) {
-        if (n > 0)
-            qsort(sums, n, sizeof *sums, sum_order);
-        ret->lines = arena_array(&ret->arena, n + 1, sizeof *ret->lines);
-        for (size_t i = 0; ret->lines && i < n; i++) {
-            struct line_count *l = &ret->lines[ret->n++];
-            l->tenant = rd_page_dup(&ret->arena, sums[i].line->tenant);
-            l->queue = rd_page_dup(&ret->arena, sums[i].line->queue);
-            l->task = rd_page_dup(&ret->arena, sums[i].line->task);
-            memcpy(l->by_state, sums[i].by_state, sizeof l->by_state);
-        }
-        rc = ret->arena.failed ? err_nomem(err) : 0;
-    }
-    free(sums);
-    if (rc != 0)
-        line_page_release(ret);
     return rc;
 }
 
@@ -201,99 +178,89 @@ int redis_lines(struct store *store, struct str tenant, struct line_page *ret,
 
 struct lane_reader {
     struct str tenant;
-    struct lane_page *page;
+    struct count_page *page;
     size_t capacity;
 };
 
-static int add_lane(struct lane_reader *r, struct lane_count lane, struct redrive_err *err)
+/* Adds a count if it is of the reader's tenant; `name` has tenant and lane. */
+static int add_lane(struct lane_reader *r, struct str name, struct job_count lane,
+                    struct redrive_err *err)
 {
     struct arena *arena = &r->page->arena;
-    if (r->page->n == r->capacity) {
-        const size_t capacity = r->capacity ? 2 * r->capacity : 16;
-        struct lane_count *grown = arena_array(arena, capacity, sizeof *grown);
-        if (!grown)
-            return err_nomem(err);
-        if (r->page->n > 0)
-            memcpy(grown, r->page->lanes, r->page->n * sizeof *grown);
-        r->page->lanes = grown;
-        r->capacity = capacity;
-    }
-    r->page->lanes[r->page->n++] = lane;
-    return 0;
-}
-
-static int read_lane(void *ctx, struct str field, struct str value, struct redrive_err *err)
-{
-    struct lane_reader *r = ctx;
-    struct arena *arena = &r->page->arena;
-    struct lane_count lane = {.jobs = value.len > 0 ? strtoull(value.ptr, NULL, 10) : 0};
-    if (!rd_take_part(&field, arena, &lane.tenant) || !rd_take_part(&field, arena, &lane.lane))
+    if (!rd_take_part(&name, arena, &lane.tenant) || !rd_take_part(&name, arena, &lane.lane))
         return arena->failed ? err_nomem(err)
                              : err_set(err, REDRIVE_E_CORRUPT, "the count of a lane is damaged");
     if (r->tenant.len > 0 && !str_eq(r->tenant, lane.tenant))
         return 0;
-    return add_lane(r, lane, err);
-}
-
-static int lane_order(const void *left, const void *right)
-{
-    const struct lane_count *a = left, *b = right;
-    const int order = compare(a->tenant, b->tenant);
-    return order != 0 ? order : compare(a->lane, b->lane);
-}
-
-int redis_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                        struct redrive_err *err)
-{
-    lane_page_release(ret);
-    struct lane_reader reader = {.tenant = tenant, .page = ret};
-    int rc = rd_scan_hash(store, "l", read_lane, &reader, err);
-    if (rc != 0) {
-        lane_page_release(ret);
-        return rc;
+    if (r->page->n == r->capacity) {
+        const size_t capacity = r->capacity ? 2 * r->capacity : 16;
+        struct job_count *grown = arena_array(arena, capacity, sizeof *grown);
+        if (!grown)
+            return err_nomem(err);
+        if (r->page->n > 0)
+            memcpy(grown, r->page->counts, r->page->n * sizeof *grown);
+        r->page->counts = grown;
+        r->capacity = capacity;
     }
-    if (ret->n > 0)
-        qsort(ret->lanes, ret->n, sizeof *ret->lanes, lane_order);
-    size_t n = 0;
-    for (size_t i = 0; i < ret->n; i++)
-        if (n == 0 || lane_order(&ret->lanes[n - 1], &ret->lanes[i]) != 0)
-            ret->lanes[n++] = ret->lanes[i];
-    ret->n = n;
+    r->page->counts[r->page->n++] = lane;
     return 0;
+}
+
+static int read_parked(void *ctx, struct str field, struct str value, struct redrive_err *err)
+{
+    const struct job_count count = {.jobs = value.len > 0 ? strtoull(value.ptr, NULL, 10) : 0};
+    return add_lane(ctx, field, count, err);
 }
 
 static int read_running(struct lane_reader *r, const redisReply *reply, struct redrive_err *err)
 {
-    struct arena *arena = &r->page->arena;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i + 2 < reply->elements; i += 3) {
-        struct lane_count lane = {.jobs = (uint64_t)rd_reply_int(reply, i + 1),
-                                  .used = (uint64_t)rd_reply_int(reply, i + 2)};
-        struct str name = rd_reply_str(reply, i);
-        if (!rd_take_part(&name, arena, &lane.tenant) || !rd_take_part(&name, arena, &lane.lane))
-            return arena->failed ? err_nomem(err)
-                                 : err_set(err, REDRIVE_E_CORRUPT, "a limit's name is damaged");
-        if (r->tenant.len == 0 || str_eq(r->tenant, lane.tenant))
-            rc = add_lane(r, lane, err);
+        const struct job_count count = {.jobs = (uint64_t)rd_reply_int(reply, i + 1),
+                                        .used = (uint64_t)rd_reply_int(reply, i + 2)};
+        rc = add_lane(r, rd_reply_str(reply, i), count, err);
     }
     return rc;
 }
 
 /* One question, so that jobs and slots are as of one moment. */
-int redis_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                         struct redrive_err *err)
+static int count_running(struct store *store, struct lane_reader *r, struct redrive_err *err)
 {
-    lane_page_release(ret);
-    struct lane_reader reader = {.tenant = tenant, .page = ret};
     redisReply *reply = NULL;
     rd_ask_read(store, "running");
     int rc = rd_link_read(store, &reply, err);
     if (rc == 0)
-        rc = read_running(&reader, reply, err);
+        rc = read_running(r, reply, err);
     freeReplyObject(reply);
-    if (rc != 0)
-        lane_page_release(ret);
-    else if (ret->n > 0)
-        qsort(ret->lanes, ret->n, sizeof *ret->lanes, lane_order);
     return rc;
+}
+
+/* The field of a hash may be told twice. */
+static void drop_repeated(struct count_page *page)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < page->n; i++)
+        if (n == 0 || job_count_order(&page->counts[n - 1], &page->counts[i]) != 0)
+            page->counts[n++] = page->counts[i];
+    page->n = n;
+}
+
+int redis_counts(struct store *store, enum count_kind kind, struct str tenant,
+                 struct count_page *ret, struct redrive_err *err)
+{
+    count_page_release(ret);
+    struct lane_reader reader = {.tenant = tenant, .page = ret};
+    int rc = kind == COUNT_PARKED    ? rd_scan_hash(store, "l", read_parked, &reader, err)
+             : kind == COUNT_RUNNING ? count_running(store, &reader, err)
+                                     : count_lines(store, kind, tenant, ret, err);
+    if (rc == 0 && ret->arena.failed)
+        rc = err_nomem(err);
+    if (rc != 0) {
+        count_page_release(ret);
+        return rc;
+    }
+    if (ret->n > 0)
+        qsort(ret->counts, ret->n, sizeof *ret->counts, job_count_order);
+    drop_repeated(ret);
+    return 0;
 }

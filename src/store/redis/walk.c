@@ -87,19 +87,19 @@ int rd_walk_tenant(struct store *store, const struct job_filter *f, struct walk 
                    struct redrive_err *err)
 {
     const struct line *line = map_get(&store->lines_by_tenant, f->tenant);
-    struct line_page page = {0};
+    struct count_page page = {0};
     if (f->tenant.len == 0 || !line)
         return 0;
     /* The line may be forgotten by the next call, if another store stands there now. */
     const uint32_t tenant_id = line->tenant_id;
-    int rc = redis_lines(store, f->tenant, &page, err);
+    int rc = redis_counts(store, COUNT_LINES, f->tenant, &page, err);
     for (size_t i = 0; rc == 0 && i < page.n; i++)
         for (int state = 0; state < REDRIVE_STATE_COUNT; state++) {
-            const int64_t n = (int64_t)page.lines[i].by_state[state];
+            const int64_t n = (int64_t)page.counts[i].by_state[state];
             walk->n_own += n;
             walk->n_own_in_states += walk->states >> state & 1 ? n : 0;
         }
-    line_page_release(&page);
+    count_page_release(&page);
     (void)snprintf(walk->own, sizeof walk->own, "y:%" PRIu32, tenant_id);
     return rc;
 }

@@ -224,26 +224,28 @@ enum job_column {
        "attempts = "                                                                               \
        "1)")                                                                                       \
     XX(QUEUES,                                                                                     \
-       "SELECT t.name, l.queue, sum(l.scheduled), sum(l.retrying), sum(l.queued), "                \
-       "sum(l.running), sum(l.parked), sum(l.completed), sum(l.failed), sum(l.dead_letter), "      \
+       "SELECT t.name, l.queue, NULL, NULL, 0, 0, sum(l.scheduled), sum(l.retrying), "             \
+       "sum(l.queued), sum(l.running), sum(l.parked), sum(l.completed), sum(l.failed), "           \
+       "sum(l.dead_letter), "                                                                      \
        "sum(l.cancelled), max(s.key IS NOT NULL) FROM lines l JOIN tenants t USING (tenant_id) "   \
        "LEFT JOIN shared s ON s.kind = 2 AND s.tenant = t.name AND s.key = l.queue "               \
        "WHERE ?1 = '' OR t.name = ?1 GROUP BY t.name, l.queue "                                    \
-       "UNION ALL SELECT tenant, key, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 FROM shared s "                 \
+       "UNION ALL SELECT tenant, key, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 "             \
+       "FROM shared s "                                                                            \
        "WHERE kind = 2 AND (?1 = '' OR tenant = ?1) AND NOT EXISTS (SELECT 1 FROM lines "          \
        "JOIN tenants t USING (tenant_id) WHERE t.name = s.tenant AND queue = s.key) "              \
        "ORDER BY 1, 2")                                                                            \
     XX(LINES,                                                                                      \
-       "SELECT t.name, l.queue, l.task, l.scheduled, l.retrying, l.queued, l.running, l.parked, "  \
-       "l.completed, l.failed, l.dead_letter, l.cancelled FROM lines l "                           \
+       "SELECT t.name, l.queue, l.task, NULL, 0, 0, l.scheduled, l.retrying, l.queued, "           \
+       "l.running, l.parked, l.completed, l.failed, l.dead_letter, l.cancelled, 0 FROM lines l "   \
        "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 "                            \
        "ORDER BY t.name, l.queue, l.task")                                                         \
     XX(PARKED_COUNTS,                                                                              \
-       "SELECT t.name, p.lane, p.parked, 0 FROM (SELECT tenant_id, lane, count(*) AS parked "      \
-       "FROM parked INDEXED BY parked_oldest GROUP BY tenant_id, lane) p "                         \
+       "SELECT t.name, NULL, NULL, p.lane, p.parked, 0 FROM (SELECT tenant_id, lane, "             \
+       "count(*) AS parked FROM parked INDEXED BY parked_oldest GROUP BY tenant_id, lane) p "      \
        "JOIN tenants t USING (tenant_id) WHERE ?1 = '' OR t.name = ?1 ORDER BY t.name, p.lane")    \
     XX(RUNNING_COUNTS,                                                                             \
-       "SELECT tenant, lane, sum(jobs), sum(used) FROM ("                                          \
+       "SELECT tenant, NULL, NULL, lane, sum(jobs), sum(used) FROM ("                              \
        "SELECT t.name AS tenant, s.limit_key AS lane, count(*) AS jobs, 0 AS used "                \
        "FROM job_states j INDEXED BY jobs_by_rank "                                                \
        "CROSS JOIN specs s USING (seq) CROSS JOIN tenants t ON t.tenant_id = s.tenant_id "         \

@@ -73,30 +73,57 @@ static int flush_counts(struct store *store, struct redrive_err *err)
     return store->in_unit ? lines_flush(store, err) : 0;
 }
 
-static int add_queues(struct store *store, struct str tenant, struct queue_page *page,
-                      struct redrive_err *err)
+/* The columns of a statement of counts. */
+enum count_column {
+    COUNT_COLUMN_TENANT,
+    COUNT_COLUMN_QUEUE,
+    COUNT_COLUMN_TASK,
+    COUNT_COLUMN_LANE,
+    COUNT_COLUMN_JOBS,
+    COUNT_COLUMN_USED,
+    COUNT_COLUMN_STATES, /* of queues and lines only */
+    COUNT_COLUMN_PAUSED = COUNT_COLUMN_STATES + REDRIVE_STATE_COUNT,
+};
+
+/* False: a line whose jobs are gone. */
+static bool read_count(sqlite3_stmt *st, struct arena *arena, struct job_count *ret)
+{
+    *ret = (struct job_count){.jobs = (uint64_t)sqlite3_column_int64(st, COUNT_COLUMN_JOBS),
+                              .used = (uint64_t)sqlite3_column_int64(st, COUNT_COLUMN_USED)};
+    bool is_any = ret->jobs + ret->used > 0;
+    if (sqlite3_column_count(st) > COUNT_COLUMN_STATES) {
+        for (int i = 0; i < REDRIVE_STATE_COUNT; i++) {
+            ret->by_state[i] = (uint64_t)sqlite3_column_int64(st, COUNT_COLUMN_STATES + i);
+            is_any |= ret->by_state[i] > 0;
+        }
+        ret->paused = sqlite3_column_int(st, COUNT_COLUMN_PAUSED) != 0;
+    }
+    if (!is_any && !ret->paused)
+        return false;
+    ret->tenant = column_dup(st, COUNT_COLUMN_TENANT, arena);
+    ret->queue = column_dup(st, COUNT_COLUMN_QUEUE, arena);
+    ret->task = column_dup(st, COUNT_COLUMN_TASK, arena);
+    ret->lane = column_dup(st, COUNT_COLUMN_LANE, arena);
+    return true;
+}
+
+static int add_counts(struct store *store, enum statement which, struct str tenant,
+                      struct count_page *page, struct redrive_err *err)
 {
     struct arena *arena = &page->arena;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_QUEUES, err);
+    sqlite3_stmt *st = sql_use(store, which, err);
     if (!st)
         return store->last_error;
     bind_key(st, 1, tenant);
     int rc;
     while ((rc = sql_step(store, st, err)) > 0) {
-        struct queue_count queue = {.paused = sqlite3_column_int(st, 11) != 0};
-        uint64_t all = 0;
-        for (int i = 0; i < REDRIVE_STATE_COUNT; i++) {
-            queue.by_state[i] = (uint64_t)sqlite3_column_int64(st, i + 2);
-            all += queue.by_state[i];
-        }
-        if (all == 0 && !queue.paused)
+        struct job_count count;
+        if (!read_count(st, arena, &count))
             continue;
-        queue.tenant = column_dup(st, 0, arena);
-        queue.queue = column_dup(st, 1, arena);
-        page->queues = grow(arena, page->queues, page->n, sizeof *page->queues);
-        if (!page->queues)
+        page->counts = grow(arena, page->counts, page->n, sizeof *page->counts);
+        if (!page->counts)
             break;
-        page->queues[page->n++] = queue;
+        page->counts[page->n++] = count;
     }
     sqlite3_reset(st);
     if (rc < 0)
@@ -104,7 +131,7 @@ static int add_queues(struct store *store, struct str tenant, struct queue_page 
     return arena->failed ? err_nomem(err) : 0;
 }
 
-static int time_of_queue(struct store *store, enum statement which, const struct queue_count *queue,
+static int time_of_queue(struct store *store, enum statement which, const struct job_count *queue,
                          int64_t *ret_ms, struct redrive_err *err)
 {
     sqlite3_stmt *st = sql_use(store, which, err);
@@ -119,11 +146,11 @@ static int time_of_queue(struct store *store, enum statement which, const struct
     return rc < 0 ? rc : 0;
 }
 
-static int add_times(struct store *store, struct queue_page *page, struct redrive_err *err)
+static int add_times(struct store *store, struct count_page *page, struct redrive_err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < page->n; i++) {
-        struct queue_count *queue = &page->queues[i];
+        struct job_count *queue = &page->counts[i];
         if (queue->by_state[REDRIVE_STATE_QUEUED])
             rc = time_of_queue(store, STATEMENT_OLDEST_READY, queue, &queue->oldest_ready_ms, err);
         if (rc == 0 &&
@@ -133,104 +160,25 @@ static int add_times(struct store *store, struct queue_page *page, struct redriv
     return rc;
 }
 
-int sqlite_queues(struct store *store, struct str tenant, struct queue_page *ret,
-                  struct redrive_err *err)
+int sqlite_counts(struct store *store, enum count_kind kind, struct str tenant,
+                  struct count_page *ret, struct redrive_err *err)
 {
-    queue_page_release(ret);
+    static const enum statement STATEMENTS[] = {
+        [COUNT_QUEUES] = STATEMENT_QUEUES,
+        [COUNT_LINES] = STATEMENT_LINES,
+        [COUNT_PARKED] = STATEMENT_PARKED_COUNTS,
+        [COUNT_RUNNING] = STATEMENT_RUNNING_COUNTS,
+    };
+    count_page_release(ret);
     int rc = view_begin(store, err);
     if (rc == 0)
         rc = flush_counts(store, err);
     if (rc == 0)
-        rc = add_queues(store, tenant, ret, err);
-    if (rc == 0)
+        rc = add_counts(store, STATEMENTS[kind], tenant, ret, err);
+    if (rc == 0 && kind == COUNT_QUEUES)
         rc = add_times(store, ret, err);
     view_end(store);
     if (rc != 0)
-        queue_page_release(ret);
+        count_page_release(ret);
     return rc;
-}
-
-static int add_lines(struct store *store, struct str tenant, struct line_page *page,
-                     struct redrive_err *err)
-{
-    struct arena *arena = &page->arena;
-    sqlite3_stmt *st = sql_use(store, STATEMENT_LINES, err);
-    if (!st)
-        return store->last_error;
-    bind_key(st, 1, tenant);
-    int rc;
-    while ((rc = sql_step(store, st, err)) > 0) {
-        struct line_count line = {0};
-        uint64_t all = 0;
-        for (int i = 0; i < REDRIVE_STATE_COUNT; i++) {
-            line.by_state[i] = (uint64_t)sqlite3_column_int64(st, i + 3);
-            all += line.by_state[i];
-        }
-        if (all == 0)
-            continue;
-        line.tenant = column_dup(st, 0, arena);
-        line.queue = column_dup(st, 1, arena);
-        line.task = column_dup(st, 2, arena);
-        page->lines = grow(arena, page->lines, page->n, sizeof *page->lines);
-        if (!page->lines)
-            break;
-        page->lines[page->n++] = line;
-    }
-    sqlite3_reset(st);
-    if (rc < 0)
-        return rc;
-    return arena->failed ? err_nomem(err) : 0;
-}
-
-int sqlite_lines(struct store *store, struct str tenant, struct line_page *ret,
-                 struct redrive_err *err)
-{
-    line_page_release(ret);
-    int rc = flush_counts(store, err);
-    if (rc == 0)
-        rc = add_lines(store, tenant, ret, err);
-    if (rc != 0)
-        line_page_release(ret);
-    return rc;
-}
-
-static int count_lanes(struct store *store, enum statement which, struct str tenant,
-                       struct lane_page *ret, struct redrive_err *err)
-{
-    struct arena *arena = &ret->arena;
-    lane_page_release(ret);
-    sqlite3_stmt *st = sql_use(store, which, err);
-    if (!st)
-        return store->last_error;
-    bind_key(st, 1, tenant);
-    int rc;
-    while ((rc = sql_step(store, st, err)) > 0) {
-        ret->lanes = grow(arena, ret->lanes, ret->n, sizeof *ret->lanes);
-        if (!ret->lanes)
-            break;
-        ret->lanes[ret->n++] = (struct lane_count){
-            .tenant = column_dup(st, 0, arena),
-            .lane = column_dup(st, 1, arena),
-            .jobs = (uint64_t)sqlite3_column_int64(st, 2),
-            .used = (uint64_t)sqlite3_column_int64(st, 3),
-        };
-    }
-    sqlite3_reset(st);
-    if (rc >= 0 && arena->failed)
-        rc = err_nomem(err);
-    if (rc < 0)
-        lane_page_release(ret);
-    return rc < 0 ? rc : 0;
-}
-
-int sqlite_parked_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                         struct redrive_err *err)
-{
-    return count_lanes(store, STATEMENT_PARKED_COUNTS, tenant, ret, err);
-}
-
-int sqlite_running_counts(struct store *store, struct str tenant, struct lane_page *ret,
-                          struct redrive_err *err)
-{
-    return count_lanes(store, STATEMENT_RUNNING_COUNTS, tenant, ret, err);
 }

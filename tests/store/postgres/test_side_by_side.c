@@ -341,9 +341,9 @@ static void many_units_at_once_lose_nothing_and_do_nothing_twice(void **state)
     }
     assert_int_equal(all, THREADS * ROUNDS * 8);
     assert_true(settled > 0);
-    const struct queue_page *queues = kit_queues(k, STR("acme"));
-    assert_int_equal(queues->queues[0].by_state[REDRIVE_STATE_COMPLETED], settled);
-    assert_int_equal(queues->queues[0].by_state[REDRIVE_STATE_QUEUED], submitted - settled);
+    const struct count_page *queues = kit_queues(k, STR("acme"));
+    assert_int_equal(queues->counts[0].by_state[REDRIVE_STATE_COMPLETED], settled);
+    assert_int_equal(queues->counts[0].by_state[REDRIVE_STATE_QUEUED], submitted - settled);
     snprintf(expected, sizeof expected, "%u|%u|%u", submitted, settled, settled);
     stores_postgres_sql(k->url,
                         "SELECT count(*), count(*) FILTER (WHERE state = 5), sum(attempts) "

@@ -51,7 +51,7 @@ static void a_job_of_a_transaction_is_there_when_it_commits(void **state)
     check_str(job->spec.breaker_key, "mail");
     assert_int_equal(job->spec.max_attempts, 6);
     assert_int_equal(job->status.state, REDRIVE_STATE_QUEUED);
-    assert_int_equal(kit_queues(k, STR("default"))->queues[0].by_state[REDRIVE_STATE_QUEUED], 1);
+    assert_int_equal(kit_queues(k, STR("default"))->counts[0].by_state[REDRIVE_STATE_QUEUED], 1);
     check_seqs(READY(k, .tenant = STR("default")), seq);
     assert_int_equal(store_ops(k->store)->verify(k->store, NULL, NULL, NULL), 0);
 }

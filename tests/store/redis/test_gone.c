@@ -105,9 +105,9 @@ static void programs_with_other_scripts_bring_their_own(void **state)
 
 static int try_queues(struct store *store)
 {
-    struct queue_page page = {0};
-    const int rc = store_ops(store)->queues(store, (struct str){0}, &page, NULL);
-    queue_page_release(&page);
+    struct count_page page = {0};
+    const int rc = store_ops(store)->counts(store, COUNT_QUEUES, (struct str){0}, &page, NULL);
+    count_page_release(&page);
     return rc;
 }
 

@@ -125,7 +125,7 @@ static void a_large_unit_is_one_unit(void **state)
     kit_begin(k);
     assert_int_equal(store_ops(k->store)->submit(k->store, specs, N, results, &k->arena, NULL), 0);
     kit_commit(k);
-    assert_int_equal(kit_queues(k, STR("acme"))->queues[0].by_state[REDRIVE_STATE_QUEUED], N);
+    assert_int_equal(kit_queues(k, STR("acme"))->counts[0].by_state[REDRIVE_STATE_QUEUED], N);
     for (int i = 0; i < N; i += 500)
         CHANGE(k, .seq = results[i].seq, .kind = MOVE_CANCEL);
     assert_int_equal(kit_sweep(k, STATE_BIT(CANCELLED), INT64_MAX, 100), N / 500);

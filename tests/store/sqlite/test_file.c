@@ -106,7 +106,7 @@ static void an_older_schema_is_brought_up_to_date(void **state)
     assert_int_equal(reopen(kit, &(struct store_options){0}, &err), 0);
     exec_on(path_of(kit), "SELECT * FROM job_counts");
     assert_int_equal(kit_state(kit, seq), REDRIVE_STATE_QUEUED);
-    assert_int_equal(kit_queues(kit, STR("acme"))->queues[0].next_due_ms, kit->now_ms + 10);
+    assert_int_equal(kit_queues(kit, STR("acme"))->counts[0].next_due_ms, kit->now_ms + 10);
 }
 
 static void a_database_of_another_program_is_left_alone(void **state)

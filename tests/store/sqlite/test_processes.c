@@ -336,9 +336,9 @@ static void check_whole(struct kit *kit)
         assert_int_equal(page->n % GROUP, 0);
         after += (int64_t)page->n;
     } while (page->more);
-    const struct queue_page *queues = kit_queues(kit, STR(""));
+    const struct count_page *queues = kit_queues(kit, STR(""));
     if (queues->n)
-        assert_memory_equal(queues->queues[0].by_state, counts, sizeof counts);
+        assert_memory_equal(queues->counts[0].by_state, counts, sizeof counts);
 }
 
 static int first_text(void *ret, int n, char **values, char **names)

@@ -71,11 +71,11 @@ static void a_look_at_the_queues_does_not_pay_for_their_jobs(void **state)
     }
     kit_commit(k);
     int64_t start_ms = clock_monotonic_ms();
-    struct queue_page *page = kit_queues(k, STR("acme"));
+    struct count_page *page = kit_queues(k, STR("acme"));
     assert_true(clock_monotonic_ms() - start_ms < 2000);
     assert_int_equal(page->n, 501);
-    assert_int_equal(page->queues[0].next_due_ms, k->now_ms + 1);
-    assert_int_equal(page->queues[1].next_due_ms, k->now_ms + 40000);
+    assert_int_equal(page->counts[0].next_due_ms, k->now_ms + 1);
+    assert_int_equal(page->counts[1].next_due_ms, k->now_ms + 40000);
 }
 
 /* Steps of SQLite's machine, of all connections that this program opens, in hundreds. */

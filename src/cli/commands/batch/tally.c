@@ -42,12 +42,12 @@ uint64_t batch_tally_ended(const struct batch_tally *tally)
 static int count_left(struct store *store, const struct job_filter *filter, struct batch_left *ret,
                       uint64_t *ret_locked, struct redrive_err *err)
 {
-    struct line_page page = {0};
+    struct count_page page = {0};
     *ret_locked = 0;
-    int rc = store_ops(store)->lines(store, filter->tenant, &page, err);
+    int rc = store_ops(store)->counts(store, COUNT_LINES, filter->tenant, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++) {
-        const uint64_t *n = page.lines[i].by_state;
-        if (!str_eq(page.lines[i].task, filter->task))
+        const uint64_t *n = page.counts[i].by_state;
+        if (!str_eq(page.counts[i].task, filter->task))
             continue;
         *ret_locked += n[REDRIVE_STATE_SCHEDULED] + n[REDRIVE_STATE_RETRYING];
         ret->waiting += n[REDRIVE_STATE_QUEUED];
@@ -55,7 +55,7 @@ static int count_left(struct store *store, const struct job_filter *filter, stru
         ret->running += n[REDRIVE_STATE_RUNNING];
     }
     ret->waiting += *ret_locked;
-    line_page_release(&page);
+    count_page_release(&page);
     return rc;
 }
 

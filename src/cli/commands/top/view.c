@@ -54,13 +54,13 @@ int top_look(struct top_look *look, struct store *store, struct str tenant,
     look->at_ms = now_ms;
     int rc = look_at_counters(look, store, tenant, err);
     if (rc == 0)
-        rc = ops->lines(store, tenant, &look->lines, err);
+        rc = ops->counts(store, COUNT_LINES, tenant, &look->lines, err);
     if (rc == 0)
         rc = ops->shared_list(store, SHARED_PAUSE, tenant, &look->pauses, err);
     if (rc == 0)
         rc = breakers_read(store, tenant, now_ms, &look->breakers, err);
     if (rc == 0 && count_parked)
-        rc = ops->parked_counts(store, tenant, &look->parked, err);
+        rc = ops->counts(store, COUNT_PARKED, tenant, &look->parked, err);
     if (rc == 0)
         rc = workers_read(store, tenant, now_ms, &look->workers, err);
     if (rc == 0)
@@ -73,10 +73,10 @@ int top_look(struct top_look *look, struct store *store, struct str tenant,
 
 void top_look_release(struct top_look *look)
 {
-    line_page_release(&look->lines);
+    count_page_release(&look->lines);
     shared_page_release(&look->pauses);
     breaker_page_release(&look->breakers);
-    lane_page_release(&look->parked);
+    count_page_release(&look->parked);
     worker_page_release(&look->workers);
     job_page_release(&look->dead);
 }
@@ -125,7 +125,7 @@ static void draw_rates(const struct top_look *look, unsigned width, bool color, 
     buf_putc(out, '\n');
 }
 
-static bool is_paused(const struct top_look *look, const struct line_count *line)
+static bool is_paused(const struct top_look *look, const struct job_count *line)
 {
     for (size_t i = 0; i < look->pauses.n; i++)
         if (str_eq(look->pauses.rows[i].key, line->queue) &&
@@ -134,7 +134,7 @@ static bool is_paused(const struct top_look *look, const struct line_count *line
     return false;
 }
 
-static void add_queue(struct table *t, const struct line_count *queue, bool paused)
+static void add_queue(struct table *t, const struct job_count *queue, bool paused)
 {
     static const enum redrive_state SHOWN[] = {
         REDRIVE_STATE_QUEUED,      REDRIVE_STATE_RUNNING, REDRIVE_STATE_SCHEDULED,
@@ -165,17 +165,17 @@ static void draw_queues(const struct top_look *look, unsigned width, bool color,
         {"DEAD", ALIGN_RIGHT},     {"FAILED", ALIGN_RIGHT},  {"CANCELLED", ALIGN_RIGHT},
         {"QUEUE", ALIGN_LEFT},
     };
-    const struct line_page *lines = &look->lines;
+    const struct count_page *lines = &look->lines;
     struct table t;
     table_init(&t, COLUMNS, sizeof COLUMNS / sizeof COLUMNS[0]);
     for (size_t i = 0; i < lines->n;) {
-        struct line_count queue = lines->lines[i];
+        struct job_count queue = lines->counts[i];
         size_t j = i + 1;
-        for (; j < lines->n && str_eq(lines->lines[j].queue, queue.queue) &&
-               str_eq(lines->lines[j].tenant, queue.tenant);
+        for (; j < lines->n && str_eq(lines->counts[j].queue, queue.queue) &&
+               str_eq(lines->counts[j].tenant, queue.tenant);
              j++)
             for (int state = 0; state < REDRIVE_STATE_COUNT; state++)
-                queue.by_state[state] += lines->lines[j].by_state[state];
+                queue.by_state[state] += lines->counts[j].by_state[state];
         add_queue(&t, &queue, is_paused(look, &queue));
         i = j;
     }
@@ -184,11 +184,11 @@ static void draw_queues(const struct top_look *look, unsigned width, bool color,
     table_release(&t);
 }
 
-static uint64_t parked_of(const struct lane_page *parked, const struct breaker_info *b)
+static uint64_t parked_of(const struct count_page *parked, const struct breaker_info *b)
 {
     for (size_t i = 0; i < parked->n; i++)
-        if (str_eq(parked->lanes[i].lane, b->key) && str_eq(parked->lanes[i].tenant, b->tenant))
-            return parked->lanes[i].jobs;
+        if (str_eq(parked->counts[i].lane, b->key) && str_eq(parked->counts[i].tenant, b->tenant))
+            return parked->counts[i].jobs;
     return 0;
 }
 

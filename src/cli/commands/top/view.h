@@ -19,10 +19,10 @@
 
 struct top_look {
     int64_t at_ms;
-    struct line_page lines;
+    struct count_page lines;
     struct shared_page pauses;
     struct breaker_page breakers;
-    struct lane_page parked;
+    struct count_page parked;
     struct worker_page workers;
     struct job_page dead; /* the latest */
     struct redrive_health health;

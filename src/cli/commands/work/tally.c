@@ -48,7 +48,7 @@ struct work_counts work_tally_counts(struct work_tally *tally)
 
 /* ---- What is left --------------------------------------------------------------------------- */
 
-static bool is_meant(const struct queue_count *queue, const struct str *queues, size_t n_queues)
+static bool is_meant(const struct job_count *queue, const struct str *queues, size_t n_queues)
 {
     for (size_t i = 0; i < n_queues; i++)
         if (str_eq(queue->queue, queues[i]))
@@ -59,11 +59,11 @@ static bool is_meant(const struct queue_count *queue, const struct str *queues, 
 int work_left(struct store *store, struct str tenant, const struct str *queues, size_t n_queues,
               struct work_left *ret, struct redrive_err *err)
 {
-    struct queue_page page = {0};
+    struct count_page page = {0};
     *ret = (struct work_left){0};
-    int rc = store_ops(store)->queues(store, tenant, &page, err);
+    int rc = store_ops(store)->counts(store, COUNT_QUEUES, tenant, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++) {
-        const struct queue_count *queue = &page.queues[i];
+        const struct job_count *queue = &page.counts[i];
         if (!is_meant(queue, queues, n_queues))
             continue;
         ret->waiting += queue->by_state[REDRIVE_STATE_SCHEDULED];
@@ -74,7 +74,7 @@ int work_left(struct store *store, struct str tenant, const struct str *queues, 
             (ret->next_ready_ms == 0 || queue->next_due_ms < ret->next_ready_ms))
             ret->next_ready_ms = queue->next_due_ms;
     }
-    queue_page_release(&page);
+    count_page_release(&page);
     return rc;
 }
 

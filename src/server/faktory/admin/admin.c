@@ -236,17 +236,17 @@ static int remove_queues(struct engine *e, struct faktory_admin *a, struct redri
 static int pause_queues(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
 {
     struct store *store = engine_store(e);
-    struct queue_page page = {0};
+    struct count_page page = {0};
     int rc = 0;
     if (!a->all) {
         for (size_t i = 0; i < a->n_names && rc == 0; i++)
             rc = pause_one(e, a, a->names[i], err);
         return rc;
     }
-    rc = store_ops(store)->queues(store, a->tenant, &page, err);
+    rc = store_ops(store)->counts(store, COUNT_QUEUES, a->tenant, &page, err);
     for (size_t i = 0; i < page.n && rc == 0; i++)
-        rc = pause_one(e, a, page.queues[i].queue, err);
-    queue_page_release(&page);
+        rc = pause_one(e, a, page.counts[i].queue, err);
+    count_page_release(&page);
     return rc;
 }
 

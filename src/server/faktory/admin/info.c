@@ -13,21 +13,21 @@
 int faktory_write_latency(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
 {
     struct store *store = engine_store(e);
-    struct queue_page page = {0};
+    struct count_page page = {0};
     struct json_writer w;
-    int rc = store_ops(store)->queues(store, a->tenant, &page, err);
+    int rc = store_ops(store)->counts(store, COUNT_QUEUES, a->tenant, &page, err);
     json_writer_init(&w, &a->text);
     json_begin_object(&w);
     for (size_t i = 0; i < a->n_names; i++) {
         double seconds = 0;
         for (size_t q = 0; q < page.n; q++)
-            if (str_eq(page.queues[q].queue, a->names[i]) && page.queues[q].oldest_ready_ms > 0)
-                seconds = (double)(engine_now_ms(e) - page.queues[q].oldest_ready_ms) / 1000;
+            if (str_eq(page.counts[q].queue, a->names[i]) && page.counts[q].oldest_ready_ms > 0)
+                seconds = (double)(engine_now_ms(e) - page.counts[q].oldest_ready_ms) / 1000;
         json_key_str(&w, a->names[i]);
         json_put_double(&w, seconds > 0 ? seconds : 0);
     }
     json_end_object(&w);
-    queue_page_release(&page);
+    count_page_release(&page);
     return rc;
 }
 
@@ -47,25 +47,25 @@ struct sizes {
     size_t queues;
 };
 
-static uint64_t size_of(const struct queue_count *q)
+static uint64_t size_of(const struct job_count *q)
 {
     return q->by_state[REDRIVE_STATE_QUEUED] + q->by_state[REDRIVE_STATE_PARKED];
 }
 
 /* A queue that was removed has nothing but what was cancelled then, or had ended before. */
-static bool is_removed(const struct queue_count *q)
+static bool is_removed(const struct job_count *q)
 {
     return q->by_state[REDRIVE_STATE_CANCELLED] > 0 && !q->paused && size_of(q) == 0 &&
            q->by_state[REDRIVE_STATE_RUNNING] == 0 && q->by_state[REDRIVE_STATE_SCHEDULED] == 0 &&
            q->by_state[REDRIVE_STATE_RETRYING] == 0;
 }
 
-static void write_queues(struct json_writer *w, const struct queue_page *page, struct sizes *sizes)
+static void write_queues(struct json_writer *w, const struct count_page *page, struct sizes *sizes)
 {
     json_key(w, "queues");
     json_begin_object(w);
     for (size_t i = 0; i < page->n; i++) {
-        const struct queue_count *q = &page->queues[i];
+        const struct job_count *q = &page->counts[i];
         if (!is_removed(q)) {
             json_key_str(w, q->queue);
             json_put_uint(w, size_of(q));
@@ -140,11 +140,11 @@ static void write_times(struct json_writer *w, int64_t now_ms)
 int faktory_write_info(struct engine *e, struct faktory_admin *a, struct redrive_err *err)
 {
     struct store *store = engine_store(e);
-    struct queue_page queues = {0};
+    struct count_page queues = {0};
     struct counter_page counters = {0};
     struct sizes sizes = {0};
     struct json_writer w;
-    int rc = store_ops(store)->queues(store, a->tenant, &queues, err);
+    int rc = store_ops(store)->counts(store, COUNT_QUEUES, a->tenant, &queues, err);
     if (rc == 0)
         rc = store_ops(store)->counters_list(store, a->tenant, &counters, err);
     int64_t failures = counter_of(&counters, ENGINE_EVENT_RETRYING) +
@@ -164,7 +164,7 @@ int faktory_write_info(struct engine *e, struct faktory_admin *a, struct redrive
     json_end_object(&w);
     write_server(&w, &a->facts);
     json_end_object(&w);
-    queue_page_release(&queues);
+    count_page_release(&queues);
     counter_page_release(&counters);
     return rc;
 }

@@ -141,7 +141,7 @@ void view_bad_item(struct json_writer *w, struct str id, const struct redrive_er
 
 /* ---- Queues, groups, cron entries ------------------------------------------------------------ */
 
-void view_queue(struct json_writer *w, const struct queue_count *queue)
+void view_queue(struct json_writer *w, const struct job_count *queue)
 {
     json_begin_object(w);
     json_field_string(w, "queue", queue->queue);

@@ -37,7 +37,7 @@ void view_item(struct json_writer *w, struct str id, const struct move_result *r
 void view_bad_item(struct json_writer *w, struct str id, const struct redrive_err *err,
                    const char *field);
 
-void view_queue(struct json_writer *w, const struct queue_count *queue);
+void view_queue(struct json_writer *w, const struct job_count *queue);
 void view_group(struct json_writer *w, const struct group_count *group);
 
 /* A breaker after something was done to it; GET has the whole. */
