@@ -119,10 +119,8 @@ static void settle(struct store *store, const int64_t *seqs, size_t n)
     struct redrive_err err;
     begin(store);
     for (size_t i = 0; i < n; i++)
-        moves[i] = (struct settle_move){.seq = seqs[i],
-                                        .token = rng_mix((uint64_t)seqs[i]),
-                                        .decision = &DONE,
-                                        .ended_ms = now_ms};
+        moves[i] = (struct settle_move){
+            .seq = seqs[i], .token = rng_mix((uint64_t)seqs[i]), .decision = &DONE};
     must(store_ops(store)->move(store, SETTLES(moves, n), results, &err), &err, "settle");
     commit(store);
     for (size_t i = 0; i < n; i++)

@@ -57,7 +57,6 @@ struct settle_move {
     struct job_error error; /* class_ success: leave the last error alone */
     struct str result;      /* absent: leave it alone */
     uint64_t fingerprint;   /* of the error */
-    int64_t ended_ms;       /* of the attempt, and of a job that ends with it; 0: the unit's time */
 };
 
 /* By the holder of the token only; never to an earlier time. */

@@ -94,7 +94,7 @@ static void leave_parked(struct job_status *s, int64_t now_ms)
 }
 
 /* What every change of state does. */
-static void become(struct job_status *s, enum redrive_state to, int64_t now_ms, int64_t ended_ms,
+static void become(struct job_status *s, enum redrive_state to, int64_t now_ms,
                    struct transition *t)
 {
     assert(state_may_become(s->state, to));
@@ -103,7 +103,7 @@ static void become(struct job_status *s, enum redrive_state to, int64_t now_ms, 
     if (s->state == REDRIVE_STATE_PARKED)
         leave_parked(s, now_ms);
     if (state_has_ended(to)) {
-        s->finished_ms = ended_ms;
+        s->finished_ms = now_ms;
         t->key = KEY_IS_FREED;
     } else if (state_has_ended(s->state)) {
         s->finished_ms = 0;
@@ -115,7 +115,7 @@ static void become(struct job_status *s, enum redrive_state to, int64_t now_ms, 
 static void start(struct job_status *s, const struct start_move *move, int64_t now_ms,
                   struct transition *t)
 {
-    become(s, REDRIVE_STATE_RUNNING, now_ms, 0, t);
+    become(s, REDRIVE_STATE_RUNNING, now_ms, t);
     s->attempts++;
     s->token = move->token;
     s->lease_until_ms = move->lease_until_ms;
@@ -128,7 +128,7 @@ static void start(struct job_status *s, const struct start_move *move, int64_t n
 
 static void park(struct job_status *s, bool by_limit, int64_t now_ms, struct transition *t)
 {
-    become(s, REDRIVE_STATE_PARKED, now_ms, 0, t);
+    become(s, REDRIVE_STATE_PARKED, now_ms, t);
     s->deferrals++;
     s->parked_by_limit = by_limit;
     s->held_since_ms = now_ms;
@@ -157,7 +157,6 @@ static void settle(struct job_status *s, const struct settle_move *move, int64_t
                    struct transition *t)
 {
     const struct decision *d = move->decision;
-    const int64_t ended_ms = move->ended_ms != 0 ? move->ended_ms : now_ms;
     if (is_time_locked(d->state))
         s->process_after_ms = time_after(now_ms, d->delay_ms);
     t->adds_attempt = d->state != REDRIVE_STATE_COMPLETED || s->attempts != 1;
@@ -166,7 +165,7 @@ static void settle(struct job_status *s, const struct settle_move *move, int64_t
             .epoch = s->epoch,
             .number = d->uses_attempt ? s->attempts : 0,
             .started_ms = s->started_ms,
-            .ended_ms = ended_ms,
+            .ended_ms = now_ms,
             .worker = s->worker,
             .outcome = d->state,
             .error = move->error,
@@ -184,7 +183,7 @@ static void settle(struct job_status *s, const struct settle_move *move, int64_t
     s->crashes = d->crashes;
     if (!d->uses_attempt)
         take_attempt_back(s);
-    become(s, d->state, now_ms, ended_ms, t);
+    become(s, d->state, now_ms, t);
 }
 
 static void credit_pause(struct job_status *s, const struct pause_time *pause)
@@ -207,7 +206,7 @@ static void cancel(struct job_status *s, int64_t now_ms, struct transition *t)
             .outcome = REDRIVE_STATE_CANCELLED,
             .why = str_of(delay_why_name(DELAY_NONE)),
         };
-    become(s, REDRIVE_STATE_CANCELLED, now_ms, now_ms, t);
+    become(s, REDRIVE_STATE_CANCELLED, now_ms, t);
 }
 
 static void end_waiting(struct job_status *s, const struct change_move *move, int64_t now_ms,
@@ -225,12 +224,12 @@ static void end_waiting(struct job_status *s, const struct change_move *move, in
         };
     replace_error(s, &move->error, move->fingerprint, t);
     s->reason = move->reason;
-    become(s, move->to, now_ms, now_ms, t);
+    become(s, move->to, now_ms, t);
 }
 
 static void redrive(struct job_status *s, int64_t now_ms, struct transition *t)
 {
-    become(s, REDRIVE_STATE_QUEUED, now_ms, 0, t);
+    become(s, REDRIVE_STATE_QUEUED, now_ms, t);
     s->epoch++;
     s->attempts = s->crashes = 0;
     s->reason = REDRIVE_REASON_NONE;
@@ -285,7 +284,7 @@ void transition(struct job_status *status, const struct move *move, int64_t now_
     case MOVE_START: start(s, move->start, now_ms, ret); break;
     case MOVE_PARK: park(s, move->by_limit, now_ms, ret); break;
     case MOVE_UNPARK:
-    case MOVE_PROMOTE: become(s, REDRIVE_STATE_QUEUED, now_ms, 0, ret); break;
+    case MOVE_PROMOTE: become(s, REDRIVE_STATE_QUEUED, now_ms, ret); break;
     case MOVE_SETTLE: settle(s, move->settle, now_ms, ret); break;
     case MOVE_EXTEND:
         if (move->extend->lease_until_ms > s->lease_until_ms)
@@ -294,7 +293,7 @@ void transition(struct job_status *status, const struct move *move, int64_t now_
     case MOVE_CREDIT: credit_pause(s, move->pause); break;
     case MOVE_CANCEL: cancel(s, now_ms, ret); break;
     case MOVE_RUN_NOW:
-        become(s, REDRIVE_STATE_QUEUED, now_ms, 0, ret);
+        become(s, REDRIVE_STATE_QUEUED, now_ms, ret);
         s->process_after_ms = now_ms;
         break;
     case MOVE_REDRIVE: redrive(s, now_ms, ret); break;

@@ -44,7 +44,7 @@
  *               job has started in this epoch (time before the first start is not counted anyway)
  *   credit      held grows by the time from the later of the pause's start and updated to its end
  *   run_now     process_after = the unit's time
- *   an end      finished = the settle's `ended_ms`, or the unit's time
+ *   an end      finished = the unit's time
  *   end         reason; error and fingerprint unless the error's class is success
  *   redrive     epoch + 1, attempts = crashes = 0, reason none, process_after = the unit's time,
  *               first_started = held = finished = 0; the rest stays

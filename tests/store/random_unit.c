@@ -246,7 +246,6 @@ static void do_settle(struct random_side *s)
                   .code = (int32_t)below(s, 600)},
         .result = one_in(s, 3) ? STR("{}") : (struct str){0},
         .fingerprint = below(s, 3) * UINT64_C(0x9000000000000001),
-        .ended_ms = one_in(s, 2) ? 0 : s->now_ms - (int64_t)below(s, 50),
     };
     struct move_result r;
     CALL(s, move, SETTLES(&move, 1), &r);

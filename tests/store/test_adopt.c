@@ -86,7 +86,6 @@ static void run_once(struct kit *k, int64_t seq, struct decision decision)
                   .code = failed ? -504 : 0},
         .result = failed ? (struct str){0} : STR("{\"ok\": true}"),
         .fingerprint = failed ? UINT64_C(0xFEDCBA9876543210) : 0,
-        .ended_ms = k->now_ms - 1,
     };
     check_move(kit_settle_with(k, &move), 0, decision.state);
 }

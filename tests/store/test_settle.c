@@ -33,30 +33,17 @@ static void success_completes(void **state)
     int64_t seq = started(k, &token);
     k->now_ms += 50;
     struct decision d = decision_completed();
-    const struct settle_move move = {.seq = seq,
-                                     .token = token,
-                                     .decision = &d,
-                                     .result = STR("{\"sent\":true}"),
-                                     .ended_ms = k->now_ms - 3};
+    const struct settle_move move = {
+        .seq = seq, .token = token, .decision = &d, .result = STR("{\"sent\":true}")};
     check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_COMPLETED);
     const struct job_status *s = &kit_job(k, seq)->status;
     assert_int_equal(s->state, REDRIVE_STATE_COMPLETED);
     assert_int_equal(s->attempts, 1);
-    assert_int_equal(s->finished_ms, k->now_ms - 3);
+    assert_int_equal(s->finished_ms, k->now_ms);
     assert_int_equal(s->updated_ms, k->now_ms);
     assert_int_equal(s->started_ms, KIT_START_MS + 100);
     check_str(s->result, "{\"sent\":true}");
     check_no_lease(s);
-}
-
-static void the_end_is_the_units_time_when_none_is_given(void **state)
-{
-    struct kit *k = *state;
-    uint64_t token;
-    int64_t seq = started(k, &token);
-    k->now_ms += 50;
-    kit_settle(k, seq, token, decision_completed());
-    assert_int_equal(kit_job(k, seq)->status.finished_ms, k->now_ms);
 }
 
 static void failure_waits_for_its_retry(void **state)
@@ -72,8 +59,7 @@ static void failure_waits_for_its_retry(void **state)
         .token = token,
         .decision = &d,
         .error = {REDRIVE_CLASS_NETWORK, STR("ConnectError"), STR("refused"), STR("at f()"), 111},
-        .fingerprint = UINT64_MAX,
-        .ended_ms = k->now_ms - 1};
+        .fingerprint = UINT64_MAX};
     check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_RETRYING);
     const struct job_status *s = &kit_job(k, seq)->status;
     assert_int_equal(s->state, REDRIVE_STATE_RETRYING);
@@ -282,7 +268,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         F(success_completes),
-        F(the_end_is_the_units_time_when_none_is_given),
         F(failure_waits_for_its_retry),
         F(a_delay_without_end_does_not_overflow),
         F(the_end_without_success_has_a_reason),

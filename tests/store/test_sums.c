@@ -171,6 +171,7 @@ static void parked_jobs_are_counted_by_what_holds_them(void **state)
 
 static int64_t put_dead(struct kit *k, uint64_t fingerprint, int64_t ended_ms)
 {
+    k->now_ms = ended_ms;
     int64_t seq = PUT(k, .task = fingerprint == 9 ? STR("nine") : STR("mail"));
     uint64_t token = kit_start(k, seq);
     struct decision d = decision_ended(REDRIVE_STATE_DEAD_LETTER, REDRIVE_REASON_EXHAUSTED);
@@ -178,8 +179,7 @@ static int64_t put_dead(struct kit *k, uint64_t fingerprint, int64_t ended_ms)
                                      .token = token,
                                      .decision = &d,
                                      .error = {.class_ = REDRIVE_CLASS_NETWORK},
-                                     .fingerprint = fingerprint,
-                                     .ended_ms = ended_ms};
+                                     .fingerprint = fingerprint};
     check_move(kit_settle_with(k, &move), 0, REDRIVE_STATE_DEAD_LETTER);
     return seq;
 }

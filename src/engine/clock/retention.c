@@ -12,7 +12,7 @@
 /* With each unit that takes some away all processes read all lanes again: rather few large ones. */
 #define LANE_BATCH 2000
 #define EVERY_MS   (60 * 1000)
-/* Whoever runs a job says when it ended, and says so a little later. */
+/* Units of different processes do not commit in quite the order of their times. */
 #define LATE_MS (10 * 60 * 1000)
 #define DAY_MS  (INT64_C(24) * 3600 * 1000)
 
