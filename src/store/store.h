@@ -123,9 +123,7 @@ struct claim_filter {
     const struct str *tasks; /* none: all */
     size_t n_tasks;
     const size_t *task_limits; /* at most so many of each of `tasks`, 1 or more; NULL: any number */
-    const struct str *skip_lanes; /* breaker and limit keys that are known to be blocked */
-    size_t n_skip_lanes;
-    size_t limit;     /* at most this many are given */
+    size_t limit;              /* at most this many are given */
     size_t max_bytes; /* of what is given, as job_bytes counts; the first job is given whatever its
                        * size; 0: any number */
 };
@@ -532,12 +530,11 @@ struct store_ops {
                   struct submit_result *ret, struct arena *arena, struct redrive_err *err);
 
     /* The queued jobs that a claim would take, best first: by queue in the filter's order, then
-     * higher priority, then lower seq. Looks at no job that is time-locked, running or ended, and
-     * reads at most 4 × limit rows of others than it gives. A paused queue, though named, and a
-     * skipped lane have none. A task of which as many are given as its limit says has no more: the
-     * next best of the other tasks are given in their place. `more` says that there are queued jobs
-     * that it has not looked at, other than those of such a task. On stores that several units use
-     * at once the jobs are locked against other claims until the unit ends.
+     * higher priority, then lower seq. Looks at no job that is time-locked, running or ended. A
+     * paused queue, though named, has none. A task of which as many are given as its limit says has
+     * no more: the next best of the other tasks are given in their place. `more` says that there
+     * are queued jobs that it has not looked at, other than those of such a task. On stores that
+     * several units use at once the jobs are locked against other claims until the unit ends.
      * Without a tenant no tenant waits for another: of k tenants with ready jobs, each one's best
      * is among those given by any k calls in a row, with the same filter. How a page is shared is
      * the store's choice, but the jobs of one tenant come in the order above.

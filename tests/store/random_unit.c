@@ -168,7 +168,6 @@ static void do_claim(struct random_side *s)
 {
     /* Within one tenant: whose turn it is, is a store's own choice. */
     const struct str queues[] = {CHOICE(s, QUEUES), CHOICE(s, QUEUES)};
-    const struct str lanes[] = {CHOICE(s, LANES)};
     const struct str tasks[] = {STR("mail"), STR("resize")};
     const size_t n_tasks = below(s, 3);
     const size_t task_limits[] = {1 + below(s, 4), 1 + below(s, 4)};
@@ -179,8 +178,6 @@ static void do_claim(struct random_side *s)
         .tasks = tasks,
         .n_tasks = n_tasks,
         .task_limits = n_tasks > 0 && one_in(s, 2) ? task_limits : NULL,
-        .skip_lanes = lanes,
-        .n_skip_lanes = one_in(s, 3) ? 1 : 0,
         .limit = 1000,
     };
     CALL(s, ready, &filter, &s->page);

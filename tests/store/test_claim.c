@@ -81,18 +81,6 @@ static void a_pause_applies_to_the_tenants_in_turn_too(void **state)
     check_seqs(READY(k, .n_queues = 0), b);
 }
 
-static void skipped_lanes_have_none(void **state)
-{
-    struct kit *k = *state;
-    int64_t free_ = PUT(k, .breaker_key = STR("b1"));
-    PUT(k, .breaker_key = STR("b2"));
-    int64_t bare = PUT(k, .priority = 0);
-    PUT(k, .breaker_key = STR("b1"), .limit_key = STR("l1"));
-    const struct str lanes[] = {STR("b2"), STR("l1")};
-    check_seqs(READY(k, .tenant = STR("acme"), .skip_lanes = lanes, .n_skip_lanes = 2), free_,
-               bare);
-}
-
 static void a_page_is_bounded_and_says_if_there_are_more(void **state)
 {
     struct kit *k = *state;
@@ -243,19 +231,16 @@ static void of_many_tenants_none_waits_for_another(void **state)
     }
 }
 
-static void of_many_tenants_skipped_lanes_and_pauses_hold(void **state)
+static void of_many_tenants_pauses_hold(void **state)
 {
     struct kit *k = *state;
-    const struct str lanes[] = {STR("odd")};
     put_for_many_tenants(k, 2);
     kit_pause(k, STR("t4"), STR("main"));
-    struct job_page *page = READY(k, .limit = 100, .skip_lanes = lanes, .n_skip_lanes = 1);
-    assert_int_equal(page->n, MANY - 2);
+    struct job_page *page = READY(k, .limit = (size_t)3 * MANY);
+    assert_int_equal(page->n, 2 * MANY - 2);
     assert_false(page->more);
-    for (size_t i = 0; i < page->n; i++) {
-        check_str(page->jobs[i].spec.breaker_key, "even");
+    for (size_t i = 0; i < page->n; i++)
         assert_false(str_is(page->jobs[i].spec.tenant, "t4"));
-    }
 }
 
 /* What the unit itself has moved counts. */
@@ -531,7 +516,6 @@ int main(void)
         F(a_due_job_is_not_ready_before_it_is_promoted),
         F(a_paused_queue_has_none_even_if_named),
         F(a_pause_applies_to_the_tenants_in_turn_too),
-        F(skipped_lanes_have_none),
         F(a_page_is_bounded_and_says_if_there_are_more),
         F(jobs_of_one_tenant_only),
         F(no_tenant_waits_for_another),
@@ -539,7 +523,7 @@ int main(void)
         F(within_a_tenant_the_best_come_first_though_all_are_asked),
         F(of_many_lines_the_best_come_first),
         F(of_many_tenants_none_waits_for_another),
-        F(of_many_tenants_skipped_lanes_and_pauses_hold),
+        F(of_many_tenants_pauses_hold),
         F(of_many_tenants_those_that_start_are_not_given_again),
         F(tasks_come_in_one_order_up_to_their_limits),
         F(a_task_with_all_the_jobs_has_its_limit_too),

@@ -198,8 +198,7 @@ static bool look_for_the_same(const struct claim_filter *a, const struct claim_f
     return a == b || (!a->task_limits && !b->task_limits && a->max_bytes == b->max_bytes &&
                       str_eq(a->tenant, b->tenant) &&
                       same_words(a->queues, a->n_queues, b->queues, b->n_queues) &&
-                      same_words(a->tasks, a->n_tasks, b->tasks, b->n_tasks) &&
-                      same_words(a->skip_lanes, a->n_skip_lanes, b->skip_lanes, b->n_skip_lanes));
+                      same_words(a->tasks, a->n_tasks, b->tasks, b->n_tasks));
 }
 
 static void clear(struct claim_op *op)

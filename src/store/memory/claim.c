@@ -14,11 +14,6 @@ struct candidate {
     size_t tenant;     /* in turn: 0 is the first */
 };
 
-static bool in_skipped_lane(const struct claim_filter *f, struct str key)
-{
-    return key.len > 0 && claim_find(f->skip_lanes, f->n_skip_lanes, key) < f->n_skip_lanes;
-}
-
 static bool matches(const struct mem_state *state, const struct claim_filter *f,
                     struct candidate *candidate)
 {
@@ -30,7 +25,6 @@ static bool matches(const struct mem_state *state, const struct claim_filter *f,
            (f->tenant.len == 0 || str_eq(f->tenant, spec->tenant)) &&
            (f->n_queues == 0 || candidate->queue_rank < f->n_queues) &&
            (f->n_tasks == 0 || candidate->task < f->n_tasks) &&
-           !in_skipped_lane(f, spec->breaker_key) && !in_skipped_lane(f, spec->limit_key) &&
            !memory_is_paused(state, spec->tenant, spec->queue);
 }
 

@@ -72,7 +72,6 @@ static int claim(struct store *store, const struct claim_filter *filter, int64_t
         pg_args_int4(args, (int32_t)store->last_tenant);
     add_names(args, filter->queues, filter->n_queues);
     add_names(args, filter->tasks, filter->n_tasks);
-    add_names(args, filter->skip_lanes, filter->n_skip_lanes);
     pg_args_int8(args, look);
     pg_args_int8(args, is_limited ? limit + more : limit);
     pg_args_int8(args, turns);
@@ -158,11 +157,9 @@ static void pass_turn(struct store *store, const PGresult *result, const struct 
     store->last_tenant = last;
 }
 
-/* How many to look at: blocked lanes may hide four times as many as are given. */
-static int64_t first_look(struct store *store, const struct claim_filter *filter, int64_t limit)
+/* How many to look at: more than are given while other units lock many. */
+static int64_t first_look(struct store *store, int64_t limit)
 {
-    if (filter->n_skip_lanes > 0)
-        return 5 * limit;
     if (store->crowded == 0)
         return limit;
     store->crowded--;
@@ -184,7 +181,7 @@ static const struct line *line_to_try(struct store *store, const struct claim_fi
         return NULL;
     }
     const struct line *line = lines_at(&store->lines, store->one_line);
-    const bool is_wanted = line && filter->n_skip_lanes == 0 &&
+    const bool is_wanted = line &&
                            (filter->tenant.len == 0 || str_eq(filter->tenant, line->tenant)) &&
                            is_among(filter->queues, filter->n_queues, line->queue) &&
                            is_among(filter->tasks, filter->n_tasks, line->task);
@@ -312,16 +309,11 @@ struct looked {
 static bool looks_on(const struct claim_filter *filter, int64_t limit, const struct looked *now,
                      int64_t jobs_before)
 {
-    if (now->given >= limit || now->look >= LOOK_MAX)
+    const int64_t enough = filter->task_limits ? 1 : limit;
+    if (now->given >= enough || now->look >= LOOK_MAX)
         return false;
-    if (filter->task_limits) {
-        if (now->given > 0 || (now->jobs == jobs_before && now->tenants <= now->turns))
-            return false;
-    } else if (now->jobs < now->look && now->tenants <= now->turns) {
-        return false;
-    }
-    /* Passing over jobs of blocked lanes has its bounds, others' jobs are their own affair. */
-    return filter->n_skip_lanes == 0 || now->jobs != now->look;
+    const bool has_more = filter->task_limits ? now->jobs != jobs_before : now->jobs >= now->look;
+    return has_more || now->tenants > now->turns;
 }
 
 static int look_for(struct store *store, const struct claim_filter *filter, int64_t limit,
@@ -350,7 +342,7 @@ static int claim_any(struct store *store, const struct claim_filter *filter, int
 {
     const PGresult *result = NULL;
     /* One more than may be looked at tells whether there are more. */
-    struct looked now = {.look = first_look(store, filter, limit) + 1, .turns = limit};
+    struct looked now = {.look = first_look(store, limit) + 1, .turns = limit};
     bool is_cut = false;
     int rc = look_for(store, filter, limit, &now, &result, err);
     if (rc != 0)
@@ -358,8 +350,7 @@ static int claim_any(struct store *store, const struct claim_filter *filter, int
     if (now.given > 0)
         rc = give(store, filter, result, limit, true, ret, &is_cut, err);
     note_line(store, result, now.given);
-    const bool has_locked =
-        filter->task_limits && filter->n_skip_lanes == 0 && now.given > 0 && now.jobs > now.given;
+    const bool has_locked = filter->task_limits && now.given > 0 && now.jobs > now.given;
     ret->more =
         rc == 0 && (is_cut || has_locked || now.jobs == now.look || now.tenants > now.turns ||
                     (now.given >= limit && now.jobs > now.given));

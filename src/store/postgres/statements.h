@@ -211,48 +211,45 @@ enum row_column {
 #define READY_OF_LINE(most)                                                        \
     "LATERAL (SELECT q.seq, q.priority FROM redrive.job_states q "                 \
     "WHERE q.state = 2 AND q.line_id = w.line_id ORDER BY q.priority DESC, q.seq " \
-    "LIMIT " most ") c WHERE w.turn <= $7::bigint"
+    "LIMIT " most ") c WHERE w.turn <= $6::bigint"
 
 #define READY_NTH                             \
     "row_number() OVER (PARTITION BY w.turn " \
     "ORDER BY w.rank, c.priority DESC, c.seq) AS nth"
 
 /* Candidates of a claim: the best of each line, every tenant's first, then every tenant's second.
- * $4 are lanes to be skipped, $5 how many to look at, $6 how many to give, $7 of how many tenants.
- */
+ * $4 how many to look at, $5 how many to give, $6 of how many tenants. */
 #define READY_CANDIDATES                                              \
     "cand AS MATERIALIZED ("                                          \
     "SELECT c.seq, w.turn, w.tenant_id, " READY_NTH " FROM wanted w " \
-    "CROSS JOIN " READY_OF_LINE("$5::bigint") " ORDER BY nth, w.turn LIMIT $5::bigint), "
+    "CROSS JOIN " READY_OF_LINE("$4::bigint") " ORDER BY nth, w.turn LIMIT $4::bigint), "
 
-/* The same where tasks have limits: $8, one for each of the tasks in $3. $9 more of each task are
+/* The same where tasks have limits: $7, one for each of the tasks in $3. $8 more of each task are
  * looked at, because others may have locked some. */
 #define READY_TASK_LIMIT \
-    ", l.task, ($8::bigint[])[array_position($3::text[], l.task)] + $9::bigint AS most"
+    ", l.task, ($7::bigint[])[array_position($3::text[], l.task)] + $8::bigint AS most"
 #define READY_LIMITED_CANDIDATES                                                        \
     "cand AS MATERIALIZED (SELECT y.seq, y.turn, y.tenant_id, y.nth FROM (SELECT x.*, " \
     "row_number() OVER (PARTITION BY x.task ORDER BY x.nth, x.turn) AS of_task FROM ("  \
     "SELECT c.seq, w.turn, w.tenant_id, w.task, w.most, " READY_NTH                     \
     " FROM wanted w CROSS JOIN " READY_OF_LINE(                                         \
-        "least($5::bigint, w.most)") ") x) y WHERE y.of_task <= y.most "                \
-                                     "ORDER BY y.nth, y.turn LIMIT $5::bigint), "
+        "least($4::bigint, w.most)") ") x) y WHERE y.of_task <= y.most "                \
+                                     "ORDER BY y.nth, y.turn LIMIT $4::bigint), "
 
-#define READY_JOBS                                                                                 \
-    "j AS (SELECT q.*, " SPEC_COLUMNS(                                                             \
-        "s") ", cand.nth, cand.turn, cand.tenant_id FROM cand "                                    \
-             "JOIN redrive.specs s ON s.seq = cand.seq JOIN redrive.job_states q ON q.seq = "      \
-             "cand.seq "                                                                           \
-             "WHERE q.state = 2 AND (s.breaker_key IS NULL OR s.breaker_key <> ALL ($4::text[])) " \
-             "AND (s.limit_key IS NULL OR s.limit_key <> ALL ($4::text[])) "                       \
-             "ORDER BY cand.nth, cand.turn LIMIT $6::bigint FOR UPDATE OF q SKIP LOCKED) "         \
-             "SELECT " ROW_COLUMNS ", " SPEC_COLUMNS(                                              \
-                 "j") ", " ERROR_COLUMNS ", j.tenant_id, (SELECT count(*) FROM "                   \
-                      "cand), (SELECT max(turn) FROM wanted), j.turn, " ANSWER ", " LIMIT_SUMS(    \
-                          "j",                                                                     \
-                          "(SELECT name FROM redrive.tenants "                                     \
-                          "WHERE tenant_id = j.tenant_id)") " "                                    \
-                                                            "FROM (VALUES (1)) AS one LEFT JOIN "  \
-                                                            "(j" READY_JOINS                       \
+#define READY_JOBS                                                                                \
+    "j AS (SELECT q.*, " SPEC_COLUMNS(                                                            \
+        "s") ", cand.nth, cand.turn, cand.tenant_id FROM cand "                                   \
+             "JOIN redrive.specs s ON s.seq = cand.seq "                                          \
+             "JOIN redrive.job_states q ON q.seq = cand.seq WHERE q.state = 2 "                   \
+             "ORDER BY cand.nth, cand.turn LIMIT $5::bigint FOR UPDATE OF q SKIP LOCKED) "        \
+             "SELECT " ROW_COLUMNS ", " SPEC_COLUMNS(                                             \
+                 "j") ", " ERROR_COLUMNS ", j.tenant_id, (SELECT count(*) FROM "                  \
+                      "cand), (SELECT max(turn) FROM wanted), j.turn, " ANSWER ", " LIMIT_SUMS(   \
+                          "j",                                                                    \
+                          "(SELECT name FROM redrive.tenants "                                    \
+                          "WHERE tenant_id = j.tenant_id)") " "                                   \
+                                                            "FROM (VALUES (1)) AS one LEFT JOIN " \
+                                                            "(j" READY_JOINS                      \
                                                             ") ON true ORDER BY j.nth, j.turn"
 
 #define READY_WANTS                                                                        \

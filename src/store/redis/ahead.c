@@ -28,7 +28,7 @@ void redis_look_ahead(struct store *store, const struct claim_filter *filter)
 {
     struct ahead *ahead = &store->ahead;
     const struct line *of_tenant = NULL;
-    if (!store->in_unit || filter->task_limits || filter->n_skip_lanes > 0)
+    if (!store->in_unit || filter->task_limits)
         return;
     if (filter->tenant.len > 0 &&
         (rd_tenant_find(store, filter->tenant, &of_tenant, NULL) != 0 || !of_tenant))
@@ -70,7 +70,7 @@ redisReply *rd_ahead_use(struct store *store, const struct claim_filter *filter)
 {
     struct ahead *ahead = &store->ahead;
     redisReply *reply = ahead->reply;
-    if (!reply || filter->task_limits || filter->n_skip_lanes > 0)
+    if (!reply || filter->task_limits)
         return NULL;
     buf_reset(&store->row);
     name_filter(filter, &store->row);

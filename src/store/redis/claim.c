@@ -70,9 +70,6 @@ void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t
     rd_ask_int(store, (int64_t)n_limits);
     for (size_t i = 0; i < n_limits; i++)
         rd_ask_int(store, (int64_t)filter->task_limits[i]);
-    rd_ask_int(store, (int64_t)filter->n_skip_lanes);
-    for (size_t i = 0; i < filter->n_skip_lanes; i++)
-        rd_ask_str(store, filter->skip_lanes[i]);
 }
 
 /* Notes a job that is reserved for this unit until it ends. */

@@ -27,7 +27,6 @@ struct race {
     size_t n;
     struct page_maker *maker;
     struct claim_tally *tally;
-    size_t passed_over;
     bool is_cut; /* the next job does not fit any more */
 
     int64_t last_tenant; /* whose turn was the last */
@@ -234,21 +233,6 @@ static struct runner *best_of_next_tenant(struct race *race)
     return NULL;
 }
 
-bool claim_skips(const struct claim_filter *filter, struct str breaker, struct str limit)
-{
-    const struct str *lanes = filter->skip_lanes;
-    const size_t n = filter->n_skip_lanes;
-    return (breaker.len && claim_find(lanes, n, breaker) < n) ||
-           (limit.len && claim_find(lanes, n, limit) < n);
-}
-
-static bool is_blocked(const struct race *race, const struct runner *runner)
-{
-    return race->filter->n_skip_lanes > 0 &&
-           claim_skips(race->filter, column_str(runner->cursor, COLUMN_BREAKER_KEY),
-                       column_str(runner->cursor, COLUMN_LIMIT_KEY));
-}
-
 /* Puts a job on the page, if it fits. A fresh one is all there, and will be asked for again when it
  * starts. */
 static int take(struct race *race, const struct runner *runner, struct redrive_err *err)
@@ -275,15 +259,11 @@ static int take(struct race *race, const struct runner *runner, struct redrive_e
 static int run_race(struct race *race, size_t limit, struct redrive_err *err)
 {
     struct job_page *page = race->maker->page;
-    while (page->n < limit && race->passed_over < 4 * limit) {
+    while (page->n < limit) {
         struct runner *best = best_of_next_tenant(race);
         if (!best)
             break;
-        int rc = 0;
-        if (is_blocked(race, best))
-            race->passed_over++;
-        else
-            rc = take(race, best, err);
+        int rc = take(race, best, err);
         if (rc != 0)
             return rc;
         if (race->is_cut)

@@ -207,7 +207,6 @@ struct line_place {
 /* Whether the filter wants jobs of this line. */
 bool claim_wants(struct store *store, const struct claim_filter *filter, const struct line *line,
                  struct line_place *ret);
-bool claim_skips(const struct claim_filter *filter, struct str breaker, struct str limit);
 
 /* Goes on to the ready job of a line that follows the one with this priority and seq; after
  * READY_START it is the first. 1, 0 when there is none, or a negative code. */

@@ -23,7 +23,6 @@ struct turns {
     size_t limit;
     struct page_maker *maker;
     struct claim_tally *tally;
-    size_t passed_over;
     bool is_cut; /* the next job does not fit any more */
 
     bool has_left_out; /* a tenant had its turn, but only jobs of tasks that are full */
@@ -222,7 +221,7 @@ static int add_tenant(struct turns *t, struct redrive_err *err)
 
 static bool is_over(const struct turns *t)
 {
-    return t->maker->page->n >= t->limit || t->passed_over >= 4 * t->limit || t->is_cut;
+    return t->maker->page->n >= t->limit || t->is_cut;
 }
 
 static bool precedes(const struct head *a, const struct head *b)
@@ -248,10 +247,8 @@ static int take(struct turns *t, const struct head *head, struct redrive_err *er
     const struct job *job = &page->jobs[page->n - 1];
     if (job->status.state != REDRIVE_STATE_QUEUED)
         return sql_damaged(t->store, head->seq, "the index of ready jobs is wrong", err);
-    const bool is_blocked = claim_skips(t->filter, job->spec.breaker_key, job->spec.limit_key);
-    t->passed_over += is_blocked;
-    t->is_cut = !is_blocked && !claim_tally_fits(t->tally, job->spec.payload.len);
-    if (is_blocked || t->is_cut)
+    t->is_cut = !claim_tally_fits(t->tally, job->spec.payload.len);
+    if (t->is_cut)
         page->n--;
     else
         claim_tally_add(t->tally, head->place.task, job->spec.payload.len);

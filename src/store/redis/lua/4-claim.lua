@@ -126,7 +126,7 @@ local function numbers(a, i, set)
     for name, place in pairs(set or {}) do
         room[name] = tonumber(a[i + place])
     end
-    return n > 0 and room or nil, i + 1 + n
+    return n > 0 and room or nil
 end
 
 -- The rank of a line among those that are wanted, or nil, and its task. Its name is tenant, queue and
@@ -163,23 +163,6 @@ local function runners_of(P, tenant, f)
     return runners
 end
 
--- Whether one of the lanes of a row is among those to skip.
-local function is_blocked(row, skip)
-    if not skip or not row or not has_bit(string.byte(row, 2), HAS_LANES) then
-        return false
-    end
-    local at = 10
-    for _ = 1, 2 do
-        local high, low = string.byte(row, at, at + 1)
-        local len = high * 256 + low
-        if len > 0 and skip[string.sub(row, at + 2, at + 1 + len)] then
-            return true
-        end
-        at = at + 2 + len
-    end
-    return false
-end
-
 -- Adds a job, unless it is too big for what is left of the bytes: then it ends the page.
 local function give(P, f, r)
     local row, at, name = r.row, #f.out, seq_text(r.seq)
@@ -203,28 +186,24 @@ local function give(P, f, r)
     end
 end
 
--- Takes the best job of a tenant, or passes it over. Of the tenants that are left out because their
--- tasks are full, the first is the first of the next claim: else it could be left out every time.
+-- Takes the best job of a tenant. Of the tenants that are left out because their tasks are full, the first is the
+-- first of the next claim: else it could be left out every time.
 local function take(P, f, runners)
     local best, has_any = best_of(f, runners)
     if not best then
         f.turn_ends = f.turn_ends or has_any and f.turn
         return false
     end
-    if is_blocked(best.row, f.skip) then
-        f.passed = f.passed + 1
-    else
-        give(P, f, best)
-        if f.is_cut then
-            return false
-        end
+    give(P, f, best)
+    if f.is_cut then
+        return false
     end
     runner_advance(P, f, best, #runners == 1 and f.limit or 1)
     return true
 end
 
 local function is_full(f)
-    return f.given >= f.limit or f.passed >= 4 * f.limit or f.is_cut
+    return f.given >= f.limit or f.is_cut
 end
 
 -- The tenants with ready jobs, some at a time, from the one after `last` on around the circle.
@@ -282,23 +261,22 @@ local function paused_now(P)
 end
 
 -- shared version or '', limit, bytes, tenant or '', the tenant that had the last turn, the kind of the claim ('': it
--- does not wait), whose it is, queues, tasks, limits of tasks, lanes to skip: whether there are more, whose turn it
--- was, the limits of the jobs with their sums, then seq, row … of jobs that are reserved from now on; or that the
--- shared version is another one
+-- does not wait), whose it is, queues, tasks, limits of tasks: whether there are more, whose turn it was, the limits
+-- of the jobs with their sums, then seq, row … of jobs that are reserved from now on; or that the shared version is
+-- another one
 function READS.ready(P, a, i, store)
     if a[i] ~= '' and a[i] ~= store.shared then
         return 'CHANGED'
     end
     local f = {limit = tonumber(a[i + 1]), max_bytes = tonumber(a[i + 2]), tenant = a[i + 3],
-        last = a[i + 4], given = 0, bytes = 0, passed = 0, out = {'0', a[i + 4], {}}, turn = a[i + 4], names = {},
+        last = a[i + 4], given = 0, bytes = 0, out = {'0', a[i + 4], {}}, turn = a[i + 4], names = {},
         limits = {}, sums = {}, tenants = {},
         paused = paused_now(P), reserved = reserved_now(P, store.now)}
     local kind, who = a[i + 5], a[i + 6]
     i = i + 7
     f.queues, i = names(a, i)
     f.tasks, i = names(a, i)
-    f.room, i = numbers(a, i, f.tasks)
-    f.skip = names(a, i)
+    f.room = numbers(a, i, f.tasks)
     local all = {}
     first_round(P, f, all)
     local moved = true
