@@ -206,7 +206,7 @@ int pg_connect(struct store *store, bool patiently, struct redrive_err *err)
      * to others. No unit is open here, so that nothing points to the lines. */
     lines_release(&store->lines);
     lines_init(&store->lines);
-    pg_kept_release(store);
+    row_cache_forget(&store->kept);
     pg_gates_forget(store);
     store->answer = (struct answer){0};
     store->head = (struct head){0};

@@ -49,6 +49,7 @@ static struct store *store_new(struct str place, const struct store_options *opt
     lines_init(&store->lines);
     map_init(&store->rows.by_seq, rng_system_seed());
     map_init(&store->gates, rng_system_seed());
+    pg_kept_init(store);
     buf_init(&url, URL_MAX);
     (void)buf_puts(&url, "postgres:");
     (void)buf_add_str(&url, place);
@@ -97,7 +98,7 @@ void postgres_close(struct store *store)
     pg_forget_results(store);
     pg_disconnect(store);
     pg_rows_release(store);
-    pg_kept_release(store);
+    row_cache_release(&store->kept);
     map_release(&store->gates);
     lines_release(&store->lines);
     arena_release(&store->arena);

@@ -34,6 +34,7 @@
 #include "base/text/buf.h"
 #include "store/postgres/args.h"
 #include "store/postgres/statements.h"
+#include "store/row_cache.h"
 #include "store/sql_lines.h"
 #include "store/store.h"
 #include "store/transition.h"
@@ -158,7 +159,7 @@ struct store {
     bool is_renewed; /* the connection is a new one: what was seen before may no longer be so */
 
     struct lines lines;
-    struct kept_row *kept; /* NULL: none yet */
+    struct row_cache kept; /* running jobs that this handle has started; see kept.c */
     struct map gates;      /* versions of breakers and limits as this handle has seen them last */
     int64_t last_tenant;   /* that had a turn in a claim */
     unsigned crowded;      /* claims that are to look further */
@@ -308,6 +309,7 @@ int pg_row_guess(struct store *store, int64_t seq, uint64_t token, struct redriv
 
 /* ---- kept.c: running jobs that this handle has started ------------------------------------- */
 
+void pg_kept_init(struct store *store);
 /* The row as it was committed, with strings that live as long as the unit; false: it is not kept.
  */
 bool pg_kept_get(struct store *store, int64_t seq, uint64_t token, struct row *ret);
@@ -315,7 +317,6 @@ bool pg_kept_get(struct store *store, int64_t seq, uint64_t token, struct row *r
 void pg_kept_learn(struct store *store);
 /* Forgets all jobs that the unit had to do with. */
 void pg_kept_forget(struct store *store);
-void pg_kept_release(struct store *store);
 
 /* ---- rows_write.c -------------------------------------------------------------------------- */
 

@@ -252,7 +252,7 @@ static int take(struct race *race, const struct runner *runner, struct redrive_e
     }
     claim_tally_add(race->tally, runner->place.task, job->spec.payload.len);
     if (is_fresh)
-        kept_put_job(race->store, runner->line, job);
+        row_keep_job(race->store, runner->line, job);
     return 0;
 }
 

@@ -255,7 +255,7 @@ int sqlite_open(struct str place, const struct store_options *options, struct st
         return err_nomem(err);
     store->base = (struct store_base){&STORE_SQLITE, STORE_SURVIVES_POWER};
     store->pauses_version = -1;
-    store->kept_generation = 1;
+    row_cache_init(&store->kept, sizeof(struct row));
     map_init(&store->pauses, rng_system_seed());
     lines_init(&store->lines);
     buf_init(&store->scratch, SCRATCH_MAX);
@@ -296,7 +296,7 @@ void sqlite_close(struct store *store)
     checkpoint_release(&store->checkpoint, store->db);
     sqlite3_close(store->db);
     free(store->cursors);
-    kept_release(store);
+    row_cache_release(&store->kept);
     lines_release(&store->lines);
     map_release(&store->pauses);
     buf_release(&store->scratch);

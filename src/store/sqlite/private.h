@@ -15,6 +15,7 @@
 
 #include "base/mem/map.h"
 #include "base/text/buf.h"
+#include "store/row_cache.h"
 #include "store/sql_lines.h"
 #include "store/sqlite/checkpoint.h"
 #include "store/sqlite/statements.h"
@@ -44,8 +45,8 @@ struct store {
     int64_t last_tenant;    /* that had a turn in a claim */
     struct map pauses;      /* of tenant and queue */
     struct lines lines;
-    struct kept_row *kept; /* rows that were read or written lately */
-    uint64_t kept_generation;
+    struct row_cache kept; /* rows that were read or written lately, as long as no other handle can
+                            * have changed them; their strings are absent */
     bool row_is_bound;
     int64_t row_bound[ROW_NUMBERS]; /* to the statement that writes a row */
     struct buf scratch;
@@ -143,6 +144,10 @@ int time_lock(struct store *store, const struct line *line, int64_t process_afte
 /* Takes a job away with all that belongs to it. */
 int row_remove(struct store *store, struct row *row, struct redrive_err *err);
 
+/* Keeps the row as it now is in the file; the row of a fresh job: no attempt, no error. */
+void row_keep(struct store *store, const struct row *row);
+void row_keep_job(struct store *store, struct line *line, const struct job *job);
+
 /* Adds a whole row that comes from another store, and what stands beside it by its state. */
 int row_adopt(struct store *store, const struct row *row, struct redrive_err *err);
 
@@ -155,22 +160,6 @@ int spec_add(struct store *store, const struct job_spec *spec, const struct line
 int deadline_add(struct store *store, int64_t deadline_ms, int64_t seq, struct redrive_err *err);
 int key_add(struct store *store, const struct job_spec *spec, const struct line *line, int64_t seq,
             bool is_live, struct redrive_err *err);
-
-/* ---- kept.c: rows that need not be read again ------------------------------------------------
- *
- * A job is claimed in the unit that has just read it, and settled soon after. Its row is kept from
- * the one to the other, for as long as nobody else can have changed it.
- */
-
-/* The row, or NULL. Valid until the next put. */
-const struct row *kept_get(const struct store *store, int64_t seq);
-/* The row as it now is in the file. Without memory nothing is kept. */
-void kept_put(struct store *store, const struct row *row);
-/* A fresh job: no attempt, no error. */
-void kept_put_job(struct store *store, struct line *line, const struct job *job);
-void kept_drop(struct store *store, int64_t seq);
-void kept_forget(struct store *store);
-void kept_release(struct store *store);
 
 /* ---- read.c: whole jobs ------------------------------------------------------------------- */
 

@@ -31,7 +31,7 @@ bool status_set(struct job_status *s, int64_t rank, sqlite3_stmt *st, int rest_c
 
 int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_err *err)
 {
-    const struct row *kept = kept_get(store, seq);
+    const struct row *kept = row_cache_get(&store->kept, seq);
     if (kept) {
         *ret = *kept;
         return 1;
@@ -74,6 +74,36 @@ int row_read(struct store *store, int64_t seq, struct row *ret, struct redrive_e
         return sql_damaged(store, seq, "its numbers cannot be read", err);
     rc = line_numbered(store, line_id, &ret->line, err);
     return rc == 0 ? 1 : rc;
+}
+
+static void forget_strings(struct job_status *s)
+{
+    s->worker = s->result = (struct str){NULL, 0};
+    s->error = (struct job_error){.class_ = s->error.class_};
+}
+
+void row_keep(struct store *store, const struct row *row)
+{
+    struct row *kept = row_cache_put(&store->kept, row->seq);
+    if (!kept)
+        return;
+    *kept = *row;
+    forget_strings(&kept->s);
+}
+
+void row_keep_job(struct store *store, struct line *line, const struct job *job)
+{
+    struct row *kept = row_cache_put(&store->kept, job->status.seq);
+    if (!kept)
+        return;
+    kept->seq = job->status.seq;
+    kept->line = line;
+    kept->priority = job->spec.priority;
+    kept->was = job->status.state;
+    kept->has_key = job->spec.unique_key.ptr != NULL;
+    kept->error_at = 0;
+    kept->s = job->status;
+    forget_strings(&kept->s);
 }
 
 int time_lock(struct store *store, const struct line *line, int64_t process_after_ms, int64_t seq,
@@ -173,9 +203,9 @@ int row_write(struct store *store, struct row *row, const struct transition *t,
     row->was = s->state;
     /* Whoever has ended is seldom asked for again. */
     if (state_has_ended(s->state))
-        kept_drop(store, row->seq);
+        row_cache_drop(&store->kept, row->seq);
     else
-        kept_put(store, row);
+        row_keep(store, row);
     return 0;
 }
 
@@ -226,7 +256,7 @@ int row_remove(struct store *store, struct row *row, struct redrive_err *err)
         if (rc != 0)
             return rc;
     }
-    kept_drop(store, row->seq);
+    row_cache_drop(&store->kept, row->seq);
     lines_count(&store->lines, row->line, (int)row->was, -1);
     return 0;
 }

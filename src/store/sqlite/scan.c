@@ -18,7 +18,7 @@ static int add_row(struct page_maker *maker, int64_t seq, struct redrive_err *er
     int rc = row_read(store, seq, &row, err);
     if (rc <= 0)
         return rc < 0 ? rc : sql_damaged(store, seq, "an index leads to no job", err);
-    kept_put(store, &row);
+    row_keep(store, &row);
     struct job *job = &page->jobs[page->n];
     *job = (struct job){.spec = {.tenant = arena_str(&page->arena, row.line->tenant),
                                  .queue = arena_str(&page->arena, row.line->queue),

@@ -38,7 +38,7 @@ static int look_around(struct store *store, bool *ret_changed, struct redrive_er
         return rc;
     *ret_changed = version != store->data_version;
     if (*ret_changed)
-        kept_forget(store);
+        row_cache_forget(&store->kept);
     store->data_version = version;
     return 0;
 }
@@ -167,7 +167,7 @@ void sqlite_rollback(struct store *store)
         (void)sql_exec(store, STATEMENT_ROLLBACK, NULL);
     store->in_unit = false;
     store->pauses_version = -1;
-    kept_forget(store);
+    row_cache_forget(&store->kept);
     lines_forget(&store->lines);
 }
 
