@@ -2,14 +2,6 @@
 
 #include <stdlib.h>
 
-size_t claim_find(const struct str *names, size_t n, struct str name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(names[i], name))
-            return i;
-    return n;
-}
-
 bool claim_tally_init(struct claim_tally *tally, const struct claim_filter *filter)
 {
     *tally = (struct claim_tally){.filter = filter};

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "store/store.h"
+#include "store/page.h"
 
 struct claim_tally {
     const struct claim_filter *filter;

@@ -22,6 +22,12 @@ struct job_error {
     int32_t code; /* HTTP status, exit code, signal … whichever decided */
 };
 
+/* What a job is known by. */
+struct job_name {
+    struct str tenant;
+    struct str id;
+};
+
 /* What never changes after submit, except by an edit of a dead letter's payload. */
 struct job_spec {
     struct str tenant;

@@ -7,7 +7,7 @@
 #ifndef STORE_JOB_CURSOR_H
 #define STORE_JOB_CURSOR_H
 
-#include "store/store.h"
+#include "store/page.h"
 
 #define JOB_CURSOR_MAX 48
 

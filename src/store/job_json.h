@@ -8,7 +8,7 @@
 #define STORE_JOB_JSON_H
 
 #include "base/json/writer.h"
-#include "store/store.h"
+#include "store/page.h"
 
 /* The whole job. `history` (may be NULL) adds its attempts, oldest first. */
 void job_write_json(struct json_writer *w, const struct job *job,

@@ -1,4 +1,5 @@
-/* move.h - what may become of a job: the moves that a store is given, and their answers.
+/* move.h - what may become of a job: the moves that a store is given, and their answers; and how
+ * jobs come in.
  *
  * Plain data. The engine decides which move is made; transition.h says from which states it may be
  * made and what it leaves in the row; a store carries it out. A slot is given a list of moves of
@@ -131,5 +132,27 @@ struct move_list {
 #define UNPARKS(seqs_, n_) (&(const struct move_list){MOVE_UNPARK, .n = (n_), .seqs = (seqs_)})
 
 struct move move_at(const struct move_list *list, size_t i);
+
+/* ---- Jobs that come in ------------------------------------------------------------------------
+ */
+
+/* The answer to one submit. */
+struct submit_result {
+    int code; /* 0; REDRIVE_E_EXISTS with the fields of the job that holds id or key */
+    int64_t seq;
+    enum redrive_state state;
+    struct str id; /* of the job that now stands for the submit; in the page given to submit */
+};
+
+/* A job that comes from another store, as it was there. */
+struct adopted_job {
+    const struct job *job;              /* its seq is the other store's, and is not kept */
+    const struct job_attempt *attempts; /* as the other store's `history` gave them */
+    size_t n_attempts;
+};
+
+/* How many of its attempts need a row of the history, from the first on: all, but for a last one
+ * that the job's own row tells of. */
+size_t adopted_rows(const struct adopted_job *adopted);
 
 #endif

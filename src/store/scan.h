@@ -1,7 +1,7 @@
 /* scan.h - jobs by an index, some at a time: what the clock, a lane or a pause asks for.
  *
- * A scan only reads. What becomes of the jobs that it gives is decided by whoever asked, and made
- * by moves of the same unit. A store where several units run at once may lock what it gives until
+ * A scan only reads. What becomes of the jobs that it gives is decided by the caller, and made by
+ * moves of the same unit. A store where several units run at once may lock what it gives until
  * the unit ends, and leave out what other units have locked: these see to it, or it is found again.
  *
  * What is told of a job: its numbers, but for created_ms, its tenant, queue and task, and, by

@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/text/suggest.h"
-#include "store/transition.h"
 
 static const struct store_ops *const STORES[] = {
     &STORE_MEMORY, &STORE_REDIS, &STORE_REDIS_TLS, &STORE_SQLITE, &STORE_POSTGRES,
@@ -105,104 +104,4 @@ const char *store_loss_text(enum store_durability durability)
     case STORE_SURVIVES_POWER: return "nothing that was answered";
     default: return "unknown";
     }
-}
-
-size_t adopted_rows(const struct adopted_job *adopted)
-{
-    const bool tells = transition_attempt_in_row(&adopted->job->status, NULL);
-    return adopted->n_attempts - (tells && adopted->n_attempts > 0);
-}
-
-void job_page_release(struct job_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct job_page){0};
-}
-
-void job_page_add_limit(struct job_page *page, const struct limit_sums *limit)
-{
-    const struct limit_sums *last = page->n_limits > 0 ? &page->limits[page->n_limits - 1] : NULL;
-    if (last && str_eq(last->key, limit->key) && str_eq(last->tenant, limit->tenant))
-        return;
-    const size_t n = page->n_limits;
-    if (!page->limits || (n & (n - 1)) == 0) { /* it is full: 0, or a power of 2 */
-        struct limit_sums *grown = arena_array(&page->arena, n ? 2 * n : 1, sizeof *grown);
-        if (!grown)
-            return;
-        if (n > 0)
-            memcpy(grown, page->limits, n * sizeof *grown);
-        page->limits = grown;
-    }
-    page->limits[page->n_limits++] = *limit;
-}
-
-static int64_t at_least_0(int64_t sum)
-{
-    return sum > 0 ? sum : 0;
-}
-
-bool shared_put_fits(const struct shared_row *row, int64_t version, struct gate_sums *sums)
-{
-    const bool is_any = row->is_delta && row->version == 0;
-    const bool needs_row = row->is_delta || row->removed;
-    const int64_t used = sums->used + row->add.used;
-    if ((!is_any && version != row->version) || (needs_row && version == 0))
-        return false;
-    if (row->removed ? used > 0 : row->add.used > 0 && row->max_used > 0 && used > row->max_used)
-        return false;
-    *sums = (struct gate_sums){at_least_0(used), at_least_0(sums->sent + row->add.sent)};
-    return true;
-}
-
-void attempt_page_release(struct attempt_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct attempt_page){0};
-}
-
-void attempt_pages_release(struct attempt_page *pages, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        attempt_page_release(&pages[i]);
-}
-
-void count_page_release(struct count_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct count_page){0};
-}
-
-int job_count_order(const void *left, const void *right)
-{
-    const struct job_count *a = left, *b = right;
-    int order = str_compare(a->tenant, b->tenant);
-    if (order == 0)
-        order = str_compare(a->queue, b->queue);
-    if (order == 0)
-        order = str_compare(a->task, b->task);
-    return order != 0 ? order : str_compare(a->lane, b->lane);
-}
-
-void group_page_release(struct group_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct group_page){0};
-}
-
-void shared_page_release(struct shared_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct shared_page){0};
-}
-
-void counter_page_release(struct counter_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct counter_page){0};
-}
-
-void held_key_page_release(struct held_key_page *page)
-{
-    arena_release(&page->arena);
-    *page = (struct held_key_page){0};
 }

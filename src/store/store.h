@@ -1,4 +1,4 @@
-/* store.h - the contract of every place where jobs live.
+/* store.h - the contract of every store: its rules and its slots.
  *
  * A store keeps; it does not decide. What becomes of a job is computed by the engine with the
  * core's pure functions and handed to the store as a move, which the store carries out if, and
@@ -6,29 +6,29 @@
  *
  * Work is done in units:
  *
- *     store_begin(store, now_ms, &shared_version, err)
+ *     store_ops(store)->begin(store, now_ms, &unit_ms, &shared_version, err)
  *     … any number of moves and reads …
- *     store_commit(store, err)            or store_rollback(store)
+ *     store_ops(store)->commit(store, err)            or store_ops(store)->rollback(store)
  *
  * Rules
- *   1. All moves of a unit become visible and durable together, when store_commit returns 0; after
- *      store_rollback, or a store_commit that failed with anything but REDRIVE_E_IO, none has
- *      happened. After REDRIVE_E_IO from store_commit the outcome is unknown: all moves were made,
- *      or none; unless the handle's `is_undone` says that none was. A store that loses the answer
- *      to a commit asks its server for the outcome before it says so. A unit whose commit has
- *      failed is over with store_rollback.
+ *   1. All moves of a unit become visible and durable together, when commit returns 0; after
+ *      rollback, or a commit that failed with anything but REDRIVE_E_IO, none has happened. After
+ *      REDRIVE_E_IO from commit the outcome is unknown: all moves were made, or none; unless the
+ *      handle's `is_undone` says that none was. A store that loses the answer to a commit asks its
+ *      server for the outcome before it says so. A unit whose commit has failed is over with
+ *      rollback.
  *   2. A move that cannot be made (stale token, wrong state, taken key) says so in its own result,
- *      changes nothing, and fails none of its neighbours.
+ *      changes nothing, and fails none of the other moves.
  *   3. A slot that returns a negative code has failed as a whole: the unit must be rolled back.
- *      REDRIVE_E_CANCELLED, from a slot or from store_commit, means that others were in the way, or
+ *      REDRIVE_E_CANCELLED, from a slot or from commit, means that another unit was in the way, or
  *      that a connection was lost: nothing has happened, and the same unit may be tried again. A
- *      store that makes nobody wait over a network finds that out at the commit: a row, a key or a
+ *      store in which no unit waits for another finds that out at the commit: a row, a key or a
  *      shared row is no longer what the unit has seen.
  *   4. Read first, write last. Within a unit, reads by name (`lookup`, `list` with an id or with a
  *      tenant and a unique key), rows that a move or `history` needs, and what processes share show
  *      the unit's own moves. All other reads of jobs find them by an index, which may be that of
  *      the committed store: they leave out a job that the unit has moved, or show it as it is now,
- *      and counts may be those of before the unit. Nobody else sees a move before the commit.
+ *      and counts may be those of before the unit. No other unit sees a move before the commit.
  *   5. Two units never both start the same job, hand out the same probe, or make the same cron
  *      tick, whatever processes they run in.
  *   6. What is durable after a commit survives as the store's `durability` says.
@@ -39,11 +39,13 @@
  *  10. There is one unit a handle at a time: a second begin, a commit or a move without a unit are
  *      REDRIVE_E_STATE; a rollback without one does nothing.
  *  11. A move of a job that is not there is REDRIVE_E_NOT_FOUND, its `state` means nothing.
- *  12. An empty string is as good as an absent one, in filters and in keys.
+ *  12. An empty string is as good as an absent one, in filters and in keys. A read that is given no
+ *      tenant is about all of them.
  *  13. The moves of one call are made in their order, as if each came in a call of its own.
  *
- * transition.h says from which states each move may be made, what it leaves in the row and in the
- * history, and computes it for all stores.
+ * What the slots are given and give is in move.h, scan.h, page.h and shared.h. transition.h says
+ * from which states each move may be made, what it leaves in the row and in the history, and
+ * computes it for all stores.
  *
  * The shared version is a number that rises whenever anything changes that processes cache: a
  * breaker, a pause, a limit, a task definition, the cron entries. An engine that sees another
@@ -55,28 +57,26 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/mem/arena.h"
-#include "core/breaker/breaker.h"
-#include "core/breaker/release.h"
-#include "core/decide.h"
-#include "core/limit/limit.h"
 #include "redrive.h"
 #include "store/job.h"
 #include "store/move.h"
+#include "store/page.h"
 #include "store/scan.h"
+#include "store/shared.h"
 
 /* The shared version of a unit in which nothing that was seen before may be relied upon. */
 #define STORE_VERSION_UNKNOWN (INT64_MIN / 2)
 
-/* What truly differs between stores; nobody tests a store's name. */
+/* What truly differs between stores; no caller tests a store's name. */
 enum store_capability {
     STORE_SHARED = 1 << 0,      /* other processes, or machines, may use it too */
     STORE_SQL = 1 << 1,         /* people can query it: views exist */
     STORE_SERVER_TIME = 1 << 2, /* it has a clock of its own, and ignores `now_ms` */
-    STORE_NOTIFIES = 1 << 3,    /* store_wait returns early when another process has changed it */
+    STORE_NOTIFIES = 1 << 3,    /* `wait` returns early when another process has changed it */
     STORE_TELLS = 1 << 4, /* and says what is new as store_tell was told, which may be nothing */
     STORE_LOOKS_AROUND = 1 << 5, /* store_ops.look_around is there: many processes may come */
     /* Of new jobs (STORE_NEWS_READY) it tells only a few of the processes that wait for jobs: those
@@ -84,20 +84,20 @@ enum store_capability {
     STORE_WAKES_FEW = 1 << 6,
 };
 
-/* What a unit means to others who wait for news of the store. */
+/* What a unit means to processes that wait for news of the store. */
 enum store_news {
     STORE_NEWS_READY = 1 << 0, /* jobs have come into the queue */
-    STORE_NEWS_TIME = 1 << 1,  /* jobs wait for their time, or something shared has changed: whoever
-                                * keeps time must look */
-    STORE_NEWS_END = 1 << 2,   /* for lookers-on: jobs have come or ended */
+    STORE_NEWS_TIME = 1 << 1,  /* jobs wait for their time, or something shared has changed: the
+                                * process that keeps time must look */
+    STORE_NEWS_END = 1 << 2,   /* for processes that show the jobs: some have come or ended */
     STORE_NEWS_ALL = (1 << 3) - 1,
 };
 
-/* What a handle sees that looks around. */
+/* What `look_around` tells a handle. */
 struct store_around {
-    bool keeps_time; /* it is the one that looks after what time brings */
+    bool keeps_time; /* it is the one handle that does what time asks for */
     size_t claimers; /* handles that have looked as claimers of late, about */
-    bool has_ready;  /* there are queued jobs, whoever may take them; a hint */
+    bool has_ready;  /* there are queued jobs of some queue; a hint */
 };
 
 enum store_durability {
@@ -106,352 +106,9 @@ enum store_durability {
     STORE_SURVIVES_POWER,
 };
 
-/* ---- Moves -------------------------------------------------------------------------------- */
+/* ---- Opening, and care ----------------------------------------------------------------------- */
 
-struct submit_result {
-    int code; /* 0; REDRIVE_E_EXISTS with the fields of the job that holds id or key */
-    int64_t seq;
-    enum redrive_state state;
-    struct str id; /* of the job that now stands for the submit; in the page given to submit */
-};
-
-/* From where jobs are taken, and how many. */
-struct claim_filter {
-    struct str tenant;        /* absent: tenants in turn */
-    const struct str *queues; /* in order of preference; none: all that are not paused */
-    size_t n_queues;
-    const struct str *tasks; /* none: all */
-    size_t n_tasks;
-    const size_t *task_limits; /* at most so many of each of `tasks`, 1 or more; NULL: any number */
-    size_t limit;              /* at most this many are given */
-    size_t max_bytes; /* of what is given, as job_bytes counts; the first job is given whatever its
-                       * size; 0: any number */
-};
-
-/* Where `name` stands among names; `n` if it does not. */
-size_t claim_find(const struct str *names, size_t n, struct str name);
-
-/* What a job costs of a filter's bytes: its payload, and a little for the rest. */
-static inline size_t job_bytes(size_t payload_len)
-{
-    return payload_len + 512;
-}
-
-/* A job that comes from another store, as it was there. */
-struct adopted_job {
-    const struct job *job;              /* its seq is the other store's, and is not kept */
-    const struct job_attempt *attempts; /* as the other store's `history` gave them */
-    size_t n_attempts;
-};
-
-/* What a job is known by. */
-struct job_name {
-    struct str tenant;
-    struct str id;
-};
-
-/* How many of its attempts need a row of the history, from the first on: all, but for a last one
- * that the job's own row tells of. */
-size_t adopted_rows(const struct adopted_job *adopted);
-
-/* A key that is unique for ever and whose job is gone. */
-struct held_key {
-    struct str tenant;
-    struct str key;
-    struct str id;            /* of the job that held it first */
-    enum redrive_state state; /* its last */
-};
-struct held_key_page {
-    struct held_key *keys;
-    size_t n;
-    bool more;
-    struct arena arena;
-};
-void held_key_page_release(struct held_key_page *page);
-
-/* ---- Pages ------------------------------------------------------------------------------------
- *
- * What a read gives: rows, and the memory that their strings live in. Zeroed pages may be
- * released; a read releases what its page held before.
- */
-struct limit_sums; /* further down */
-struct job_page {
-    struct job *jobs;
-    size_t n;
-    bool more;                 /* there are further ones after the last */
-    struct limit_sums *limits; /* `ready`: those of its jobs, as they are now; perhaps repeated */
-    size_t n_limits;
-    struct arena arena;
-};
-void job_page_release(struct job_page *page);
-/* For stores: adds a limit, unless it is the one that was added last. Its strings live as long as
- * the page. Without memory the page's arena has failed. */
-void job_page_add_limit(struct job_page *page, const struct limit_sums *limit);
-
-struct attempt_page {
-    struct job_attempt *attempts;
-    size_t n;
-    struct arena arena;
-};
-void attempt_page_release(struct attempt_page *page);
-void attempt_pages_release(struct attempt_page *pages, size_t n);
-
-enum job_order {
-    ORDER_OLDEST,   /* by seq */
-    ORDER_NEWEST,   /* by seq, from the end */
-    ORDER_FINISHED, /* by the time of the end, the latest first, then the highest seq; jobs that
-                     * have not ended come last */
-};
-
-/* Which jobs; zeroed fields match everything. Bit masks have bit 1u << value. A bound on the time
- * of the end matches only jobs that have ended. */
-struct job_filter {
-    struct str tenant;
-    struct str id;
-    struct str task;
-    struct str queue;
-    struct str user;
-    struct str unique_key;
-    uint32_t states;  /* bit mask */
-    uint32_t classes; /* of the last error; bit mask */
-    uint32_t reasons; /* bit mask */
-    struct str error_type;
-    struct str text; /* in the message of the last error, case and all */
-    uint64_t fingerprint;
-    int64_t finished_after_ms;  /* at or after */
-    int64_t finished_before_ms; /* before */
-    enum job_order order;
-    int64_t after_seq; /* keyset: what follows this one in the order; 0: from the start */
-    int64_t after_ms;  /* with ORDER_FINISHED: its time */
-    size_t limit;      /* 1 … STORE_PAGE_MAX, else REDRIVE_E_RANGE */
-};
-
-#define STORE_PAGE_MAX 1000
-
-/* What jobs are counted by. */
-enum count_kind {
-    COUNT_QUEUES,  /* every queue that has a job or is paused */
-    COUNT_LINES,   /* every task of every queue that has a job. Costs no more than there are such,
-                    * however many jobs they have, where the store keeps counts */
-    COUNT_PARKED,  /* every lane that has a parked job, as SCAN_PARKED_OLDEST gives them. Looks at
-                    * every parked job, unless the store keeps counts */
-    COUNT_RUNNING, /* every limit that has a running job, whether it limits how many may run or not,
-                    * or whose row has slots in use; both numbers as of one moment. Looks at every
-                    * running job */
-};
-
-/* How many jobs there are of one of these; the fields of other kinds are zero. */
-struct job_count {
-    struct str tenant;
-    struct str queue;                       /* COUNT_QUEUES, COUNT_LINES */
-    struct str task;                        /* COUNT_LINES */
-    struct str lane;                        /* COUNT_PARKED, COUNT_RUNNING: the limit's key */
-    uint64_t jobs;                          /* COUNT_PARKED, COUNT_RUNNING */
-    uint64_t used;                          /* COUNT_RUNNING: slots in use by the limit's row */
-    uint64_t by_state[REDRIVE_STATE_COUNT]; /* COUNT_QUEUES, COUNT_LINES */
-
-    /* COUNT_QUEUES */
-    int64_t oldest_ready_ms; /* created, of the queued one with the lowest seq; 0: there is none */
-    int64_t next_due_ms;     /* of its time-locked jobs; 0: none */
-    bool paused;
-};
-struct count_page {
-    struct job_count *counts;
-    size_t n;
-    struct arena arena;
-};
-void count_page_release(struct count_page *page);
-/* In the order of `counts`. For stores. */
-int job_count_order(const void *left, const void *right);
-
-/* Dead letters whose errors look alike. Jobs without a fingerprint are in no group. */
-struct group_count {
-    uint64_t fingerprint;
-    uint64_t count;
-    int64_t first_ms; /* finished */
-    int64_t last_ms;
-    struct job example; /* the latest; of several the highest seq */
-};
-struct group_page {
-    struct group_count *groups;
-    size_t n;
-    struct arena arena;
-};
-void group_page_release(struct group_page *page);
-
-/* How many jobs have ended, or failed so far, of the same cause. */
-struct cause_count {
-    struct str task;
-    enum redrive_reason reason;
-    enum redrive_class class_; /* of the last error */
-    struct str type;           /* of the last error; may be empty */
-    uint64_t count;
-};
-
-/* ---- What processes share ---------------------------------------------------------------------
- *
- * Small rows that every process keeps a copy of. Each put compares and sets: it is refused with
- * REDRIVE_E_STATE when the row is no longer at `version`, and moves it to version + 1. Version 0
- * means that there is no row yet, or no longer: taking a row away needs its version as well, and
- * is refused in the same way when there is none. Each successful put of a kind that is cached
- * raises the shared version.
- *
- * The row of a limit has two sums beside its value, which many processes change at the same time. A
- * put adds to them, so that no two puts need to know of each other. One that is only an addition
- * (`is_delta`) compares no version and raises none. At most N means at most N: a put that would add
- * slots above `max_used` is refused with REDRIVE_E_STATE, or, where that is found out at the
- * commit, the whole unit is, with REDRIVE_E_CANCELLED; so is a delta without a row. A sum never
- * falls below 0.
- */
-enum shared_kind {
-    SHARED_BREAKER, /* struct breaker, its configuration and the pace of its release */
-    SHARED_BUCKET,  /* struct bucket of a rate limit */
-    SHARED_PAUSE,   /* a queue that is paused: the row says it all, its value since when */
-    SHARED_TASK,    /* the definition of a task, as JSON */
-    SHARED_CRON,    /* a cron entry, as JSON, and its last tick */
-    SHARED_WORKER,  /* a worker that is alive, as JSON */
-    SHARED_ALERT,   /* what is known of an alert's episode, as JSON */
-    SHARED_CANCEL,  /* a job that is to be cancelled, as JSON; see engine/verbs/cancels.h */
-};
-#define SHARED_KIND_COUNT (SHARED_CANCEL + 1)
-
-/* The kinds from SHARED_WORKER on are read anew by whoever wants them: nobody keeps a copy, and
- * putting one does not raise the shared version. */
-static inline bool shared_is_cached(enum shared_kind kind)
-{
-    return kind < SHARED_WORKER;
-}
-
-/* What the store counts for a limit. */
-struct gate_sums {
-    int64_t used; /* slots in use: jobs that run under it */
-    int64_t
-        sent; /* candidates: jobs that were sent ahead to the queue, and that no claim has met */
-};
-
-/* A limit after the commit of a unit that has put it. */
-struct merged_gate {
-    struct gate_sums sums;
-    int64_t version; /* another one than was expected: others have put it meanwhile */
-};
-/* The answer to the commit was lost. */
-#define MERGED_UNKNOWN ((struct merged_gate){{-1, -1}, -1})
-
-struct shared_row {
-    enum shared_kind kind;
-    struct str tenant;
-    struct str key;
-    struct str value; /* bytes; the store does not look inside */
-    int64_t version;
-    bool removed;  /* put: take the row away; refused while slots are in use */
-    bool is_quiet; /* put: others need not read it again before they put it themselves, and are
-                    * refused then: the shared version stays */
-
-    /* Of SHARED_BUCKET only. */
-    bool is_delta; /* put: nothing but an addition: value, version and the shared version stay. The
-                    * row must be there, and at `version` unless that is 0 */
-    struct gate_sums sums; /* list: as they are, with what the unit has added */
-    struct gate_sums add;  /* put: what is added to them */
-    int64_t max_used; /* put: slots are added up to this many; 0, or if none are added: no guard */
-
-    /* put: tells what the row is after the commit; NULL: nobody asks. Written until store_commit
-     * returns 0, so long it must live. */
-    struct merged_gate *merged;
-};
-
-/* The sums of a limit, by its name. */
-struct limit_sums {
-    struct str tenant;
-    struct str key;
-    struct gate_sums sums;
-};
-
-/* For stores with one writer: whether a row that is at `version` (0: there is none) and has these
- * sums takes a put; the sums are then those of after it. */
-bool shared_put_fits(const struct shared_row *row, int64_t version, struct gate_sums *sums);
-
-/* Whether a put raises the shared version. */
-static inline bool shared_put_is_news(const struct shared_row *row)
-{
-    return shared_is_cached(row->kind) && !row->is_quiet && !row->is_delta;
-}
-
-struct shared_page {
-    struct shared_row *rows;
-    size_t n;
-    struct arena arena;
-};
-void shared_page_release(struct shared_page *page);
-
-/* Numbers that only grow, added up over all processes. */
-struct counter {
-    struct str tenant;
-    struct str name;  /* "completed", "retried", "unclassified" … */
-    struct str label; /* task, queue, class …; may be empty */
-    int64_t value;    /* added by counters_add, the sum in counters_list */
-};
-struct counter_page {
-    struct counter *counters;
-    size_t n;
-    struct arena arena;
-};
-void counter_page_release(struct counter_page *page);
-
-/* ---- The slots --------------------------------------------------------------------------------
- */
-
-struct store; /* each store's own; starts with a struct store_base */
-
-struct store_base {
-    const struct store_ops *ops;
-    enum store_durability durability;
-    uint32_t news;  /* of the open unit; STORE_NEWS_ALL from its begin on */
-    bool is_undone; /* the last commit that failed, with whatever code, has surely done nothing */
-    bool wants_upkeep; /* there is something for store_ops.upkeep */
-    int64_t idle_ms;   /* when, after the last unit; 0: as the caller thinks fit */
-    bool asks;         /* the next begin asks the server, however fresh its last answer is */
-    bool looks;        /* the next unit looks for ready jobs: begin need not ask, `ready` does */
-};
-
-static inline const struct store_base *store_base(const struct store *store)
-{
-    return (const struct store_base *)(const void *)store;
-}
-
-/* The slots of a store: store_ops(s)->begin(s, …). */
-static inline const struct store_ops *store_ops(const struct store *store)
-{
-    return store_base(store)->ops;
-}
-
-/* The unit that begins next sees what others have put until then. */
-static inline void store_ask(struct store *store)
-{
-    ((struct store_base *)(void *)store)->asks = true;
-}
-
-/* Whether the unit that begins next looks for ready jobs. */
-static inline void store_look(struct store *store, bool looks)
-{
-    ((struct store_base *)(void *)store)->looks = looks;
-}
-
-/* For stores, in begin: whether the server must be asked if its last answer is so old. The
- * server's time can be told from an answer of half a minute ago, what processes share only from one
- * of a second ago; a unit that looks for jobs learns that from its look. */
-static inline bool store_must_ask(struct store_base *base, int64_t age_ms)
-{
-    const bool must = base->asks || age_ms > (base->looks ? 30000 : 1000);
-    base->asks = base->looks = false;
-    return must;
-}
-
-/* What others are told when the open unit is committed, bits of enum store_news; nothing: they are
- * not woken. For stores with STORE_TELLS; who has said nothing has said all. */
-static inline void store_tell(struct store *store, uint32_t news)
-{
-    ((struct store_base *)(void *)store)->news = news;
-}
+struct store; /* a handle: each store's own, which starts with a struct store_base */
 
 struct store_options {
     bool create;          /* set an empty store up; else an empty one is REDRIVE_E_NOT_FOUND. Where
@@ -460,11 +117,11 @@ struct store_options {
                            * `backup` alone */
     bool caller_time;     /* the unit's time is begin's now_ms, whatever clock the store has: for
                            * tests that move time */
-    int64_t busy_wait_ms; /* how long to wait for others before REDRIVE_E_IO; 0: 5 s */
+    int64_t busy_wait_ms; /* how long to wait for other handles before REDRIVE_E_IO; 0: 5 s */
     int64_t log_frames;   /* SQLite: pages in the log after which it is moved into the file, if the
                            * store does that itself; 0: its own choice. For tests */
     uint64_t origin;      /* handles with the same one need not tell each other their news, if the
-                           * store can tell them apart (STORE_TELLS); 0: of nobody else */
+                           * store can tell them apart (STORE_TELLS); 0: one of its own */
 };
 
 /* What a backup has copied. */
@@ -491,11 +148,13 @@ struct store_facts {
     const char *loss_hint; /* what to set so that less is lost; NULL: nothing is known */
 };
 
+/* ---- The slots ------------------------------------------------------------------------------- */
+
 struct store_ops {
     const char *scheme; /* of its URLs: "sqlite" in sqlite:redrive.db */
     uint32_t capabilities;
 
-    /* Its part of store_own_process; NULL: nothing. */
+    /* Does its part of store_own_process. NULL: nothing. */
     void (*own_process)(void);
 
     /* Opens what follows the scheme in the URL. Refuses a store that a newer version has set up
@@ -507,20 +166,25 @@ struct store_ops {
 
     /* -- Units -- */
 
-    /* Waits for its turn where the store has one writer. `ret_now_ms` is the unit's time: now_ms,
-     * or the server's. A server need not be asked: its time is then no later than it is there, and
-     * never earlier than in the unit before, and the shared version is the one of its last answer.
-     * `ready` and the commit notice one that is off: REDRIVE_E_CANCELLED, and the next begin knows
-     * better. store_ask makes it ask. */
+    /* Opens a unit. Waits for its turn where the store has one writer. `ret_now_ms` is the unit's
+     * time: now_ms, or the server's. A server need not be asked: its time is then no later than it
+     * is there, and never earlier than in the unit before, and the shared version is the one of its
+     * last answer. `ready` and the commit notice one that is off: REDRIVE_E_CANCELLED, and the next
+     * begin knows better. store_ask makes it ask. */
     int (*begin)(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
                  int64_t *ret_shared_version, struct redrive_err *err);
+    /* Makes all moves of the unit visible and durable, and ends it; rule 1 says what a failure
+     * means. Other processes are told as store_tell said. */
     int (*commit)(struct store *store, struct redrive_err *err);
+    /* Ends the unit without its moves (after a commit that failed: rule 1). What it had locked is
+     * free. */
     void (*rollback)(struct store *store);
 
     /* -- Moves; all need a unit -- */
 
-    /* – → queued, or scheduled when process_after is later than the unit's time. Refused with
-     * REDRIVE_E_EXISTS and the job that stands for it, in this order:
+    /* Takes in new jobs: queued, or scheduled when process_after is later than the unit's time. The
+     * strings of `ret` live in `arena`. Refused with REDRIVE_E_EXISTS and the job that stands for
+     * it, in this order:
      *   a second submit of an id: that job;
      *   a key that is to be unique for ever, and that any job holds: the one with the lowest seq;
      *   a key that a live job, or one that is unique for ever, holds: that job.
@@ -538,8 +202,8 @@ struct store_ops {
      * Without a tenant no tenant waits for another: of k tenants with ready jobs, each one's best
      * is among those given by any k calls in a row, with the same filter. How a page is shared is
      * the store's choice, but the jobs of one tenant come in the order above.
-     * The page also has the sums of the limits of its jobs, if these have a row, since others
-     * change them without a new shared version. */
+     * The page also has the sums of the limits of its jobs, if these have a row, since other
+     * processes change them without a new shared version. */
     int (*ready)(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                  struct redrive_err *err);
 
@@ -555,7 +219,7 @@ struct store_ops {
 
     /* Makes the moves of a list (move.h), each as transition.h says. The keys of removed jobs that
      * are unique for ever are remembered. A server is asked once or twice for all moves of a list,
-     * not once for each. */
+     * and once more for each redrive of a job that has a unique key. */
     int (*move)(struct store *store, const struct move_list *list, struct move_result *ret,
                 struct redrive_err *err);
 
@@ -574,13 +238,16 @@ struct store_ops {
     /* Puts rows that processes share; a refusal (stale version, no room) is in its own result. */
     int (*shared_put)(struct store *store, const struct shared_row *rows, size_t n,
                       struct move_result *ret, struct redrive_err *err);
+    /* Adds to counters, which begin at 0. */
     int (*counters_add)(struct store *store, const struct counter *counters, size_t n,
                         struct redrive_err *err);
 
     /* -- Reads; within a unit or outside of one -- */
 
-    /* A tenant of few jobs costs about as many looks as it has jobs, whatever others have; a server
-     * that others use at the same time is asked in short steps. The memory store looks at all. */
+    /* The jobs that match, in the filter's order, `more` if there are further ones. A tenant of few
+     * jobs costs about as many looks as it has jobs, whatever other tenants have; a server that
+     * other processes use at the same time is asked in short steps. The memory store looks at all.
+     */
     int (*list)(struct store *store, const struct job_filter *filter, struct job_page *ret,
                 struct redrive_err *err);
     /* The jobs of these names, up to STORE_PAGE_MAX of them (else REDRIVE_E_RANGE), in the order
@@ -607,19 +274,20 @@ struct store_ops {
     int (*causes)(struct store *store, const struct job_filter *filter,
                   void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
                   struct redrive_err *err);
-    /* By tenant, then key; as bytes. An absent tenant: all of them, here and in the others. */
+    /* The rows of a kind that processes share, by tenant, then key, as bytes. */
     int (*shared_list)(struct store *store, enum shared_kind kind, struct str tenant,
                        struct shared_page *ret, struct redrive_err *err);
     /* The keys that are unique for ever and whose jobs are gone, by tenant, then key, as bytes; up
      * to `limit` of those that follow a tenant and key (both absent: from the start). */
     int (*held_keys)(struct store *store, struct str after_tenant, struct str after_key,
                      size_t limit, struct held_key_page *ret, struct redrive_err *err);
-    /* By tenant, then name, then label. */
+    /* The counters, by tenant, then name, then label, as bytes. */
     int (*counters_list)(struct store *store, struct str tenant, struct counter_page *ret,
                          struct redrive_err *err);
 
     /* -- Care; outside of a unit -- */
 
+    /* What the store is, for people who look after it. */
     int (*facts)(struct store *store, struct store_facts *ret, struct redrive_err *err);
     /* Reads everything and looks whether it is whole: REDRIVE_E_CORRUPT with the first thing that
      * is not. `progress` (may be NULL) is called now and then. */
@@ -653,11 +321,65 @@ struct store_ops {
     /* Looks around without a unit, and asks to keep time for all processes. That is granted to one
      * handle at a time, until it closes or has not asked for the `keep_ms` that it said last; with
      * 0 it is given back. A handle that was stopped meanwhile may believe it longer: to keep time
-     * is to make ordinary units. `claims`: it belongs to one who takes jobs, and looks every few
-     * seconds at the least. NULL without STORE_LOOKS_AROUND. */
+     * is to make ordinary units. `claims`: it belongs to a process that takes jobs, and looks every
+     * few seconds at the least. NULL without STORE_LOOKS_AROUND. */
     int (*look_around)(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
                        struct redrive_err *err);
 };
+
+/* ---- Handles --------------------------------------------------------------------------------- */
+
+/* What every handle begins with. */
+struct store_base {
+    const struct store_ops *ops;
+    enum store_durability durability;
+    uint32_t news;  /* of the open unit; STORE_NEWS_ALL from its begin on */
+    bool is_undone; /* the last commit that failed, with whatever code, has surely done nothing */
+    bool wants_upkeep; /* there is something for store_ops.upkeep */
+    int64_t idle_ms;   /* when, after the last unit; 0: as the caller thinks fit */
+    bool asks;         /* the next begin asks the server, however fresh its last answer is */
+    bool looks;        /* the next unit looks for ready jobs: begin need not ask, `ready` does */
+};
+
+static inline const struct store_base *store_base(const struct store *store)
+{
+    return (const struct store_base *)(const void *)store;
+}
+
+/* The slots of a store: store_ops(s)->begin(s, …). */
+static inline const struct store_ops *store_ops(const struct store *store)
+{
+    return store_base(store)->ops;
+}
+
+/* The unit that begins next sees what other processes have put until then. */
+static inline void store_ask(struct store *store)
+{
+    ((struct store_base *)(void *)store)->asks = true;
+}
+
+/* Whether the unit that begins next looks for ready jobs. */
+static inline void store_look(struct store *store, bool looks)
+{
+    ((struct store_base *)(void *)store)->looks = looks;
+}
+
+/* For stores, in begin: whether the server must be asked if its last answer is so old. The
+ * server's time can be told from an answer of half a minute ago, what processes share only from one
+ * of a second ago; a unit that looks for jobs learns that from its look. */
+static inline bool store_must_ask(struct store_base *base, int64_t age_ms)
+{
+    const bool must = base->asks || age_ms > (base->looks ? 30000 : 1000);
+    base->asks = base->looks = false;
+    return must;
+}
+
+/* What other processes are told when the open unit is committed, bits of enum store_news; 0: they
+ * are not woken. For stores with STORE_TELLS. A unit that does not call this tells all. */
+static inline void store_tell(struct store *store, uint32_t news)
+{
+    ((struct store_base *)(void *)store)->news = news;
+}
 
 /* For main() of a program that is Redrive and nothing else, before threads and stores: the
  * libraries that stores use are set up for this alone. What it changes holds for the whole process,

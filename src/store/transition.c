@@ -66,6 +66,12 @@ bool transition_attempt_in_row(const struct job_status *s, struct job_attempt *r
     return true;
 }
 
+size_t adopted_rows(const struct adopted_job *adopted)
+{
+    const bool tells = transition_attempt_in_row(&adopted->job->status, NULL);
+    return adopted->n_attempts - (tells && adopted->n_attempts > 0);
+}
+
 static bool is_time_locked(enum redrive_state state)
 {
     return TIME_LOCKED >> state & 1;
