@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "store/postgres/private.h"
+#include "store/postgres/statement_parts.h"
 #include "store/postgres/text.h"
 
 _Static_assert(REDRIVE_STATE_SCHEDULED == 0 && REDRIVE_STATE_RETRYING == 1 &&

@@ -33,6 +33,7 @@
 #include "base/rng.h"
 #include "base/text/buf.h"
 #include "store/postgres/args.h"
+#include "store/postgres/columns.h"
 #include "store/postgres/statements.h"
 #include "store/row_cache.h"
 #include "store/sql_lines.h"
