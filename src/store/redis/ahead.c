@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 /* So long they are held for it. Others who have nothing to do would take them. */
 #define AHEAD_MS 20

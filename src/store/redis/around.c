@@ -2,6 +2,7 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 static void ask_around(struct store *store, int64_t keep_ms, bool claims)
 {

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 /* The server's clock was set back if it is behind by more than this. */
 #define BACK_MS 1000

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 /* Any number of jobs may be asked for; a page has its bounds. */
 #define CLAIM_MAX ((size_t)4096)

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 static int refuse(struct redrive_err *err, const char *what, const char *detail, const char *hint)
 {

@@ -3,6 +3,8 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
+#include "store/redis/walk.h"
 
 /* How many jobs are asked for at a time. */
 #define JOBS_AT_ONCE ((size_t)1000)

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 bool rd_held_unpack(struct str bytes, struct arena *arena, struct held_key *ret, int64_t *ret_seq)
 {

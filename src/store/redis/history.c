@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 static void add_attempt(struct attempt_page *page, struct job_attempt attempt)
 {

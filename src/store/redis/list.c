@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "core/state.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
+#include "store/redis/walk.h"
 
 /* No seq is as high. */
 #define SEQ_END (INT64_C(1) << 45)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 int64_t rd_id_seq(struct store *store, const struct digest *digest, struct str member)
 {

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "core/state.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 /* ---- What stands beside a row -------------------------------------------------------------------
  */

@@ -6,6 +6,7 @@
 #include "base/sha256.h"
 #include "store/redis/library.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 #define LIBRARY_MAX ((size_t)1 << 20)
 

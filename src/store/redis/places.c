@@ -18,7 +18,8 @@
  */
 #include "core/breaker/probe.h"
 #include "core/state.h"
-#include "store/redis/private.h"
+#include "store/redis/link.h"
+#include "store/redis/ops.h"
 
 #define COUNTS_NO_LONGER (INT64_C(1) << 52)
 #define BUCKET_BITS      8

@@ -8,62 +8,18 @@
 #ifndef STORE_REDIS_PRIVATE_H
 #define STORE_REDIS_PRIVATE_H
 
-#include <sys/time.h>
-
-#include <hiredis/hiredis.h>
-
-#include "base/mem/map.h"
 #include "base/rng.h"
-#include "base/text/buf.h"
+#include "store/redis/link.h"
+#include "store/redis/ops.h"
+#include "store/redis/row.h"
 #include "store/store.h"
 #include "store/transition.h"
 
 /* The version of the keys and of what stands in them. */
 #define SCHEMA_VERSION 3
 
-#define PREFIX_MAX   64
-#define DIGEST_BYTES 16
-#define MEMBER_BYTES 6
-
 /* Of the answer to `ready`: where its first job stands. */
 #define RD_READY_FIRST 3
-
-#define IN(state)      (1u << REDRIVE_STATE_##state)
-#define STATES_WAITING (IN(SCHEDULED) | IN(RETRYING) | IN(QUEUED) | IN(PARKED))
-#define STATES_ENDED   (IN(COMPLETED) | IN(FAILED) | IN(DEAD_LETTER) | IN(CANCELLED))
-#define STATES_ALL     ((1u << REDRIVE_STATE_COUNT) - 1)
-
-/* Jobs of the same tenant, queue and task. */
-struct line {
-    uint32_t id;
-    uint32_t tenant_id;
-    struct str tenant;
-    struct str queue;
-    struct str task;
-    char *name; /* owns them */
-};
-
-/* The parts of a job that stand outside of its row when they are long. */
-enum big_part {
-    BIG_PAYLOAD,
-    BIG_RESULT,
-    BIG_STACKTRACE,
-    BIG_COUNT
-};
-#define BIG_MIN ((size_t)512)
-
-#define RD_VERSION_BYTES 3
-#define RD_VERSION_END   (1u << 8 * RD_VERSION_BYTES)
-
-/* A job as its row says it. */
-struct row {
-    struct job job;
-    const struct line *line;
-    uint32_t
-        version; /* how often it was written, up to RD_VERSION_END, from which it starts anew */
-    uint32_t n_history; /* rows of the history */
-    unsigned big;       /* bit mask: these parts stand outside, and their strings are absent */
-};
 
 /* A job that the unit has read or made. */
 struct entry {
@@ -103,54 +59,6 @@ struct shared_write {
     struct str value;
     struct gate_sums add;       /* of a limit */
     struct merged_gate *merged; /* of the latest put that asks; may be NULL */
-};
-
-/* A list of operations, in the making: lua/1-ops.lua. */
-struct op_group;
-struct ops {
-    struct op_group **groups;
-    size_t n;
-    size_t capacity;
-    struct map by_key;
-    struct buf id; /* scratch */
-    bool failed;
-};
-
-/* The address of a server. */
-#define HOST_MAX 256
-struct node {
-    char host[HOST_MAX]; /* or the path of a socket */
-    int port;            /* 0: it is a socket */
-};
-
-/* Where a URL leads. */
-#define NODES_MAX       16
-#define NODES_GIVEN_MAX 8
-struct place {
-    char *user;
-    char *password;
-    int db;
-    char prefix[PREFIX_MAX];
-    struct node at;               /* where the store is, as far as is known */
-    struct node nodes[NODES_MAX]; /* that can be asked: first those of the URL, then a cluster's */
-    size_t n_given;
-    size_t n_nodes;
-};
-
-/* A server names the history of its data: another one after each start, and each time that it has
- * become the primary. What was once in a history stays in it. */
-#define RD_HISTORY_MAX 48
-
-/* What the last answer has told beside what was asked for. */
-struct told {
-    bool is_known;
-    bool has_history; /* on this connection */
-    int64_t now_ms;
-    int64_t at_ns; /* monotonic, when it came */
-    int64_t shared_version;
-    int64_t commits;
-    char history[RD_HISTORY_MAX];
-    char id[24]; /* of the store, a new one each time that it is set up */
 };
 
 /* Jobs that were looked for together with a commit (ahead.c). */
@@ -242,75 +150,9 @@ struct store {
     uint32_t last_tenant;
 };
 
-/* ---- nodes.c: which server has the store -------------------------------------------------------
- */
-
-/* Connects to it, greets, and learns who it is. Nodes are asked until one leads there or some
- * seconds are over. */
-int rd_link_open(struct store *store, struct redrive_err *err);
-/* Whether an error reply says that the store is, or may soon be, elsewhere. A request with this
- * answer was not carried out. */
-bool rd_says_elsewhere(struct str text);
-/* The same, and that it is not known where: it is worth asking again. */
-bool rd_says_later(struct str text);
-/* The same, and that the node knows of nobody who serves the store. One that has left the cluster
- * says so for ever: others may know better. */
-bool rd_says_nowhere(struct str text);
-/* Notes the address that a MOVED tells, for the next rd_link_open. */
-void rd_node_told(struct place *place, struct str text);
-
-/* ---- link.c: the way to the server ----------------------------------------------------------- */
-
-/* How long an answer is waited for. */
-struct timeval rd_patience(const struct place *place);
-void rd_link_close(struct store *store);
-/* Whether there is a connection that the other side has not closed, as far as is known here. */
-bool rd_link_is_alive(const struct store *store);
-/* A connection to place->at; NULL and the error. */
-redisContext *rd_link_connect(const struct place *place, struct redrive_err *err);
-int rd_link_greet(redisContext *link, const struct place *place, struct redrive_err *err);
-
-/* Starts a request: a function of the library with the root as its key, or any command. */
-void rd_ask(struct store *store, const char *function);
-void rd_ask_command(struct store *store, const char *command);
-void rd_ask_str(struct store *store, struct str word);
-void rd_ask_text(struct store *store, const char *word);
-void rd_ask_int(struct store *store, int64_t number);
-/* A number as text, terminated; its length. */
-#define RD_DIGITS_MAX 24
-size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX]);
-/* Adds a word as requests have it. */
-void rd_add_word(struct buf *b, struct str word);
-/* Starts a read, which rd_link_read sends. */
-void rd_ask_read(struct store *store, const char *what);
-
-/* Sends it and gives the reply, which the caller frees with freeReplyObject. An error reply is an
- * error here. Connects again when the connection has gone; if that fails an open unit is lost. */
-int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err);
-/* The same for a function whose answer begins with what every answer tells, which is noted; *ret is
- * what follows it. In a unit an answer of another store, or of another history of it, is
- * REDRIVE_E_CANCELLED: what was read before and what would be now do not go together. */
-int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err);
-/* The same for a commit, which is sent once: without a connection nobody knows what has become of
- * it.
- */
-int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *err);
-/* The same for a read that ask_read has started. A store that is gone is REDRIVE_E_NOT_FOUND, and
- * one in whose place another was set up REDRIVE_E_CANCELLED, once. */
-int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err);
-/* Sends it; whatever is replied is read some time. */
-void rd_link_tell(struct store *store);
-/* Outside of a unit, another store was found: all that is known is forgotten, and the next read is
- * one of that store. REDRIVE_E_CANCELLED. */
-int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err);
-/* Closes what has broken. REDRIVE_E_CANCELLED in a unit, which is lost; else REDRIVE_E_IO. */
-int rd_link_broken(struct store *store, struct redrive_err *err);
-
 /* ---- ahead.c, claim.c: ready jobs --------------------------------------------------------------
  */
 
-void redis_look_ahead(struct store *store, const struct claim_filter *filter);
-void redis_upkeep(struct store *store);
 /* What came of it, which is kept, or freed. */
 void rd_ahead_take(struct store *store, redisReply *reply);
 /* The jobs that were looked for by this filter, if that is not too long ago, which the caller
@@ -326,20 +168,8 @@ void rd_ahead_release(struct store *store);
 void rd_ask_ready(struct store *store, const struct claim_filter *filter, size_t limit,
                   const struct line *of_tenant, bool waits);
 
-/* ---- reply.c: what the server says ----------------------------------------------------------- */
-
-/* What an error reply means. */
-int rd_link_error(struct str text, struct redrive_err *err);
-/* An element of a reply as text or as a number; absent, or 0, if there is none. */
-struct str rd_reply_str(const redisReply *reply, size_t i);
-int64_t rd_reply_int(const redisReply *reply, size_t i);
-/* A line of INFO, or absent. */
-struct str rd_info_line(const redisReply *info, const char *name);
-
 /* ---- open.c, url.c, facts.c ------------------------------------------------------------------ */
 
-int rd_place_parse(struct str text, struct place *ret, struct redrive_err *err);
-void rd_place_release(struct place *place);
 int rd_library_load(struct store *store, struct redrive_err *err);
 /* Sets an empty place up; one that is not empty stays as it is. */
 int rd_set_up(struct store *store, struct redrive_err *err);
@@ -347,115 +177,13 @@ int rd_set_up(struct store *store, struct redrive_err *err);
 int rd_learn_id(struct store *store, struct redrive_err *err);
 /* What the server's settings mean for what is kept; refuses one that throws keys away. */
 int rd_facts_learn(struct store *store, struct redrive_err *err);
-int redis_facts(struct store *store, struct store_facts *ret, struct redrive_err *err);
-int redis_verify(struct store *store, void (*progress)(void *ctx), void *ctx,
-                 struct redrive_err *err);
 
-/* ---- names.c: what keys and members are made of ---------------------------------------------- */
-
-struct digest {
-    char bytes[DIGEST_BYTES];
-};
-struct digest rd_digest_of(struct str tenant, struct str name);
-static inline struct str digest_str(const struct digest *digest)
-{
-    return (struct str){digest->bytes, DIGEST_BYTES};
-}
-
-/* The place of an id: a key, and the field that it gives. */
-#define RD_ID_KEY_MAX 16
-struct str rd_id_place(const struct digest *digest, char ret_key[RD_ID_KEY_MAX]);
-/* The job that has it in the open unit, if the server says `member`; 0: none has. */
-int64_t rd_id_seq(struct store *store, const struct digest *digest, struct str member);
-/* Adds it to a request for cells or holders. */
-void rd_ask_id(struct store *store, const struct digest *digest);
-
-struct member {
-    char bytes[MEMBER_BYTES];
-};
-struct member rd_member_of(int64_t seq);
-int64_t rd_member_seq(struct str bytes);
-static inline struct str member_str(const struct member *member)
-{
-    return (struct str){member->bytes, MEMBER_BYTES};
-}
-
-/* A score that is exact, whatever the time. */
-int64_t rd_score_of(int64_t ms);
-
-/* Adds a part of a name that sorts as its parts do, each by its bytes. */
-void rd_add_part(struct buf *buf, struct str part);
-/* Takes the next part off; false: there is none. The part lives in the arena. */
-bool rd_take_part(struct str *name, struct arena *arena, struct str *ret);
-
-/* The line of a job, which is given a number if it has none. */
-int rd_line_find(struct store *store, const struct job_spec *specs, size_t n,
-                 const struct line **ret, struct redrive_err *err);
-int rd_line_numbered(struct store *store, uint32_t id, const struct line **ret,
-                     struct redrive_err *err);
-/* A line of a tenant; NULL: it has none. */
-int rd_tenant_find(struct store *store, struct str tenant, const struct line **ret,
-                   struct redrive_err *err);
-/* Learns all lines that there are. */
-int rd_lines_refresh(struct store *store, struct redrive_err *err);
-/* Starts anew with none: no row may be known any more, for rows point to lines. */
-void rd_lines_forget(struct store *store);
-void rd_lines_release(struct store *store);
-
-/* ---- row.c: jobs and attempts as bytes ---------------------------------------------------------
- */
-
-/* Packs a row; the big parts are only marked. */
-int rd_row_pack(const struct row *row, struct buf *ret);
-/* Strings are slices of `bytes`. */
-int rd_row_unpack(struct store *store, int64_t seq, struct str bytes, struct row *ret,
-                  struct redrive_err *err);
-bool rd_row_has_big(struct str bytes);
-/* Of a row that was read. */
-struct str rd_row_version(struct str bytes);
-struct str *rd_row_big_part(struct row *row, enum big_part part);
-/* Whether a job is what a filter asks for, but for the keyset. */
-bool rd_row_matches(const struct job_filter *filter, const struct row *row);
-int rd_attempt_pack(const struct job_attempt *attempt, struct buf *ret);
-bool rd_attempt_unpack(struct str bytes, struct job_attempt *ret);
-
-/* ---- ops.c, places.c ---------------------------------------------------------------------------
- */
-
-void rd_ops_init(struct ops *ops);
-void rd_ops_release(struct ops *ops);
-void rd_ops_reset(struct ops *ops);
-/* Adds arguments to the operation of this letter on this key; `head` (may be absent) is said once
- * before them. */
-void rd_ops_add(struct ops *ops, char letter, struct str key, const struct str *head, size_t n_head,
-                const struct str *words, size_t n);
-/* Adds to a sum. */
-void rd_ops_sum(struct ops *ops, struct str key, struct str field, int64_t delta);
-/* How many words they are, and the words themselves as arguments of a request. */
-size_t rd_ops_count(const struct ops *ops);
-void rd_ops_ask(struct store *store, const struct ops *ops);
-
-/* The operations that lead from one image of a job to another, whose bytes are given; NULL: there
- * is none. */
-void rd_places_diff(struct ops *ops, const struct row *old, const struct row *new_,
-                    struct str bytes);
-void rd_lane_key(const struct row *row, struct buf *ret);
-
-/* ---- begin.c, unit.c, wait.c -------------------------------------------------------------------
+/* ---- begin.c, unit.c, around.c -----------------------------------------------------------------
  */
 
 /* What stands in `ids` for an id whose job is gone. */
 extern struct entry RD_ENTRY_GONE;
 
-int redis_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
-                int64_t *ret_shared_version, struct redrive_err *err);
-int redis_commit(struct store *store, struct redrive_err *err);
-void redis_rollback(struct store *store);
-int redis_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
-               struct redrive_err *err);
-
-int redis_look_around(struct store *store, int64_t keep_ms, bool claims, struct store_around *ret,
-                      struct redrive_err *err);
 /* Before the connection is closed: others need not wait until the time of this one is over. */
 void rd_give_time_back(struct store *store);
 
@@ -562,14 +290,6 @@ int rd_page_take(void *maker, const struct row *row, const struct str big[BIG_CO
                  struct redrive_err *err);
 struct str rd_page_dup(struct arena *arena, struct str s);
 
-/* What is known of rows that processes share: the version by the name, of which rd_shared_name
- * makes the words hash and field; what the unit puts; that a commit was refused for one. */
-void rd_shared_learn(struct store *store, struct str name, int64_t version);
-void rd_shared_collect(struct store *store);
-/* The hash that has the rows of a kind, and the order of a page. */
-void rd_shared_key(enum shared_kind kind, char ret[16]);
-int rd_shared_order(const void *left, const void *right);
-
 /* ---- limits.c: sums of limits ---------------------------------------------------------------- */
 
 bool rd_is_limit(const struct shared_write *write);
@@ -584,7 +304,19 @@ int rd_page_add_limits(struct job_page *page, const redisReply *reply, struct re
 /* Fills in the sums of a page of limits, with what the unit adds. */
 int rd_limits_read(struct store *store, struct shared_page *page, struct redrive_err *err);
 
+/* ---- shared.c: rows that processes share ------------------------------------------------------
+ */
+
+/* Notes the version of a row, by hash and field in one; forgets it when a commit was refused for
+ * it.
+ */
+void rd_shared_learn(struct store *store, struct str name, int64_t version);
 void rd_shared_forget(struct store *store, struct str key, struct str field);
+/* The hash that has the rows of a kind, and the order of a page. */
+void rd_shared_key(enum shared_kind kind, char ret[16]);
+int rd_shared_order(const void *left, const void *right);
+/* Adds what the unit puts to its commit. */
+void rd_shared_collect(struct store *store);
 /* Whether the unit itself has read all breakers and limits: then what it goes by is not older than
  * it is, and the commit compares those that it puts. */
 bool rd_has_gates(const struct store *store);
@@ -601,40 +333,7 @@ int rd_scan_hash(struct store *store, const char *key,
                              struct redrive_err *err),
                  void *ctx, struct redrive_err *err);
 
-/* Walks over the jobs in these states and lines (4 bytes each; none: all) by seq, some at a time.
- */
-struct walk {
-    bool is_back;
-    int64_t after; /* seq; moved */
-    uint32_t states;
-    unsigned flags; /* of rows; 0: any */
-    struct str lines;
-    bool is_over;
-
-    char own[24];            /* the index of the one tenant whose jobs are met; "": of all */
-    int64_t n_own;           /* how many jobs it has, */
-    int64_t n_own_in_states; /* and in the states of the walk */
-
-    int64_t *seqs; /* NULL: all; else only these, which are sorted as the walk goes */
-    size_t n_seqs;
-    size_t at;
-};
-#define WALK_FINGERPRINT 2
-/* Makes it a walk over the jobs of the filter's tenant, if it has one; after rd_walk_lines. */
-int rd_walk_tenant(struct store *store, const struct job_filter *filter, struct walk *walk,
-                   struct redrive_err *err);
-/* How many jobs are in these states, which are ends or running. */
-int rd_walk_count(struct store *store, uint32_t states, int64_t *ret, struct redrive_err *err);
-/* Finds out whether the states have so few jobs that it is better to look at these alone. */
-int rd_walk_plan(struct store *store, struct walk *walk, struct redrive_err *err);
-void rd_walk_release(struct walk *walk);
-int rd_walk_read(struct store *store, struct walk *walk, size_t limit, bool wants_big,
-                 redisReply **ret, struct redrive_err *err);
-/* The lines of a filter for a walk; *ret_none: there are none. */
-int rd_walk_lines(struct store *store, const struct job_filter *filter, struct buf *ret,
-                  bool *ret_none, struct redrive_err *err);
-
-/* ---- The slots, by subject ---------------------------------------------------------------------
+/* ---- keys.c, held.c: unique keys ---------------------------------------------------------------
  */
 
 /* The jobs of a unique key as the unit has them, those that are new in it as well, and what the
@@ -655,47 +354,9 @@ void rd_key_jobs_release(struct key_jobs *jobs);
 int rd_key_jobs_rely(struct store *store, const struct digest *digest, const struct key_jobs *jobs,
                      bool forever, struct redrive_err *err);
 
-int redis_submit(struct store *store, const struct job_spec *specs, size_t n,
-                 struct submit_result *ret, struct arena *arena, struct redrive_err *err);
-int redis_adopt(struct store *store, const struct adopted_job *jobs, size_t n,
-                struct move_result *ret, struct redrive_err *err);
-int redis_adopt_keys(struct store *store, const struct held_key *keys, size_t n,
-                     struct redrive_err *err);
-int redis_held_keys(struct store *store, struct str after_tenant, struct str after_key,
-                    size_t limit, struct held_key_page *ret, struct redrive_err *err);
 int rd_held_put(struct store *store, const struct held_key *key, int64_t seq,
                 struct redrive_err *err);
 /* What is known of a key whose job is gone; strings in the arena. */
 bool rd_held_unpack(struct str bytes, struct arena *arena, struct held_key *ret, int64_t *ret_seq);
-
-int redis_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
-                struct redrive_err *err);
-int redis_scan(struct store *store, struct scan *scan, struct job_page *ret,
-               struct redrive_err *err);
-int redis_move(struct store *store, const struct move_list *list, struct move_result *ret,
-               struct redrive_err *err);
-
-int redis_shared_put(struct store *store, const struct shared_row *rows, size_t n,
-                     struct move_result *ret, struct redrive_err *err);
-int redis_shared_list(struct store *store, enum shared_kind kind, struct str tenant,
-                      struct shared_page *ret, struct redrive_err *err);
-int redis_counters_add(struct store *store, const struct counter *counters, size_t n,
-                       struct redrive_err *err);
-int redis_counters_list(struct store *store, struct str tenant, struct counter_page *ret,
-                        struct redrive_err *err);
-
-int redis_list(struct store *store, const struct job_filter *filter, struct job_page *ret,
-               struct redrive_err *err);
-int redis_lookup(struct store *store, const struct job_name *names, size_t n, struct job_page *ret,
-                 struct redrive_err *err);
-int redis_history(struct store *store, const int64_t *seqs, size_t n, struct attempt_page *ret,
-                  struct redrive_err *err);
-int redis_counts(struct store *store, enum count_kind kind, struct str tenant,
-                 struct count_page *ret, struct redrive_err *err);
-int redis_causes(struct store *store, const struct job_filter *filter,
-                 void (*add)(void *ctx, const struct cause_count *cause), void *ctx,
-                 struct redrive_err *err);
-int redis_groups(struct store *store, const struct job_filter *filter, struct group_page *ret,
-                 struct redrive_err *err);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/redis/private.h"
+#include "store/redis/link.h"
 
 struct str rd_reply_str(const redisReply *reply, size_t i)
 {

@@ -1,5 +1,5 @@
 #include "base/err.h"
-#include "store/redis/private.h"
+#include "store/redis/row.h"
 
 /* A row is
  *

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 /* Any number may be asked for; a request has its bounds. Who is given less is told that there is
  * more. */

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 int rd_scan_hash(struct store *store, const char *key,
                  int (*each)(void *ctx, struct str field, struct str value,

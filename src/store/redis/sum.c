@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 /* How many lines are asked for at a time. */
 #define LINES_AT_ONCE ((uint32_t)200)

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 /* How much is kept from one unit to the next, and for how long. */
 #define KEPT_MAX       5000

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "store/redis/private.h"
+#include "store/redis/link.h"
 
 #define DEFAULT_PORT   6379
 #define DEFAULT_PREFIX "redrive"

@@ -4,6 +4,8 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
+#include "store/redis/walk.h"
 
 /* How many jobs are looked at at once, with their payloads, which may be long, and how often that
  * is tried if something seems to be wrong: a job may have gone between two questions. */

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/time/clock.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
 
 /* How often it is looked for news when nobody can tell of them. */
 #define DEAF_MS 1000

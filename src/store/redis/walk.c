@@ -5,6 +5,8 @@
 
 #include "base/err.h"
 #include "store/redis/private.h"
+#include "store/redis/slots.h"
+#include "store/redis/walk.h"
 
 /* How many jobs the server looks at in one call. */
 #define LOOK_AT_ONCE   1000

@@ -1,0 +1,138 @@
+/* link.h - the way to the server: where it is, what it is asked, and what it says. */
+#ifndef STORE_REDIS_LINK_H
+#define STORE_REDIS_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sys/time.h>
+
+#include <hiredis/hiredis.h>
+
+#include "base/text/buf.h"
+#include "base/text/str.h"
+#include "redrive.h"
+
+struct store;
+
+/* ---- url.c: where a URL leads ------------------------------------------------------------------
+ */
+
+#define PREFIX_MAX 64
+
+/* The address of a server. */
+#define HOST_MAX 256
+struct node {
+    char host[HOST_MAX]; /* or the path of a socket */
+    int port;            /* 0: it is a socket */
+};
+
+/* Where a URL leads. */
+#define NODES_MAX       16
+#define NODES_GIVEN_MAX 8
+struct place {
+    char *user;
+    char *password;
+    int db;
+    char prefix[PREFIX_MAX];
+    struct node at;               /* where the store is, as far as is known */
+    struct node nodes[NODES_MAX]; /* that can be asked: first those of the URL, then a cluster's */
+    size_t n_given;
+    size_t n_nodes;
+};
+
+/* A server names the history of its data: another one after each start, and each time that it has
+ * become the primary. What was once in a history stays in it. */
+#define RD_HISTORY_MAX 48
+
+/* What the last answer has told beside what was asked for. */
+struct told {
+    bool is_known;
+    bool has_history; /* on this connection */
+    int64_t now_ms;
+    int64_t at_ns; /* monotonic, when it came */
+    int64_t shared_version;
+    int64_t commits;
+    char history[RD_HISTORY_MAX];
+    char id[24]; /* of the store, a new one each time that it is set up */
+};
+
+int rd_place_parse(struct str text, struct place *ret, struct redrive_err *err);
+void rd_place_release(struct place *place);
+
+/* ---- nodes.c: which server has the store -------------------------------------------------------
+ */
+
+/* Connects to it, greets, and learns who it is. Nodes are asked until one leads there or some
+ * seconds are over. */
+int rd_link_open(struct store *store, struct redrive_err *err);
+/* Whether an error reply says that the store is, or may soon be, elsewhere. A request with this
+ * answer was not carried out. */
+bool rd_says_elsewhere(struct str text);
+/* The same, and that it is not known where: it is worth asking again. */
+bool rd_says_later(struct str text);
+/* The same, and that the node knows of nobody who serves the store. One that has left the cluster
+ * says so for ever: others may know better. */
+bool rd_says_nowhere(struct str text);
+/* Notes the address that a MOVED tells, for the next rd_link_open. */
+void rd_node_told(struct place *place, struct str text);
+
+/* ---- link.c: the way to the server ----------------------------------------------------------- */
+
+/* How long an answer is waited for. */
+struct timeval rd_patience(const struct place *place);
+void rd_link_close(struct store *store);
+/* Whether there is a connection that the other side has not closed, as far as is known here. */
+bool rd_link_is_alive(const struct store *store);
+/* A connection to place->at; NULL and the error. */
+redisContext *rd_link_connect(const struct place *place, struct redrive_err *err);
+int rd_link_greet(redisContext *link, const struct place *place, struct redrive_err *err);
+
+/* Starts a request: a function of the library with the root as its key, or any command. */
+void rd_ask(struct store *store, const char *function);
+void rd_ask_command(struct store *store, const char *command);
+void rd_ask_str(struct store *store, struct str word);
+void rd_ask_text(struct store *store, const char *word);
+void rd_ask_int(struct store *store, int64_t number);
+/* A number as text, terminated; its length. */
+#define RD_DIGITS_MAX 24
+size_t rd_digits(int64_t number, char ret[RD_DIGITS_MAX]);
+/* Adds a word as requests have it. */
+void rd_add_word(struct buf *b, struct str word);
+/* Starts a read, which rd_link_read sends. */
+void rd_ask_read(struct store *store, const char *what);
+
+/* Sends it and gives the reply, which the caller frees with freeReplyObject. An error reply is an
+ * error here. Connects again when the connection has gone; if that fails an open unit is lost. */
+int rd_link_call(struct store *store, redisReply **ret, struct redrive_err *err);
+/* The same for a function whose answer begins with what every answer tells, which is noted; *ret is
+ * what follows it. In a unit an answer of another store, or of another history of it, is
+ * REDRIVE_E_CANCELLED: what was read before and what would be now do not go together. */
+int rd_link_told(struct store *store, redisReply **ret, struct redrive_err *err);
+/* The same for a commit, which is sent once: without a connection nobody knows what has become of
+ * it.
+ */
+int rd_link_commit(struct store *store, redisReply **ret, struct redrive_err *err);
+/* The same for a read that ask_read has started. A store that is gone is REDRIVE_E_NOT_FOUND, and
+ * one in whose place another was set up REDRIVE_E_CANCELLED, once. */
+int rd_link_read(struct store *store, redisReply **ret, struct redrive_err *err);
+/* Sends it; whatever is replied is read some time. */
+void rd_link_tell(struct store *store);
+/* Outside of a unit, another store was found: all that is known is forgotten, and the next read is
+ * one of that store. REDRIVE_E_CANCELLED. */
+int rd_store_replaced(struct store *store, struct str id, struct redrive_err *err);
+/* Closes what has broken. REDRIVE_E_CANCELLED in a unit, which is lost; else REDRIVE_E_IO. */
+int rd_link_broken(struct store *store, struct redrive_err *err);
+
+/* ---- reply.c: what the server says ----------------------------------------------------------- */
+
+/* What an error reply means. */
+int rd_link_error(struct str text, struct redrive_err *err);
+/* An element of a reply as text or as a number; absent, or 0, if there is none. */
+struct str rd_reply_str(const redisReply *reply, size_t i);
+int64_t rd_reply_int(const redisReply *reply, size_t i);
+/* A line of INFO, or absent. */
+struct str rd_info_line(const redisReply *info, const char *name);
+
+#endif
