@@ -1,3 +1,4 @@
+/* main.c - the list of commands. */
 #include "cli/commands/commands.h"
 #include "cli/frame/cli.h"
 #include "cli/shared/load_config.h"

@@ -144,7 +144,7 @@ def test_programs_that_are_missing_are_failures(redrive, store):
     assert len(examine(redrive, store, code=1)["programs"]) == 2
 
 
-def test_jobs_that_nobody_takes_back_are_a_warning(redrive, store):
+def test_running_jobs_whose_lease_has_ended_are_a_warning(redrive, store):
     redrive.output("enqueue", "t", cwd=store)
     script(store, "UPDATE job_states SET state = 3, rank = ?, started_ms = 1", int(time.time() * 1000) - 3_600_000)
     found = examine(redrive, store)
@@ -152,7 +152,7 @@ def test_jobs_that_nobody_takes_back_are_a_warning(redrive, store):
     assert "1, since 1h" in found["leases"][0]["text"]
 
 
-def test_tasks_that_nobody_declares_are_a_warning(redrive, store):
+def test_undeclared_tasks_are_a_warning(redrive, store):
     redrive.output("enqueue", "known", cwd=store)
     redrive.output("enqueue", "unknown", cwd=store)
     (store / "redrive.yaml").write_text("tasks: {known: {}}\n")

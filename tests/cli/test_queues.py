@@ -71,7 +71,7 @@ def test_pauses_are_per_tenant(redrive, tmp_path):
     assert (page["x", "q"]["paused"], page["y", "q"]["paused"]) == (True, False)
 
 
-def test_pausing_a_queue_that_nobody_uses_is_allowed_and_said(redrive, tmp_path):
+def test_pausing_a_queue_without_jobs_is_allowed_and_said(redrive, tmp_path):
     call(redrive, tmp_path, "enqueue", "t", "--queue", "media")
     result = call(redrive, tmp_path, "queues", "pause", "meida")
     assert result.returncode == 0

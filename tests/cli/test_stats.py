@@ -110,13 +110,13 @@ def test_ready_jobs_without_workers_are_told_of(redrive, store):
         return redrive.output("stats", "--store", store).splitlines()[0]
 
     redrive.output("enqueue", "mail", "--queue", "texts", "--store", store)
-    assert line().endswith(", but no workers: 1 ready job, and nobody takes it")
+    assert line().endswith(", but no workers: 1 ready job waits")
     redrive.output("enqueue", "mail", "--store", store)
-    assert line().endswith(", but no workers: 2 ready jobs, and nobody takes them")
+    assert line().endswith(", but no workers: 2 ready jobs wait")
     assert "no workers" in redrive.output("top", "--once", "--store", store)
     assert stats(redrive, store)["workers"] == []
     redrive("queues", "pause", "texts", "--store", store)
-    assert line().endswith(", but no workers: 1 ready job, and nobody takes it")
+    assert line().endswith(", but no workers: 1 ready job waits")
     for job in json.loads(redrive.output("jobs", "list", "--json", "--store", store))["items"]:
         redrive("jobs", "cancel", job["id"], "--store", store)
     assert "but" not in line()

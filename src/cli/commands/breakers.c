@@ -244,7 +244,7 @@ static int run_verb(struct cli *cli, enum breaker_verb verb, struct redrive_err 
     struct session session;
     struct breaker_page page = {0};
     int rc = session_open_existing(cli, &session, err);
-    /* What it has done to the breaker the command says itself. */
+    /* The command itself prints what it has done to the breaker. */
     if (rc == 0 && cli->globals->log_level < 0)
         session.log.level = LOG_LEVEL_ERROR;
     if (rc == 0)

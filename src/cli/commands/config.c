@@ -20,7 +20,7 @@
 /* ---- Time for all attempts -------------------------------------------------------------------
  *
  * A policy whose time is up before its attempts are is most often an oversight, but may be meant:
- * whoever asks is told, and nobody else.
+ * only `config check` warns of it.
  */
 struct lack {
     int64_t total_timeout_ms;
@@ -83,8 +83,8 @@ static int64_t check_time(struct cli *cli, const struct config *config)
     return n;
 }
 
-/* Programs that are not there, or cannot be run: nobody would start with such a configuration here,
- * but it may be meant for another machine. Returns how many there are. */
+/* Programs that are not there, or cannot be run: no worker would start with such a configuration
+ * here, but it may be meant for another machine. Returns how many there are. */
 static int64_t check_programs(struct cli *cli, const struct config *config)
 {
     int64_t n = 0;
@@ -100,7 +100,7 @@ static int64_t check_programs(struct cli *cli, const struct config *config)
 }
 
 /* A certificate or key that is there and cannot be used is an error. Files that are missing are
- * told: they may be on another machine. */
+ * warnings: they may be on another machine. */
 static int check_tls(struct cli *cli, const struct config *config, int64_t *n_warnings,
                      struct redrive_err *err)
 {

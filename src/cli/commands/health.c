@@ -25,7 +25,7 @@ static void put_text(const struct redrive_health *h, const struct worker_page *w
     style_add(out, color, figure_health_style(h->status), str_of(h->status));
     buf_printf(out, "\n  score          %.3f\n", h->health_score);
     if (workers->n == 0) {
-        buf_puts(out, "  success rate   - (nobody works)\n");
+        buf_puts(out, "  success rate   - (no workers)\n");
     } else {
         buf_printf(out, "  success rate   %.1f %% of about the last minute\n",
                    100 * h->success_rate);

@@ -105,7 +105,7 @@ static const struct command CMD_CANCEL = {
     .name = "cancel",
     .summary = "cancel jobs that have not ended",
     .arguments = "ID...",
-    .description = "The worker of a running job hears of it at its next heartbeat and ends the "
+    .description = "The worker of a running job notices it at its next heartbeat and ends the "
                    "run; what it reports does not count.",
     .options = TENANT_OPTIONS,
     .options_size = sizeof(struct tenant_options),

@@ -126,7 +126,7 @@ static void explain_as_table(struct explain *e, const char *class_name, const st
         add_span(&t, e->row.min_ms, e->row.max_ms);
         add_span(&t, e->row.total_min_ms, e->row.total_max_ms);
     }
-    table_render(&t, 0, term->color, out); /* figures are never cut */
+    table_render(&t, 0, term->color, out); /* numbers are never cut */
     table_release(&t);
     put_end(e, class_name, out);
 }
@@ -296,7 +296,7 @@ static const struct command CMD_LIST = {
     .name = "list",
     .summary = "list the named profiles",
     .description = "A profile is a retry policy with a name, to start from: `profile: NAME` in a "
-                   "task's `retry` section, and whatever else stands there changes it.",
+                   "task's `retry` section, and the other keys of that section change it.",
     .examples =
         (const struct example[]){
             {"redrive policy list --json", "read the names in a script"},

@@ -37,7 +37,7 @@ static const struct option PAUSE_OPTIONS[] = {
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-/* Where each state stands in the table. */
+/* Where each state is in the table. */
 static const struct {
     enum redrive_state state;
     const char *title;
@@ -71,7 +71,7 @@ static void put_json(const struct count_page *page, struct buf *out)
     listing_end(&w, NULL);
 }
 
-/* The states that jobs are in, and those that everybody looks for: a table has to fit. */
+/* The states that jobs are in, and those that are always shown: a table has to fit. */
 static unsigned states_to_show(const struct count_page *page)
 {
     unsigned shown = 1u << REDRIVE_STATE_QUEUED | 1u << REDRIVE_STATE_RUNNING;
@@ -158,7 +158,7 @@ static const struct job_count *find_queue(const struct count_page *page, const c
     return NULL;
 }
 
-/* A pause of a queue that nobody uses is no error, but may be a misspelt name. */
+/* A pause of a queue without jobs is no error, but may be a misspelt name. */
 static void note_unused(struct cli *cli, const struct count_page *page, const char *name)
 {
     struct words names = WORDS_INIT;
@@ -255,7 +255,7 @@ static const struct command CMD_PAUSE = {
     .summary = "let no job of a queue start",
     .arguments = "QUEUE",
     .description = "Jobs may still be submitted, and those that run go on to their end. Waiting in "
-                   "a paused queue uses no attempt. A queue that nobody has used can be paused "
+                   "a paused queue uses no attempt. A queue that has never had a job can be paused "
                    "too; the program says so.",
     .options = PAUSE_OPTIONS,
     .options_size = sizeof(struct queue_options),

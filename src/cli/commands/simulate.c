@@ -295,7 +295,7 @@ static int put_text(const struct comparison *c, const struct term *term, struct 
     return r;
 }
 
-/* When the picture goes to standard output, the table is talk. */
+/* When the picture goes to standard output, the table goes to standard error. */
 static int print_comparison(struct cli *cli, const struct comparison *c, bool to_err,
                             struct redrive_err *err)
 {
@@ -429,7 +429,7 @@ static int simulate(struct cli *cli, struct compare_options *options, const char
             fclose(file);
         return r;
     }
-    /* The figures first: they are not lost when the disk is full. */
+    /* The table first: it is not lost when the disk is full. */
     r = print_comparison(cli, &comparison, to_stdout, err);
     if (svg) {
         int drawn = draw(cli, &comparison, file, svg, r < 0 ? NULL : err);

@@ -1,4 +1,4 @@
-/* stats.c - `redrive stats`: all figures of the store. */
+/* stats.c - `redrive stats`: the statistics of the store. */
 #include "cli/commands/commands.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static const struct option OPTIONS[] = {
     {.name = "tenant",
      INTO_STRING(struct stats_options, tenant),
      .placeholder = "NAME",
-     .help = "only the figures of this tenant"},
+     .help = "only the statistics of this tenant"},
     {0},
 };
 
@@ -32,7 +32,7 @@ static void put_json(const struct stats *s, struct buf *out)
     buf_putc(out, '\n');
 }
 
-/* The score is about work that was done: it says nothing of work that nobody does. */
+/* The score is about work that was done: it says nothing about work that waits. */
 static void put_health(const struct stats *s, bool color, struct buf *out)
 {
     uint64_t ready = 0;
@@ -46,8 +46,8 @@ static void put_health(const struct stats *s, bool color, struct buf *out)
     if (s->workers.n == 0 && ready > 0) {
         buf_puts(out, ", but ");
         style_add(out, color, STYLE_YELLOW, STR("no workers"));
-        buf_printf(out, ": %" PRIu64 " ready job%s, and nobody takes %s", ready,
-                   ready == 1 ? "" : "s", ready == 1 ? "it" : "them");
+        buf_printf(out, ": %" PRIu64 " ready job%s wait%s", ready, ready == 1 ? "" : "s",
+                   ready == 1 ? "s" : "");
     }
     buf_putc(out, '\n');
 }
@@ -164,16 +164,16 @@ static int run_stats(struct cli *cli, struct redrive_err *err)
 
 const struct command cmd_stats = {
     .name = "stats",
-    .summary = "print the figures of the store",
+    .summary = "print the statistics of the store",
     .description = "Counters since the store was made, by task; how many jobs are in each state, "
-                   "by queue; breakers, and what the workers that are alive tell of themselves. "
+                   "by queue; breakers, and the workers that are alive. "
                    "With --json also by queue, class and worker.",
     .options = OPTIONS,
     .options_size = sizeof(struct stats_options),
     .examples =
         (const struct example[]){
             {"redrive stats", "how is it going?"},
-            {"redrive stats --json --tenant acme", "one tenant's figures, for a program"},
+            {"redrive stats --json --tenant acme", "those of one tenant, for a program"},
             {0},
         },
     .run = run_stats,

@@ -1,3 +1,4 @@
+/* cli.c - runs a command: options, help, errors, exit code. */
 #include "cli/frame/cli.h"
 
 #include <string.h>
@@ -96,7 +97,7 @@ int cli_print_version(struct cli *cli, struct redrive_err *err)
     return cli_print(cli, &text, err);
 }
 
-/* Called without a word: says what there is. */
+/* Called without a command: lists the commands. */
 static int print_overview(struct cli *cli, struct redrive_err *err)
 {
     struct buf text;

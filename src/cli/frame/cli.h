@@ -1,7 +1,7 @@
 /* cli.h - one run of the program, from its words to its exit code.
  *
  * A command gets a struct cli: the command line as it was read, the global options, and where to
- * print. Data goes to `out`, talk to `err`; with --json every listing is JSON. A command that
+ * print. Data goes to `out`, messages to `err`; with --json every listing is JSON. A command that
  * fails returns a code and fills in the error; it does not print it.
  */
 #ifndef CLI_FRAME_CLI_H
@@ -43,8 +43,8 @@ int cli_print_help(struct cli *cli, const struct command_path *path, struct redr
 /* Prints name and version, as JSON if that is asked for. */
 int cli_print_version(struct cli *cli, struct redrive_err *err);
 
-/* Tells the user of an error, or of something that is not one, on standard error. A command calls
- * this only when it has more than one to tell of: the error it returns is reported by cli_main. */
+/* Prints an error, or a warning, on standard error. A command calls this only when it has more than
+ * one to report: the error it returns is reported by cli_main. */
 void cli_report(struct cli *cli, const struct redrive_err *e);
 void cli_warn(struct cli *cli, const struct redrive_err *warning);
 

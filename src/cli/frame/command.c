@@ -1,3 +1,4 @@
+/* command.c - looks up commands and options in the tables. */
 #include "cli/frame/command.h"
 
 #include <assert.h>

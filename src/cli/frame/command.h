@@ -1,9 +1,9 @@
 /* command.h - the tables from which the command line is made.
  *
- * A struct command describes a command and a struct option one of its options. From these
- * tables alone come parsing (frame/options.h), help (frame/help.h), the description for machines
- * (frame/describe.h), completion (frame/complete.h) and the nearest word when one is misspelt.
- * Whoever adds a command writes a table and a function; nothing else has to be told.
+ * A struct command describes a command and a struct option one of its options. From these tables
+ * alone come parsing (frame/options.h), help (frame/help.h), the description for machines
+ * (frame/describe.h), completion (frame/complete.h) and the nearest word when one is misspelt. A
+ * new command is a table and a function; nothing else has to change.
  *
  *     struct next_options {
  *         int64_t count;
@@ -20,8 +20,8 @@
  *         .options_size = sizeof(struct next_options), .run = run_next,
  *     };
  *
- * The options of a command hold for all commands below it, and may stand before or after their
- * names: those of the root are the global options.
+ * The options of a command hold for all commands below it, and may be before or after their names:
+ * those of the root are the global options.
  */
 #ifndef CLI_FRAME_COMMAND_H
 #define CLI_FRAME_COMMAND_H
@@ -74,7 +74,7 @@ struct option {
     const char *default_text;
 };
 
-/* Type and place of a value: INTO_INT(struct S, member). The member must be of that type. */
+/* Type and offset of a value: INTO_INT(struct S, member). The member must be of that type. */
 #define INTO_FLAG(S, member)     OPTION_INTO(FLAG, S, member, bool)
 #define INTO_STRING(S, member)   OPTION_INTO(STRING, S, member, const char *)
 #define INTO_INT(S, member)      OPTION_INTO(INT, S, member, int64_t)
@@ -109,8 +109,8 @@ struct option_source {
      * error need not name the option. */
     int (*set)(void *ctx, struct str name, const char *value, struct redrive_err *err);
     /* Fills in name, placeholder, help, default_text and choices (what does not apply stays NULL)
-     * of the option with that number and returns true; false after the last. The strings live as
-     * long as the source. */
+     * of the option with that number and returns true; false after the last. The strings are valid
+     * as long as the source. */
     bool (*enumerate)(void *ctx, size_t index, struct option *ret);
 };
 

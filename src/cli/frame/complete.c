@@ -1,3 +1,4 @@
+/* complete.c - finds the words that fit at the cursor. */
 #include "cli/frame/complete.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@ struct walk {
     struct completion c;
     const char **args;
     bool options_ended;
-    bool wrong;            /* a word that cannot stand there */
+    bool wrong;            /* a word that is not allowed there */
     struct option pending; /* an option whose value comes next, if it has a name */
 };
 
@@ -34,7 +35,7 @@ static void offer_files_if_named(struct completion *c, struct str placeholder)
         buf_puts(c->out, ":files\n");
 }
 
-/* ---- What stands before the cursor -------------------------------------------------------- */
+/* ---- Before the cursor --------------------------------------------------------------------- */
 
 /* An option of the path or the source; false when there is none. */
 static bool find_option(const struct completion *c, struct str name, struct option *ret)
@@ -91,7 +92,7 @@ static void pass_word(struct walk *w, const char *word)
     }
 }
 
-/* ---- What may stand at the cursor --------------------------------------------------------- */
+/* ---- At the cursor ------------------------------------------------------------------------- */
 
 static void offer_value(struct completion *c, const struct option *o)
 {

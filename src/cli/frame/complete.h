@@ -1,4 +1,4 @@
-/* complete.h - what may stand at the cursor of a shell, from the tables of frame/command.h.
+/* complete.h - completes a word of a shell's command line, from the tables of frame/command.h.
  *
  * The shell's script passes the words of the line to `redrive __complete` and shows what it
  * prints: a word a line, and a line `:files` where names of files fit as well. The answer always
@@ -17,7 +17,7 @@ struct completion {
     struct command_path path;           /* the command on the line so far */
     const char *const *args;            /* its arguments before the cursor */
     size_t n_args;
-    struct str word;   /* what stands before the cursor already */
+    struct str word;   /* the part before the cursor */
     struct str prefix; /* the part of the cursor's word that is not being completed: `--opt=` */
     struct buf *out;
 };

@@ -1,3 +1,4 @@
+/* describe.c - writes the tables as JSON. */
 #include "cli/frame/describe.h"
 
 #include "base/json/writer.h"

@@ -1,3 +1,4 @@
+/* help.c - lays out the help pages. */
 #include "cli/frame/help.h"
 
 #include "cli/output/text.h"

@@ -1,3 +1,4 @@
+/* interrupt.c - signal handlers that set a flag. */
 #include "cli/frame/interrupt.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* interrupt.h - asks long work to stop at the next good place.
+/* interrupt.h - asks long work to stop at the next step.
  *
  *     struct interrupt interrupt;
  *     interrupt_catch(&interrupt);

@@ -1,3 +1,4 @@
+/* options.c - parses the command line. */
 #include "cli/frame/options.h"
 
 #include <assert.h>
@@ -65,7 +66,7 @@ static bool find_letter(const struct invocation *inv, char letter, struct target
     return false;
 }
 
-/* ---- Options that nobody knows ------------------------------------------------------------ */
+/* ---- Unknown options ----------------------------------------------------------------------- */
 
 /* The path to a command below `path` that has the option, if there is one. */
 static bool find_below(struct command_path *path, struct str name)
@@ -154,7 +155,7 @@ static int next_value(struct reader *r, const char *label, const char *placehold
     return 0;
 }
 
-/* An option that is in no table: the source's, or nobody's. */
+/* An option that is in no table: one of the source, or an unknown one. */
 static int read_foreign(struct reader *r, struct str name, const char *value,
                         struct redrive_err *err)
 {

@@ -1,11 +1,10 @@
 /* options.h - reads a command line by the tables of frame/command.h.
  *
  * Understood: `--name value`, `--name=value`, `-n value`, `-nvalue`, flags in one word (`-ab`),
- * `--no-name` for flags that allow it; `--` ends the options, `-` alone is an argument. The
- * options of a command may stand anywhere after its name, those of the root anywhere. Where an
- * option is repeated the last one counts, except in lists. Long options are not to be
- * shortened: a script that relies on it breaks when an option is added. The shortened form only
- * gets a hint.
+ * `--no-name` for flags that allow it; `--` ends the options, `-` alone is an argument. The options
+ * of a command may be anywhere after its name, those of the root anywhere. Where an option is
+ * repeated the last one counts, except in lists. Long options are not to be shortened: a script
+ * that relies on it breaks when an option is added. The shortened form only gets a hint.
  *
  * Every error is REDRIVE_E_USAGE (or what an option_source answers) and names the word it is
  * about.

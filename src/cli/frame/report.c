@@ -1,3 +1,4 @@
+/* report.c - writes errors as text or JSON. */
 #include "cli/frame/report.h"
 
 #include "base/json/writer.h"

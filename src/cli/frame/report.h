@@ -1,11 +1,11 @@
-/* report.h - tells the user what went wrong.
+/* report.h - errors and warnings for the user.
  *
  *     redrive: unknown option --profil
  *       in the detail's own line
  *     hint: did you mean --profile?
  *
- * or, for programs, one line: {"error":{"code":"USAGE","message":…,"detail":…,"hint":…}}, where
- * an absent part is null. A warning says `warning` in the place of `redrive` and `error`.
+ * or, for programs, one line: {"error":{"code":"USAGE","message":…,"detail":…,"hint":…}}, where an
+ * absent part is null. A warning has `warning` instead of `redrive` and `error`.
  */
 #ifndef CLI_FRAME_REPORT_H
 #define CLI_FRAME_REPORT_H

@@ -11,7 +11,7 @@
 #include "base/text/buf.h"
 #include "base/time/duration.h"
 
-/* Room for a list of choices in an error. */
+/* Space for a list of choices in an error. */
 #define LIST_MAX 200
 
 /* How a bound is written: a plain number, or a duration. */

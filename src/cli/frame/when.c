@@ -1,3 +1,4 @@
+/* when.c - reads and prints local times. */
 #include "cli/frame/when.h"
 
 #include <stdio.h>

@@ -2,8 +2,9 @@
  *
  *     2026-03-28               a date: its first minute
  *     2026-03-28T12:00         local time; seconds and fractions of them may follow, and a space
- * may stand for the T 2026-03-28T12:00Z        UTC, as all output has it 2026-03-28T12:00+02:00 so
- * far from UTC
+ *                              may replace the T
+ *     2026-03-28T12:00Z        UTC, as in all output
+ *     2026-03-28T12:00+02:00   this far from UTC
  */
 #ifndef CLI_FRAME_WHEN_H
 #define CLI_FRAME_WHEN_H

@@ -1,3 +1,4 @@
+/* words.c - a list of words, and the nearest of them. */
 #include "cli/frame/words.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* words.h - a growing list of words, for suggestions and completion.
  *
  * The list owns copies. It serves conveniences only, so running out of memory is not an error: a
- * word that finds no room is left out.
+ * word that there is no memory for is left out.
  */
 #ifndef CLI_FRAME_WORDS_H
 #define CLI_FRAME_WORDS_H

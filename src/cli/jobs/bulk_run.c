@@ -1,3 +1,4 @@
+/* bulk_run.c - runs a bulk chunk by chunk, with a bar. */
 #include "cli/jobs/bulk_run.h"
 
 #include <inttypes.h>
@@ -8,7 +9,7 @@
 #include "cli/frame/interrupt.h"
 #include "cli/output/progress.h"
 
-/* A signal that comes just before the wait would be slept over, so waits are short. */
+/* A signal that comes just before the wait does not end it, so waits are short. */
 static void wait_ms(int64_t ms)
 {
     (void)poll(NULL, 0, ms < 50 ? (int)ms : 50);

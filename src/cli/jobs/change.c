@@ -1,3 +1,4 @@
+/* change.c - cancel, retry and remove for jobs by id. */
 #include "cli/jobs/change.h"
 
 #include "base/err.h"
@@ -24,7 +25,7 @@ static const char *hint_for(enum job_verb verb, enum redrive_state state)
     switch (state) {
     case REDRIVE_STATE_QUEUED: return "it runs as soon as a worker takes it";
     case REDRIVE_STATE_RUNNING: return "wait until it has ended, or cancel it";
-    case REDRIVE_STATE_PARKED: return "it goes on when its breaker closes or its limit has room";
+    case REDRIVE_STATE_PARKED: return "it goes on when its breaker closes or its limit allows it";
     default: return "submit it as a new job to run it once more";
     }
 }

@@ -1,6 +1,6 @@
 /* change.h - verbs for jobs that are named by their ids.
  *
- * Each id is tried, whatever became of those before it. What was done is data: a line for each job,
+ * Each id is tried, even if one before it was refused. What was done is data: a line for each job,
  * or {"items":[{"id":…,"tenant":…,"state":…}],"next":null}. What was refused is reported, and the
  * first refusal is the command's own.
  */

@@ -1,3 +1,4 @@
+/* export.c - writes jobs as JSON lines or CSV, page by page. */
 #include "cli/jobs/export.h"
 
 #include <errno.h>

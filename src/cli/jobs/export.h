@@ -7,7 +7,7 @@
  *     id, task, queue, state, reason, attempts, max_attempts, class, error_type, message,
  *     created_at, finished_at, payload, result
  *
- * after a row with their names; payload and result stand there byte for byte, and cells that a
+ * after a row with their names; payload and result are copied byte for byte, and cells that a
  * spreadsheet takes for a formula are left as they are (csv_writer.h).
  */
 #ifndef CLI_JOBS_EXPORT_H
@@ -26,7 +26,7 @@ enum export_format {
 /* The names of the formats, in their order; ends with NULL. */
 extern const char *const EXPORT_FORMATS[];
 
-/* Writes every job that matches, in the filter's order and from its keyset on, and tells how many
+/* Writes every job that matches, in the filter's order and from its keyset on, and gives how many
  * they were. filter->limit is the most that are written; 0: all. `progress` may be NULL. After a
  * failure `out` ends anywhere. Flushes `out`, so that a full disk is noticed. */
 int export_jobs(struct store *store, const struct job_filter *filter, enum export_format format,
@@ -38,13 +38,13 @@ enum export_format export_format_of(const char *path);
 
 /* ---- A file that is whole or not there ---------------------------------------------------------
  *
- * Written beside its place under another name and moved there at the end. What is left of one that
- * fails, or is ended by a signal, is taken away.
+ * Written in the same folder under another name and renamed at the end. If it fails, or a signal
+ * ends it, the file is removed.
  */
 struct export_file {
     const char *path; /* borrowed */
     const char *what; /* borrowed: what errors call it, "export" */
-    bool force;       /* take the place of a file that is there */
+    bool force;       /* replace a file that is there */
     char *temporary;
     FILE *file;
 };
@@ -52,9 +52,9 @@ struct export_file {
 /* REDRIVE_E_EXISTS when there is a file and `force` is not set, or something that is no file. */
 int export_file_open(struct export_file *f, const char *what, const char *path, bool force,
                      struct redrive_err *err);
-/* Moves it to its place; takes it away if that fails. */
+/* Renames it; removes it if that fails. */
 int export_file_finish(struct export_file *f, struct redrive_err *err);
-/* Takes it away, unless it is finished or was never opened. */
+/* Removes it, unless it is finished or was never opened. */
 void export_file_abandon(struct export_file *f);
 
 #endif

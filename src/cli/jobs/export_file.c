@@ -12,13 +12,13 @@
 
 #include "base/err.h"
 
-/* What a signal takes away; one file at a time. */
+/* What a signal handler removes; one file at a time. */
 static char *volatile unfinished;
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 #define N_SIGNALS (sizeof SIGNALS / sizeof SIGNALS[0])
 static struct sigaction before[N_SIGNALS];
 
-/* Takes the file away and lets the signal do what it does. */
+/* Removes the file and lets the signal act as usual. */
 static void clean_up(int number)
 {
     if (unfinished)
@@ -60,7 +60,7 @@ static int is_there(const struct export_file *f, struct redrive_err *err)
     struct stat st;
     if (lstat(f->path, &st) < 0)
         return errno == ENOENT ? 0 : cannot_write(f, errno, err);
-    /* To take the place of a device or a link would hurt others. */
+    /* Replacing a device or a link would affect other programs. */
     if (!S_ISREG(st.st_mode)) {
         err_set(err, REDRIVE_E_EXISTS, "cannot write the %s: this is no plain file", f->what);
         err_detail(err, "file %s", f->path);
@@ -105,7 +105,7 @@ int export_file_open(struct export_file *f, const char *what, const char *path, 
     return rc;
 }
 
-/* A file that has come into the place meanwhile is not replaced either. File systems that cannot
+/* A file that another process has made meanwhile is not replaced either. File systems that cannot
  * say so at once were asked before. */
 static int move_there(const struct export_file *f)
 {

@@ -1,3 +1,4 @@
+/* export_jobs.c - runs `jobs export` and `dlq export`. */
 #include "cli/jobs/export_jobs.h"
 
 #include <inttypes.h>
@@ -10,7 +11,7 @@ static int export_to(struct cli *cli, struct store *store, const struct job_filt
 {
     struct progress progress;
     progress_init(&progress, &cli->err, "export", 0, NULL);
-    /* A bar among the lines of the export would help nobody. */
+    /* No bar when the export itself goes to a terminal. */
     bool visible = out != cli->out.file || !cli->out.is_tty;
     int rc = export_jobs(store, filter, format, out, visible ? &progress : NULL, ret_n, err);
     progress_clear(&progress);

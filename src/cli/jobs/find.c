@@ -1,3 +1,4 @@
+/* find.c - finds a job by id, over all tenants if none is given. */
 #include "cli/jobs/find.h"
 
 #include "base/err.h"

@@ -1,4 +1,4 @@
-/* find.h - the job that somebody names by its id. */
+/* find.h - finds a job by its id. */
 #ifndef CLI_JOBS_FIND_H
 #define CLI_JOBS_FIND_H
 

@@ -1,3 +1,4 @@
+/* list.c - prints a page of jobs. */
 #include "cli/jobs/list.h"
 
 #include "base/err.h"
@@ -24,7 +25,7 @@ int job_list_read(const struct job_list *list, struct job_filter *filter, struct
     return rc < 0 ? REDRIVE_E_USAGE : 0;
 }
 
-/* Written job by job: a page of large payloads need not stand in memory twice. */
+/* Written job by job: a page of large payloads need not be in memory twice. */
 static int print_json(struct cli *cli, const struct job_page *page, const char *next,
                       struct redrive_err *err)
 {

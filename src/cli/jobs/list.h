@@ -1,7 +1,7 @@
 /* list.h - a page of jobs, for `jobs list` and `dlq list`.
  *
- * A table for people, {"items":[…],"next":CURSOR|null} for programs. The options of a page stand
- * beside those that select jobs (jobs/select.h).
+ * A table for people, {"items":[…],"next":CURSOR|null} for programs. The options of a page come in
+ * addition to those that select jobs (jobs/select.h).
  */
 #ifndef CLI_JOBS_LIST_H
 #define CLI_JOBS_LIST_H

@@ -1,3 +1,4 @@
+/* select.c - makes a filter from options. */
 #include "cli/jobs/select.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* show.c - prints everything about a job. */
 #include "cli/jobs/show.h"
 
 #include <stdio.h>
@@ -158,8 +159,8 @@ static void put_value(struct shower *s, const char *name, struct str value)
     buf_release(&pretty);
 }
 
-/* A job that has completed keeps the error of the last attempt that failed: the heading tells that
- * it is of the past. */
+/* A job that has completed keeps the error of the last attempt that failed: the heading says that
+ * it is old. */
 static void put_error_heading(struct shower *s, const struct job *job,
                               const struct attempt_page *history)
 {

@@ -1,3 +1,4 @@
+/* text.c - short texts about a job. */
 #include "cli/jobs/text.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* figures.c - formats spans, ages and rates. */
 #include "cli/output/figures.h"
 
 #include <inttypes.h>

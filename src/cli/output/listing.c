@@ -1,3 +1,4 @@
+/* listing.c - opens and closes the JSON of a list. */
 #include "cli/output/listing.h"
 
 void listing_begin(struct json_writer *w, struct buf *out)

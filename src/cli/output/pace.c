@@ -1,3 +1,4 @@
+/* pace.c - interpolates between looks. */
 #include "cli/output/pace.h"
 
 #define SECOND_MS 1000

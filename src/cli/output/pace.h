@@ -1,7 +1,7 @@
 /* pace.h - how fast a number grows, from looking at it now and then.
  *
  * Keeps the last looks. In between the number is taken to have grown evenly, so that the pace of
- * any second can be told however often one looks. A number that falls (the store was made anew)
+ * any second can be computed however often one looks. A number that falls (the store was made anew)
  * starts it over.
  */
 #ifndef CLI_OUTPUT_PACE_H

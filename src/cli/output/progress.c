@@ -1,3 +1,4 @@
+/* progress.c - draws the bar. */
 #include "cli/output/progress.h"
 
 #include <inttypes.h>
@@ -39,7 +40,7 @@ static void add_bar(struct buf *out, double share, size_t width)
     buf_puts(out, "]  ");
 }
 
-/* What stands right of the bar. */
+/* The text right of the bar. */
 static void add_figures(struct buf *out, const struct progress *p, double share, int64_t elapsed_ms)
 {
     if (p->total == 0) {

@@ -39,7 +39,7 @@ void progress_update(struct progress *p, uint64_t done);
 void progress_phase(struct progress *p, struct term *term, const char *label, uint64_t done,
                     uint64_t total);
 
-/* Takes the bar away, at the end or before something else is written; a later update draws it
+/* Removes the bar, at the end or before something else is written; a later update draws it
  * again. */
 void progress_clear(struct progress *p);
 

@@ -1,3 +1,4 @@
+/* screen.c - switches terminal modes, and waits for keys and signals. */
 #include "cli/output/screen.h"
 
 #include <errno.h>

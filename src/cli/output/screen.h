@@ -1,9 +1,9 @@
 /* screen.h - the whole terminal for one program, given back as it was.
  *
  * Between open and close the program owns the alternate screen: no echo, no cursor, no line that
- * wraps. It is given back by screen_close, also before a signal that ends or stops the program has
- * its way; after a stop (Ctrl-Z) it is taken again. A frame replaces the one before it in a single
- * write, line by line, so that nothing flickers.
+ * wraps. It is given back by screen_close, also before a signal ends or stops the program; after a
+ * stop (Ctrl-Z) it is taken again. A frame replaces the one before it in a single write, line by
+ * line, so that nothing flickers.
  */
 #ifndef CLI_OUTPUT_SCREEN_H
 #define CLI_OUTPUT_SCREEN_H
@@ -35,7 +35,7 @@ enum screen_event {
 
 /* Both are file descriptors; one screen a process. */
 int screen_open(struct screen *screen, int in, int out, struct redrive_err *err);
-/* Gives the terminal back. If a signal such as SIGTERM has asked for the end, it now has its way
+/* Gives the terminal back. If a signal such as SIGTERM has asked for the end, it now takes effect
  * and this does not return. */
 void screen_close(struct screen *screen);
 

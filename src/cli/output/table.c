@@ -1,3 +1,4 @@
+/* table.c - measures columns and prints rows. */
 #include "cli/output/table.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* tally.c - counts names in a map. */
 #include "cli/output/tally.h"
 
 #include <stdlib.h>

@@ -11,7 +11,7 @@ struct tally_row {
     uint64_t count;
 };
 
-/* Running out of memory sticks and is told by tally_sort. */
+/* Running out of memory sticks and is returned by tally_sort. */
 struct tally {
     struct map counts; /* name → uint64_t */
     struct tally_row *rows;
@@ -25,7 +25,7 @@ void tally_release(struct tally *t);
 /* It came n times more. */
 void tally_add(struct tally *t, struct str name, uint64_t n);
 
-/* Makes the rows, the most frequent first, then by name; 0 or REDRIVE_E_NOMEM. They live until
+/* Makes the rows, the most frequent first, then by name; 0 or REDRIVE_E_NOMEM. They are valid until
  * release; nothing may be added meanwhile. */
 int tally_sort(struct tally *t);
 

@@ -1,3 +1,4 @@
+/* term.c - standard output and error, colours and widths. */
 #include "cli/output/term.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* term.h - where output goes: a terminal with a width and colours, or a file without.
  *
- * A struct term stands for standard output or standard error. Whoever prints asks it instead of
- * the system, so that a test can say how wide the terminal is.
+ * A struct term stands for standard output or standard error. Code that prints asks it instead of
+ * the system, so that a test can set the width of the terminal.
  */
 #ifndef CLI_OUTPUT_TERM_H
 #define CLI_OUTPUT_TERM_H
@@ -28,8 +28,8 @@ enum color_when {
 
 void term_init(struct term *t, FILE *file, enum color_when when);
 
-/* Whether to use colours: asked for, or on a terminal where nothing speaks against it. `no_color`
- * and `term` are the environment variables NO_COLOR and TERM, or NULL. */
+/* Whether to use colours: asked for, or on a terminal where nothing forbids it. `no_color` and
+ * `term` are the environment variables NO_COLOR and TERM, or NULL. */
 bool term_wants_color(enum color_when when, bool is_tty, const char *no_color, const char *term);
 
 enum style {
@@ -51,10 +51,10 @@ void term_write(struct term *t, const struct buf *text);
 /* Flushes and closes the file; says so if anything written to it was lost. */
 int term_close(struct term *t, struct redrive_err *err);
 
-/* Makes the three standard files safe to use: where one is closed, the next file to be opened
- * would take its place and be written to by mistake. A closed one becomes a file on which every
- * read or write fails. Also lets SIGPIPE end the program quietly, even if the parent ignored it:
- * `redrive … | head` is no error. */
+/* Makes the three standard files safe to use: where one is closed, the next file to be opened would
+ * get its number and be written to by mistake. A closed one becomes a file on which every read or
+ * write fails. Also lets SIGPIPE end the program quietly, even if the parent ignored it: `redrive …
+ * | head` is no error. */
 void term_sanitize(void);
 
 #endif

@@ -1,3 +1,4 @@
+/* text.c - widths of characters, cutting and wrapping. */
 #include "cli/output/text.h"
 
 #include <stdint.h>
@@ -8,7 +9,7 @@ struct range {
     uint32_t first, last;
 };
 
-/* Marks that stand on the character before them, and invisible joiners. */
+/* Marks that combine with the character before them, and invisible joiners. */
 static const struct range ZERO_WIDTH[] = {
     {0x0300, 0x036F}, {0x0483, 0x0489}, {0x0591, 0x05BD}, {0x0610, 0x061A}, {0x064B, 0x065F},
     {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF}, {0x200B, 0x200F}, {0x202A, 0x202E}, {0x2060, 0x2064},

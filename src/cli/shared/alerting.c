@@ -1,3 +1,4 @@
+/* alerting.c - starts and ends the notifier of a command. */
 #include "cli/shared/alerting.h"
 
 #include <unistd.h>

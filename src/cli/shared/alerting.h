@@ -1,4 +1,4 @@
-/* alerting.h - the alerts of a command that works: webhooks and commands are told, also at its end.
+/* alerting.h - sends the alerts of a command that works, also at its end.
  *
  *     alerting_init(&a);
  *     engine_options.on_alert = alerting_on_alert;         before the engine first looks
@@ -37,9 +37,9 @@ void alerting_on_alert(const struct alert_event *event, void *ctx);
 /* Looks at every rule a last time; no alert comes after that. A failure is a warning. */
 void alerting_look(struct alerting *alerting, struct cli *cli, struct committer *committer);
 
-/* Ends the carrying, on the loop: `is_done`, the work has come to its end, so that what could not
- * be delivered at once is tried again for some seconds; else what is on its way has a moment to
- * arrive. A second call, or one without a start, does nothing. */
+/* Ends the sending, on the loop. With `is_done` the work is finished: alerts that could not be
+ * delivered at once are tried again for some seconds. Otherwise only alerts that are being sent
+ * have a moment to arrive. A second call, or one without a start, does nothing. */
 void alerting_end(struct alerting *alerting, bool is_done);
 
 #endif

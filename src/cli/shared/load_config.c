@@ -1,3 +1,4 @@
+/* load_config.c - the keys of the configuration as options, and its loading. */
 #include "cli/shared/load_config.h"
 
 #include <unistd.h>
@@ -58,7 +59,7 @@ int load_config_flag(const char *name, const char *value, struct redrive_err *er
     return remember(name, value, err);
 }
 
-/* The name on the command line may end in `=value`; the table's own lives for ever. */
+/* The name on the command line may end in `=value`; that of the table is static. */
 static int set(void *ctx, struct str name, const char *value, struct redrive_err *err)
 {
     (void)ctx;

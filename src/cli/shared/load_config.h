@@ -13,7 +13,7 @@
 /* The flags that the configuration's keys make; for cli_main. */
 extern const struct option_source CONFIG_FLAGS;
 
-/* Adds a flag as if it stood at the end of the command line. Both strings are borrowed until the
+/* Adds a flag as if it were at the end of the command line. Both strings are borrowed until the
  * configuration has been loaded. */
 int load_config_flag(const char *name, const char *value, struct redrive_err *err);
 

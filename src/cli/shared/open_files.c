@@ -1,3 +1,4 @@
+/* open_files.c - reads and raises RLIMIT_NOFILE. */
 #include "cli/shared/open_files.h"
 
 #include <sys/resource.h>

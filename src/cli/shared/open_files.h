@@ -5,10 +5,10 @@
 #include <stdint.h>
 
 /* Raises the limit as far as the system lets a process do by itself. Handlers keep the former one:
- * programs that use select() cannot live with more than 1024. */
+ * programs that use select() fail with more than 1024. */
 void open_files_raise(void);
 
-/* How many clients each of so many servers can let in at one time, if `wanted` are wanted: they
+/* How many clients each of so many servers can accept at one time, if `wanted` are wanted: they
  * share what the limit leaves beside the store, child processes and the rest. At least 1. */
 uint32_t open_files_clients(uint32_t wanted, unsigned n_servers);
 

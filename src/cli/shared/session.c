@@ -1,3 +1,4 @@
+/* session.c - opens configuration, store and engine for a command. */
 #include "cli/shared/session.h"
 
 #include <stdio.h>

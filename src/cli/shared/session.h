@@ -34,13 +34,13 @@ struct session {
 int session_open_existing(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_close(struct session *session);
 
-/* After that has failed so: an empty store in memory in its place, for a command that has something
- * to say about the configuration alone. */
+/* After that has failed so: opens an empty store in memory instead, for a command that can work
+ * with the configuration alone. */
 int session_go_without(struct session *session, struct redrive_err *err);
 
 /* For a command that puts something in or works: configuration and log, which zeroes `ret` first,
  * then store and engine, for which options->config, store and log are filled in here. A store that
- * is not there is set up. The log is as the configuration has it, unless it is hushed. */
+ * is not there is set up. The log is as the configuration has it, unless session_hush is called. */
 int session_load(struct cli *cli, struct session *ret, struct redrive_err *err);
 void session_hush(struct cli *cli, struct session *session); /* as session_open_existing does */
 int session_connect(struct session *session, const struct engine_options *options,

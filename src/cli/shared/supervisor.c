@@ -1,3 +1,4 @@
+/* supervisor.c - sends datagrams to systemd. */
 #include "cli/shared/supervisor.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* worker_name.c - makes the default name of a worker. */
 #include "cli/shared/worker_name.h"
 
 #include <stdbool.h>

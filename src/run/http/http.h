@@ -5,8 +5,9 @@
  * signature (http/signature.h) if there is a secret. What the answer means:
  *
  *   2xx          success; the body is the result, up to RUN_RESULT_MAX_BYTES
- *   all else     http_status; the body's first 4 KiB are the message, Retry-After the wait asked
- * for no answer curl_code, and curl's text as the message
+ *   all else     http_status; the body's first 4 KiB are the message, Retry-After is the wait
+ *                that the server asks for
+ *   no answer    curl_code, and curl's text as the message
  *
  * Redirects are not followed: a POST that is turned into a GET does nothing, and the target is not
  * in the configuration. Only http and https are allowed. Connections are kept and used again.

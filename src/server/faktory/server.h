@@ -11,8 +11,8 @@
  *   2. +OK to a PUSH, ACK or FAIL means that it has been committed.
  *   3. A job that was claimed for a connection which has gone meanwhile is given back.
  *   4. An ACK or FAIL comes from the worker that holds the lease, or it changes nothing.
- *   5. A client sees and touches the jobs of its password's tenant only, as far as its scopes let
- * it.
+ *   5. A client sees and touches the jobs of its password's tenant only, within its
+ *      scopes.
  *
  * docs/faktory.md says what is supported and what differs.
  */

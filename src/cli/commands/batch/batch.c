@@ -125,12 +125,12 @@ static void on_redraw(uv_timer_t *timer)
 {
     struct batch *b = timer->data;
     uint64_t added = atomic_load(&b->feed.added), ended = batch_tally_ended(&b->tally);
-    /* While records still come in nobody knows how many there will be. */
+    /* While records are still read, their number is not known. */
     b->progress.total = !b->is_fed || added < ended ? 0 : added;
     progress_update(&b->progress, ended);
 }
 
-/* The first signal lets the jobs in hand end, the second one gives them back. */
+/* The first signal lets running jobs end, the second one gives them back. */
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct batch *b = handle->data;
@@ -170,7 +170,7 @@ static int open_handles(struct batch *b, struct redrive_err *err)
     return err_set(err, REDRIVE_E_IO, "cannot listen for signals: %s", uv_strerror(rc));
 }
 
-/* Nobody may send news any more when the handles are closed. */
+/* No thread may send messages any more when the handles are closed. */
 static void on_stopped(void *ctx)
 {
     struct batch *b = ctx;
@@ -355,7 +355,7 @@ static int judge(struct batch *b, const struct batch_summary *s, struct redrive_
                      s->feed.invalid, s->feed.invalid == 1 ? "" : "s",
                      s->feed.invalid == 1 ? "was" : "were");
         if (s->feed.invalid > REPORTS_MAX)
-            err_detail(err, "the first %d are told above", REPORTS_MAX);
+            err_detail(err, "the first %d are shown above", REPORTS_MAX);
         return rc;
     }
     return s->dead == 0 ? 0
@@ -427,7 +427,7 @@ static void choose_logs(struct batch *b)
         b->session.log.level = LOG_LEVEL_OFF;
 }
 
-/* Before the store is touched: who cannot run the task sets none up. */
+/* Before the store is opened: a process that cannot run the task must not set one up. */
 static int check_task(const struct batch *b, struct redrive_err *err)
 {
     const struct config_task *task;
@@ -463,7 +463,7 @@ static int open_all(struct batch *b, struct redrive_err *err)
     rc = session_connect(&b->session, &options, err);
     if (rc == 0)
         rc = check_store(b, err);
-    /* Before the engine first looks: an alert is told once. */
+    /* Before the engine first looks: an alert is sent once. */
     if (rc == 0)
         rc = alerting_start(&b->alerting, &b->loop, b->session.config, &b->pool_log, err);
     if (rc == 0)
@@ -559,10 +559,10 @@ const struct command cmd_batch = {
         "run it again, from cron for instance.\n"
         "\n"
         "It may be killed at any time: the next run neither loses a record nor repeats one that "
-        "is finished. SIGINT or SIGTERM lets the records in hand end; the second one gives them "
+        "is finished. SIGINT or SIGTERM lets running records end; the second one gives them "
         "back, and no attempt is used.\n"
         "\n"
-        "Records that are refused are counted and the first 20 are told; the others go on. The "
+        "Records that are refused are counted and the first 20 are reported; the others go on. The "
         "exit "
         "code is 0 when none died in this run, 3 when one did, and 1 when the input had records "
         "that were refused, or the run could not be finished. A handler that cannot run at all "

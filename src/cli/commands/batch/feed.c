@@ -1,3 +1,4 @@
+/* feed.c - the thread that reads records and submits them. */
 #include "cli/commands/batch/feed.h"
 
 #include <errno.h>
@@ -118,7 +119,7 @@ static int cannot_read(const struct feed *feed, int error, struct redrive_err *e
     return code;
 }
 
-/* Waits for input, or for feed_stop. Whoever waits holds nothing back. */
+/* Waits for input, or for feed_stop. Before it waits, all records read so far are submitted. */
 static void wait_for_input(struct feed *feed)
 {
     struct pollfd fds[] = {{.fd = feed->fd, .events = POLLIN},
@@ -177,7 +178,7 @@ static void *run_feed(void *ctx)
     return NULL;
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Start and end ------------------------------------------------------------------------- */
 
 int feed_open(struct feed *feed, const struct feed_options *options, struct redrive_err *err)
 {

@@ -1,8 +1,8 @@
 /* feed.h - brings the records of a batch into the store, on a thread of its own.
  *
  * Records are read, gathered and submitted many to a unit: when BATCH_FEED_UNIT have gathered, or
- * when the input has nothing more to give for the moment, so that a slow pipe holds nothing up.
- * A record's unique key is TASK/ID, for ever: whoever submits it again, it stays one job.
+ * when the input has nothing more to give for the moment, so that a slow pipe holds nothing up. A
+ * record's unique key is TASK/ID, for ever: a record that is submitted again stays one job.
  *
  *     feed_start ──► report(err) …  ──► ended
  *                    both on the feed's thread

@@ -1,3 +1,4 @@
+/* records.c - reads JSON lines and CSV, and finds the id of a record. */
 #include "cli/commands/batch/records.h"
 
 #include <stdio.h>
@@ -108,7 +109,7 @@ static enum records_format guess(struct str start)
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-/* The fields that matter, as they stand in the object. */
+/* The fields that matter, as the object has them. */
 struct found {
     struct str id;
     struct str other_id;

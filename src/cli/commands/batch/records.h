@@ -49,7 +49,7 @@ struct records_options {
     void *ctx;
 };
 
-/* Strings live until the next call. */
+/* Strings are valid until the next call. */
 struct record {
     uint64_t line; /* on which it starts, from 1 */
     struct str id;

@@ -1,3 +1,4 @@
+/* tally.c - counts what a run did and what is left, and prints it. */
 #include "cli/commands/batch/tally.h"
 
 #include <inttypes.h>

@@ -25,13 +25,13 @@ uint64_t batch_tally_ended(const struct batch_tally *tally);
 
 /* What is left of a task in the store. */
 struct batch_left {
-    uint64_t waiting; /* for their time, or for somebody to take them */
+    uint64_t waiting; /* for their time, or for a worker */
     uint64_t parked;
     uint64_t running;      /* elsewhere, or left behind by a run that was killed */
     int64_t next_ready_ms; /* when the first that waits for its time is due; 0: none does */
 };
 
-/* Reads outside of a unit, so that nobody waits for it: the store is a handle of its own. */
+/* Reads outside of a unit, so that it delays no other process: the store is a handle of its own. */
 int batch_left(struct store *store, struct str task, struct batch_left *ret,
                struct redrive_err *err);
 

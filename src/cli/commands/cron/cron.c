@@ -35,7 +35,7 @@ static const struct option NEXT_OPTIONS[] = {
      INTO_STRING(struct next_options, timezone),
      .placeholder = "ZONE",
      .default_text = "UTC",
-     .help = "whose clock the schedule means, such as Europe/Berlin"},
+     .help = "the time zone of the schedule, such as Europe/Berlin"},
     {.name = "after",
      INTO_STRING(struct next_options, after),
      .placeholder = "TIME",

@@ -1,5 +1,4 @@
-/* set.c - `redrive cron set` and `cron remove`: cron entries that live in the
- * store. */
+/* set.c - `redrive cron set` and `cron remove`: cron entries in the store. */
 #include "cli/commands/commands.h"
 
 #include "base/err.h"
@@ -40,7 +39,7 @@ static const struct option SET_OPTIONS[] = {
      INTO_STRING(struct set_options, timezone),
      .placeholder = "ZONE",
      .default_text = "UTC",
-     .help = "whose clock the schedule means, such as Europe/Berlin"},
+     .help = "the time zone of the schedule, such as Europe/Berlin"},
     {.name = "payload",
      INTO_STRING(struct set_options, payload),
      .placeholder = "JSON",
@@ -153,10 +152,11 @@ const struct command cmd_cron_set = {
     .name = "set",
     .summary = "store a periodic task, or replace one",
     .arguments = "NAME",
-    .description = "The entry lives in the store: every process that works on it makes its ticks, "
-                   "each exactly once, from the next one on. An entry of the configuration with "
-                   "the same name cannot be set here. Options that are not given have their "
-                   "defaults, also when an entry is replaced.",
+    .description =
+        "The entry is kept in the store: every process that works on it makes its ticks, "
+        "each exactly once, from the next one on. An entry of the configuration with "
+        "the same name cannot be set here. Options that are not given have their "
+        "defaults, also when an entry is replaced.",
     .options = SET_OPTIONS,
     .options_size = sizeof(struct set_options),
     .examples =

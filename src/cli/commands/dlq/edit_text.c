@@ -1,3 +1,4 @@
+/* edit_text.c - runs an editor on a temporary file. */
 #include "cli/commands/dlq/edit_text.h"
 
 #include <errno.h>

@@ -9,8 +9,8 @@
 
 /* Opens `text` in $VISUAL, $EDITOR or vi, as a file whose name ends in `suffix`, and waits. `ret`
  * (which buf_init has seen) gets what was written; its maximum holds. On success the file is still
- * there, for the caller to remove once the text is safe: nobody likes to write it twice.
- * REDRIVE_E_CANCELLED when the editor fails. */
+ * there, for the caller to remove once the text is stored. REDRIVE_E_CANCELLED when the editor
+ * fails. */
 int edit_text(struct str text, const char *suffix, struct buf *ret, char ret_path[EDIT_PATH_MAX],
               struct redrive_err *err);
 

@@ -24,7 +24,7 @@ static const struct option OPTIONS[] = {
     {0},
 };
 
-/* A question needs somebody who sees it and somebody who answers. */
+/* A question needs a terminal for output and one for input. */
 static bool is_confirmed(struct cli *cli, uint64_t n)
 {
     char answer[16] = "";

@@ -66,7 +66,7 @@ static void check_config(struct doctor *d)
     } else {
         doctor_say(d, DOCTOR_WARN, "configuration", "%s; warnings: %zu, the first: %s", path,
                    d->config->n_warnings, d->config->warnings[0].message);
-        doctor_hint(d, "`redrive config check` tells more");
+        doctor_hint(d, "`redrive config check` shows all of them");
     }
 }
 
@@ -160,9 +160,10 @@ const struct command cmd_doctor = {
         "The exit code is 1 when a check fails. Looked at are the configuration, the schema of the "
         "store and whether it is whole, what would survive a crash, how long its disk takes to "
         "make "
-        "a write durable, free space, who may read the file and "
+        "a write durable, free space, which users can read the file and "
         "other files with secrets, the length of its log, programs of "
-        "tasks, open files, time zones, jobs that nobody takes back or nobody can run, and the "
+        "tasks, open files, time zones, running jobs whose lease has ended, queued jobs of "
+        "undeclared tasks, and the "
         "clock. Nothing in the store is changed, whichever version it has.",
     .examples =
         (const struct example[]){

@@ -1,3 +1,4 @@
+/* host.c - checks of the machine: disk, system, programs, secrets. */
 #include "cli/commands/doctor/private.h"
 
 #include <errno.h>
@@ -81,7 +82,7 @@ static void check_sync(struct doctor *d, const char *folder)
     const int64_t us = time_sync(folder);
     if (us < 0) {
         doctor_say(d, DOCTOR_FAIL, "disk", "cannot write to %s: %s", folder, strerror(errno));
-        doctor_hint(d, "the log of the store stands there: make the folder writable");
+        doctor_hint(d, "the log of the store is there: make the folder writable");
         return;
     }
     const bool slow = us > SYNC_SLOW_US;

@@ -39,7 +39,7 @@ struct doctor {
     size_t n;
 };
 
-/* Adds a finding; those that find no room are left out. */
+/* Adds a finding; those that do not fit are left out. */
 void doctor_say(struct doctor *d, enum health_level level, const char *check, const char *format,
                 ...) __attribute__((format(printf, 4, 5)));
 /* Adds a hint to the last one. */

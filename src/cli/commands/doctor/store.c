@@ -1,3 +1,4 @@
+/* store.c - checks of the store and of the jobs in it. */
 #include "cli/commands/doctor/private.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@
  * is held by a reader. */
 #define LOG_LONG_BYTES (INT64_C(64) * 1024 * 1024)
 
-/* Leases are looked at every second by whoever works. */
+/* Every worker looks at leases once a second. */
 #define STUCK_MS 60000
 
 /* A clock that runs ahead by less is of no account. */
@@ -220,7 +221,7 @@ static void check_stuck(struct doctor *d)
     }
     char span[WHEN_TEXT_MAX];
     if (stuck > 0) {
-        doctor_say(d, DOCTOR_WARN, "leases", "running jobs that nobody takes back: %zu, since %s",
+        doctor_say(d, DOCTOR_WARN, "leases", "running jobs whose lease has ended: %zu, since %s",
                    stuck, when_span(d->now_ms - oldest_ms, span));
         doctor_hint(d, "no process works on this store: start `redrive work`");
     } else {
@@ -257,7 +258,7 @@ static bool is_published(const struct shared_page *rows, struct str task)
     return false;
 }
 
-/* Collects the tasks of queued jobs that nobody has declared, here or elsewhere. */
+/* Collects the tasks of queued jobs that are not declared, here or in another process. */
 static bool find_undeclared(struct doctor *d, const struct shared_page *rows, struct names *ret)
 {
     struct job_filter filter = {.states = 1u << REDRIVE_STATE_QUEUED, .limit = STORE_PAGE_MAX};
@@ -292,7 +293,7 @@ static void check_tasks(struct doctor *d)
         for (size_t i = 0; i < names.n; i++)
             buf_printf(&list, "%s%s", i ? ", " : "", names.items[i]);
         if (names.n > 0) {
-            doctor_say(d, DOCTOR_WARN, "tasks", "queued jobs of tasks that nobody declares: %s%s",
+            doctor_say(d, DOCTOR_WARN, "tasks", "queued jobs of undeclared tasks: %s%s",
                        buf_cstr(&list), names.more ? ", …" : "");
             doctor_hint(d, "declare them under `tasks:`, or connect workers that know them");
         } else {

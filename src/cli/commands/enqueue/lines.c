@@ -1,3 +1,4 @@
+/* lines.c - a job for each line of a file. */
 #include "cli/commands/enqueue/private.h"
 
 #include <errno.h>

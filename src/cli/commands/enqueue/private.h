@@ -14,8 +14,8 @@ void enqueue_put_answer(const struct cli *cli, const struct submit_answer *answe
                         struct buf *out);
 
 /* Warns of a task that is neither declared in the configuration nor published in the store, with
- * the nearest one: its jobs wait for somebody who runs it, and are more likely a slip. Where no
- * task is known at all every name is as good. */
+ * the nearest one: its jobs wait until a worker runs it, and its name is more likely a slip. Where
+ * no task is known at all, there is no warning. */
 void enqueue_check_task(struct cli *cli, const struct session *session, struct str name);
 
 /* Submits each line of `input` as a payload of a job like `pattern`, ENQUEUE_BATCH of them in one

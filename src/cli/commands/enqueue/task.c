@@ -1,3 +1,4 @@
+/* task.c - warns of a task that is not declared. */
 #include "cli/commands/enqueue/private.h"
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ static void warn(struct cli *cli, const struct words *known, struct str name)
     const char *nearest = words_nearest(known, name);
     (void)err_set(&warning, REDRIVE_E_UNKNOWN, "no task '%.*s' is declared", (int)name.len,
                   name.ptr);
-    err_detail(&warning, "the job waits for somebody who runs it");
+    err_detail(&warning, "the job waits until a worker runs this task");
     if (nearest)
         err_hint(&warning, "did you mean '%s'? strict_tasks refuses others", nearest);
     else

@@ -1,3 +1,4 @@
+/* wait.c - waits for the end of a job and prints its result. */
 #include "cli/commands/enqueue/private.h"
 
 #include "base/err.h"
@@ -91,8 +92,8 @@ static int blame(const struct job_status *status, struct redrive_err *err)
     return REDRIVE_E_JOB_FAILED;
 }
 
-/* The id stands there before the wait, so that whoever ends it knows what it was about; JSON is
- * one object, with the state in the end. */
+/* The id is printed before the wait, so that a user who ends the wait has it; JSON is one object,
+ * with the state at the end. */
 int enqueue_wait(struct cli *cli, struct store *store, const struct job_spec *spec,
                  struct submit_answer *a, int64_t timeout_ms, struct redrive_err *err)
 {

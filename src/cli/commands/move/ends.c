@@ -1,3 +1,4 @@
+/* ends.c - opens both stores and checks that they are two. */
 #include "cli/commands/move/ends.h"
 
 #include <inttypes.h>
@@ -33,7 +34,7 @@ static struct str prefix_of(const char *url)
     return at ? (struct str){at + 1, strcspn(at + 1, "&#")} : (struct str){0};
 }
 
-/* KIND://USER:PASSWORD@HOST/PLACE?QUERY loses what may be secret, and who it is. */
+/* KIND://USER:PASSWORD@HOST/PLACE?QUERY loses what may be secret, and the user's name. */
 static void name_url(struct move_end *end)
 {
     struct buf shown;
@@ -159,7 +160,7 @@ static int check_servers(const struct move_end *from, const struct move_end *to,
     return is_same ? same_store(from, to, err) : rc;
 }
 
-/* What has just been made has a path that can be told in full. */
+/* A file that has just been made has a full path that can be shown. */
 static int name_made(struct move_end *end, struct redrive_err *err)
 {
     int rc = store_ops(end->store)->facts(end->store, &end->facts, err);

@@ -126,7 +126,8 @@ static void put_text(const struct store_move *o, struct buf *out)
                r->jobs, r->attempts, r->by_state[REDRIVE_STATE_DEAD_LETTER]);
     for (size_t i = 0; i < N_ROWS; i++)
         buf_printf(out, " %s %" PRIu64 ",", ROWS[i].text, r->rows[ROWS[i].kind]);
-    buf_printf(out, " counters %" PRIu64 ", held keys %" PRIu64 "\n", r->counters, r->held_keys);
+    buf_printf(out, " counters %" PRIu64 ", remembered keys %" PRIu64 "\n", r->counters,
+               r->held_keys);
     buf_printf(out, "  hash %s", content_text(&r->from, hash));
     if (!dry_run)
         buf_puts(out, copy_is_same(r) ? ", checked in both" : ", not the same in both");
@@ -150,7 +151,7 @@ static int print_move(struct cli *cli, const struct store_move *o, struct redriv
             " are missing, %" PRIu64 " other differences",
             r->differing, r->missing, r->others);
     err_detail(err, "the first: %s", r->difference);
-    err_hint(err, "has somebody worked on one of them? Nothing was overwritten");
+    err_hint(err, "did a process use one of the stores meanwhile? Nothing was overwritten");
     return REDRIVE_E_STATE;
 }
 
@@ -225,7 +226,7 @@ const struct command cmd_move = {
         "only read: remove it when the new store is in use.\n"
         "\n"
         "Stop every process that uses one of the two stores first: a worker that is alive is a "
-        "reason to refuse. The copy goes in units that are whole, so that it may be interrupted "
+        "reason to refuse. The copy goes in whole transactions, so that it may be interrupted "
         "in any way; the same command then goes on with the rest. What the destination has is "
         "never overwritten. At the end both stores are read again and compared, by counts and by "
         "a hash over everything; the exit code is 1 when they differ, and what differs first is "

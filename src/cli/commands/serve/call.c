@@ -51,9 +51,9 @@ int serve_calls_init(struct serve *serve, struct redrive_err *err)
     return rc == 0 ? 0 : err_set(err, REDRIVE_E_IO, "cannot start serving: %s", uv_strerror(rc));
 }
 
-/* ---- Whom to tell ---------------------------------------------------------------------------- */
+/* ---- Notifications ------------------------------------------------------------------------- */
 
-/* Whoever has cancelled it has done so here: its run need not wait for a heartbeat. */
+/* The job was cancelled in this process: its run need not wait for a heartbeat. */
 static void end_runs(struct serve *serve, int64_t seq)
 {
     pthread_mutex_lock(&serve->mutex);

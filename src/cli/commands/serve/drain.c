@@ -1,5 +1,5 @@
-/* drain.c - the end of HTTP: remote workers may settle what they claimed here. What they
- * settle at another server is not heard of here, so the store is asked now and then. */
+/* drain.c - the end of HTTP: remote workers may settle what they claimed here. This process is not
+ * notified of what they settle at another server, so it asks the store now and then. */
 #include "cli/commands/serve/private.h"
 
 #include "base/time/clock.h"

@@ -17,7 +17,7 @@ static int load_passwords(const struct serve *serve, const struct config *config
     return faktory_passwords_load(config, serve->options->faktory_passwords, environ, ret, err);
 }
 
-/* Tokens keep strangers out of HTTP; this port must not be open beside it. */
+/* HTTP needs tokens; this port must not be open beside it. */
 static int check_passwords(const struct config *config, const char *address,
                            const struct faktory_passwords *passwords, struct redrive_err *err)
 {

@@ -1,4 +1,4 @@
-/* listen.c - where clients come in: HTTP, and all servers together. */
+/* listen.c - opens and closes the HTTP server, and all servers together. */
 #include "cli/commands/serve/private.h"
 
 #include "cli/shared/open_files.h"

@@ -1,3 +1,4 @@
+/* lock.c - takes and releases the lock of a server. */
 #include "cli/commands/serve/lock.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* lock.h - one server for one SQLite file.
  *
  * A server keeps a lock on `FILE.serve-lock`, which holds its process id for people to read. The
- * kernel lets go of it with the process, however that ends; the file stays. Workers and commands
+ * kernel releases it with the process, however that ends; the file stays. Workers and commands
  * share the store without it. Other stores have many servers and no lock.
  */
 #ifndef CLI_COMMANDS_SERVE_LOCK_H

@@ -5,9 +5,9 @@
  *           signals, timers ┘                        └─► pool_wake (on_ready)
  *
  * Everything here belongs to the loop's thread, but for what the mutex guards: the committer's
- * thread looks there for whom to tell.
+ * thread finds the pools and notifiers there.
  *
- * A configuration is used by many. The pool, the notifier and each request go on with the one they
+ * A configuration has many users. The pool, the notifier and each request go on with the one they
  * began with to their end, so after a reload there may be several pools and notifiers. Each holds
  * it; the last one frees it.
  */
@@ -124,7 +124,7 @@ struct serve {
         bool is_leaving;
         bool has_left;
 
-        /* Of those who work through the doors. */
+        /* The rows of remote workers. */
         struct serve_call remote_call;
         struct remote_workers_op remote_op;
         struct arena remote_arena;
@@ -156,7 +156,7 @@ int serve_calls_init(struct serve *serve, struct redrive_err *err);
 /* Hands the operation in; call->answered is called on the loop. */
 void serve_send(struct serve_call *call, struct op *op);
 
-/* For engine_options and committer_options: whom to tell. The context is the struct serve. */
+/* Callbacks of engine_options and committer_options. The context is the struct serve. */
 void serve_on_event(const struct engine_event *event, void *ctx);
 void serve_on_alert(const struct alert_event *event, void *ctx);
 void serve_on_ready(void *ctx);
@@ -186,7 +186,7 @@ void serve_stop_pools(struct serve *serve, int64_t grace_ms);
  * (commands/serve/worker_row.c) --------- */
 
 void serve_row_init(struct serve *serve);
-/* Takes the rows away; true when they are gone, or could not be. To be called until then. */
+/* Removes the rows; true when they are gone, or could not be removed. To be called until then. */
 bool serve_row_leave(struct serve *serve);
 
 /* ---- The end of HTTP (commands/serve/drain.c) ---------------------------------------------- */
@@ -198,21 +198,21 @@ void serve_drain_http(struct serve *serve, int64_t grace_ms);
 /* When no operation is under way any more. */
 void serve_drain_release(struct serve *serve);
 
-/* ---- Where clients come in (commands/serve/listen.c) --------------------------------------- */
+/* ---- Listening (commands/serve/listen.c) --------------------------------------------------- */
 
 int serve_open_servers(struct serve *serve, struct redrive_err *err);
 /* Reads the certificate that the configuration names into serve->tls, or NULL. */
 int serve_load_tls(struct serve *serve, struct redrive_err *err);
 /* Hands out no more work, and says so to /ready and to workers. Clients can still connect. */
 void serve_quiet_servers(struct serve *serve);
-/* How many clients each server may let in at one time: as many as the configuration says, and the
+/* How many clients each server may accept at one time: as many as the configuration says, and the
  * limit on open files allows. */
 uint32_t serve_clients_allowed(const struct config *config);
 
 /* ---- The Faktory server (commands/serve/faktory.c) ----------------------------------------- */
 
 int serve_open_faktory(struct serve *serve, struct redrive_err *err);
-/* Tells Faktory workers to go; they may settle until they have gone or the grace is over. */
+/* Asks Faktory workers to exit; they may settle until they have gone or the grace is over. */
 void serve_drain_faktory(struct serve *serve, int64_t grace_ms);
 /* Once it has drained, ends what Faktory clients have under way; true when it is over. To be called
  * until then. */
@@ -226,10 +226,10 @@ void serve_reload_faktory(struct serve *serve, const struct config *config);
 /* ---- Another configuration (commands/serve/reload.c) --------------------------------------- */
 
 void serve_reload(struct serve *serve);
-/* Holds the configuration of something that did not come to be, and that closes itself on the loop
- * meanwhile, until the loop has ended. */
+/* Holds the configuration of a pool or notifier that failed to start, and that closes itself on the
+ * loop meanwhile, until the loop has ended. */
 void serve_keep_config(struct serve *serve, struct config *config);
-/* After the loop: lets go of all. */
+/* After the loop: releases all of them. */
 void serve_release_kept(struct serve *serve);
 
 /* ---- The end (commands/serve/serve.c) ------------------------------------------------------ */

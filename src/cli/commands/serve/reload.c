@@ -1,7 +1,7 @@
 /* reload.c - SIGHUP: another configuration, without losing a job or a connection.
  *
  * The file is read and checked; a bad one is refused, and nothing changes. A good one is put into
- * force in the engine, as an operation, and then given to the doors, the notifier and the pool. A
+ * force in the engine, as an operation, and then given to the servers, the notifier and the pool. A
  * pool is replaced only if the way in which tasks are run has changed: the new one takes jobs at
  * once, the former one lets its jobs end.
  */
@@ -195,7 +195,7 @@ static int prepare(struct serve *serve, struct redrive_err *err)
         rc = reload_op_init(&serve->reload.op, config, err);
     if (rc < 0)
         return rc;
-    /* Before the engine looks at its alerts: each is told once. */
+    /* Before the engine looks at its alerts: each is sent once. */
     rc = serve_start_notifier(serve, config, err);
     if (rc < 0)
         reload_op_release(&serve->reload.op);

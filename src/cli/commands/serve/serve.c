@@ -39,8 +39,8 @@ static void close_handles(struct serve *serve)
     uv_close((uv_handle_t *)&serve->async, NULL);
 }
 
-/* First those who hand operations in, then who carries them out. Notifiers go after whoever may
- * still tell them something. */
+/* First the parts that hand operations in, then the committer, which carries them out. Notifiers
+ * stop last, because the others may still send alerts. */
 static void close_all(struct serve *serve)
 {
     http_server_stop(serve->http);
@@ -121,7 +121,7 @@ static int start(struct serve *serve, struct redrive_err *err)
     return rc;
 }
 
-/* Who answers for jobs says at the start if they can be lost. */
+/* Warns at the start if the store can lose jobs. */
 static void warn_of_loss(const struct session *session)
 {
     struct store_facts facts = {0};
@@ -154,7 +154,7 @@ static int open_store(struct serve *serve, struct redrive_err *err)
     if (rc == 0 && (!(serve->run_times = run_times_new()) ||
                     !(serve->remote = remote_workers_new()) || !(serve->held = held_jobs_new())))
         rc = err_nomem(err);
-    /* Before the engine first looks: an alert is told once. */
+    /* Before the engine first looks: an alert is sent once. */
     if (rc == 0)
         rc = serve_start_notifier(serve, serve->config, err);
     if (rc == 0)
@@ -231,7 +231,7 @@ static void release(struct serve *serve)
 static int run_serve(struct cli *cli, struct redrive_err *err)
 {
     struct serve serve = {.options = invocation_options(&cli->invocation), .cli = cli, .lock = -1};
-    /* The jobs matter more than whoever has stopped reading. */
+    /* A closed pipe of the log must not end the server. */
     signal(SIGPIPE, SIG_IGN);
     open_files_raise();
     pthread_mutex_init(&serve.mutex, NULL);
@@ -263,11 +263,11 @@ static const struct option OPTIONS[] = {
     {.name = "faktory",
      INTO_STRING(struct serve_options, faktory),
      .placeholder = "ADDR",
-     .help = "where Faktory clients come in: HOST:PORT, or off; as listen.faktory"},
+     .help = "where Faktory clients connect: HOST:PORT, or off; as listen.faktory"},
     {.name = "faktory-passwords",
      INTO_STRING(struct serve_options, faktory_passwords),
      .placeholder = "FILE",
-     .help = "what Faktory clients must know: a line each, PASSWORD or TENANT PASSWORD"},
+     .help = "passwords of Faktory clients: a line each, PASSWORD or TENANT PASSWORD"},
     {.name = "no-work",
      INTO_FLAG(struct serve_options, no_work),
      .help = "run no jobs in this process, whatever the tasks say"},
@@ -308,7 +308,7 @@ const struct command cmd_serve = {
         "with errors is refused, and the log says why. The store, the addresses and the log need a "
         "restart.\n"
         "\n"
-        "SIGINT or SIGTERM hands out no more work and lets the jobs in hand end, those of remote "
+        "SIGINT or SIGTERM hands out no more work and lets running jobs end, those of remote "
         "workers too, for as long as --grace says; /ready answers 503 meanwhile, for listen.drain "
         "at least. The second "
         "one stops them at once. A job that was stopped is released, and has not used an "

@@ -1,4 +1,4 @@
-/* worker_pools.c - pools that run jobs and notifiers that carry alerts, one for each configuration.
+/* worker_pools.c - pools that run jobs and notifiers that send alerts, one for each configuration.
  */
 #include "cli/commands/serve/private.h"
 

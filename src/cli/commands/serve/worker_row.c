@@ -1,6 +1,6 @@
-/* worker_row.c - a server that runs no jobs itself still settles those of remote workers, and tells
- * the store how that goes; one that does has a pool which tells. And it tells of the remote workers
- * themselves, who cannot. */
+/* worker_row.c - the rows of workers that a server writes to the store. A server that runs no jobs
+ * itself writes its own row, because it settles jobs of remote workers; where it has a pool, the
+ * pool does. It also writes the rows of remote workers, which have no access to the store. */
 #include "cli/commands/serve/private.h"
 
 /* ---- Itself ---------------------------------------------------------------------------------- */
@@ -22,7 +22,7 @@ static void tell(struct serve *serve)
     serve_send(&serve->row.call, &serve->row.op.op);
 }
 
-/* ---- Those who work through its doors -------------------------------------------------------- */
+/* ---- Remote workers ------------------------------------------------------------------------ */
 
 static void on_remote_told(struct serve_call *call)
 {
@@ -31,7 +31,7 @@ static void on_remote_told(struct serve_call *call)
     serve->row.is_remote_under_way = false;
 }
 
-/* One batch at a time; true when there was nothing to tell. */
+/* One batch at a time; true when there was nothing to write. */
 static bool tell_of_remote(struct serve *serve)
 {
     struct remote_worker *workers;

@@ -134,11 +134,11 @@ static int run_live(struct top *top, struct redrive_err *err)
     return 0;
 }
 
-/* A program that asked for JSON is better told than given a drawing. */
+/* A program that asked for JSON gets an error rather than a drawing. */
 static int refuse_json(struct redrive_err *err)
 {
     (void)err_set(err, REDRIVE_E_USAGE, "top draws for people and has no --json");
-    err_hint(err, "`redrive stats --json` has the figures");
+    err_hint(err, "`redrive stats --json` has the numbers");
     return REDRIVE_E_USAGE;
 }
 
@@ -165,7 +165,7 @@ const struct command cmd_top = {
     .description = "Shows queues by state, throughput of the last minute, breakers that are not "
                    "closed, workers and the latest dead letters, and renews them until `q` is "
                    "pressed. It only reads. Without a terminal it prints one frame, with the rates "
-                   "of one --interval. For programs `redrive stats --json` has the figures.",
+                   "of one --interval. For programs `redrive stats --json` has the numbers.",
     .options = OPTIONS,
     .options_size = sizeof(struct top_options),
     .examples =

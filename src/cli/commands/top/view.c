@@ -1,3 +1,4 @@
+/* view.c - reads a store and draws it as tables. */
 #include "cli/commands/top/view.h"
 
 #include <inttypes.h>
@@ -156,7 +157,7 @@ static void add_queue(struct table *t, const struct job_count *queue, bool pause
                paused ? " (paused)" : "");
 }
 
-/* Lines come by tenant, queue and task: those of a queue stand together. */
+/* Lines come by tenant, queue and task: those of a queue are next to each other. */
 static void draw_queues(const struct top_look *look, unsigned width, bool color, struct buf *out)
 {
     static const struct table_column COLUMNS[] = {

@@ -1,3 +1,4 @@
+/* tally.c - counts what a worker did and what is left, and prints it. */
 #include "cli/commands/work/tally.h"
 
 #include <inttypes.h>

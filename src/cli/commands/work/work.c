@@ -1,4 +1,4 @@
-/* work.c - `redrive work`: takes jobs and has them run. */
+/* work.c - `redrive work`: claims jobs and runs them. */
 #include "cli/commands/commands.h"
 
 #include <inttypes.h>
@@ -276,14 +276,14 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
     if (!work->queues || !work->tasks)
         return err_nomem(err);
     int rc = load(cli, work, err);
-    /* Before the store is touched: who does not start to work sets none up. */
+    /* Before the store is opened: a process that does not start to work must not set one up. */
     if (rc == 0) {
         const struct pool_options wanted = describe_pool(work);
         rc = pool_check(&wanted, err);
     }
     if (rc == 0)
         rc = session_connect(&work->session, &options, err);
-    /* Before the engine first looks: an alert is told once. */
+    /* Before the engine first looks: an alert is sent once. */
     if (rc == 0)
         rc = alerting_start(&work->alerting, &work->loop, work->session.config, &work->session.log,
                             err);
@@ -294,7 +294,7 @@ static int open_all(struct cli *cli, struct work *work, struct redrive_err *err)
     return rc;
 }
 
-/* The notifier goes after whoever may still tell it something. */
+/* The notifier stops last, because the others may still send alerts. */
 static void close_all(struct work *work)
 {
     metrics_server_stop(work->metrics);
@@ -314,7 +314,7 @@ static int run_work(struct cli *cli, struct redrive_err *err)
         .options = invocation_options(&cli->invocation),
         .started_ms = clock_monotonic_ms(),
     };
-    /* The jobs matter more than whoever has stopped reading the log. */
+    /* A closed pipe of the log must not end the worker. */
     signal(SIGPIPE, SIG_IGN);
     name_worker(&work);
     work_tally_init(&work.tally, str_of(work.name));
@@ -391,7 +391,7 @@ const struct command cmd_work = {
         "priority, then the oldest. A task that runs as many as its run.concurrency says is "
         "passed over until one of them ends.\n"
         "\n"
-        "SIGINT or SIGTERM lets the jobs in hand end, for as long as --grace says; the second "
+        "SIGINT or SIGTERM lets running jobs end, for as long as --grace says; the second "
         "one stops them at once. A job that was stopped is released, and has not used an "
         "attempt.\n"
         "\n"
