@@ -1,3 +1,4 @@
+/* page.c - what belongs to pages and filters: releasing, order, limits of ready jobs. */
 #include "store/page.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* row_cache.c - a table with one place for each low part of a seq. */
 #include "store/row_cache.h"
 
 #include <stdlib.h>

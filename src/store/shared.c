@@ -1,3 +1,4 @@
+/* shared.c - whether a shared row takes a put; pages of rows and counters. */
 #include "store/shared.h"
 
 static int64_t at_least_0(int64_t sum)

@@ -1,3 +1,4 @@
+/* store.c - which store a URL means; durability in words. */
 #include "store/store.h"
 
 #include <stdio.h>
