@@ -29,7 +29,7 @@
  *     that the compiler asks.
  *   - Until version 1.0 structs may grow between minor versions: recompile when you upgrade. The
  *     shared libraries are named after major and minor version for that reason, libredrive.so.0.1,
- *     and none takes the place of another; from 1.0 on they have the major version alone.
+ *     and none replaces another; from 1.0 on they have the major version alone.
  */
 #ifndef REDRIVE_H
 #define REDRIVE_H
@@ -379,7 +379,7 @@ struct redrive_breaker_config {
     uint32_t success_threshold;
     double half_open_rate;  /* unless 0: half_open_max probes go, and this share of failures among
                              * them opens it again, less closes it */
-    int64_t probe_lease_ms; /* a probe not heard of for this long has failed */
+    int64_t probe_lease_ms; /* a probe without a result for this long has failed */
     enum redrive_on_open on_open;
     double release_rate;   /* jobs/s let go after closing */
     double release_growth; /* added to it with each healthy second */
@@ -394,7 +394,7 @@ REDRIVE_API int redrive_breaker_config_check(const struct redrive_breaker_config
                                              struct redrive_err *err);
 
 struct redrive_breaker_status {
-    const char *name; /* owned by the handler, lives as long as it */
+    const char *name; /* owned by the handler, valid as long as it */
     enum redrive_breaker_state state;
     uint64_t generation;
     uint32_t failure_count; /* consecutive, counted */
@@ -409,8 +409,8 @@ struct redrive_breaker_status {
 
 /* ---- Outcomes ------------------------------------------------------------------------------
  *
- * What a run has to say for itself. Whatever is known is set; the classification table makes a
- * class of it. Strings are borrowed for the time of the call.
+ * The facts about how a run ended. Whatever is known is set; the classification table makes a class
+ * of it. Strings are borrowed for the time of the call.
  */
 #define REDRIVE_ERROR_TYPES_MAX 64
 
@@ -508,7 +508,7 @@ struct redrive_verdict {
     bool unclassified; /* no row matched: it is taken for transient */
 };
 
-/* The class of an outcome; one in which nothing speaks of failure is a success. A NULL classifier
+/* The class of an outcome; one in which nothing indicates a failure is a success. A NULL classifier
  * has the built-in rows alone; NULL names are all unknown. */
 REDRIVE_API struct redrive_verdict redrive_classify(const struct redrive_classifier *classifier,
                                                     const struct redrive_failure *failure,
@@ -530,7 +530,7 @@ enum redrive_call_result {
     REDRIVE_CALL_SUCCESS,
     REDRIVE_CALL_FAILURE,
     REDRIVE_CALL_NEUTRAL,  /* it failed in a way that says nothing about the service */
-    REDRIVE_CALL_RETURNED, /* it did not come to an end: a probe gives its place back */
+    REDRIVE_CALL_RETURNED, /* it did not come to an end: a probe is given back */
 };
 
 struct redrive_decision {
@@ -539,7 +539,7 @@ struct redrive_decision {
     enum redrive_reason reason;
     enum redrive_class class_;
     enum redrive_severity severity;
-    enum redrive_call_result breaker; /* to be told to the breaker */
+    enum redrive_call_result breaker; /* to be reported to the breaker */
     bool unclassified;
 };
 
@@ -600,12 +600,12 @@ struct redrive_run;     /* one attempt, inside your function; its thread only */
  * which nothing is known: class transient, counted as unclassified.
  *
  * It must return. If an exception, longjmp or pthread_exit leaves redrive_submit, or its thread is
- * cancelled there, the job stays in the handler for ever: its id is REDRIVE_E_EXISTS, its place
+ * cancelled there, the job stays in the handler for ever: its id is REDRIVE_E_EXISTS, its slot
  * under `concurrency` is taken, redrive_handler_stop waits for it without end, and the thread must
  * not call any handler again. */
 typedef int (*redrive_fn)(struct redrive_run *run, void *arg) REDRIVE_NOEXCEPT;
 
-/* What the job is. Pointers live until the function returns. */
+/* What the job is. Pointers are valid until the function returns. */
 REDRIVE_API const char *redrive_run_job_id(const struct redrive_run *run);
 REDRIVE_API const char *redrive_run_task(const struct redrive_run *run);
 REDRIVE_API const void *redrive_run_payload(const struct redrive_run *run, size_t *ret_len);
@@ -687,8 +687,8 @@ struct redrive_clock {
 };
 
 /* Zeroed fields mean the defaults. Everything is copied by redrive_handler_new, strings and what
- * the policy points at too; only the contexts of callbacks are borrowed, as long as the handler
- * lives. */
+ * the policy points at too; only the contexts of callbacks are borrowed, for the lifetime of the
+ * handler. */
 struct redrive_handler_options {
     const char *name;                             /* "redrive" */
     const struct redrive_policy *policy;          /* redrive_policy_init */
@@ -696,7 +696,7 @@ struct redrive_handler_options {
     const struct redrive_classify_row *classify;  /* your rows, before the built-in ones */
     size_t n_classify;
     uint32_t concurrency;    /* runs at one time, by priority, then oldest first; 0: no limit */
-    size_t max_dead_letters; /* 10 000; the oldest makes room, and a counter says so */
+    size_t max_dead_letters; /* 10 000; beyond it the oldest is dropped and counted */
     double healthy_from;     /* the least health_score that is "healthy"; 0.8 */
     double degraded_from;    /* the least that is "degraded"; 0.5 */
     uint64_t seed;           /* of job ids; 0: from the system */
@@ -717,7 +717,7 @@ REDRIVE_API void redrive_handler_free(struct redrive_handler *handler);
  * REDRIVE_E_STOPPING, and waits until all callers have left. It cannot be undone; the dead
  * letters can still be read.
  *
- * Called from inside a job, that is from its function or from the monitor while it tells of this
+ * Called from inside a job, that is from its function or from the monitor during an event of this
  * job, it asks, but does not wait. A monitor that was called by redrive_breaker_trip and its like,
  * or by a submit that is refused, is inside of none: there it waits. */
 REDRIVE_API void redrive_handler_stop(struct redrive_handler *handler);
@@ -763,8 +763,8 @@ struct redrive_result {
 
 REDRIVE_API void redrive_result_release(struct redrive_result *result);
 
-/* Runs `fn` in the calling thread until it succeeds or the policy has had enough. Returns 0 when
- * it completed. `ret` may be NULL; it is filled either way, whatever was in it, and belongs to the
+/* Runs `fn` in the calling thread until it succeeds or the policy gives up. Returns 0 when it
+ * completed. `ret` may be NULL; it is filled either way, whatever was in it, and belongs to the
  * caller.
  *
  *   JOB_FAILED, DEADLINE   it ended without success: `ret` says how, and a dead letter was kept if
@@ -772,9 +772,9 @@ REDRIVE_API void redrive_result_release(struct redrive_result *result);
  *                          state failed)
  *   CANCELLED              by redrive_cancel or redrive_handler_stop
  *   INVALID, RANGE, EXISTS, STOPPING, BREAKER_OPEN, NOMEM
- *                          refused: `fn` was not called and the job leaves no trace, neither event
- *                          nor count (state failed). INVALID and RANGE: a field or the policy is
- *                          wrong; EXISTS: a live job has this id; BREAKER_OPEN: on_open is reject
+ *                          refused: `fn` was not called, and there is neither event nor count
+ *                          (state failed). INVALID and RANGE: a field or the policy is wrong;
+ *                          EXISTS: a live job has this id; BREAKER_OPEN: on_open is reject
  *
  * Time spent parked or waiting for a turn does not count for total_timeout, but does for the
  * deadline. A function may submit to its own handler: the inner job needs no further turn. */
@@ -831,7 +831,7 @@ struct redrive_step_options {
     bool is_nested;
 };
 
-/* Lets a job in. All that `job` points at must live until redrive_step_end. NULL when it is
+/* Accepts a job. All that `job` points at must be valid until redrive_step_end. NULL when it is
  * refused: `err` says why, with the codes of redrive_submit. `options` may be NULL. */
 REDRIVE_API struct redrive_step *redrive_step_begin(struct redrive_handler *handler,
                                                     const struct redrive_job *job,
@@ -849,7 +849,7 @@ REDRIVE_API enum redrive_step_type redrive_step_next(struct redrive_step *step,
  * Without such an attempt it does nothing. */
 REDRIVE_API void redrive_step_done(struct redrive_step *step,
                                    const struct redrive_failure *failure);
-/* The job, for redrive_run_attempt and its like; lives as long as the step. */
+/* The job, for redrive_run_attempt and its like; valid as long as the step. */
 REDRIVE_API struct redrive_run *redrive_step_run(struct redrive_step *step);
 /* Frees the step. Returns what redrive_submit would, and fills `ret`, unless it is NULL, likewise.
  * A job that has not come to its end is cancelled. */
@@ -858,8 +858,8 @@ REDRIVE_API int redrive_step_end(struct redrive_step *step, struct redrive_resul
 /* ---- Dead letters of a handler --------------------------------------------------------------
  *
  * Kept in memory, oldest first, one for each job id: a later job with the same id that dies too
- * takes the place of the earlier. An entry older than its policy's dlq_retention_days goes by
- * itself (0: stays until removed).
+ * replaces the earlier. An entry older than its policy's dlq_retention_days goes by itself (0:
+ * stays until removed).
  */
 
 #define REDRIVE_HISTORY_MAX 100
@@ -875,7 +875,7 @@ struct redrive_attempt_info {
 
 /* Absent strings are NULL. */
 struct redrive_dead_letter {
-    uint64_t seq; /* its place: rises with each entry that is added, never used again */
+    uint64_t seq; /* its position: rises with each entry that is added, never used again */
     const char *id;
     const char *task;
     const char *service;
@@ -987,9 +987,9 @@ REDRIVE_API int redrive_dlq_groups(struct redrive_handler *handler,
 
 /* ---- Breakers, health and metrics of a handler ----------------------------------------------
  *
- * A breaker is made by its service's first job, or by redrive_breaker_configure, and lives as
- * long as the handler: name services after what is called, not after whom it is called for. The
- * functions that take a service return NOT_FOUND while it has no breaker.
+ * A breaker is made by its service's first job, or by redrive_breaker_configure, and is kept as
+ * long as the handler: name a service after what is called, not after the user or customer it is
+ * called for. The functions that take a service return NOT_FOUND while it has no breaker.
  */
 
 /* Gives a service its own breaker configuration, which is copied. STATE after its first job. */
@@ -1022,8 +1022,9 @@ struct redrive_health {
 };
 REDRIVE_API void redrive_health_get(struct redrive_handler *handler, struct redrive_health *ret);
 
-/* Whatever has come in has ended or is inside: jobs_received + jobs_redriven = jobs_completed +
- * jobs_dlq + jobs_failed + jobs_cancelled + running + waiting + parked + queued. */
+/* Every job that was accepted has ended or is inside: jobs_received + jobs_redriven =
+ * jobs_completed + jobs_dlq + jobs_failed + jobs_cancelled + running + waiting + parked +
+ * queued. */
 struct redrive_metrics {
     uint64_t jobs_received;
     uint64_t jobs_redriven; /* from the dead letters */

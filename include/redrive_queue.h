@@ -1,10 +1,10 @@
 /* redrive_queue.h - the durable queue of Redrive for C programs: submit jobs, and work them with
  * functions.
  *
- * redrive.h retries within one call of one process. Here jobs live in a store, survive the process,
- * and are shared with everybody else who uses the store: other processes of this program, `redrive
- * enqueue`, `redrive work`, `redrive dlq`. Policies, failure classes, breakers and limits are those
- * of the configuration; a task that it does not have gets the defaults.
+ * redrive.h retries within one call of one process. Here jobs are kept in a store, survive the
+ * process, and are shared with all other users of the store: other processes of this program,
+ * `redrive enqueue`, `redrive work`, `redrive dlq`. Policies, failure classes, breakers and limits
+ * are those of the configuration; a task that it does not have gets the defaults.
  *
  *     struct redrive_queue *q;
  *     redrive_queue_open(&(struct redrive_queue_options){.store = "sqlite:mail.db"}, &q, &err);
@@ -20,8 +20,8 @@
  *   - Delivery is at least once: when a process dies, its jobs are taken back as soon as their
  *     leases have ended, and run again. Settling is exactly once.
  *   - After fork() the child must not use its parent's queues.
- *   - Signals are the host's: they are blocked in every thread that the queue starts, but for those
- *     that tell of a fault (SIGSEGV, SIGABRT …).
+ *   - Signals are the host's: they are blocked in every thread that the queue starts, except those
+ *     that report a fault (SIGSEGV, SIGABRT …).
  *
  * Link with libredrive-queue and libredrive: pkg-config redrive-queue names both.
  */
@@ -44,8 +44,8 @@ struct redrive_task_run; /* one run of a job, inside your function; its thread o
  * it must not call the queue. */
 typedef void (*redrive_log_fn)(const char *line, size_t len, void *ctx) REDRIVE_NOEXCEPT;
 
-/* Zeroed fields mean the defaults. Strings are copied; log_ctx is borrowed as long as the queue
- * lives. */
+/* Zeroed fields mean the defaults. Strings are copied; log_ctx is borrowed for the lifetime of the
+ * queue. */
 struct redrive_queue_options {
     const char *store;  /* "sqlite:PATH", "postgres://…", "redis://…", "memory:"; NULL: what the
                            configuration says */
@@ -98,7 +98,7 @@ struct redrive_job_spec {
 /* What became of one of them. */
 struct redrive_submitted {
     int code;                 /* 0, or why it was refused */
-    bool existed;             /* no new job: the one with this id stands for it */
+    bool existed;             /* no new job: the one with this id is the answer */
     enum redrive_state state; /* queued or scheduled; of one that existed, whatever it is now */
     char id[REDRIVE_ID_MAX + 1];
 };
@@ -108,10 +108,10 @@ enum redrive_submit_flags {
 };
 
 /* Submits `n` jobs in one commit. Without REDRIVE_SUBMIT_WHOLE the good ones of a batch are taken
- * whatever the others are. `ret` has room for `n` answers, or is NULL.
+ * whatever the others are. `ret` has space for `n` answers, or is NULL.
  *
  * 0 when every job was taken, or had been before. Otherwise the code of the first that was refused,
- * with its place in `err`: INVALID, RANGE, PARSE, TOO_BIG, TOO_DEEP (of the payload), UNKNOWN
+ * with its position in `err`: INVALID, RANGE, PARSE, TOO_BIG, TOO_DEEP (of the payload), UNKNOWN
  * (strict_tasks), BREAKER_OPEN (on_open: reject), NOMEM. Of them all: STOPPING, the queue is being
  * closed; IO, the store could take none of them; if the hint of `err` says so it may have done so
  * nevertheless, and ids or unique keys make it safe to submit them again. */
@@ -149,8 +149,8 @@ REDRIVE_API int redrive_queue_job(struct redrive_queue *queue, const char *id,
                                   struct redrive_job_status *ret, struct redrive_err *err);
 REDRIVE_API void redrive_queue_job_release(struct redrive_job_status *status);
 
-/* Cancels a job that has not ended. One that runs is told at its worker's next heartbeat, and what
- * it says then does not count. NOT_FOUND; STATE: it has ended. */
+/* Cancels a job that has not ended. A running one is asked to stop at its worker's next heartbeat,
+ * and its outcome does not count. NOT_FOUND; STATE: it has ended. */
 REDRIVE_API int redrive_queue_cancel(struct redrive_queue *queue, const char *id,
                                      struct redrive_err *err);
 
@@ -159,34 +159,34 @@ REDRIVE_API int redrive_queue_cancel(struct redrive_queue *queue, const char *id
 /* Your work, called from a thread of redrive_queue_work. Return 0 for success. For failure return a
  * negative errno (-ECONNREFUSED), or call redrive_task_run_fail() with what is known and return its
  * value. Any other value is a failure about which nothing is known: class transient, counted as
- * unclassified. What becomes of the job is its policy's to say.
+ * unclassified. The policy decides what happens to the job.
  *
  * It must return. An exception that leaves it ends the program; after a pthread_exit or a longjmp
- * the job keeps its lease, its place is lost, and redrive_queue_work does not return any more.
+ * the job keeps its lease, its slot is lost, and redrive_queue_work does not return any more.
  *
- * Signals are blocked while it runs, but for those that tell of a fault. A program that it starts
+ * Signals are blocked while it runs, except those that report a fault. A program that it starts
  * inherits that: give it a mask of its own, by posix_spawnattr_setsigmask or before exec. */
 typedef int (*redrive_task_fn)(struct redrive_task_run *run, void *arg) REDRIVE_NOEXCEPT;
 
 /* Zeroed fields mean the defaults. */
 struct redrive_handle_options {
     uint32_t concurrency; /* runs at one time in this process, a thread each; 0: 1 */
-    int64_t timeout_ms;   /* a run is told to end after so long; 0: never */
+    int64_t timeout_ms;   /* a run is asked to end after so long; 0: never */
     /* The delay before retry n of a job that this process has run, in place of the strategy of the
      * job's policy; the policy's other fields hold, min_delay and max_delay too, and so does a rule
      * for a failure class. NULL: as the policy says. Called from a thread of the queue while the
      * store is in use: it must be quick, and must not call the queue. A job whose lease was lost is
      * taken back by any process, and waits as its policy says. */
     redrive_delay_fn delay;
-    void *delay_ctx; /* borrowed as long as the queue lives */
+    void *delay_ctx; /* borrowed for the lifetime of the queue */
 };
 
 #define REDRIVE_CONCURRENCY_MAX 1024
 
-/* From now on this process runs the jobs of `task` by calling `fn` with `arg`, which is borrowed as
- * long as the queue lives. NULL options mean all defaults. Before redrive_queue_work only: STATE
- * while it works. EXISTS: the task has a function. INVALID; RANGE; TOO_BIG: its name is too long;
- * NOMEM. UNKNOWN: the configuration says strict_tasks and does not have the task. */
+/* From now on this process runs the jobs of `task` by calling `fn` with `arg`, which is borrowed
+ * for the lifetime of the queue. NULL options mean all defaults. Before redrive_queue_work only:
+ * STATE while it works. EXISTS: the task has a function. INVALID; RANGE; TOO_BIG: its name is too
+ * long; NOMEM. UNKNOWN: the configuration says strict_tasks and does not have the task. */
 REDRIVE_API int redrive_queue_handle(struct redrive_queue *queue, const char *task,
                                      redrive_task_fn fn, void *arg,
                                      const struct redrive_handle_options *options,
@@ -199,7 +199,7 @@ enum redrive_work_flags {
 };
 
 /* Takes jobs and runs them until redrive_queue_stop, or until there is nothing to do. Starts a
- * thread for each place of each function; the calling thread extends leases and waits. Nothing is
+ * thread for each slot of each function; the calling thread extends leases and waits. Nothing is
  * polled: a thread without a job sleeps until there is one. Periodic tasks of the configuration
  * tick, also in a queue that is only open.
  *
@@ -208,7 +208,7 @@ enum redrive_work_flags {
  * redrive_task_run_cancelled() become true, and what it returns does not count.
  *
  * A store in trouble (a full disk, a locked file) does not end the work: what has ended is kept and
- * tried again, and the log tells of it.
+ * tried again, and the log says so.
  *
  * 0 after a stop or when idle; every run has returned and was settled by then, unless the store
  * would not take it: those are in the log, and run again when their lease has ended. STATE: another
@@ -218,7 +218,7 @@ REDRIVE_API int redrive_queue_work(struct redrive_queue *queue, unsigned flags,
                                    struct redrive_err *err);
 
 /* Makes redrive_queue_work return: no more jobs are taken, and those that run have `grace_ms` to
- * end. Then they are told: redrive_task_run_cancelled() is true, and one that returns a failure
+ * end. Then they are asked to: redrive_task_run_cancelled() is true, and one that returns a failure
  * from then on is released, which costs no attempt; one that returns 0 has succeeded.
  *
  * A C function cannot be killed. Until the last one has returned, redrive_queue_work does not, and
@@ -226,13 +226,14 @@ REDRIVE_API int redrive_queue_work(struct redrive_queue *queue, unsigned flags,
  * end, which counts as an attempt.
  *
  * From any thread, from inside a function, and from a signal handler (it is async-signal-safe).
- * Before redrive_queue_work it makes that return at once. Called again with less it hurries, 0:
- * now. It cannot be undone; to work again, open the queue again. Submits and looks go on. */
+ * Before redrive_queue_work it makes that return at once. Called again with less it shortens the
+ * grace, 0: now. It cannot be undone; to work again, open the queue again. Submits and looks go
+ * on. */
 REDRIVE_API void redrive_queue_stop(struct redrive_queue *queue, int64_t grace_ms);
 
 /* ---- Inside your function ------------------------------------------------------------------- */
 
-/* What the job is. Pointers live until the function returns. */
+/* What the job is. Pointers are valid until the function returns. */
 REDRIVE_API const char *redrive_task_run_id(const struct redrive_task_run *run);
 REDRIVE_API const char *redrive_task_run_task(const struct redrive_task_run *run);
 REDRIVE_API const char *redrive_task_run_queue(const struct redrive_task_run *run);
@@ -267,11 +268,11 @@ REDRIVE_API int redrive_task_run_fail(struct redrive_task_run *run,
  * counts. 0, TOO_BIG above REDRIVE_RESULT_MAX, or NOMEM; these leave the earlier result. */
 REDRIVE_API int redrive_task_run_result(struct redrive_task_run *run, const void *data, size_t len);
 
-/* Extends the lease now, to at least `lease_ms` from now (0: as the task says), and so tells
+/* Extends the lease now, to at least `lease_ms` from now (0: as the task says), and so shows
  * whether it is still held. Leases are extended by themselves; this is for a function that is about
  * to do what cannot be undone, or to suspend the process. STATE: it was lost or the job was
- * cancelled, and nothing the function says counts any more. RANGE: negative, or over 100 years. IO:
- * the store could not be asked. */
+ * cancelled, and the outcome of the function does not count any more. RANGE: negative, or over 100
+ * years. IO: the store could not be asked. */
 REDRIVE_API int redrive_task_run_extend(struct redrive_task_run *run, int64_t lease_ms,
                                         struct redrive_err *err);
 

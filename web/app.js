@@ -1,4 +1,4 @@
-// Where it begins: who is it, then the frame, then the page of the address.
+// The start: reads the session, draws the frame, then the page of the address.
 import { get, remove, Problem, Unreachable } from "./api.js";
 import { setServerTime } from "./format.js";
 import { startKeys } from "./keys.js";

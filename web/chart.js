@@ -1,5 +1,5 @@
-// Pictures of figures, as SVG. Lines keep their width when a picture is stretched; words stand beside
-// it as text, so that they are not.
+// Charts as SVG. Lines keep their width when a chart is stretched; words are text beside it, so
+// that they are not stretched.
 import { h, svg } from "./dom.js";
 import { clock, compact, span } from "./format.js";
 import { label } from "./states.js";
@@ -70,7 +70,7 @@ const far = (ms) => Math.sqrt(Math.max(ms, 0));
 
 const LABEL_GAP = 46; // between the middles of two labels
 
-// As many of the labels as have room.
+// As many of the labels as fit.
 function labels(points) {
   let last = -LABEL_GAP;
   return points.filter(([x]) => {

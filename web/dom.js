@@ -64,7 +64,7 @@ function patchAttributes(old, fresh) {
     if (!LOCAL.has(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
 }
 
-// What somebody is typing stays.
+// A field that the user is typing in is left alone.
 function patchInput(old, fresh) {
   if (!("checked" in old || "value" in old) || old === document.activeElement) return;
   if ("checked" in old) {

@@ -3,7 +3,7 @@
 
 let offset = 0;
 
-/** Called with a time that the server has just told. */
+/** Called with a time that the server has just sent. */
 export function setServerTime(text) {
   const at = Date.parse(text);
   if (!Number.isNaN(at)) offset = at - Date.now();
@@ -77,7 +77,7 @@ export function count(n) {
   return COUNT.format(n ?? 0);
 }
 
-/** 1234567 → "1.2M", for places where there is no room. */
+/** 1234567 → "1.2M", where there is little space. */
 export function compact(n) {
   return Math.abs(n) < 10000 ? count(n) : COMPACT.format(n);
 }

@@ -1,4 +1,4 @@
-// The keyboard. Keys act on the page; while somebody types in a field only Escape does.
+// The keyboard. Keys act on the page; while the user types in a field only Escape does.
 import { h } from "./dom.js";
 import { go, refresh } from "./router.js";
 import { ROUTES } from "./routes.js";

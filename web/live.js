@@ -58,7 +58,7 @@ document.addEventListener("visibilitychange", () => {
     return;
   }
   open();
-  // Nobody has told what happened meanwhile.
+  // Events of the meantime were missed.
   if (wanted) for (const listener of listeners) listener({ type: "reset" });
 });
 

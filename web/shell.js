@@ -1,4 +1,4 @@
-// The frame around every page: navigation, search, who is logged in, whether the server is there.
+// The frame around every page: navigation, search, the login, whether the server is there.
 import { h, show } from "./dom.js";
 import { shape } from "./states.js";
 import { go } from "./router.js";

@@ -1,5 +1,5 @@
-// The states of a job and of a breaker: each has a colour (style.css) and a shape, so that nobody
-// needs to tell colours apart.
+// The states of a job and of a breaker: each has a colour (style.css) and a shape, so that users
+// need not distinguish colours.
 import { h, svg } from "./dom.js";
 
 export const STATES = ["scheduled", "queued", "running", "retrying", "parked", "completed", "failed", "dead_letter", "cancelled"];

@@ -78,7 +78,7 @@ export async function confirmed(title, text, label = title) {
   return answer === "yes";
 }
 
-/** Does something on the server, tells what came of it, and loads the page again. */
+/** Does something on the server, shows the result, and loads the page again. */
 export async function act(promise, text) {
   try {
     const result = await promise;
@@ -132,7 +132,7 @@ export function jobsLink(filters, text, options = {}) {
   return h("a", { ...options, href: `/ui/jobs?${new URLSearchParams(filters)}` }, text);
 }
 
-/** Tells of a request that can be made with ?text=…, bounded so that a table stays one. */
+/** The first line of a text, cut so that a table stays readable. */
 export function firstLine(text, max = 160) {
   const line = (text ?? "").split("\n", 1)[0];
   return line.length > max ? `${line.slice(0, max)}…` : line;

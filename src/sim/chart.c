@@ -1,3 +1,4 @@
+/* chart.c - draws a comparison as SVG. */
 #include "sim/chart.h"
 
 #include <math.h>
@@ -36,7 +37,7 @@ static const struct look CONFIGURED_LOOK = {"#56b4e9", "12 3 3 3", 2.4};
 
 static const struct look CAPACITY_LOOK = {FAINT, "none", 1};
 
-/* A strategy looks the same in whatever company. */
+/* A strategy looks the same whichever others are compared. */
 static const struct look *look_of(const struct strategy *strategy)
 {
     size_t n;
@@ -225,7 +226,7 @@ static void put_axes(const struct plot *p)
                (TOP + BOTTOM) / 2.0);
 }
 
-/* A capacity far above every line is not worth the room. */
+/* A capacity far above every line is not drawn. */
 static bool shows_capacity(const struct plot *p)
 {
     double capacity = p->comparison->options.capacity_per_s;

@@ -1,3 +1,4 @@
+/* compare.c - runs every strategy and measures it. */
 #include "sim/compare.h"
 
 #include "base/err.h"
@@ -58,7 +59,7 @@ int compare_options_check(const struct compare_options *o, struct redrive_err *e
     return 0;
 }
 
-/* Measures, and tells of the progress. */
+/* Measures, and reports the progress. */
 struct watch {
     const struct compare_options *options;
     struct measure *measure;

@@ -13,7 +13,7 @@
 #define COMPARE_MAX_JOBS        1000000
 #define COMPARE_MAX_STRATEGIES  16
 
-/* Told now and then how many of the jobs of all strategies are done. */
+/* Called now and then with how many of the jobs of all strategies are done. */
 typedef void (*compare_progress_fn)(uint64_t done, uint64_t total, void *ctx);
 
 struct compare_options {

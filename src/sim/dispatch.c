@@ -1,3 +1,4 @@
+/* dispatch.c - starts, parks, probes and releases jobs. */
 #include "sim/world.h"
 
 #include "core/breaker/probe.h"
@@ -122,7 +123,7 @@ static void gather_probes(struct world *w, const struct heap *lane, enum redrive
             dispatch_waits(w, lane->items[i].job);
 }
 
-/* While the breaker is closed nobody asks for probes, and keeping them would cost memory. */
+/* While the breaker is closed no probes are needed, and keeping them would cost memory. */
 static void keep_probes(struct world *w, bool probing)
 {
     if (w->probing == probing)
@@ -164,7 +165,7 @@ static bool may_go(struct world *w, struct breaker_permit *permit)
 {
     if (w->config->breaker_mode == SIM_BREAKER_NONE)
         return true;
-    /* A lapsed probe is told of on its own, before the answer that it leads to. */
+    /* A lapsed probe is an event of its own, before the answer that it leads to. */
     if (breaker_tick(&w->breaker, w->config->breaker, w->now_ms))
         dispatch_breaker_changed(w, false);
     bool may = breaker_allow(&w->breaker, w->config->breaker, w->now_ms, permit);

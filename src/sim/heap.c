@@ -1,3 +1,4 @@
+/* heap.c - a binary heap in an array. */
 #include "sim/heap.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  *
  * The second half of that sentence is what makes a simulation repeatable: two events in the same
  * millisecond always happen in the same order. A heap may have an order of its own instead. Items
- * are never taken out of the middle. Whoever pops one that no longer means anything drops it.
+ * are never taken out of the middle. A caller that pops one that no longer means anything drops it.
  */
 #ifndef SIM_HEAP_H
 #define SIM_HEAP_H

@@ -1,3 +1,4 @@
+/* measure.c - counts the events of a run. */
 #include "sim/measure.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ void measure_release(struct measure *m)
     *m = (struct measure){0};
 }
 
-/* Makes room for `count` elements of `size` bytes; new memory is zeroed. */
+/* Makes space for `count` elements of `size` bytes; new memory is zeroed. */
 static bool reserve(struct measure *m, void **array, size_t *capacity, size_t count, size_t size)
 {
     if (count <= *capacity)

@@ -1,4 +1,4 @@
-/* measure.h - an observer that turns the events of a run into figures.
+/* measure.h - an observer that turns the events of a run into numbers.
  *
  * Calls are counted in the second in which they began. A wasted call is one that failed, or whose
  * worker was lost. Latency is from submit to completion, of the jobs that were submitted during

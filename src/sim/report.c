@@ -1,3 +1,4 @@
+/* report.c - writes a comparison as sentences and JSON. */
 #include "sim/report.h"
 
 #include "base/json/writer.h"

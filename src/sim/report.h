@@ -11,8 +11,8 @@ void comparison_describe(const struct comparison *comparison, struct buf *out);
 /* "8 attempts", the word that is to follow, and what differs: " (your policy: 6)". */
 void comparison_attempts(const struct comparison *comparison, const char *after, struct buf *out);
 
-/* How to read the figures, in one line: who lost no job at the least waste, or that nobody did.
- * A job that was refused at submit is lost as well. */
+/* How to read the numbers, in one line: which strategy lost no job at the least waste, or that none
+ * did. A job that was refused at submit is lost as well. */
 void comparison_read(const struct comparison *comparison, struct buf *out);
 
 /* One object: `options`, as used, and `strategies`, an array in the order of the comparison. */

@@ -1,3 +1,4 @@
+/* run.c - the loop over events, and the streams of randomness. */
 #include "sim/sim.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 #include "core/state.h"
 #include "sim/world.h"
 
-/* No run that goes right is still at work after a thousand years. */
+/* No correct run is still at work after a thousand years. */
 #define LAST_MS (INT64_C(1000) * 365 * 24 * 3600 * 1000)
 
 /* Streams of randomness; the numbers only have to differ. */

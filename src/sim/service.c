@@ -1,3 +1,4 @@
+/* service.c - decides how a call ends, and when. */
 #include "sim/service.h"
 
 #include <errno.h>

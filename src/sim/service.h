@@ -1,4 +1,4 @@
-/* service.h - the thing that jobs call, and that fails.
+/* service.h - the service that jobs call, and that fails.
  *
  * A call is judged when it begins, by the first of these that applies:
  *   outage      refused at once (or it hangs until it times out)
@@ -66,7 +66,7 @@ struct service {
 
 struct service_answer {
     int64_t takes_ms;                      /* at least 1 */
-    const struct redrive_failure *failure; /* NULL: success; lives as long as the service */
+    const struct redrive_failure *failure; /* NULL: success; valid as long as the service */
 };
 
 void service_init(struct service *service, const struct service_config *config, uint64_t seed);

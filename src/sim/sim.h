@@ -6,12 +6,12 @@
  * the functions that the engine and the library call. That is what makes a run evidence about
  * them.
  *
- * Everything that happens is told to an observer, in order. The figures of `redrive simulate` and
- * the checker of the tests are observers and see nothing else.
+ * Everything that happens is an event for an observer, in order. The measurements of `redrive
+ * simulate` and the checker of the tests are observers and see nothing else.
  *
  * A run is a pure function of its configuration: the same seed gives the same events. Arrivals,
- * service, and hands draw from streams of their own, so that two runs which differ only in policy
- * meet the same jobs.
+ * service and interventions by hand draw from streams of their own, so that two runs which differ
+ * only in policy meet the same jobs.
  */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
@@ -38,7 +38,7 @@ struct sim_hands {
     double redrive;   /* of jobs that died: brought back */
     double breaker;   /* interventions a second: the breaker is tripped, disabled or reset */
     int64_t span_ms;  /* how far in the future "later" is, at most */
-    int64_t until_ms; /* afterwards all hands rest, and a breaker held by hand is reset */
+    int64_t until_ms; /* afterwards nothing is done by hand, and a breaker held by hand is reset */
 };
 
 enum sim_event_type {
@@ -54,7 +54,7 @@ enum sim_event_type {
     SIM_BREAKER,   /* the breaker changed its state */
 };
 
-/* Pointers live as long as the call of the observer. */
+/* Pointers are valid during the call of the observer. */
 struct sim_event {
     enum sim_event_type type;
     int64_t at_ms;

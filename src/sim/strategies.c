@@ -1,3 +1,4 @@
+/* strategies.c - the table of strategies and their policies. */
 #include "sim/strategies.h"
 
 #include "core/retry/policy.h"

@@ -21,7 +21,7 @@ struct strategy {
     const char *title; /* in tables and legends */
     struct redrive_backoff backoff;
     enum sim_breaker breaker;
-    const struct strategy_config *configured; /* if set, it stands for `backoff` and attempts */
+    const struct strategy_config *configured; /* if set, it replaces `backoff` and attempts */
 };
 
 #define STRATEGY_CONFIGURED "configured"
@@ -32,11 +32,11 @@ const struct strategy *strategies(size_t *ret_n);
 /* NULL when there is none of that name. */
 const struct strategy *strategy_find(struct str name);
 
-/* Somebody's own configuration as a strategy, which is not in the table. */
+/* The user's own configuration as a strategy, which is not in the table. */
 struct strategy strategy_of_config(const struct strategy_config *configured);
 
-/* The strategy's policy: that many attempts, and no time limit that would decide in its stead; or
- * the configured one as it is. */
+/* The strategy's policy: that many attempts, and no time limit that would end a job earlier; or the
+ * configured one as it is. */
 void strategy_policy(const struct strategy *strategy, uint32_t attempts,
                      struct redrive_policy *ret);
 

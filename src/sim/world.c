@@ -1,3 +1,4 @@
+/* world.c - job rows: submit, move, settle, redrive. */
 #include "sim/world.h"
 
 #include <stdio.h>
@@ -58,7 +59,7 @@ static void tell(struct world *w, const struct sim_event *event)
         w->config->observe(event, w->config->observe_ctx);
 }
 
-/* The bookkeeping of a state, apart from telling of it. */
+/* The bookkeeping of a state, without the event. */
 static void enter_state(struct world *w, uint32_t job, enum redrive_state to)
 {
     struct sim_job *j = &w->jobs[job];

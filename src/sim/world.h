@@ -1,6 +1,6 @@
 /* world.h - the inside of a run; for the files of the simulator only.
  *
- *   world.c     job rows: submit, move, settle, redrive; every change is told to the observer
+ *   world.c     job rows: submit, move, settle, redrive; every change is an event for the observer
  *   dispatch.c  what meets the breaker: start, park, probe, release
  *   run.c       the loop over time
  *
@@ -20,7 +20,7 @@
 enum happening {
     HAPPEN_ARRIVAL,
     HAPPEN_DUE,
-    HAPPEN_ANSWER, /* a call came back, and its worker is free */
+    HAPPEN_ANSWER, /* a call has ended, and its worker is free */
     HAPPEN_LEASE_END,
     HAPPEN_WORKER_BACK,
     HAPPEN_DEADLINE,
@@ -30,8 +30,8 @@ enum happening {
     HAPPEN_KILL,
     HAPPEN_RUN_NOW,
     HAPPEN_REDRIVE,
-    HAPPEN_INTERVENE, /* somebody works the breaker by hand */
-    HAPPEN_REST,      /* all hands rest */
+    HAPPEN_INTERVENE, /* the breaker is moved by hand */
+    HAPPEN_REST,      /* interventions by hand end */
 };
 
 struct sim_job {
@@ -73,7 +73,7 @@ struct world {
     struct rng hands_rng;
     struct service service;
     struct breaker breaker;
-    uint64_t breaker_generation; /* the last that the observer was told of */
+    uint64_t breaker_generation; /* the last that the observer was given */
     int64_t breaker_wake_ms;     /* 0: none on the agenda */
     struct release release;
     int64_t release_wake_ms;
@@ -92,7 +92,7 @@ int64_t world_later_ms(struct world *w);
 /* A new job, unless it is rejected. */
 void world_submit(struct world *w);
 
-/* Moves a job and tells; attempts and process_after_ms have been set. */
+/* Moves a job and calls the observer; attempts and process_after_ms have been set. */
 void world_move(struct world *w, uint32_t job, enum sim_event_type type, enum redrive_state to);
 
 /* Asks decide() and carries its answer out, for a running or a waiting job. */
@@ -110,7 +110,7 @@ void dispatch_waits(struct world *w, uint32_t job);
 bool dispatch_probe_order(const struct heap_item *a, const struct heap_item *b);
 bool dispatch_newest_order(const struct heap_item *a, const struct heap_item *b);
 
-/* To be called whenever the breaker may have changed: tells the observer, plans its next moment,
+/* To be called whenever the breaker may have changed: calls the observer, plans its next event,
  * begins or ends the release of parked jobs. */
 void dispatch_breaker_changed(struct world *w, bool by_hand);
 

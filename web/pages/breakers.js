@@ -1,4 +1,4 @@
-// Circuit breakers: how each stands and why, tripping and resetting by hand.
+// Circuit breakers: the state of each and why, tripping and resetting by hand.
 import { h } from "../dom.js";
 import { get, post, segment } from "../api.js";
 import { count, percent, relative, span } from "../format.js";

@@ -1,4 +1,4 @@
-// The timetable: when each entry runs next.
+// The cron entries: when each runs next.
 import { h } from "../dom.js";
 import { get, remove, segment } from "../api.js";
 import { stamp } from "../format.js";
@@ -28,7 +28,7 @@ export default function cron() {
         e.source === "stored" && button("Remove", () => removeEntry(e.name)) }] : COLUMNS;
       const sorted = [...items].sort((a, b) => ((a.next_tick ?? "9") < (b.next_tick ?? "9") ? -1 : 1));
       return h("div", { class: "page" }, heading("Cron"),
-        items.length === 0 ? empty("The timetable is empty.", "Entries stand under cron in the configuration, or are set by PUT /v1/cron/NAME.")
+        items.length === 0 ? empty("There are no cron entries.", "They are under cron in the configuration, or are set by PUT /v1/cron/NAME.")
           : table(columns, sorted, { key: (e) => e.name, label: "Timetable" }));
     },
   };

@@ -59,7 +59,7 @@ function href(filter) {
 function underWay(runs) {
   return runs.map((run) => h("p", { class: "notice running", "data-key": run.id },
     h("span", null, `Redriving at ${run.rate}: ${count(run.redriven)} of ${count(run.matched)}${run.refused ? `, ${count(run.refused)} refused` : ""}`, gauge(run.redriven + run.refused, run.matched)),
-    mayChange() && button("Stop", () => act(remove(`${BASE}/retries/${segment(run.id)}`), "Stopped; what has not come back is still dead"))));
+    mayChange() && button("Stop", () => act(remove(`${BASE}/retries/${segment(run.id)}`), "Stopped; jobs that were not redriven are still dead"))));
 }
 
 function errorCell(error) {

@@ -48,7 +48,7 @@ function countsPath(filters) {
   return `/counts?${new URLSearchParams([...filters].filter(([name]) => COUNTED.includes(name)))}`;
 }
 
-// A word may be the id of a job, or stand in an error.
+// A word may be the id of a job, or be part of an error.
 async function jobOf(text, signal) {
   if (!text || /\s/.test(text)) return null;
   try {

@@ -55,6 +55,6 @@ export default function tasks() {
   return {
     load: (signal) => get("/tasks", { signal }),
     render: ({ items }) => h("div", { class: "page" }, heading("Tasks"),
-      items.length === 0 ? empty("There is no task yet.", "Tasks stand in the configuration, or come with their first job.") : items.map(card)),
+      items.length === 0 ? empty("There is no task yet.", "Tasks are declared in the configuration, or appear with their first job.") : items.map(card)),
   };
 }
