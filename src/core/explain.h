@@ -55,8 +55,8 @@ void explain_init_failure(struct explain *e, const struct redrive_policy *policy
 bool explain_next(struct explain *e);
 
 /* Goes through all retries, and writes the first `max_rows` of them as "retries", then "class",
- * "then" and "reason": how it ends. "more" says that rows were left out, attempts_min,
- * attempts_usual and attempts_max that jitter decides how many there are. */
+ * "then" and "reason": how it ends. "more" says that rows were left out. attempts_min,
+ * attempts_usual and attempts_max are there when jitter decides how many attempts there are. */
 void explain_write_members(struct explain *e, uint32_t max_rows, struct json_writer *w);
 
 /* Whether the total time-out leaves time for all retries of a job that fails as some class that the

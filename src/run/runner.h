@@ -9,8 +9,8 @@
  *
  * `done` is never called from inside runner_start, and always before runner_stop's callback. It may
  * start, cancel or stop. The exit status of a run that was made to end does not count: it is `timed
- * out`, `cancelled` or `released` even if it managed to end with success in that moment, because a
- * program that exits with 0 on SIGTERM need not have done its work.
+ * out`, `cancelled` or `released` even if it ended with success in that moment. A program that
+ * exits with 0 on SIGTERM need not have done its work.
  */
 #ifndef RUN_RUNNER_H
 #define RUN_RUNNER_H

@@ -177,7 +177,7 @@ void json_put_uint(struct json_writer *w, uint64_t value)
 }
 
 /* The significant digits of a positive number, as few as read back the same, and the power of ten
- * of the first. What stands between the first digit and the others depends on the locale. */
+ * of the first. The character between the first digit and the others depends on the locale. */
 static size_t shortest_digits(double value, char digits[20], int *ret_exponent)
 {
     char text[40];

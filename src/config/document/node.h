@@ -57,7 +57,7 @@ struct node {
 
 /* ---- Making ------------------------------------------------------------------------------ */
 
-/* Reads one YAML document; no document at all gives an empty map. All nodes live in `arena`;
+/* Reads one YAML document; no document at all gives an empty map. All nodes are in `arena`;
  * `source` is borrowed for as long as it. Fails with REDRIVE_E_PARSE and the line, _TOO_BIG,
  * _TOO_DEEP or _NOMEM. */
 int node_from_yaml(struct arena *arena, struct str text, const char *source, struct node **ret,

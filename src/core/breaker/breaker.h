@@ -10,11 +10,11 @@
  *   half_open  at most half_open_max probes are out, each under a lease; success_threshold
  *              successes close it, one failure or one lapsed lease opens it again; after a probe
  *              that proved nothing the next one waits for its turn at release_rate, so that a
- *              service which answers "too many requests" is not asked by everybody at once. While
- *              there is a rule for slow calls, a slow probe has failed.
- *              With half_open_rate half_open_max probes go in all, and are judged together when
- *              all have an answer: a share of half_open_rate failures, or of slow_rate slow ones,
- *              opens it again, less closes it. A lapsed lease is a failure among them
+ *              service which answers "too many requests" is not called by all jobs at once. While
+ *              there is a rule for slow calls, a slow probe has failed. With half_open_rate
+ *              half_open_max probes go in all, and are judged together when all have an answer: a
+ *              share of half_open_rate failures, or of slow_rate slow ones, opens it again, less
+ *              closes it. A lapsed lease is a failure among them
  *   forced_open, disabled   by hand: nothing passes, everything passes; results change nothing
  *
  * Invariants

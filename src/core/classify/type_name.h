@@ -8,7 +8,7 @@
 #include "core/classify/failure.h"
 
 /* True when `pattern` is the whole type, is its last component (`Timeout` names
- * `requests.Timeout`), has a type without components as its own last one (`requests.Timeout` names
+ * `requests.Timeout`), ends with a type that has no components (`requests.Timeout` names
  * `Timeout`), or is a glob that matches the type or its last component. */
 static inline bool type_name_matches(const char *pattern, struct str type)
 {

@@ -83,8 +83,8 @@ static bool next_local(const struct cron *cron, int64_t from, int64_t to, int64_
 }
 
 /* Walks over the zone's spans of constant offset, in each of which local time simply runs on.
- * `shown` is the latest local time that clocks have shown up to the start of a span: what lies
- * between it and the span's first local time was jumped over, what lies below it comes again. */
+ * `shown` is the latest local time that clocks have shown up to the start of a span: local times
+ * between it and the first of the span were jumped over, those below it come again. */
 static bool next_tick(const struct cron *cron, const struct tz *tz, int64_t first, int64_t *ret)
 {
     const bool names_hours = cron->hours != ALL_HOURS;

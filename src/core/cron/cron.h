@@ -16,7 +16,7 @@
  *
  * Days. When both day fields are restricted, that is when neither starts with `*`, a day that
  * matches either of them matches: `0 0 13 * fri` is every 13th and every Friday. Else both must
- * match. This is the rule of Vixie cron and its heirs.
+ * match. This is the rule of Vixie cron and its successors.
  *
  * Clock changes. A tick is an instant of UTC; none is lost and none comes twice.
  *   - An expression for every hour (its hour field allows all 24) is an interval and follows

@@ -1,9 +1,9 @@
 /* limit.h - how much at once, and how much over time.
  *
  * A rate is a number of tokens over a second, a minute, an hour or a day. Its bucket fills evenly
- * up to the burst, and each start takes a token. In any stretch of t ms at most
- * burst + count · t / period tokens are given, exactly: the bucket counts in parts of a token
- * so small that one ms of any rate is a whole number of them, and nothing is ever rounded.
+ * up to the burst, and each start takes a token. In any stretch of t ms at most burst + count · t /
+ * period tokens are given, exactly. The bucket counts in parts of a token, so small that one ms of
+ * any rate is a whole number of them: nothing is ever rounded.
  *
  * Both kinds of state are plain data without pointers, for a store to keep. A bucket outlives a
  * change of its rate: its parts are the same for all rates, and a smaller burst cuts it down.

@@ -18,7 +18,7 @@
  *   - the child is watched through a pidfd: no SIGCHLD handler, which would be the whole process's.
  *
  * The program leads a process group of its own. SIGKILL at our death reaches the program only, not
- * what it has started in turn; while we live, the whole group is killed.
+ * what it has started in turn; as long as this process runs, it kills the whole group.
  */
 #ifndef RUN_EXEC_SPAWN_H
 #define RUN_EXEC_SPAWN_H

@@ -15,9 +15,9 @@
  * A host that is written out in the URL comes from the configuration, and may be any, also when
  * placeholders follow in path or query (http/url_template.h). One that is made of placeholders is
  * chosen by the client that submits the job, and so may have public addresses only
- * (http/address.h), unless `allow_private` is set: each address is judged when the socket to it is
- * made, after all resolving is done, so that a name whose address changes cannot get around the
- * check; no proxy is used; and no connection is shared with another runner.
+ * (http/address.h), unless `allow_private` is set. Each address is checked when its socket is made,
+ * after all resolving, so that a name whose address changes cannot get around the check. For the
+ * same reason no proxy is used, and no connection is shared with another runner.
  */
 #ifndef RUN_HTTP_HTTP_H
 #define RUN_HTTP_HTTP_H

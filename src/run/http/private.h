@@ -39,7 +39,7 @@ void http_request_release(struct http_run *run);
 
 /* curl's CURLOPT_WRITEFUNCTION; ctx is the run. */
 size_t http_reply_write(char *bytes, size_t size, size_t n, void *ctx);
-/* Ends the run by what came back. */
+/* Ends the run by the answer. */
 void http_reply_finish(struct http_run *run);
 
 #endif

@@ -1,8 +1,8 @@
 /* private.h - the inside of a pool, for the files of this module only.
  *
- * At the end of a turn of the loop the runs that have ended in it become one settlement, one claim
- * asks for jobs of all tasks with free slots, and all of it is handed to the committer at one
- * moment, so that it shares a unit. Answers come back through a list under a mutex and are read on
+ * At the end of a turn of the loop, the runs that have ended in it become one settlement, and one
+ * claim asks for jobs of all tasks with free slots. Both are handed to the committer at the same
+ * time, so that they share a unit. Answers come back through a list under a mutex and are read on
  * the loop.
  *
  * A claimed job is in one list at a time: with its runner, among those to be settled, or in a

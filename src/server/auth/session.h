@@ -11,8 +11,8 @@
  * browser that visits them, as docs/dashboard.md says.
  *
  * A browser sends cookies whatever page has it send the request. A request that comes with one is
- * served only if a page of this server had it sent: Sec-Fetch-Site says so, or else, in browsers
- * that do not tell (plain HTTP to another machine), the Origin. A request that changes nothing may
+ * served only if a page of this server had it sent: Sec-Fetch-Site says so, or the Origin in
+ * browsers that do not send it (plain HTTP to another machine). A request that changes nothing may
  * lack both.
  */
 #ifndef SERVER_AUTH_SESSION_H

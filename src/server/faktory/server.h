@@ -1,10 +1,10 @@
 /* server.h - the Faktory work protocol, over the engine.
  *
  * A server listens on a libuv loop and runs on its thread; only faktory_server_wake may be called
- * from elsewhere. What clients ask is handed to the committer and answered in the order of the
- * commands, however many are sent ahead: consecutive pushes, settlements and fetches of one
- * connection become one operation, and all that arrives in one turn of the loop is handed in
- * together. A FETCH that finds nothing waits without a thread and is woken when jobs become ready.
+ * from elsewhere. Commands are handed to the committer and answered in their order, however many
+ * are sent ahead. Consecutive pushes, settlements and fetches of one connection become one
+ * operation. All that arrives in one turn of the loop is handed in together. A FETCH that finds
+ * nothing waits without a thread and is woken when jobs become ready.
  *
  * Invariants
  *   1. Every command of a connection gets one answer, in order.

@@ -1,7 +1,7 @@
 /* admit.c - which connections there may be.
  *
- * A server that has all the connections it may have closes that of a client that does nothing for a
- * new one: the one that has been idle for longest, or else the one whose request has been arriving
+ * When a server has all the connections it may have, a new one replaces that of a client that does
+ * nothing: the one that has been idle for longest, or else the one whose request has been arriving
  * for longest. An address that has all it may have loses one of its own. Connections at work are
  * never closed. When all are at work, a few more are accepted, on which only /health and the like
  * are served.

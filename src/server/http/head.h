@@ -16,7 +16,7 @@ struct http_param {
 };
 
 struct http_head {
-    struct http_param *headers; /* room for all of them */
+    struct http_param *headers; /* space for all of them */
     size_t n;
     unsigned n_lengths;
     unsigned n_encodings;

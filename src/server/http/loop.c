@@ -1,10 +1,10 @@
 /* loop.c - the thread that runs libmicrohttpd.
  *
- * It is not libmicrohttpd's own, because that one stops when a multiple of 128 connections have
- * something to say at one moment: it takes what happened 128 at a time, asks for more as long as it
- * was given all 128, and then waits for more without having looked at any of them. MHD_run never
- * waits; waiting is done here. Run in this way libmicrohttpd does not wake its thread when a
- * connection is resumed, so http_resume calls the loop.
+ * It is not libmicrohttpd's own, because that one can stop when a multiple of 128 connections are
+ * ready at one moment. It takes events 128 at a time and asks for more as long as it got all 128.
+ * Then it waits for more without having looked at any of them. MHD_run never waits; waiting is done
+ * here. Run in this way libmicrohttpd does not wake its thread when a connection is resumed, so
+ * http_resume calls the loop.
  *
  * MHD_quiesce_daemon is called here as well: it takes the listening socket out of the epoll set, as
  * MHD_run does at its limit of connections, without a lock between the two.

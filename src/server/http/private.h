@@ -81,7 +81,7 @@ struct http_server {
     bool quiesced;
     bool stopping;
     bool sweep_ended;
-    bool loop_called; /* and it has not heard yet */
+    bool loop_called; /* and it has not noticed yet */
     bool loop_ended;
 };
 

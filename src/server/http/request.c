@@ -95,10 +95,10 @@ static enum MHD_Result take_header(void *ctx, enum MHD_ValueKind kind, const cha
 }
 
 /* libmicrohttpd before 1.0 takes a NUL for the end of a name or value, a lone CR or LF for that of
- * a line, and puts what a folded line continues behind the name of its header: a Content-Length may
- * so get lost, and a body becomes a request. It parses in place, so that all of these show in the
- * addresses: lines that end with CRLF and are nothing but name, colon and value lie one directly
- * behind the other, from the request line to the end of the head. */
+ * a line, and appends the continuation of a folded line to the name of its header. So a
+ * Content-Length may get lost, and a body becomes a request. It parses in place, so all of these
+ * show in the addresses. Lines that end with CRLF and have only name, colon and value lie directly
+ * one behind the other, from the request line to the end of the head. */
 static bool check_lines(const struct taking *taking, const char *method, const char *version)
 {
 #if MHD_VERSION < 0x01000000

@@ -103,9 +103,9 @@ void rest_jobs_ready(struct rest *rest);
 /* Answers the claims that wait, and ends what goes on after its request was answered. Before the
  * committer is stopped; requests are still served, but none waits any more. */
 void rest_quiesce(struct rest *rest);
-/* Ends the reader threads; requests that are still queued are answered with 503. After the HTTP
- * server has been stopped, so that no requests come any more, and before the committer is: a reader
- * may have an operation for it, and jobs whose claim came too late are given back. NULL does
+/* Ends the reader threads; requests that are still queued are answered with 503. To be called after
+ * the HTTP server has been stopped, so that no requests come any more. The committer stops later: a
+ * reader may have an operation for it, and jobs whose claim came too late are given back. NULL does
  * nothing. */
 void rest_stop(struct rest *rest);
 /* After the committer has been stopped: every operation has been answered. NULL does nothing. */

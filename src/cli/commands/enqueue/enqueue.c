@@ -179,7 +179,7 @@ static void write_policy(const struct enqueue_options *o, struct buf *out)
     if (o->max_attempts == 0) {
         buf_add_str(out, json);
     } else if (json.len < 2 || json.ptr[0] != '{') {
-        /* What is no object is refused as it stands. */
+        /* What is no object is refused as it is. */
         buf_printf(out, "%.*s", (int)json.len, json.len ? json.ptr : "");
         if (json.len == 0)
             buf_printf(out, "{\"max_attempts\":%" PRId64 "}", o->max_attempts);

@@ -36,8 +36,8 @@ static int refuse(int fd, const char *file, struct redrive_err *err)
     return REDRIVE_E_STATE;
 }
 
-/* Of the process, and not of the open file as flock would have it: a child between its fork and its
- * exec has a copy of the descriptor, and would keep the lock of a server that was killed. */
+/* The lock belongs to the process, and not to the open file as with flock: between fork and exec a
+ * child has a copy of the descriptor, which would keep the lock of a server that was killed. */
 static int lock_now(int fd)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -1,8 +1,8 @@
 /* view.h - one look at a store, and how `redrive top` draws it.
  *
- * A look costs a few rows for each queue, task, breaker and worker, however many jobs there are,
- * but for the parked ones, which are counted one by one: `count_parked` is for looks that can
- * afford it, the others keep the counts of the last.
+ * A look costs a few rows for each queue, task, breaker and worker, however many jobs there are.
+ * Only parked jobs are counted one by one: a look without `count_parked` keeps the counts of the
+ * last.
  */
 #ifndef CLI_COMMANDS_TOP_VIEW_H
 #define CLI_COMMANDS_TOP_VIEW_H

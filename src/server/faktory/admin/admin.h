@@ -1,9 +1,9 @@
 /* admin.h - what Faktory's clients may ask of queues and sets, as operations.
  *
  * INFO, QUEUE, MUTATE and FLUSH look at many jobs. Each is done in steps of at most FAKTORY_STEP
- * jobs and not much over FAKTORY_STEP_BYTES of them, an operation of its own, so that others get
- * their turn in between: while `more` is set the same operation is to be handed in again.
- * Everything stays within one tenant.
+ * jobs and not much over FAKTORY_STEP_BYTES of them. A step is an operation of its own, so that
+ * other operations get their turn in between. While `more` is set, the same operation is to be
+ * handed in again. Everything stays within one tenant.
  *
  * Faktory's sets are states here: scheduled, retries (retrying), dead (dead_letter), working
  * (running); jobs in a queue are queued or parked. What is discarded is cancelled, so that it can

@@ -1,8 +1,8 @@
 /* pattern.h - a pattern with `*` and `?` over the text of a job.
  *
  * A client chooses both the pattern and the texts, and the committer's thread compares them. So a
- * pattern has a maximum, and comparing takes a time that depends on the length of the text alone:
- * all ways in which the pattern may fit go through the text together, a bit for each.
+ * pattern has a maximum, and the time to compare depends on the length of the text alone. All ways
+ * in which the pattern may fit are followed through the text together, a bit for each.
  */
 #ifndef SERVER_FAKTORY_FORMAT_PATTERN_H
 #define SERVER_FAKTORY_FORMAT_PATTERN_H
