@@ -21,9 +21,11 @@ KILLS ?= 500
 STORE ?=
 # Servers for make versions: postgres-13, postgres-newest, valkey, …; not set: these and one more.
 VERSIONS ?=
+# Versions of Spark and Delta: python/tests/spark/requirements-PAIR.txt.
+PAIR ?= 1
 EXAMPLES = example-tasks example-thumbnail example-webhook
 
-.PHONY: all demo $(EXAMPLES) check test test-web test-python wheel tests-built install bench lint format coverage fuzz asan tsan torture versions clean help
+.PHONY: all demo $(EXAMPLES) check test test-web test-python test-spark example-spark wheel tests-built install bench lint format coverage fuzz asan tsan torture versions clean help
 
 # What is installed, and nothing else: tests are built when they are to run.
 all: $(BUILD)/build.ninja
@@ -78,6 +80,16 @@ test-python: $(BUILD)/build.ninja
 	@tools/wheel $(BUILD)
 	@tools/test-python $(BUILD)
 
+# redrive.spark on real Spark and Delta. PAIR=1: Spark 3.5; PAIR=2: Spark 4.1; ALL=1: both.
+test-spark: wheel
+	@tools/bootstrap spark
+	@set -e; for pair in $(if $(ALL),1 2,$(PAIR)); do tools/spark-env $(BUILD) $$pair; tools/test-spark $(BUILD) $$pair; done
+
+example-spark: wheel
+	@tools/bootstrap spark
+	@tools/spark-env $(BUILD) $(PAIR)
+	@examples/spark/run.sh $(BUILD)/spark-env-$(PAIR) $(BUILD)/example-spark
+
 install: $(BUILD)/build.ninja
 	@tools/install $(BUILD) "$(PREFIX)" "$(DESTDIR)"
 
@@ -128,6 +140,10 @@ help:
 	@echo 'make wheel      the Python package, as a wheel in build/wheel/'
 	@echo 'make test-python'
 	@echo '                its tests, type checker and linter; packages come from PyPI'
+	@echo 'make test-spark PAIR=1|2, ALL=1'
+	@echo '                tests of redrive.spark on Spark and Delta, from PyPI and Maven'
+	@echo 'make example-spark'
+	@echo '                a pipeline of records on Spark under a moving clock, drawn as SVG'
 	@echo 'make format     apply the house format'
 	@echo 'make coverage   line and branch coverage of base and core; ALL=1: of all; writes build-coverage/'
 	@echo 'make asan tsan  the unit suite under sanitizers'

@@ -1,0 +1,182 @@
+"""The rows of a batch: what goes in, and what the outcomes become in each table. All of it lazy."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from redrive.errors import InvalidArgumentError
+from redrive.spark.config import RetryQueueConfig
+from redrive.spark.tables import read
+from redrive.spark.worker import INPUT_COLUMNS, RETRY
+
+#: The outcome of the row that every batch has. Sorts before the others: Delta finds its file by that.
+BATCH = "batch"
+
+_REQUIRED = {"sample_id": T.StringType(), "payload": T.StringType()}
+_OPTIONAL = {"error_msg": T.StringType(), "retry_count": T.IntegerType(), "process_after": T.TimestampType()}
+_PACK = "df.select('sample_id', to_json(struct('*')).alias('payload'))"
+
+
+def check(new_records: DataFrame) -> None:
+    """Refuses records that do not have the columns of the queue."""
+    if not hasattr(new_records, "schema"):
+        raise InvalidArgumentError(f"the records are a {type(new_records).__name__}", hint="give a DataFrame, or None")
+    known: dict[str, T.DataType] = {**_REQUIRED, **_OPTIONAL}
+    have = {field.name: field.dataType for field in new_records.schema.fields}
+    for name in _REQUIRED:
+        if name not in have:
+            raise InvalidArgumentError(
+                f"the records have no column {name}", detail=f"columns: {', '.join(have)}", hint=f"pack them: {_PACK}"
+            )
+    for name, kind in have.items():
+        if name not in known:
+            raise InvalidArgumentError(f"the queue has no column {name}", hint=f"put it into the payload: {_PACK}")
+        if kind != known[name]:
+            wanted = known[name].simpleString()
+            raise InvalidArgumentError(
+                f"the column {name} is {kind.simpleString()}, not {wanted}",
+                hint=f"df.withColumn('{name}', col('{name}').cast('{wanted}')), or to_json(…) for a struct",
+            )
+
+
+def of_batch(spark: SparkSession, config: RetryQueueConfig, new: Optional[DataFrame], now_us: int) -> DataFrame:
+    """The input of the executors: waiting records that are due, and new records that are not known."""
+    partitions = config.partitions or spark.sparkContext.defaultParallelism
+    due = _due(spark, config, now_us).repartition(partitions, "sample_id")
+    if new is None:
+        return due
+    # Partitioned by id once: the search for duplicates and for known ids needs no further exchange.
+    fresh = _new(new, now_us).repartition(partitions, "sample_id").dropDuplicates(["sample_id"])
+    fresh = fresh.join(_known_ids(spark, config, now_us), "sample_id", "left_anti").select(*INPUT_COLUMNS)
+    return fresh.union(due)
+
+
+def _due(spark: SparkSession, config: RetryQueueConfig, now_us: int) -> DataFrame:
+    due = read(spark, config.retry_table_path).where(F.col("process_after") <= _time(now_us))
+    if config.max_due_per_batch is not None:
+        due = due.orderBy("process_after", "sample_id").limit(config.max_due_per_batch)
+    return due.select(
+        "sample_id",
+        "payload",
+        "error_msg",
+        "retry_count",
+        F.unix_micros("process_after").alias("due_us"),
+        F.unix_micros("created_at").alias("created_us"),
+        F.lit(True).alias("from_queue"),
+        _fault(F.col("sample_id")),
+    )
+
+
+def _new(new: DataFrame, now_us: int) -> DataFrame:
+    now = F.lit(now_us).cast("long")
+    without_id = F.concat(F.lit("no-id-"), F.sha2(F.coalesce("payload", F.lit("")), 256))
+    has = set(new.columns)
+    return new.select(
+        F.coalesce("sample_id", without_id).alias("sample_id"),
+        "payload",
+        F.col("error_msg") if "error_msg" in has else _null("string").alias("error_msg"),
+        (F.coalesce("retry_count", F.lit(0)) if "retry_count" in has else F.lit(0)).alias("retry_count"),
+        (F.coalesce(F.unix_micros("process_after"), now) if "process_after" in has else now).alias("due_us"),
+        now.alias("created_us"),
+        F.lit(False).alias("from_queue"),
+        _fault(F.col("sample_id")),
+    )
+
+
+def _fault(sample_id: Column) -> Column:
+    """Why a record cannot be processed at all."""
+    no_id = F.when(sample_id.isNull(), F.lit("the record has no sample_id"))
+    return no_id.when(F.col("payload").isNull(), F.lit("the payload is null")).alias("fault")
+
+
+def _known_ids(spark: SparkSession, config: RetryQueueConfig, now_us: int) -> DataFrame:
+    ended = [(config.final_table_path, "processed_at"), (config.dlq_table_path, "failed_at")]
+    ids = read(spark, config.retry_table_path).select("sample_id")
+    for table, at in ended:
+        rows = read(spark, table)
+        if config.known_ids_days is not None:
+            rows = rows.where(F.col(at) >= _time(now_us - config.known_ids_days * 86_400_000_000))
+        ids = ids.union(rows.select("sample_id"))
+    return ids
+
+
+def head_row(spark: SparkSession, now_us: int) -> DataFrame:
+    """The row that says that there is a batch, also if it has no records."""
+    return spark.range(1).select(F.lit(BATCH).alias("outcome"), F.lit(now_us).cast("long").alias("created_us"))
+
+
+# ---- What the outcomes become ----------------------------------------------------------------------
+
+
+def final_rows(outcomes: DataFrame, now_us: int) -> DataFrame:
+    return outcomes.select(
+        "outcome",
+        "sample_id",
+        "payload",
+        F.col("message").alias("result"),
+        "retry_count",
+        _time(now_us).alias("processed_at"),
+        _created(),
+        "batch_id",
+    )
+
+
+def dead_rows(outcomes: DataFrame, now_us: int) -> DataFrame:
+    return outcomes.select(
+        "outcome",
+        "sample_id",
+        "payload",
+        F.col("message").alias("error_msg"),
+        "retry_count",
+        _time(now_us).alias("failed_at"),
+        "error_type",
+        "error_class",
+        "reason",
+        _created(),
+        "batch_id",
+    )
+
+
+def waiting_rows(outcomes: DataFrame, now_us: int) -> DataFrame:
+    """Rows for the MERGE into the retry queue: those that wait, and those that were in it and have ended."""
+    concerned = (F.col("outcome") == RETRY) | (F.col("from_queue") & (F.col("outcome") != BATCH))
+    return outcomes.where(concerned).select(
+        "outcome",
+        "sample_id",
+        "payload",
+        F.col("message").alias("error_msg"),
+        "retry_count",
+        F.timestamp_micros("due_us").alias("process_after"),
+        "error_type",
+        "error_class",
+        _created(),
+        _time(now_us).alias("updated_at"),
+        "batch_id",
+    )
+
+
+def run_row(spark: SparkSession, token: str, now_us: int, next_us: Optional[int], result: Any) -> DataFrame:
+    numbers = ("batch_id", "new_records", "due_records", "succeeded", "retried", "dead", "waiting")
+    return spark.range(1).select(
+        *(F.lit(getattr(result, name)).cast("long").alias(name) for name in numbers),
+        F.lit(token).alias("token"),
+        _time(now_us).alias("started_at"),
+        (_null("timestamp") if next_us is None else _time(next_us)).alias("next_ready_time"),
+        F.lit(result.seconds).alias("seconds"),
+    )
+
+
+def _time(us: int) -> Column:
+    return F.timestamp_micros(F.lit(us).cast("long"))
+
+
+def _created() -> Column:
+    return F.timestamp_micros("created_us").alias("created_at")
+
+
+def _null(kind: str) -> Column:
+    return F.lit(None).cast(kind)

@@ -1,0 +1,116 @@
+"""The Delta tables of a queue: their columns, and how they are read, written and checked.
+
+A table is given as a path or as a name of the catalog. A write carries the id of the queue and the
+number of the batch (txnAppId, txnVersion): Delta drops a write whose number the table has seen.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from redrive.spark.errors import TableError
+
+
+def _struct(text: str) -> T.StructType:
+    kinds = {"string": T.StringType(), "int": T.IntegerType(), "long": T.LongType()}
+    kinds.update({"timestamp": T.TimestampType(), "boolean": T.BooleanType(), "double": T.DoubleType()})
+    pairs = [word.split(":") for word in text.split()]
+    return T.StructType([T.StructField(name, kinds[kind]) for name, kind in pairs])
+
+
+# Columns that queries filter by stand first: Delta keeps statistics of the first 32 only.
+RETRY_QUEUE = _struct(
+    "sample_id:string payload:string error_msg:string retry_count:int process_after:timestamp "
+    "error_type:string error_class:string created_at:timestamp updated_at:timestamp batch_id:long"
+)
+FINAL_RESULTS = _struct(
+    "sample_id:string payload:string result:string retry_count:int processed_at:timestamp created_at:timestamp "
+    "batch_id:long"
+)
+DEAD_LETTER_QUEUE = _struct(
+    "sample_id:string payload:string error_msg:string retry_count:int failed_at:timestamp "
+    "error_type:string error_class:string reason:string created_at:timestamp batch_id:long"
+)
+#: Of one batch: a row for each record, and one with the outcome "batch", which every batch has.
+OUTCOMES = _struct(
+    "outcome:string sample_id:string payload:string message:string retry_count:int due_us:long created_us:long "
+    "from_queue:boolean error_type:string error_class:string reason:string batch_id:long token:string"
+)
+#: One row for each batch that is done.
+RUNS = _struct(
+    "batch_id:long token:string started_at:timestamp new_records:long due_records:long succeeded:long retried:long "
+    "dead:long waiting:long next_ready_time:timestamp seconds:double"
+)
+
+
+def is_path(table: str) -> bool:
+    return "/" in table
+
+
+def read(spark: SparkSession, table: str) -> DataFrame:
+    return spark.read.format("delta").load(table) if is_path(table) else spark.read.table(table)
+
+
+def write(rows: DataFrame, table: str, mode: str, app_id: str, version: int) -> None:
+    """Appends or overwrites, once for each version."""
+    writer = rows.write.format("delta").mode(mode).option("txnAppId", app_id).option("txnVersion", version)
+    if is_path(table):
+        writer.save(table)
+    else:
+        writer.saveAsTable(table)
+
+
+def delta_table(spark: SparkSession, table: str) -> DeltaTable:
+    return DeltaTable.forPath(spark, table) if is_path(table) else DeltaTable.forName(spark, table)
+
+
+def create(spark: SparkSession, table: str, schema: T.StructType, properties: Optional[dict[str, str]] = None) -> None:
+    """Makes the table if there is none, and checks the columns of one that is there."""
+    try:
+        if _is_there(spark, table):
+            check(table, read(spark, table).schema, schema)
+            return
+        builder = DeltaTable.createIfNotExists(spark).addColumns(schema)
+        builder = builder.location(table) if is_path(table) else builder.tableName(table)
+        for name, value in (properties or {}).items():
+            builder = builder.property(name, value)
+        builder.execute()
+    except AnalysisException as exc:
+        raise TableError(
+            f"{table} cannot be used as a Delta table",
+            detail=_first_line(exc),
+            hint="is there something else at this path? Give an empty one",
+        ) from exc
+
+
+def _is_there(spark: SparkSession, table: str) -> bool:
+    return bool(DeltaTable.isDeltaTable(spark, table) if is_path(table) else spark.catalog.tableExists(table))
+
+
+def property_of(spark: SparkSession, table: str, name: str) -> Optional[str]:
+    properties: dict[str, str] = delta_table(spark, table).detail().select("properties").collect()[0][0]
+    return properties.get(name)
+
+
+def _first_line(exc: BaseException) -> str:
+    return (str(exc).strip().splitlines() or [type(exc).__name__])[0][:300]
+
+
+def check(table: str, found: T.StructType, wanted: T.StructType) -> None:
+    """Every column of the queue must be there with its type; a table may have more."""
+    have = {field.name: field.dataType for field in found.fields}
+    for field in wanted.fields:
+        if field.name not in have:
+            detail = f"no column {field.name} {field.dataType.simpleString()}"
+        elif have[field.name] != field.dataType:
+            detail = f"{field.name} is {have[field.name].simpleString()}, not {field.dataType.simpleString()}"
+        else:
+            continue
+        raise TableError(
+            f"{table} is not a table of this queue", detail=detail, hint="give another path, or move the table away"
+        )

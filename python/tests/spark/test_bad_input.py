@@ -1,0 +1,136 @@
+"""What callers get wrong: a clear exception with a hint, and no record lost or charged."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import handlers
+import pytest
+from conftest import HERE, START
+from handlers import flaky, parity
+from test_pipeline import everything
+
+import redrive
+from redrive.spark import ExecutorError, HandlerError, RetryQueue, RetryQueueConfig, TableError
+
+LOCK = threading.Lock()
+
+
+async def coroutine(record):
+    return "SUCCESS"
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "words"),
+    [
+        (lambda record, lock=LOCK: lock, HandlerError, "hint: it refers to something that cannot be pickled"),
+        ("parity", redrive.InvalidArgumentError, "process_record is not a function"),
+        (lambda: None, redrive.InvalidArgumentError, "hint: process_record"),
+        (coroutine, redrive.InvalidArgumentError, "coroutine"),
+    ],
+)
+def test_functions_that_cannot_be_sent(queue, function, error, words):
+    with pytest.raises(error, match=words):
+        queue.process_batch(None, function, now=START)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ("sample_id string", "no column payload"),
+        ("id string, payload string", "no column sample_id"),
+        ("sample_id long, payload string", "sample_id is bigint, not string"),
+        ("sample_id string, payload struct<a:int>", "hint: .*to_json"),
+        ("sample_id string, payload string, retry_count long", "retry_count is bigint, not int"),
+        ("sample_id string, payload string, colour string", "put it into the payload"),
+    ],
+)
+def test_records_with_wrong_columns(spark, queue, columns, words):
+    with pytest.raises(redrive.InvalidArgumentError, match=words):
+        queue.process_batch(spark.createDataFrame([], columns), parity, now=START)
+
+
+def test_records_that_are_no_frame(queue):
+    with pytest.raises(redrive.InvalidArgumentError, match="give a DataFrame"):
+        queue.process_batch([("a", "1")], parity, now=START)
+
+
+def only_the_driver_has_it(record):
+    return "SUCCESS"
+
+
+def test_a_batch_that_stops_changes_nothing(spark, queue, config, frame):
+    given = frame([(str(n), "ok") for n in range(10)])
+    for function, setup, error, words in (
+        (handlers.returns_a_number, None, HandlerError, "returned 5\nhint: return"),
+        (handlers.returns_an_object, None, HandlerError, "json.dumps"),
+        (handlers.imports_what_is_not_there, None, HandlerError, "cannot run: ModuleNotFoundError"),
+        (handlers.with_resource, handlers.fails, HandlerError, "setup failed: builtins.ConnectionError"),
+        (only_the_driver_has_it, None, HandlerError, "cannot import test_bad_input"),
+        (handlers.dies, None, ExecutorError, "hint: no record was charged"),
+    ):
+        with pytest.raises(error) as caught:
+            queue.process_batch(given, function, setup=setup, now=START)
+        assert words in str(caught.value)
+    assert [len(rows) for rows in everything(spark, config)] == [0, 0, 0]
+    assert queue.process_batch(given, flaky, now=START).succeeded == 10
+
+
+def test_a_table_of_another_schema_is_refused_and_left_alone(spark, config, tmp_path):
+    spark.range(3).write.format("delta").save(config.dlq_table_path)
+    with pytest.raises(TableError, match="no column sample_id string") as caught:
+        RetryQueue(spark, config).process_batch(None, parity, now=START)
+    assert "hint: give another path" in str(caught.value)
+    assert spark.read.format("delta").load(config.dlq_table_path).count() == 3
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / "notes.txt").write_text("not a table")
+    other = RetryQueueConfig(f"{tmp_path}/file", f"{tmp_path}/a", f"{tmp_path}/b")
+    with pytest.raises(TableError, match="cannot be used"):
+        RetryQueue(spark, other).initialize_tables()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"final_results": ""}, "final_table_path is empty"),
+        ({"final_results": "/q/retry/"}, "two of the three tables are the same"),
+        ({"retry_quue": "/x"}, "did you mean retry_queue"),
+    ],
+)
+def test_paths_that_cannot_be_meant(change, words):
+    paths = {"retry_queue": "/q/retry", "final_results": "/q/final", "dead_letter_queue": "/q/dead"}
+    with pytest.raises(redrive.InvalidArgumentError, match=words):
+        RetryQueueConfig.from_dict({"paths": {**paths, **change}})
+
+
+@pytest.mark.parametrize("retry", [{"max_retries": -1}, {"max_retries": True}, {"base_backoff_minutes": 0}])
+def test_numbers_that_cannot_be_meant(retry):
+    paths = {"retry_queue": "/q/retry", "final_results": "/q/final", "dead_letter_queue": "/q/dead"}
+    with pytest.raises(redrive.InvalidArgumentError):
+        RetryQueueConfig.from_dict({"paths": paths, "retry": retry})
+
+
+def test_a_configuration_file(tmp_path):
+    (tmp_path / "queue.yaml").write_text(
+        "paths: {retry_queue: /q/retry, final_results: /q/final, dead_letter_queue: /q/dead}\n"
+        "retry: {max_retries: 3, base_backoff_minutes: 1}\nbatch: {partitions: 8}\n"
+    )
+    config = RetryQueueConfig.from_file(str(tmp_path / "queue.yaml"))
+    assert (config.retry_table_path, config.max_retries, config.partitions) == ("/q/retry", 3, 8)
+    policy = config.retry_policy()
+    assert [policy.delay(n) for n in (1, 2, 3)] == [60, 120, 240]
+
+
+@pytest.mark.timeout(600)
+def test_an_executor_that_is_killed_costs_no_record(spark, config):
+    """A cluster of two executors; one is killed while it processes records, and Spark runs its task again."""
+    if os.environ.get("SPARK_TEST_CLUSTER") == "0":
+        pytest.skip("SPARK_TEST_CLUSTER=0")
+    folder = os.path.dirname(config.retry_table_path)
+    command = [sys.executable, str(HERE / "cluster_driver.py"), folder]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert os.path.exists(f"{folder}/killed"), "no executor was killed"
+    final, waiting, dead = everything(spark, config)
+    assert (len(final), len(waiting), len(dead)) == (180, 20, 0)
