@@ -209,8 +209,10 @@ struct store_ops {
 
     /* Before a commit: the next unit will look for such jobs, and at once. A store behind a network
      * may look for them in the request of the commit, so that `ready` need not ask when that unit
-     * asks by the same filter within some 20 ms. Until then they are locked as by a claim. Only a
-     * hint. NULL: there is nothing to gain. */
+     * asks by the same filter within some 20 ms. Until then they are locked as by a claim; a store
+     * whose transaction stays open for that is one that wants upkeep after `idle_ms`. A begin after
+     * store_look(true), no read before it, makes use of them; anything else lets them go. The
+     * commit fails or succeeds as without it. Only a hint. NULL: there is nothing to gain. */
     void (*look_ahead)(struct store *store, const struct claim_filter *filter);
 
     /* The jobs of an index whose turn has come (scan.h), `more` if there are further ones. */

@@ -164,23 +164,37 @@ static void start_seq(struct random_side *s, int64_t seq)
     tell(s, "start", &r);
 }
 
-static void do_claim(struct random_side *s)
+/* A filter, and what it points to. */
+struct random_claim {
+    struct str queues[2];
+    struct str tasks[2];
+    size_t task_limits[2];
+    struct claim_filter filter;
+};
+
+/* Within one tenant: whose turn it is, is a store's own choice. */
+static void any_claim(struct random_side *s, struct random_claim *ret)
 {
-    /* Within one tenant: whose turn it is, is a store's own choice. */
-    const struct str queues[] = {CHOICE(s, QUEUES), CHOICE(s, QUEUES)};
-    const struct str tasks[] = {STR("mail"), STR("resize")};
     const size_t n_tasks = below(s, 3);
-    const size_t task_limits[] = {1 + below(s, 4), 1 + below(s, 4)};
-    const struct claim_filter filter = {
+    *ret = (struct random_claim){
+        .queues = {CHOICE(s, QUEUES), CHOICE(s, QUEUES)},
+        .tasks = {STR("mail"), STR("resize")},
+        .task_limits = {1 + below(s, 4), 1 + below(s, 4)},
+    };
+    ret->filter = (struct claim_filter){
         .tenant = CHOICE(s, TENANTS),
-        .queues = queues,
-        .n_queues = str_eq(queues[0], queues[1]) ? 0 : 2,
-        .tasks = tasks,
+        .queues = ret->queues,
+        .n_queues = str_eq(ret->queues[0], ret->queues[1]) ? 0 : 2,
+        .tasks = ret->tasks,
         .n_tasks = n_tasks,
-        .task_limits = n_tasks > 0 && one_in(s, 2) ? task_limits : NULL,
+        .task_limits = n_tasks > 0 && one_in(s, 2) ? ret->task_limits : NULL,
         .limit = 1000,
     };
-    CALL(s, ready, &filter, &s->page);
+}
+
+static void claim_by(struct random_side *s, const struct claim_filter *filter)
+{
+    CALL(s, ready, filter, &s->page);
     tell_page(s, "ready");
     int64_t seqs[3];
     size_t n = s->page.n < 3 ? s->page.n : 3;
@@ -188,6 +202,37 @@ static void do_claim(struct random_side *s)
         seqs[i] = s->page.jobs[i].status.seq;
     for (size_t i = 0; i < n; i++)
         start_seq(s, seqs[i]);
+}
+
+static void do_claim(struct random_side *s)
+{
+    struct random_claim claim;
+    any_claim(s, &claim);
+    claim_by(s, &claim.filter);
+}
+
+/* The claim that the unit before has let its commit look for. */
+static void claim_as_expected(struct random_side *s)
+{
+    const struct rng rng = s->rng;
+    struct random_claim claim;
+    rng_seed(&s->rng, s->claim_seed);
+    any_claim(s, &claim);
+    s->rng = rng;
+    claim_by(s, &claim.filter);
+}
+
+static void look_ahead(struct random_side *s)
+{
+    struct random_claim claim;
+    const uint64_t seed = rng_next(&s->rng);
+    const struct rng rng = s->rng;
+    rng_seed(&s->rng, seed);
+    any_claim(s, &claim);
+    s->rng = rng;
+    if (s->looks_ahead && store_ops(s->store)->look_ahead)
+        store_ops(s->store)->look_ahead(s->store, &claim.filter);
+    s->claim_seed = seed;
 }
 
 static void do_start(struct random_side *s)
@@ -533,6 +578,7 @@ static void check_late_reads(struct random_side *s)
 static void end_unit(struct random_side *s, const struct random_side *before)
 {
     struct redrive_err err = {0};
+    s->claim_seed = 0;
     if (one_in(s, 4)) {
         store_ops(s->store)->rollback(s->store);
         /* Whether their seqs are given to others later is the store's own affair. */
@@ -541,6 +587,8 @@ static void end_unit(struct random_side *s, const struct random_side *before)
         buf_puts(s->out, "rollback\n");
         return;
     }
+    if (one_in(s, 2))
+        look_ahead(s);
     if (store_ops(s->store)->commit(s->store, &err) < 0)
         fail_msg("commit: %s", err.message);
     buf_puts(s->out, "commit\n");
@@ -571,8 +619,12 @@ void random_unit(struct random_side *s, uint64_t seed)
     buf_reset(s->out);
     arena_release(&s->arena);
     s->now_ms += one_in(s, 40) ? -3000 : (int64_t)below(s, 1500);
+    const bool is_expected = s->claim_seed != 0 && !one_in(s, 4);
+    store_look(s->store, is_expected);
     CALL(s, begin, s->now_ms, &now_ms, &version);
-    if (!thin_out(s) && !one_in(s, 4))
+    if (is_expected)
+        claim_as_expected(s);
+    else if (!thin_out(s) && !one_in(s, 4))
         ANY_VERB(s, READERS);
     for (size_t n = below(s, 10); n > 0; n--)
         ANY_VERB(s, MOVERS);

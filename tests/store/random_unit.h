@@ -26,6 +26,8 @@ struct random_side {
     struct rng rng;
     int64_t now_ms;
     uint64_t next_token;
+    bool looks_ahead;    /* set by the test: commits may look for the next unit's jobs */
+    uint64_t claim_seed; /* of the claim that the last commit was let look for; 0: none */
     unsigned n_ids;
     struct random_job jobs[RANDOM_JOBS]; /* a ring */
     size_t n_jobs;

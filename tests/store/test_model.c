@@ -9,6 +9,9 @@
 #include "kit.h"
 #include "random_unit.h"
 
+/* A dump reads what the store has committed; between dumps units follow each other at once. */
+#define DUMP_EVERY 4
+
 static uint64_t number_from(const char *name, uint64_t fallback)
 {
     const char *text = getenv(name);
@@ -28,6 +31,8 @@ static void world_init(struct world *w, const char *store)
     buf_init(&w->answers, 1 << 20);
     buf_init(&w->dump, 1 << 22);
     random_side_init(&w->side, w->kit.store, &w->answers);
+    /* On Redis jobs that were looked for are kept from a claim by another filter, for a moment. */
+    w->side.looks_ahead = strcmp(store, "redis") != 0;
 }
 
 static void world_release(struct world *w)
@@ -71,6 +76,8 @@ static void random_units_leave_what_they_leave_in_the_model(void **state)
         random_unit(&model.side, unit_seed);
         random_unit(&tested.side, unit_seed);
         check_same(&model.answers, &tested.answers, "answers differ", seed, unit);
+        if (unit % DUMP_EVERY != 0)
+            continue;
         dump_store(model.kit.store, &model.dump);
         dump_store(tested.kit.store, &tested.dump);
         check_same(&model.dump, &tested.dump, "what is kept differs", seed, unit);

@@ -53,8 +53,8 @@ static void add_task_limits(struct args *args, const struct claim_filter *filter
 
 /* `look` jobs of up to `turns` tenants. Where tasks have limits, what is beyond them is given as
  * well if it had to be looked at. */
-static int claim(struct store *store, const struct claim_filter *filter, int64_t limit,
-                 int64_t look, int64_t turns, const PGresult **ret, struct redrive_err *err)
+static enum statement ask_for(struct store *store, const struct claim_filter *filter, int64_t limit,
+                              int64_t look, int64_t turns)
 {
     static const enum statement STATEMENTS[2][2] = {
         {STATEMENT_READY_IN_TURN, STATEMENT_READY_IN_TURN_LIMITED},
@@ -63,9 +63,6 @@ static int claim(struct store *store, const struct claim_filter *filter, int64_t
     struct args *args = &store->args;
     const bool of_tenant = filter->tenant.len > 0, is_limited = filter->task_limits != NULL;
     const int64_t more = beyond(look, limit);
-    int rc = pg_rows_flush_seen(store, err);
-    if (rc != 0)
-        return rc;
     if (of_tenant)
         pg_args_name(args, filter->tenant);
     else
@@ -77,7 +74,15 @@ static int claim(struct store *store, const struct claim_filter *filter, int64_t
     pg_args_int8(args, turns);
     if (is_limited)
         add_task_limits(args, filter, more);
-    rc = pg_run(store, STATEMENTS[of_tenant][is_limited], ret, err);
+    return STATEMENTS[of_tenant][is_limited];
+}
+
+static int claim(struct store *store, const struct claim_filter *filter, int64_t limit,
+                 int64_t look, int64_t turns, const PGresult **ret, struct redrive_err *err)
+{
+    int rc = pg_rows_flush_seen(store, err);
+    if (rc == 0)
+        rc = pg_run(store, ask_for(store, filter, limit, look, turns), ret, err);
     return rc == 0 ? pg_answer_check(store, *ret, COLUMN_ANSWER, err) : rc;
 }
 
@@ -248,7 +253,7 @@ static int give(struct store *store, const struct claim_filter *filter, const PG
         return err_nomem(err);
     if (!takes_turns)
         put_in_order(ret);
-    choose(store, &choice, (size_t)limit, ret);
+    choose(store, &choice, filter->limit < (size_t)limit ? filter->limit : (size_t)limit, ret);
     note_size(store, &choice);
     if (takes_turns && filter->tenant.len == 0)
         pass_turn(store, result, &choice);
@@ -267,17 +272,13 @@ static int64_t limit_of_line(const struct claim_filter *filter, const struct lin
     return own < (size_t)limit ? (int64_t)own : limit;
 }
 
-/* 1: it was alone, and the page has what there is. */
-static int claim_alone(struct store *store, const struct line *line,
-                       const struct claim_filter *filter, int64_t all, struct job_page *ret,
-                       struct redrive_err *err)
+/* What a scan of the line has found. 1: it was alone, and the page has what there is. */
+static int give_line(struct store *store, const struct line *line,
+                     const struct claim_filter *filter, int64_t all, const PGresult *result,
+                     struct job_page *ret, struct redrive_err *err)
 {
-    const PGresult *result = NULL;
-    const int64_t limit = limit_of_line(filter, line, all);
     bool is_cut = false;
-    int rc = pg_line_scan(store, line, limit, &result, err);
-    if (rc != 0)
-        return rc;
+    int rc = 0;
     if (!pg_get_bool(result, 0, LINE_COLUMN_ALONE)) {
         store->one_line = 0;
         store->several = SEVERAL_FOR;
@@ -287,9 +288,19 @@ static int claim_alone(struct store *store, const struct line *line,
     const bool more = given == all && pg_get_bool(result, 0, LINE_COLUMN_MORE);
     store->last_tenant = line->tenant_id;
     if (given > 0)
-        rc = give(store, filter, result, limit, false, ret, &is_cut, err);
+        rc =
+            give(store, filter, result, limit_of_line(filter, line, all), false, ret, &is_cut, err);
     ret->more = rc == 0 && (more || is_cut);
     return rc == 0 ? 1 : rc;
+}
+
+static int claim_alone(struct store *store, const struct line *line,
+                       const struct claim_filter *filter, int64_t all, struct job_page *ret,
+                       struct redrive_err *err)
+{
+    const PGresult *result = NULL;
+    int rc = pg_line_scan(store, line, limit_of_line(filter, line, all), &result, err);
+    return rc == 0 ? give_line(store, line, filter, all, result, ret, err) : rc;
 }
 
 /* ---- Any lines ------------------------------------------------------------------------------- */
@@ -316,12 +327,13 @@ static bool looks_on(const struct claim_filter *filter, int64_t limit, const str
     return has_more || now->tenants > now->turns;
 }
 
+/* `*ret`: what the first look has found, or NULL. */
 static int look_for(struct store *store, const struct claim_filter *filter, int64_t limit,
                     struct looked *now, const PGresult **ret, struct redrive_err *err)
 {
     int64_t before = 0;
-    for (;;) {
-        int rc = claim(store, filter, limit, now->look, now->turns, ret, err);
+    for (bool is_there = *ret != NULL;; is_there = false) {
+        int rc = is_there ? 0 : claim(store, filter, limit, now->look, now->turns, ret, err);
         if (rc != 0)
             return rc;
         now->given = pg_ready_given(*ret);
@@ -337,12 +349,13 @@ static int look_for(struct store *store, const struct claim_filter *filter, int6
     }
 }
 
+/* One more than may be looked at tells whether there are more. `result`: what such a look has found
+ * already, or NULL. */
 static int claim_any(struct store *store, const struct claim_filter *filter, int64_t limit,
-                     struct job_page *ret, struct redrive_err *err)
+                     int64_t look, const PGresult *result, struct job_page *ret,
+                     struct redrive_err *err)
 {
-    const PGresult *result = NULL;
-    /* One more than may be looked at tells whether there are more. */
-    struct looked now = {.look = first_look(store, limit) + 1, .turns = limit};
+    struct looked now = {.look = look, .turns = limit};
     bool is_cut = false;
     int rc = look_for(store, filter, limit, &now, &result, err);
     if (rc != 0)
@@ -357,20 +370,99 @@ static int claim_any(struct store *store, const struct claim_filter *filter, int
     return rc;
 }
 
+/* ---- Together with the commit before ----------------------------------------------------------
+ */
+
+static int64_t limit_of(const struct store *store, const struct claim_filter *filter)
+{
+    const int64_t limit = filter->limit < (size_t)LOOK_MAX ? (int64_t)filter->limit : LOOK_MAX;
+    return filter->max_bytes > 0 && store->fits > 0 && store->fits < limit ? store->fits : limit;
+}
+
+/* What a claim looks for, but for how many. */
+static void name_filter(struct args *args, const struct claim_filter *filter)
+{
+    pg_args_reset(args);
+    pg_args_name(args, filter->tenant);
+    add_names(args, filter->queues, filter->n_queues);
+    add_names(args, filter->tasks, filter->n_tasks);
+}
+
+bool pg_claim_ahead(struct store *store, const struct claim_filter *filter)
+{
+    struct ahead *next = &store->next;
+    const int64_t limit = limit_of(store, filter);
+    if (filter->task_limits || limit == 0)
+        return false;
+    next->limit = next->wanted > limit ? next->wanted : limit;
+    next->look = first_look(store, next->limit) + 1;
+    name_filter(&next->filter, filter);
+    const struct line *line = line_to_try(store, filter);
+    next->line_id = line ? line->id : 0;
+    next->statement =
+        line ? STATEMENT_READY_ALONE : ask_for(store, filter, next->limit, next->look, next->limit);
+    const bool is_whole = !line || pg_line_ahead(store, line, next->limit);
+    return is_whole && !buf_failed(&store->args.bytes) && !buf_failed(&next->filter.bytes);
+}
+
+int64_t pg_claim_version(const struct ahead *next)
+{
+    return pg_get_int(next->result, 0, next->line_id != 0 ? LINE_COLUMN_ANSWER : COLUMN_ANSWER);
+}
+
+/* Whether the unit's claim was sent already, and found as many as are wanted; what the unit has
+ * written since, such as a queue that is paused, is not to be seen there. */
+static bool is_ahead(struct store *store, const struct claim_filter *filter, int64_t limit)
+{
+    struct ahead *next = &store->next;
+    if (!next->result || store->writes || filter->task_limits)
+        return false;
+    name_filter(&store->args, filter);
+    const bool is_same = str_eq(buf_str(&store->args.bytes), buf_str(&next->filter.bytes));
+    pg_args_reset(&store->args);
+    if (!is_same)
+        return false;
+    /* It grows at once, and falls slowly. */
+    const int64_t less = next->wanted - limit;
+    next->wanted = less > 0 ? next->wanted - (less + 7) / 8 : limit;
+    if (limit > next->limit)
+        pg_ahead_set_aside(store);
+    return limit <= next->limit;
+}
+
+/* 1: the page has what was found. */
+static int claim_ahead(struct store *store, const struct claim_filter *filter, struct job_page *ret,
+                       struct redrive_err *err)
+{
+    const struct ahead *next = &store->next;
+    const PGresult *result = pg_ahead_use(store);
+    if (!result)
+        return err_nomem(err);
+    if (next->line_id == 0) {
+        int rc = claim_any(store, filter, next->limit, next->look, result, ret, err);
+        return rc == 0 ? 1 : rc;
+    }
+    const struct line *line = lines_at(&store->lines, next->line_id);
+    if (!line)
+        return 0;
+    pg_line_scanned(store, line, result);
+    return give_line(store, line, filter, next->limit, result, ret, err);
+}
+
 int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                    struct redrive_err *err)
 {
-    int64_t limit = filter->limit < (size_t)LOOK_MAX ? (int64_t)filter->limit : LOOK_MAX;
-    if (filter->max_bytes > 0 && store->fits > 0 && store->fits < limit)
-        limit = store->fits;
+    const int64_t limit = limit_of(store, filter);
     job_page_release(ret);
     int rc = pg_unit_needed(store, err);
     if (rc != 0 || limit == 0)
         return rc;
-    const struct line *line = line_to_try(store, filter);
+    if (is_ahead(store, filter, limit))
+        rc = claim_ahead(store, filter, ret, err);
+    const struct line *line = rc == 0 ? line_to_try(store, filter) : NULL;
     if (line)
         rc = claim_alone(store, line, filter, limit, ret, err);
     if (rc == 0)
-        rc = claim_any(store, filter, limit, ret, err);
+        rc = claim_any(store, filter, limit, first_look(store, limit) + 1, NULL, ret, err);
     return rc < 0 ? rc : 0;
 }

@@ -26,6 +26,14 @@ static bool begins_there(const struct store *store, const struct line *line)
            clock_monotonic_ns() < store->head.until_ns;
 }
 
+static void add_line(struct args *args, const struct line *line, int64_t limit)
+{
+    pg_args_int4(args, (int32_t)line->id);
+    pg_args_name(args, line->tenant);
+    pg_args_name(args, line->queue);
+    pg_args_int8(args, limit);
+}
+
 static int scan_line(struct store *store, const struct line *line, int64_t limit, bool there,
                      const PGresult **ret, struct redrive_err *err)
 {
@@ -33,10 +41,7 @@ static int scan_line(struct store *store, const struct line *line, int64_t limit
     int rc = pg_rows_flush_seen(store, err);
     if (rc != 0)
         return rc;
-    pg_args_int4(args, (int32_t)line->id);
-    pg_args_name(args, line->tenant);
-    pg_args_name(args, line->queue);
-    pg_args_int8(args, limit);
+    add_line(args, line, limit);
     if (there) {
         pg_args_int4(args, store->head.priority);
         pg_args_int8(args, store->head.seq);
@@ -79,4 +84,18 @@ int pg_line_scan(struct store *store, const struct line *line, int64_t limit, co
             note_head(store, *ret, line, there);
         return 0;
     }
+}
+
+bool pg_line_ahead(struct store *store, const struct line *line, int64_t limit)
+{
+    if (begins_there(store, line))
+        return false;
+    add_line(&store->args, line, limit);
+    return true;
+}
+
+void pg_line_scanned(struct store *store, const struct line *line, const PGresult *result)
+{
+    if (pg_ready_given(result) > 0)
+        note_head(store, result, line, false);
 }

@@ -27,6 +27,7 @@ void pg_disconnect(struct store *store)
     store->conn = NULL;
     store->n_sent = store->n_open = store->n_unheard = 0;
     store->is_listening = false;
+    pg_ahead_forget(store);
     memset(store->prepared, 0, sizeof store->prepared);
 }
 

@@ -45,6 +45,8 @@ static struct store *store_new(struct str place, const struct store_options *opt
     store->me = rng_next(&store->rng);
     store->to_fold = rng_below(&store->rng, FOLD_EVERY);
     pg_args_init(&store->args);
+    pg_args_init(&store->next.args);
+    pg_args_init(&store->next.filter);
     arena_init(&store->arena);
     lines_init(&store->lines);
     map_init(&store->rows.by_seq, rng_system_seed());
@@ -91,6 +93,7 @@ void postgres_close(struct store *store)
     if (!store)
         return;
     postgres_rollback(store);
+    pg_ahead_drop(store);
     pg_give_time_back(store);
     pg_marker_remove(store);
     /* A server that is hung up on in the middle of an answer complains in its log. */
@@ -103,6 +106,8 @@ void postgres_close(struct store *store)
     lines_release(&store->lines);
     arena_release(&store->arena);
     pg_args_release(&store->args);
+    pg_args_release(&store->next.args);
+    pg_args_release(&store->next.filter);
     free(store->results);
     free(store->sent);
     free(store->url);
@@ -120,6 +125,7 @@ const struct store_ops STORE_POSTGRES = {
     .rollback = postgres_rollback,
     .submit = postgres_submit,
     .ready = postgres_ready,
+    .look_ahead = postgres_look_ahead,
     .move = postgres_move,
     .scan = postgres_scan,
     .adopt = postgres_adopt,
@@ -139,6 +145,7 @@ const struct store_ops STORE_POSTGRES = {
     .verify = postgres_verify,
     .backup_hint = "use PostgreSQL's own: pg_dump --format=custom --schema=redrive --file=FILE "
                    "URL; it may run beside workers",
+    .upkeep = postgres_upkeep,
     .wait = postgres_wait,
     .look_around = postgres_look_around,
 };

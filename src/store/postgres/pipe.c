@@ -107,19 +107,28 @@ static int prepare(struct store *store, enum statement which, struct redrive_err
     return err_nomem(err);
 }
 
-/* The first statement of a unit takes its BEGIN along; the arguments are not BEGIN's. */
+int pg_send_bare(struct store *store, enum statement which, struct redrive_err *err)
+{
+    int rc = prepare(store, which, err);
+    if (rc == 0 && !PQsendQueryPrepared(store->conn, NAMES[which], 0, NULL, NULL, NULL, 1))
+        rc = give_up(store, err);
+    if (rc == 0 && !note_sent(store, (struct sent){.statement = (int)which}))
+        rc = err_nomem(err);
+    return rc;
+}
+
+/* The first statement of a unit takes its BEGIN along. Outside of a unit nothing is done in the
+ * transaction that was begun for the next one. */
 static int begin_unit(struct store *store, struct redrive_err *err)
 {
+    if (!store->in_unit)
+        pg_ahead_drop(store);
+    if (!pg_is_connected(store))
+        return not_connected(store, err);
     if (!store->in_unit || store->is_begun)
         return 0;
     store->is_begun = true;
-    int rc = prepare(store, STATEMENT_BEGIN, err);
-    if (rc == 0 &&
-        !PQsendQueryPrepared(store->conn, NAMES[STATEMENT_BEGIN], 0, NULL, NULL, NULL, 1))
-        rc = give_up(store, err);
-    if (rc == 0 && !note_sent(store, (struct sent){.statement = STATEMENT_BEGIN}))
-        rc = err_nomem(err);
-    return rc;
+    return pg_send_bare(store, STATEMENT_BEGIN, err);
 }
 
 /* Whether it leaves nothing behind that others could notice, but for the rows that it gives. */
@@ -133,8 +142,6 @@ static bool is_a_read(enum statement which)
 
 int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err)
 {
-    if (!pg_is_connected(store))
-        return not_connected(store, err);
     int rc = begin_unit(store, err);
     if (rc == 0)
         rc = prepare(store, which, err);
@@ -149,8 +156,6 @@ int pg_send(struct store *store, enum statement which, bool is_wanted, struct re
 
 int pg_send_text(struct store *store, const char *sql, struct redrive_err *err)
 {
-    if (!pg_is_connected(store))
-        return not_connected(store, err);
     int rc = begin_unit(store, err);
     if (rc == 0)
         rc = send(store, NULL, sql, err);
@@ -168,7 +173,7 @@ void pg_forget_results(struct store *store)
     store->n_results = 0;
 }
 
-static bool keep_result(struct store *store, PGresult *result)
+bool pg_keep_result(struct store *store, PGresult *result)
 {
     if (store->n_results == store->results_capacity) {
         size_t capacity = store->results_capacity ? store->results_capacity * 2 : 8;
@@ -192,7 +197,7 @@ static void take_answer(struct store *store, const struct sent *sent, PGresult *
         if (sent->is_prepare)
             store->prepared[sent->statement] = true;
         if (*rc == 0 && sent->is_wanted) {
-            if (keep_result(store, result))
+            if (pg_keep_result(store, result))
                 return;
             *rc = err_nomem(err);
         }
@@ -228,13 +233,15 @@ static bool take_answers(struct store *store, size_t *at, int *rc, struct redriv
     }
 }
 
-/* Reads the answers to what was sent off. */
+/* Reads the answers to what was sent off. None of them is kept, though it may have been wanted when
+ * it was sent. */
 static bool take_unheard(struct store *store, size_t *at)
 {
     bool stands = true;
     for (; stands && store->n_unheard > 0; store->n_unheard--) {
         int ignored = 0;
         stands = take_answers(store, at, &ignored, NULL);
+        pg_forget_results(store);
     }
     return stands;
 }
@@ -244,24 +251,22 @@ static void nothing_is_under_way(struct store *store)
     store->n_sent = store->n_open = store->n_unheard = 0;
 }
 
-int pg_sync(struct store *store, struct redrive_err *err)
+/* Reads the answers to what was sent off, and to the pipeline behind that. What follows stays
+ * unread. */
+static int take_pipeline(struct store *store, struct redrive_err *err)
 {
     size_t at = 0;
     int rc = 0;
-    pg_forget_results(store);
-    if (!pg_is_connected(store)) {
-        nothing_is_under_way(store);
-        return pg_connection_error(store, err);
-    }
-    const bool stands = PQpipelineSync(store->conn) && take_unheard(store, &at) &&
-                        take_answers(store, &at, &rc, err);
-    nothing_is_under_way(store);
+    const bool stands = take_unheard(store, &at) && take_answers(store, &at, &rc, err);
     if (!stands || PQstatus(store->conn) == CONNECTION_BAD) {
         if (rc == 0)
             rc = pg_connection_error(store, err);
         pg_disconnect(store);
-    } else if (store->is_swapped && !store->in_unit) {
-        pg_disconnect(store);
+    } else {
+        store->n_sent -= at;
+        memmove(store->sent, store->sent + at, store->n_sent * sizeof *store->sent);
+        if (store->is_swapped && !store->in_unit)
+            pg_disconnect(store);
     }
     if (rc != 0) {
         pg_forget_results(store);
@@ -269,6 +274,44 @@ int pg_sync(struct store *store, struct redrive_err *err)
         store->answer.heard_ns = 0;
     }
     return rc;
+}
+
+int pg_sync_then(struct store *store, void (*send_more)(struct store *store),
+                 struct redrive_err *err)
+{
+    pg_forget_results(store);
+    const size_t n_unheard = store->n_unheard;
+    if (pg_is_connected(store) && !PQpipelineSync(store->conn)) {
+        int rc = pg_connection_error(store, err);
+        pg_disconnect(store);
+        store->is_lost = store->in_unit;
+        return rc;
+    }
+    store->n_open = store->n_unheard = 0;
+    if (send_more && pg_is_connected(store))
+        send_more(store);
+    if (!pg_is_connected(store)) {
+        nothing_is_under_way(store);
+        store->is_lost = store->in_unit;
+        return pg_connection_error(store, err);
+    }
+    const size_t n_after = store->n_unheard;
+    store->n_unheard = n_unheard;
+    int rc = take_pipeline(store, err);
+    if (pg_is_connected(store))
+        store->n_unheard = n_after;
+    return rc;
+}
+
+int pg_sync(struct store *store, struct redrive_err *err)
+{
+    return pg_sync_then(store, NULL, err);
+}
+
+int pg_take_next(struct store *store, struct redrive_err *err)
+{
+    pg_forget_results(store);
+    return take_pipeline(store, err);
 }
 
 void pg_send_off(struct store *store)

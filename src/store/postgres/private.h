@@ -16,6 +16,8 @@
  *      another version. So their locks are held for one round trip at the most.
  *   4. Statements are sent without waiting; pg_sync waits for all of them. What is sent off
  *      (pg_send_off) is waited for by nobody: its answers are read before those that come after.
+ *      Behind a commit there may be the BEGIN and the claim of the next unit: outside of a unit a
+ *      transaction is open only while store->next.is_open, and nothing is done in it.
  *   5. The time of a unit and the shared version that begin tells are those of the last answer that
  *      carried them (claims and commits do), while that is fresh. `ready` and the commit notice
  *      when they were wrong.
@@ -152,6 +154,23 @@ struct store {
     int64_t bumps;     /* of the shared version */
     size_t n_appended; /* rows of tallies and counters */
 
+    /* The claim of the next unit, which is sent behind a commit (ahead.c). */
+    struct ahead {
+        bool is_asked; /* the next commit is to send it */
+        bool is_open;  /* its transaction is open on the server, and its answer not read yet */
+        enum statement statement;
+        struct args args;
+        struct args filter; /* what it looks for */
+        int64_t line_id;    /* the line that it scans; 0: any */
+        int64_t limit;
+        int64_t look;
+        int64_t wanted;   /* the most jobs that claims wanted lately, about */
+        int64_t sent_ns;  /* monotonic */
+        unsigned misses;  /* grows with each claim in vain, until one is not */
+        unsigned skips;   /* so many commits do not look ahead */
+        PGresult *result; /* for the first claim of the open unit */
+    } next;
+
     /* The row of this handle in redrive.handles, as of its last commit. */
     struct marker {
         int64_t handle;
@@ -233,10 +252,20 @@ int pg_schema_set_up(struct store *store, const struct store_options *options,
  * first one of a unit is preceded by BEGIN. */
 int pg_send(struct store *store, enum statement which, bool is_wanted, struct redrive_err *err);
 int pg_send_text(struct store *store, const char *sql, struct redrive_err *err);
+/* A statement without arguments, and no BEGIN before it. store->args are left alone. */
+int pg_send_bare(struct store *store, enum statement which, struct redrive_err *err);
 /* Waits for all that was sent. The results that are wanted are in store->results until the next
  * pg_sync or pg_forget_results. The first error is returned, and means that none of what followed
  * was done. */
 int pg_sync(struct store *store, struct redrive_err *err);
+/* The same, and before it waits, `send_more` sends what comes behind. The answers to that stay
+ * unread. */
+int pg_sync_then(struct store *store, void (*send_more)(struct store *store),
+                 struct redrive_err *err);
+/* Waits for the answers to that. */
+int pg_take_next(struct store *store, struct redrive_err *err);
+/* Adds to the results, which own it then; false: there is no memory. */
+bool pg_keep_result(struct store *store, PGresult *result);
 /* Ends what was sent, and waits for nothing: its answers, which matter to nobody, are read before
  * those to what is sent next. */
 void pg_send_off(struct store *store);
@@ -402,6 +431,34 @@ int pg_page_fill_rows(struct store *store, const PGresult *result, size_t limit,
 /* Takes jobs out that the unit has moved unseen. */
 void pg_page_leave_out_moved(const struct store *store, struct job_page *page);
 
+/* ---- claim.c ------------------------------------------------------------------------------ */
+
+/* Puts together what store->next asks for: a claim by this filter. False: not such a one. */
+bool pg_claim_ahead(struct store *store, const struct claim_filter *filter);
+/* The shared version that its answer tells. */
+int64_t pg_claim_version(const struct ahead *next);
+
+/* ---- ahead.c: the claim of the next unit, sent behind a commit ------------------------------- */
+
+/* pg_sync at a commit, with the claim of the next unit behind it if that was asked for. Others are
+ * then told of this unit on the way. */
+int pg_ahead_sync(struct store *store, struct redrive_err *err);
+/* Outside of a unit: true if the one that begins is in the transaction that was begun for it, whose
+ * claim is answered. Otherwise that transaction is rolled back. */
+bool pg_ahead_take(struct store *store);
+/* The answer, among the results, if it is there; NULL: there is no memory. */
+const PGresult *pg_ahead_use(struct store *store);
+/* It is not what the unit needs: too few. */
+void pg_ahead_set_aside(struct store *store);
+/* The commit has failed: what was sent behind it is of no use, and ends with the unit. */
+void pg_ahead_void(struct store *store);
+/* Outside of a unit: rolls the transaction back, if there is one, without waiting. */
+void pg_ahead_drop(struct store *store);
+/* The unit has ended, perhaps without a claim. */
+void pg_ahead_end(struct store *store);
+/* The connection is gone, and the transaction with it. */
+void pg_ahead_forget(struct store *store);
+
 /* ---- claim_line.c -------------------------------------------------------------------------- */
 
 /* Beside the columns of a job, in the result of a scan of one line. */
@@ -416,6 +473,10 @@ enum {
 /* How many jobs the result of a claim has: none at all is one row of NULLs, which tells what was
  * looked at. */
 int64_t pg_ready_given(const PGresult *result);
+/* Puts the arguments of a scan of a whole line together; false: it would not begin at its start. */
+bool pg_line_ahead(struct store *store, const struct line *line, int64_t limit);
+/* What such a scan has found. */
+void pg_line_scanned(struct store *store, const struct line *line, const PGresult *result);
 /* Locks the best jobs of a line, if it is the only one that has any. */
 int pg_line_scan(struct store *store, const struct line *line, int64_t limit, const PGresult **ret,
                  struct redrive_err *err);
@@ -461,6 +522,8 @@ int postgres_held_keys(struct store *store, struct str after_tenant, struct str 
                        size_t limit, struct held_key_page *ret, struct redrive_err *err);
 int postgres_ready(struct store *store, const struct claim_filter *filter, struct job_page *ret,
                    struct redrive_err *err);
+void postgres_look_ahead(struct store *store, const struct claim_filter *filter);
+void postgres_upkeep(struct store *store);
 int postgres_scan(struct store *store, struct scan *scan, struct job_page *ret,
                   struct redrive_err *err);
 int postgres_move(struct store *store, const struct move_list *list, struct move_result *ret,

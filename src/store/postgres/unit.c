@@ -71,13 +71,15 @@ int postgres_begin(struct store *store, int64_t now_ms, int64_t *ret_now_ms,
     if (store->in_unit)
         return err_set(err, REDRIVE_E_STATE, "a unit is already open");
     look_at_connection(store);
+    const bool is_ahead = pg_ahead_take(store);
     const bool asks =
         store_must_ask(&store->base, pg_answer_age_ms(store)) || !pg_is_connected(store);
     int rc = asks ? ask(store, err) : 0;
     if (rc != 0)
         return rc;
     store->in_unit = true;
-    store->is_begun = store->has_asked = asks;
+    store->has_asked = asks;
+    store->is_begun = asks || is_ahead;
     store->is_timed = !asks && !store->caller_time;
     store->is_lost = store->is_stale = store->writes = false;
     store->shared_version = store->answer.shared_version;
@@ -100,6 +102,8 @@ static void end(struct store *store, bool is_committed)
     store->ends = NULL;
     store->n_ends = 0;
     store->ends_capacity = 0;
+    store->next.is_asked = false;
+    pg_ahead_end(store);
     pg_gates_learn(store, is_committed);
     pg_shared_forget(store);
     pg_rows_forget(store);
@@ -190,13 +194,14 @@ int postgres_commit(struct store *store, struct redrive_err *err)
     if (rc == 0)
         rc = send_commit(store, err);
     if (rc == 0) {
-        rc = pg_sync(store, err);
+        rc = pg_ahead_sync(store, err);
         if (rc != 0 && !pg_is_connected(store))
             return end_by_outcome(store, err);
         if (rc == 0)
             rc = committed(store, err);
     }
     if (rc != 0) {
+        pg_ahead_void(store);
         postgres_rollback(store);
         return rc;
     }
@@ -204,8 +209,10 @@ int postgres_commit(struct store *store, struct redrive_err *err)
     store->lines.added = false;
     pg_kept_learn(store);
     end(store, true);
-    pg_tell(store);
-    tidy_up(store);
+    if (!store->next.is_open) { /* else they were told on the way */
+        pg_tell(store);
+        tidy_up(store);
+    }
     return 0;
 }
 

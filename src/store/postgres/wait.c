@@ -87,6 +87,7 @@ int postgres_wait(struct store *store, int64_t timeout_ms, uint32_t *ret_news,
         return err_set(err, REDRIVE_E_STATE, "a unit is open: nobody is heard before it ends");
     uint32_t ignored = 0, *news = ret_news ? ret_news : &ignored;
     *news = 0;
+    pg_ahead_drop(store);
     if (!pg_is_connected(store) || !store->is_listening)
         return start_listening(store, news, err);
     const int64_t until_ms = clock_monotonic_ms() + (timeout_ms > 0 ? timeout_ms : 0);

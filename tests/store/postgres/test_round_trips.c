@@ -184,6 +184,40 @@ static void a_settle_and_a_claim_are_two_round_trips(void **state)
     assert_int_equal(kit_state(k, seqs[0]), REDRIVE_STATE_COMPLETED);
 }
 
+/* The claim has come with the commit before. */
+static void with_a_look_ahead_they_are_one_round_trip(void **state)
+{
+    struct kit *k = *state;
+    const struct claim_filter filter = {.limit = 2};
+    clock_stands_at_ns = __real_clock_monotonic_ns();
+    kit_begin(k);
+    for (int i = 0; i < MANY; i++)
+        PUT(k, .priority = 0);
+    kit_commit(k);
+    for (int i = 0; i < 5; i++) {
+        store_look(k->store, true);
+        begin(k);
+        const struct job_page *page = kit_ready(k, &filter);
+        const int64_t seq = page->jobs[0].status.seq;
+        assert_int_equal(page->n, 2);
+        check_round_trips(i == 0);
+        const uint64_t token = kit_start(k, seq);
+        store_ops(k->store)->look_ahead(k->store, &filter);
+        round_trips = 0;
+        kit_commit(k);
+        check_round_trips(1);
+        store_look(k->store, true);
+        begin(k);
+        assert_int_equal(kit_settle(k, seq, token, decision_completed()).code, 0);
+        assert_int_equal(kit_ready(k, &filter)->n, 2);
+        check_round_trips(0);
+        store_ops(k->store)->look_ahead(k->store, &filter);
+        kit_commit(k);
+        check_round_trips(1);
+    }
+    clock_stands_at_ns = 0;
+}
+
 static void a_submit_is_two_round_trips(void **state)
 {
     struct kit *k = *state;
@@ -437,6 +471,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         F(a_settle_alone_is_one_round_trip),
         F(a_settle_and_a_claim_are_two_round_trips),
+        F(with_a_look_ahead_they_are_one_round_trip),
         F(a_submit_is_two_round_trips),
         F(a_promotion_is_two_round_trips),
         F(a_sweep_is_three_round_trips),

@@ -1,0 +1,459 @@
+/* The claim of the next unit, sent behind a commit: that unit need not ask, no other is given its
+ * jobs meanwhile, and they are free again if it does not come. The linker puts the clock of this
+ * file before the monotonic one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "kit.h"
+#include "stores_postgres.h"
+
+#define JOBS  8
+#define TRIES 2500
+
+#define IDLE_IN_TRANSACTION                                                     \
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() " \
+    "AND state LIKE 'idle in transaction%'"
+
+static const struct claim_filter TWO = {.limit = 2};
+
+static int64_t later_ns; /* by so much it is later than the clock says */
+
+int64_t __real_clock_monotonic_ns(void);
+int64_t __wrap_clock_monotonic_ns(void);
+int64_t __wrap_clock_monotonic_ns(void)
+{
+    static int64_t stands_at_ns;
+    if (stands_at_ns == 0)
+        stands_at_ns = __real_clock_monotonic_ns();
+    return stands_at_ns + later_ns;
+}
+
+struct pair {
+    struct kit k, other;
+    int64_t seqs[JOBS];
+    uint64_t tokens[JOBS];
+};
+
+static int open_pair(void **state)
+{
+    static struct pair pair;
+    later_ns = 0;
+    kit_open(&pair.k, stores_name());
+    kit_join(&pair.other, &pair.k);
+    for (int i = 0; i < JOBS; i++)
+        pair.seqs[i] = PUT(&pair.k, .priority = 0);
+    *state = &pair;
+    return 0;
+}
+
+static int close_pair(void **state)
+{
+    struct pair *pair = *state;
+    (void)LIST(&pair->other, .limit = 1); /* its connection may have been killed */
+    assert_int_equal(store_ops(pair->other.store)->verify(pair->other.store, NULL, NULL, NULL), 0);
+    kit_close(&pair->k);
+    kit_close(&pair->other);
+    return 0;
+}
+
+/* Begins a unit that looks for jobs. */
+static void begin(struct kit *k)
+{
+    store_look(k->store, true);
+    kit_begin(k);
+}
+
+static void look_ahead(struct kit *k, const struct claim_filter *filter)
+{
+    store_ops(k->store)->look_ahead(k->store, filter);
+}
+
+/* Starts the first two jobs, and lets the commit look for the next two. */
+static void start_two(struct pair *pair)
+{
+    begin(&pair->k);
+    check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[0], pair->seqs[1]);
+    for (int i = 0; i < 2; i++)
+        pair->tokens[i] = kit_start(&pair->k, pair->seqs[i]);
+    look_ahead(&pair->k, &TWO);
+    kit_commit(&pair->k);
+}
+
+/* A commit does not wait for the claim behind it, and a rollback is not waited for: until so many
+ * transactions are open and idle. */
+static void wait_for_idle(const struct pair *pair, const char *expected)
+{
+    char text[64];
+    for (int i = 0; i < TRIES; i++) {
+        stores_postgres_sql(pair->k.url, IDLE_IN_TRANSACTION, text, sizeof text);
+        if (strcmp(text, expected) == 0)
+            return;
+        const struct timespec pause = {.tv_nsec = 2000000};
+        nanosleep(&pause, NULL);
+    }
+    fail_msg("%s transactions are open and idle, not %s", text, expected);
+}
+
+/* No transaction is left, and the jobs that were locked are given to another. */
+static void check_free(struct pair *pair)
+{
+    wait_for_idle(pair, "0");
+    check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[2], pair->seqs[3]);
+}
+
+static void the_next_claim_is_given_them(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    begin(&pair->k);
+    check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[2], pair->seqs[3]);
+    for (int i = 0; i < 2; i++)
+        check_move(kit_settle(&pair->k, pair->seqs[i], pair->tokens[i], decision_completed()), 0,
+                   REDRIVE_STATE_COMPLETED);
+    kit_start(&pair->k, pair->seqs[2]);
+    kit_start(&pair->k, pair->seqs[3]);
+    look_ahead(&pair->k, &TWO);
+    kit_commit(&pair->k);
+    begin(&pair->k);
+    check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[4], pair->seqs[5]);
+    kit_rollback(&pair->k);
+    wait_for_idle(pair, "0");
+    check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[4], pair->seqs[5]);
+    assert_int_equal(kit_state(&pair->other, pair->seqs[0]), REDRIVE_STATE_COMPLETED);
+}
+
+/* In the general claim, too. */
+static void so_it_is_among_several_lines(void **state)
+{
+    struct pair *pair = *state;
+    const int64_t another = PUT(&pair->k, .task = STR("resize"), .priority = 1);
+    begin(&pair->k);
+    check_seqs(kit_ready(&pair->k, &TWO), another, pair->seqs[0]);
+    kit_start(&pair->k, pair->seqs[0]);
+    look_ahead(&pair->k, &TWO);
+    kit_commit(&pair->k);
+    wait_for_idle(pair, "1");
+    check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[2], pair->seqs[3]);
+    begin(&pair->k);
+    check_seqs(kit_ready(&pair->k, &TWO), another, pair->seqs[1]);
+    kit_start(&pair->k, another);
+    kit_commit(&pair->k);
+    check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[1], pair->seqs[2]);
+}
+
+static void no_other_is_given_them_meanwhile(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    wait_for_idle(pair, "1");
+    check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[4], pair->seqs[5]);
+}
+
+static void more_than_were_found_are_looked_for_again(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    begin(&pair->k);
+    check_seqs(READY(&pair->k, .limit = 4), pair->seqs[2], pair->seqs[3], pair->seqs[4],
+               pair->seqs[5]);
+    kit_rollback(&pair->k);
+}
+
+static void what_is_not_wanted_is_free_after_the_commit(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    begin(&pair->k);
+    const struct job_page *page = READY(&pair->k, .limit = 1);
+    assert_true(page->more);
+    check_seqs(page, pair->seqs[2]);
+    kit_start(&pair->k, pair->seqs[2]);
+    kit_commit(&pair->k);
+    check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[3], pair->seqs[4]);
+    wait_for_idle(pair, "0");
+}
+
+static void another_filter_looks_again(void **state)
+{
+    struct pair *pair = *state;
+    const struct str queue = STR("elsewhere");
+    start_two(pair);
+    begin(&pair->k);
+    assert_int_equal(READY(&pair->k, .limit = 2, .queues = &queue, .n_queues = 1)->n, 0);
+    kit_rollback(&pair->k);
+    check_free(pair);
+}
+
+/* The unit pauses the queue before it claims. */
+static void what_the_unit_has_written_is_seen(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    begin(&pair->k);
+    kit_pause(&pair->k, STR("acme"), STR("main"));
+    assert_int_equal(kit_ready(&pair->k, &TWO)->n, 0);
+    kit_rollback(&pair->k);
+    check_free(pair);
+}
+
+/* Another process has paused a queue, or put a breaker: the unit is told by its begin. */
+static void begin_tells_the_shared_version_of_the_claim(void **state)
+{
+    struct pair *pair = *state;
+    const struct shared_row row = {.kind = SHARED_BREAKER, .tenant = STR("acme"), .key = STR("b")};
+    begin(&pair->k);
+    const int64_t before = pair->k.shared_version;
+    assert_int_equal(kit_ready(&pair->k, &TWO)->n, 2);
+    kit_start(&pair->k, pair->seqs[0]);
+    look_ahead(&pair->k, &TWO);
+    assert_int_equal(kit_shared_put(&pair->other, &row), 0);
+    kit_commit(&pair->k);
+    begin(&pair->k);
+    assert_int_equal(pair->k.shared_version, before + 1);
+    assert_int_equal(kit_ready(&pair->k, &TWO)->n, 2);
+    kit_rollback(&pair->k);
+}
+
+static void they_are_let_go_when_no_unit_comes(void **state)
+{
+    struct pair *pair = *state;
+    const struct store_base *base = store_base(pair->k.store);
+    start_two(pair);
+    wait_for_idle(pair, "1");
+    assert_true(base->wants_upkeep);
+    assert_in_range(base->idle_ms, 1, 20);
+    store_ops(pair->k.store)->upkeep(pair->k.store);
+    assert_false(base->wants_upkeep);
+    check_free(pair);
+}
+
+/* Other processes that have looked in vain meanwhile look again. */
+static void others_are_told_that_they_are_free(void **state)
+{
+    struct pair *pair = *state;
+    struct store *other = pair->other.store;
+    uint32_t news;
+    assert_int_equal(store_ops(other)->wait(other, 0, &news, NULL), 0); /* it listens */
+    start_two(pair);
+    while (store_ops(other)->wait(other, 50, &news, NULL) == 0 && news != 0)
+        ;
+    store_ops(pair->k.store)->upkeep(pair->k.store);
+    assert_int_equal(store_ops(other)->wait(other, 5000, &news, NULL), 0);
+    assert_int_equal(news, STORE_NEWS_READY);
+    check_free(pair);
+}
+
+static void a_late_unit_looks_again(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    later_ns = 21 * INT64_C(1000000);
+    const int64_t better = PUT(&pair->other, .priority = 1);
+    begin(&pair->k);
+    check_seqs(READY(&pair->k, .limit = 3), better, pair->seqs[2], pair->seqs[3]);
+    kit_rollback(&pair->k);
+    wait_for_idle(pair, "0");
+}
+
+/* What they have answered is not taken for the answer to the next question. */
+static void a_claim_after_they_were_let_go_is_answered_anew(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    store_ops(pair->k.store)->upkeep(pair->k.store);
+    kit_begin(&pair->k);
+    check_seqs(READY(&pair->k, .limit = 3), pair->seqs[2], pair->seqs[3], pair->seqs[4]);
+    kit_rollback(&pair->k);
+}
+
+static void a_unit_that_does_not_look_lets_them_go(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    kit_settle(&pair->k, pair->seqs[0], pair->tokens[0], decision_completed());
+    check_free(pair);
+}
+
+static void a_read_lets_them_go(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    assert_int_equal(LIST(&pair->k, .limit = 100)->n, JOBS);
+    check_free(pair);
+    assert_false(store_base(pair->k.store)->wants_upkeep);
+}
+
+static void a_wait_lets_them_go(void **state)
+{
+    struct pair *pair = *state;
+    assert_int_equal(store_ops(pair->k.store)->wait(pair->k.store, 0, NULL, NULL), 0);
+    start_two(pair);
+    assert_int_equal(store_ops(pair->k.store)->wait(pair->k.store, 10, NULL, NULL), 0);
+    check_free(pair);
+}
+
+static void a_handle_that_closes_lets_them_go(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    kit_close(&pair->other);
+    kit_join(&pair->other, &pair->k);
+    store_close(pair->k.store);
+    pair->k.store = NULL;
+    check_free(pair);
+}
+
+/* A unit that starts one job and lets the commit look ahead; whether it has. */
+static bool looks_ahead(struct pair *pair, int64_t seq)
+{
+    begin(&pair->k);
+    kit_start(&pair->k, seq);
+    look_ahead(&pair->k, &TWO);
+    kit_commit(&pair->k);
+    return store_base(pair->k.store)->wants_upkeep;
+}
+
+/* After one claim in vain the next commit looks ahead, after several it does not. */
+static void claims_in_vain_become_fewer(void **state)
+{
+    struct pair *pair = *state;
+    unsigned looks = 0;
+    for (int i = 0; i < 40; i++) {
+        const bool is_ahead = looks_ahead(pair, PUT(&pair->k, .priority = 0));
+        assert_true(is_ahead || i > 1);
+        looks += is_ahead;
+        store_ops(pair->k.store)->upkeep(pair->k.store);
+    }
+    assert_in_range(looks, 5, 8);
+    wait_for_idle(pair, "0");
+    check_seqs(kit_ready(&pair->other, &TWO), pair->seqs[0], pair->seqs[1]);
+}
+
+static void a_commit_that_is_refused_leaves_nothing_behind(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    assert_int_equal(CHANGE(&pair->other, .seq = pair->seqs[0], .kind = MOVE_CANCEL).code, 0);
+    begin(&pair->k);
+    kit_settle(&pair->k, pair->seqs[0], pair->tokens[0], decision_completed());
+    check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[2], pair->seqs[3]);
+    kit_start(&pair->k, pair->seqs[2]);
+    look_ahead(&pair->k, &TWO);
+    assert_int_equal(store_ops(pair->k.store)->commit(pair->k.store, NULL), REDRIVE_E_CANCELLED);
+    pair->k.in_unit = false;
+    assert_false(store_base(pair->k.store)->wants_upkeep);
+    check_free(pair);
+    /* The second try. */
+    begin(&pair->k);
+    check_move(kit_settle(&pair->k, pair->seqs[1], pair->tokens[1], decision_completed()), 0,
+               REDRIVE_STATE_COMPLETED);
+    check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[2], pair->seqs[3]);
+    kit_commit(&pair->k);
+}
+
+/* The claim behind the COMMIT fails: that is no failure of the commit. */
+static void a_claim_that_fails_does_not_fail_the_commit(void **state)
+{
+    struct pair *pair = *state;
+    begin(&pair->k);
+    kit_start(&pair->k, pair->seqs[0]);
+    look_ahead(&pair->k, &TWO);
+    stores_postgres_sql(pair->k.url, "ALTER TABLE redrive.shared RENAME TO elsewhere", NULL, 0);
+    kit_commit(&pair->k);
+    stores_postgres_sql(pair->k.url, "ALTER TABLE redrive.elsewhere RENAME TO shared", NULL, 0);
+    assert_int_equal(kit_state(&pair->other, pair->seqs[0]), REDRIVE_STATE_RUNNING);
+    begin(&pair->k);
+    check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[1], pair->seqs[2]);
+    kit_rollback(&pair->k);
+    wait_for_idle(pair, "0");
+}
+
+static void kill_all(const struct pair *pair)
+{
+    stores_postgres_sql(pair->k.url,
+                        "DO $$ BEGIN PERFORM pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                        "WHERE datname = current_database() AND application_name = 'redrive'; END "
+                        "$$; SELECT pg_sleep(0.05)",
+                        NULL, 0);
+}
+
+static void a_lost_connection_frees_them(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    kill_all(pair);
+    check_free(pair);
+    begin(&pair->k);
+    check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[2], pair->seqs[3]);
+    kit_rollback(&pair->k);
+}
+
+static void a_connection_that_is_lost_in_the_commit_is_known_by_its_outcome(void **state)
+{
+    struct pair *pair = *state;
+    begin(&pair->k);
+    check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[0], pair->seqs[1]);
+    kit_start(&pair->k, pair->seqs[0]);
+    look_ahead(&pair->k, &TWO);
+    kill_all(pair);
+    assert_int_equal(store_ops(pair->k.store)->commit(pair->k.store, NULL), REDRIVE_E_CANCELLED);
+    assert_true(store_base(pair->k.store)->is_undone);
+    pair->k.in_unit = false;
+    check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[0], pair->seqs[1]);
+    wait_for_idle(pair, "0");
+}
+
+/* A rollback of the unit that has taken them over. */
+static void a_unit_that_is_rolled_back_frees_them(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    begin(&pair->k);
+    kit_rollback(&pair->k);
+    check_free(pair);
+}
+
+static void a_cancel_by_another_is_made_when_they_are_free(void **state)
+{
+    struct pair *pair = *state;
+    start_two(pair);
+    store_ops(pair->k.store)->upkeep(pair->k.store);
+    wait_for_idle(pair, "0");
+    check_move(CHANGE(&pair->other, .seq = pair->seqs[2], .kind = MOVE_CANCEL), 0,
+               REDRIVE_STATE_CANCELLED);
+    begin(&pair->k);
+    check_seqs(kit_ready(&pair->k, &TWO), pair->seqs[3], pair->seqs[4]);
+    kit_rollback(&pair->k);
+}
+
+int main(void)
+{
+#define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, open_pair, close_pair)
+    const struct CMUnitTest tests[] = {
+        WITH_PAIR(the_next_claim_is_given_them),
+        WITH_PAIR(so_it_is_among_several_lines),
+        WITH_PAIR(no_other_is_given_them_meanwhile),
+        WITH_PAIR(more_than_were_found_are_looked_for_again),
+        WITH_PAIR(what_is_not_wanted_is_free_after_the_commit),
+        WITH_PAIR(another_filter_looks_again),
+        WITH_PAIR(what_the_unit_has_written_is_seen),
+        WITH_PAIR(begin_tells_the_shared_version_of_the_claim),
+        WITH_PAIR(they_are_let_go_when_no_unit_comes),
+        WITH_PAIR(others_are_told_that_they_are_free),
+        WITH_PAIR(a_late_unit_looks_again),
+        WITH_PAIR(a_claim_after_they_were_let_go_is_answered_anew),
+        WITH_PAIR(a_unit_that_does_not_look_lets_them_go),
+        WITH_PAIR(a_read_lets_them_go),
+        WITH_PAIR(a_wait_lets_them_go),
+        WITH_PAIR(a_handle_that_closes_lets_them_go),
+        WITH_PAIR(claims_in_vain_become_fewer),
+        WITH_PAIR(a_commit_that_is_refused_leaves_nothing_behind),
+        WITH_PAIR(a_claim_that_fails_does_not_fail_the_commit),
+        WITH_PAIR(a_lost_connection_frees_them),
+        WITH_PAIR(a_connection_that_is_lost_in_the_commit_is_known_by_its_outcome),
+        WITH_PAIR(a_unit_that_is_rolled_back_frees_them),
+        WITH_PAIR(a_cancel_by_another_is_made_when_they_are_free),
+    };
+    return cmocka_run_group_tests_name("postgres ahead", tests, NULL, NULL);
+}
